@@ -1,5 +1,6 @@
-"""Findings about a cluster that no pending pod has to show: rules that are broken, that no node can meet, that will hurt later.
+"""Findings about a cluster beyond pending pods: broken rules, rules that no node can satisfy, and risks that show
+only later.
 
-Enter at :mod:`kubestow.audit.run`; :mod:`kubestow.audit.catalogue` lists all checks and codes. It may import ``solver`` (rules and
-rollouts) and ``models``.
+Enter at :mod:`kubestow.audit.run`; :mod:`kubestow.audit.catalogue` lists all checks and codes. The package may
+import ``solver`` (rules and rollouts) and ``models``.
 """

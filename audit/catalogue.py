@@ -50,7 +50,7 @@ _MODULES: Final = (
     unread_kinds,
     control_plane,
 )
-#: Each check, with the codes of what it may find.
+#: Each check, mapped to the codes of the findings that it may yield.
 CHECKS: Final[dict[Callable[[ClusterView], Iterator[Finding]], frozenset[str]]] = {
     module.check: frozenset(code.code for code in module.CODES) for module in _MODULES
 }

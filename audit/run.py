@@ -1,4 +1,4 @@
-"""From a snapshot to an Audit document."""
+"""The audit of a snapshot: runs the checks and builds the Audit document."""
 
 from __future__ import annotations
 
@@ -25,10 +25,19 @@ from kubestow.solver.runtime.options import OnProgress, Progress
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Choices of an audit. ``machine_labels``: node labels that name physical machines, the first that all control-plane nodes have counts;
-    ``stage_labels``: labels of the stages beyond, by name (zones, clouds, locations); both empty: the defaults. ``time_limit``: seconds for
-    all of it; checks that search take at most a quarter. ``chosen``: what is to be reported. ``history``: what is known of the time
-    before."""
+    """Options of an audit.
+
+    Attributes:
+        policy: Weights and switches of the policy file.
+        daemon_namespaces: Namespaces exempt from hard anti-affinity. Empty: those of the policy.
+        machine_labels: Node labels that name physical machines. The first one that all control-plane nodes carry is
+            used. Empty: the defaults.
+        stage_labels: Node labels of larger failure domains (zones, clouds, locations), by name. Empty: the
+            defaults.
+        time_limit: Seconds for the whole audit. Checks that search get at most a quarter.
+        chosen: Filters for the findings to report.
+        history: Earlier observations of the cluster.
+    """
 
     policy: Policy = DEFAULT
     daemon_namespaces: tuple[str, ...] = ()
@@ -47,7 +56,7 @@ def audit(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> Audit:
-    """Look for what is wrong: :func:`examine` without what is said beside the document."""
+    """Return the Audit document of :func:`examine`."""
     return examine(snapshot, options, on_progress=on_progress, stop=stop, began=began)[0]
 
 
@@ -60,11 +69,18 @@ def examine(
     began: float | None = None,
     pool: Pool | None = None,
 ) -> tuple[Audit, Reported]:
-    """Look for what is wrong. ``stop`` may be set from another thread: checks that search then end, and say so in ``notChecked``. Checks
-    none of whose codes are chosen are left out. ``pool``: workers who share searches.
+    """Run all checks with a selected code.
+
+    Args:
+        stop: May be set from another thread. Searching checks then end and say so in ``notChecked``.
+        began: Start of the audit on the monotonic clock, in seconds. None: now.
+        pool: Workers that share the searches.
+
+    Returns:
+        The document, and the reported findings with the data for a baseline.
 
     Raises:
-        InputError: quantities that cannot be summed, or namespaces that there are not.
+        InputError: Quantities cannot be summed, or a selected namespace does not exist.
     """
     started = time.monotonic() if began is None else began
     view = ClusterView(
@@ -109,7 +125,7 @@ def examine(
 
 
 def _snapshot_ref(view: ClusterView, pending: int) -> SnapshotRef:
-    """Return which snapshot was judged, and by which rules."""
+    """Return the reference to the audited snapshot, with the settings that affect its rules."""
     snapshot = view.snapshot
     return SnapshotRef(
         snapshot.sha256,

@@ -1,4 +1,4 @@
-"""Which findings are reported: by code, by namespace, and without those that a baseline knows."""
+"""Selection of findings by code, namespace and baseline."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.ownership import Owners
 
-#: A Job that a CronJob made is called ``NAME-<scheduled minute>``.
+#: A CronJob names its Jobs ``NAME-<scheduled minute>``.
 _OF_CRON_JOB: Final = re.compile(r"Job (.+)-\d{8,10}", re.ASCII)
 
 
 def unknown(prefixes: Iterable[str], codes: Collection[str]) -> list[str]:
-    """Return those of some prefixes that no code begins with, each once."""
+    """Return the prefixes that match no code, without duplicates."""
     return [p for p in dict.fromkeys(prefixes) if not p or not any(code.startswith(p) for code in codes)]
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is to be reported. ``select``, ``ignore``: codes and beginnings of codes; what the command line selects stands instead of what
-    ``config`` does, what it ignores beside it. ``namespaces``: findings about others are left out, empty: none are. ``baseline``: what is
-    known."""
+    """Filters for the findings to report.
+
+    Attributes:
+        select: Codes and prefixes of codes from the command line. They replace those of ``config``.
+        ignore: Codes and prefixes of codes from the command line. They are added to those of ``config``.
+        namespaces: Report only findings that concern these namespaces. Empty: all.
+        config: Selection and severities from a file.
+        baseline: Known findings, which are not reported again.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -47,7 +53,7 @@ class Chosen:
         return tuple(dict.fromkeys((*self.config.ignore, *self.ignore)))
 
     def has(self, code: str) -> bool:
-        """Return whether a code is looked for: of the prefixes that it begins with the longest counts, of equal ones what is ignored."""
+        """Return True if a code is selected. The longest matching prefix decides; on a tie, ``ignore`` wins."""
         selected = _longest(self.selected, code)
         if self.selected and selected is None:
             return False
@@ -59,10 +65,10 @@ class Chosen:
         return self.config.severities[prefix] if prefix is not None else finding.severity
 
     def check(self, view: ClusterView) -> None:
-        """Refuse namespaces of which the snapshot holds nothing.
+        """Check that the snapshot contains the selected namespaces.
 
         Raises:
-            InputError: there are some.
+            InputError: A namespace does not occur in the snapshot.
         """
         spaces = {*view.snapshot.namespaces, *(s.namespace for s in view.subjects)}
         spaces.update(pod.metadata.namespace or "default" for pod in view.snapshot.pods)
@@ -80,8 +86,14 @@ def _longest(prefixes: Iterable[str], code: str) -> str | None:
 
 @dataclass
 class Reported:
-    """``findings``: those that are reported; ``all``: those of the chosen codes and namespaces, as a baseline knows them; ``stale``: how
-    many findings the baseline knows that there are no longer."""
+    """The result of a selection.
+
+    Attributes:
+        findings: Findings to report.
+        selection: The filters as recorded in the document. None if nothing was filtered.
+        all: Findings of the selected codes and namespaces, in the form of a baseline.
+        stale: Number of findings in the baseline that no longer occur.
+    """
 
     findings: list[Finding]
     selection: Selection | None
@@ -90,7 +102,7 @@ class Reported:
 
 
 def report(view: ClusterView, found: Sequence[Finding], chosen: Chosen) -> Reported:
-    """Choose from the findings of all checks, and give them their severity."""
+    """Select from the findings of all checks and assign the configured severities."""
     wanted = [msgspec.structs.replace(f, severity=chosen.severity(f)) for f in found if chosen.has(f.code)]
     here = [f for f in wanted if not chosen.namespaces or _touches(f, chosen.namespaces)]
     names = Names(view.snapshot)
@@ -117,23 +129,23 @@ def report(view: ClusterView, found: Sequence[Finding], chosen: Chosen) -> Repor
 
 
 def _touches(finding: Finding, namespaces: Collection[str]) -> bool:
-    """Return whether a finding is about an object of one of some namespaces, or about a pod there."""
+    """Return True if a finding concerns an object or a pod in one of the namespaces."""
     return _namespace(finding.object) in namespaces or any(pod.partition("/")[0] in namespaces for pod in finding.pods)
 
 
 def _namespace(obj: str) -> str | None:
-    """The namespace of ``Kind namespace/name``."""
+    """Return the namespace of ``Kind namespace/name``."""
     kind, _, name = obj.partition(" ")
     return name.partition("/")[0] if "/" in name else name if kind == "Namespace" else None
 
 
 def _covered(chosen: Chosen, code: str, obj: str) -> bool:
-    """Return whether what is chosen would show a finding that a baseline knows."""
+    """Return True if the filters would report this finding of a baseline."""
     return chosen.has(code) and (not chosen.namespaces or _namespace(obj) in chosen.namespaces)
 
 
 class Names:
-    """What findings are about, by names that outlive the pods."""
+    """Names of the objects of findings that stay stable when pods are replaced."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -141,7 +153,7 @@ class Names:
         self._pods: dict[str, str] | None = None
 
     def of(self, finding: Finding) -> str:
-        """Return what a finding is about: of a pod the workload that owns it."""
+        """Return the stable name of the finding's object. For a pod, this is the workload that owns it."""
         obj = finding.object
         if obj.startswith("Pod "):
             obj = self._of_pods().get(obj.removeprefix("Pod ").partition(",")[0], obj)
@@ -149,7 +161,7 @@ class Names:
         return f"CronJob {made[1]}" if made else obj
 
     def _of_pods(self) -> dict[str, str]:
-        """By key, what a pod goes by: its owner, or the beginning of a name that the API server made up."""
+        """Return the stable name per pod key: its owner, or the ``generateName`` prefix of a bare pod."""
         if self._pods is None:
             self._pods = {}
             for pod in self._snapshot.pods:

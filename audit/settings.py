@@ -1,4 +1,4 @@
-"""What an audit lets those do who judge the decisions of others."""
+"""Settings that the simulations of other controllers take over from the audit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from kubestow.solver.runtime.options import Options
 
 @dataclass(frozen=True)
 class Settings:
-    """What the rest of the audit was asked for. ``time_limit``: seconds of the whole audit; ``deadline``: when it ends, on the monotonic
-    clock; ``stop``: set where the user ends it."""
+    """Settings of a simulation.
+
+    Attributes:
+        preferences: The policy.
+        exempt: Namespaces exempt from hard anti-affinity.
+        time_limit: Seconds for the whole audit.
+        deadline: End of the audit on the monotonic clock, in seconds.
+        stop: Set when the user ends the audit.
+    """
 
     preferences: Policy
     exempt: tuple[str, ...]
@@ -24,8 +31,11 @@ class Settings:
     stop: threading.Event
 
     def options(self, parts: int) -> Options:
-        """Return the options of one of so many searches. They get a quarter of the time in CP-SAT's deterministic seconds, so that two runs
-        give the same; :meth:`limited` ends them by the clock as well."""
+        """Return the options for one of ``parts`` searches.
+
+        The searches share a quarter of the time, in CP-SAT's deterministic seconds, so that repeated runs agree.
+        :meth:`limited` also ends them by the clock.
+        """
         limit = self.time_limit / 4 / parts
         return Options(
             time_limit=limit, workers=2, deterministic=True, daemon_namespaces=self.exempt, policy=self.preferences, causes=False
@@ -33,7 +43,7 @@ class Settings:
 
     @contextmanager
     def limited(self) -> Iterator[threading.Event]:
-        """Give an event that is set when the time is over, or the user ends the audit."""
+        """Yield an event that is set when the time is up or the user ends the audit."""
         over, done = threading.Event(), threading.Event()
 
         def watch() -> None:

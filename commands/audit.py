@@ -31,7 +31,7 @@ class Beside:
         """Read the files, and return what is to be done with an audit; None where there are none."""
         if self.descheduler_policy is None and not self.karpenter:
             return None
-        from kubestow.audit import others
+        from kubestow.audit import other_controllers as others
         from kubestow.commands.common import inputs
 
         catalogue = inputs.read_catalogue(self.catalogue)

@@ -1,2 +1,5 @@
-"""Everything that people and programs read: documents, terminal tables, and the HTML page. Enter at the
-subpackage for the form that is wanted. May import ``solver`` (types of answers) and ``models``, never ``checker`` or ``commands``."""
+"""All output for people and programs: documents, terminal tables, and the HTML page.
+
+Enter at the subpackage for the desired form. The package may import ``solver`` (types of results) and ``models``,
+but not ``checker`` or ``commands``.
+"""

@@ -1,4 +1,4 @@
-"""CapacityBuffers whose headroom does not fit now, or that ask for nothing that is known."""
+"""CapacityBuffers that request no known headroom, or whose headroom does not fit now."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
 NOTHING: Final = Code(
-    "KS228", "buffer-asks-for-nothing", "error", "A CapacityBuffer asks for nothing that is known",
-    "cluster-autoscaler keeps no headroom for such a buffer: a burst that it is to absorb waits for new nodes.",
-    "Correct the reference, the strategy or the numbers of the buffer; create the PodTemplate or the workload that it names. To accept a"
+    "KS228", "buffer-asks-for-nothing", "error", "A CapacityBuffer requests no known headroom",
+    "cluster-autoscaler keeps no headroom for such a buffer, so a burst of pods has to wait for new nodes.",
+    "Correct the reference, the strategy or the numbers of the buffer, or create the PodTemplate or workload that it names. To accept the"
     " strategy of another autoscaler, ignore this code.",
 )  # fmt: skip
 SHORT: Final = Code(
     "KS522", "buffer-does-not-fit", "warning", "The headroom of a CapacityBuffer does not fit now",
-    "A burst of as many pods as the buffer stands for waits for new nodes, which the buffer is to prevent; where no autoscaler adds nodes,"
-    " it waits for ever.",
-    "Look whether the autoscaler is at its limits; add nodes (kubestow size says which), or ask for fewer chunks.",
+    "The buffer is meant to absorb a burst of pods, but such a burst has to wait for new nodes. Without an autoscaler it stays pending.",
+    "Check whether the autoscaler has reached its limits. Add nodes (kubestow size finds the cheapest), or request fewer chunks.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (NOTHING, SHORT)
-#: Seconds for the search at most. Buffers that fit are placed by construction.
-_LIMIT: Final = 10.0
+#: Seconds for the search. Buffers that fit are placed by the greedy construction.
+_SEARCH_LIMIT_SECONDS: Final = 10.0
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Yield a finding for each buffer that asks for nothing, and for each of which some chunk has no place."""
+    """Yield a finding for each buffer that requests nothing known, and for each buffer with an unplaced chunk."""
     snapshot = view.snapshot
     if not snapshot.capacity_buffers:
         return
@@ -45,12 +44,12 @@ def check(view: ClusterView) -> Iterator[Finding]:
         return
     left = view.search_until() - time.monotonic()
     if left <= 0 or view.stop.is_set():
-        view.not_checked.append("the headroom of CapacityBuffers (KS522): there was no time")
+        view.not_checked.append("the headroom of CapacityBuffers (KS522): no time was left")
         return
-    options = Options(time_limit=min(_LIMIT, left), daemon_namespaces=view.exempt, policy=view.policy, workers=1)
+    options = Options(time_limit=min(_SEARCH_LIMIT_SECONDS, left), daemon_namespaces=view.exempt, policy=view.policy, workers=1)
     room = headroom(snapshot, "now", RunContext.start(options, view.stop))
-    vain = "pod that waits" if room.left == 1 else "pods that wait"
-    beside = f", beside {room.left} {vain} in vain" if room.left else ""
+    noun = "pod" if room.left == 1 else "pods"
+    beside = f", in addition to {room.left} pending {noun} without a place" if room.left else ""
     for each in room.buffers:
         if each.fits == each.chunks:
             continue

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets that block every drain, guard nothing, or get in each other's way.
+"""PodDisruptionBudgets that block every drain, protect nothing, or conflict with each other.
 
 Sources: pkg/controller/disruption/disruption.go and pkg/registry/core/pod/storage/eviction.go of Kubernetes, as in
 models.disruption.pod_disruption_budgets.
@@ -19,50 +19,50 @@ from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 from kubestow.models.workloads.checks import describe
 from kubestow.models.workloads.deployment_rollout import scaled
 
-#: Controllers with a scale, and those that certainly have none; others may have a scale subresource.
+#: Controllers with a scale subresource, and controllers that certainly have none. Others may have one.
 SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 UNSCALED: Final = ("DaemonSet", "Job", "CronJob", "Node")
 
 NEVER: Final = Code(
-    "KS601", "budget-allows-none", "warning", "A PodDisruptionBudget that allows no eviction even while all pods are ready",
-    "Drains of the nodes that its pods run on hang, and with them upgrades of the cluster, until somebody deletes pods by hand.",
-    "Allow at least one: maxUnavailable 1, or minAvailable below the number of replicas.",
+    "KS601", "budget-allows-none", "warning", "A PodDisruptionBudget allows no eviction even if all pods are ready",
+    "Drains of the nodes that run its pods hang, and so do cluster upgrades, until the pods are deleted manually.",
+    "Allow at least one eviction: set maxUnavailable to 1, or minAvailable below the number of replicas.",
 )  # fmt: skip
 NOW: Final = Code(
-    "KS602", "budget-allows-none-now", "warning", "A PodDisruptionBudget that allows no eviction now, as too few pods are ready",
-    "Drains of the nodes that its pods run on hang until more of them are ready.",
-    "See why the pods are not ready; unhealthyPodEvictionPolicy AlwaysAllow lets at least those go.",
+    "KS602", "budget-allows-none-now", "warning", "A PodDisruptionBudget allows no eviction now, because too few pods are ready",
+    "Drains of the nodes that run its pods hang until more pods are ready.",
+    "Find out why the pods are not ready. unhealthyPodEvictionPolicy AlwaysAllow permits evicting at least the unready ones.",
 )  # fmt: skip
 SINGLE: Final = Code(
-    "KS603", "budget-of-single-replica", "warning", "A PodDisruptionBudget that keeps the only replica of its workload",
-    "The drain of the node that it runs on hangs until somebody deletes the pod by hand.",
-    "Run two replicas, or delete the budget (maxUnavailable 1 says the same).",
+    "KS603", "budget-of-single-replica", "warning", "A PodDisruptionBudget protects the only replica of its workload",
+    "A drain of its node hangs until the pod is deleted manually.",
+    "Run two replicas, or delete the budget (maxUnavailable 1 has the same effect).",
 )  # fmt: skip
 DEAD: Final = Code(
-    "KS604", "budget-selects-nothing", "warning", "A PodDisruptionBudget that selects no pod",
-    "It guards nothing: the pods that it is meant for, if there are any, carry other labels.",
+    "KS604", "budget-selects-nothing", "warning", "A PodDisruptionBudget selects no pod",
+    "It protects nothing. The intended pods, if any exist, have other labels.",
     "Compare spec.selector with the labels of the pods, or delete the budget.",
 )  # fmt: skip
 SEVERAL: Final = Code(
-    "KS605", "pod-under-several-budgets", "error", "A pod that several PodDisruptionBudgets select",
-    "The Eviction API refuses to evict such a pod at all, so that drains fail.",
-    "Let one budget select the pod: make the selectors disjoint, or delete one of them.",
+    "KS605", "pod-under-several-budgets", "error", "Several PodDisruptionBudgets select the same pod",
+    "The Eviction API refuses to evict such a pod, so drains fail.",
+    "Make the selectors disjoint, or delete all but one of the budgets.",
 )  # fmt: skip
 NO_SCALE: Final = Code(
     "KS606", "budget-without-scale", "error",
-    "A PodDisruptionBudget in maxUnavailable or percent over pods whose number no controller states",
-    "The disruption controller cannot tell how many pods there are to be, and allows no eviction.",
-    "State minAvailable as a number of pods.",
+    "A PodDisruptionBudget uses maxUnavailable or a percentage for pods without a scalable controller",
+    "The disruption controller cannot determine the desired number of pods, so it allows no eviction.",
+    "Set minAvailable to a number of pods.",
 )  # fmt: skip
 ALL: Final = Code(
-    "KS607", "budget-allows-all", "info", "A PodDisruptionBudget that lets all pods of a workload with several replicas go at once",
-    "It guards nothing: drains of several nodes at a time may take every replica.",
+    "KS607", "budget-allows-all", "info", "A PodDisruptionBudget allows evicting all replicas of a workload at once",
+    "It protects nothing: simultaneous drains of several nodes may evict every replica.",
     "Lower maxUnavailable below the number of replicas, or raise minAvailable above 0.",
 )  # fmt: skip
 UNCLEAR: Final = Code(
-    "KS608", "budget-unclear", "error", "A PodDisruptionBudget that states both minAvailable and maxUnavailable, or neither",
-    "With both, no API server takes it; with neither, it allows no eviction.",
-    "State one of them.",
+    "KS608", "budget-unclear", "error", "A PodDisruptionBudget sets both minAvailable and maxUnavailable, or neither",
+    "With both, API servers reject it. With neither, it allows no eviction.",
+    "Set only one of the two fields.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (NEVER, NOW, SINGLE, DEAD, SEVERAL, NO_SCALE, ALL, UNCLEAR)
 
@@ -98,17 +98,17 @@ def _one(
     name = f"PodDisruptionBudget {budget.metadata.namespace or 'default'}/{budget.metadata.name or ''}"
     if (spec.minAvailable is None) == (spec.maxUnavailable is None):
         both = "neither minAvailable nor maxUnavailable is" if spec.minAvailable is None else "both minAvailable and maxUnavailable are"
-        yield UNCLEAR.found(name, f"{both} stated", field="spec")
+        yield UNCLEAR.found(name, f"{both} set", field="spec")
         return
     if running is None and not chosen:
         namespace = budget.metadata.namespace or "default"
         missed = not view.audience.anyone(selector, [namespace])
         maker = custom_maker(view.snapshot, namespace, selector or ()) if missed else None
         if maker is not None:
-            view.not_checked.append(f"whether {name} selects pods that {maker} makes")
+            view.not_checked.append(f"whether {name} selects pods that {maker} creates")
         elif missed:
             what = "without a selector" if selector is None else f"{describe(selector) or 'an empty selector'}"
-            yield DEAD.found(name, f"{what} selects no pod of its namespace, nor what a workload there makes", field="spec.selector")
+            yield DEAD.found(name, f"{what} selects no pod and no pod template in its namespace", field="spec.selector")
         return
     pods = view.keys(running.pods) if running is not None else []
     who = [subject.name for subject in chosen]
@@ -137,10 +137,10 @@ def _one(
             yield code.found(name, text, field=f"spec.{field}", pods=pods)
             return
         if kept <= 0 and scale > 1:
-            text = f"{field} {given} lets all {scale} replicas of {some(who)} go"
+            text = f"{field} {given} allows evicting all {scale} replicas of {some(who)}"
             yield ALL.found(name, text, field=f"spec.{field}", pods=pods)
             return
-    known = stated is not None or counted or plain  # else an unknown controller may have a scale
+    known = stated is not None or counted or plain  # otherwise an unknown controller may have a scale
     if known and running is not None and running.allowed == 0 and set(running.pods) - running.free:
         ready = sum(is_ready(view.snapshot.pods[i]) for i in running.pods)
         text = f"{field} {given}; {ready} of the {len(running.pods)} running pods that it selects are ready"
@@ -150,7 +150,7 @@ def _one(
 
 
 def _several(view: ClusterView, running: Iterable[DisruptionBudget], planned: dict[str, tuple[Subject, list[str]]]) -> Iterator[Finding]:
-    """``planned``: budgets by workload, of those without pods yet."""
+    """Yield findings for pods under several budgets. ``planned`` holds the budgets of workloads without pods yet."""
     of: dict[int, list[str]] = {}
     for budget in running:
         for i in budget.pods:
@@ -171,5 +171,5 @@ def _several(view: ClusterView, running: Iterable[DisruptionBudget], planned: di
 
 
 def _labels(path: str) -> str:
-    """Return the labels of the pods whose spec is at a field."""
+    """Return the labels field that belongs to the pod spec at ``path``."""
     return f"{path.rpartition('spec')[0]}metadata.labels"

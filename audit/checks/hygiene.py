@@ -1,4 +1,4 @@
-"""What placement has to work with: requests, node labels and allocatable, priority classes."""
+"""Data that placement depends on: requests, node labels, allocatable resources and priority classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubestow.models.kube.pod_spec import BEST_EFFORT, affinity_terms, qos_class
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
-#: Labels of old, with those that took their place.
+#: Deprecated labels and their replacements.
 DEPRECATED: Final = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
@@ -23,54 +23,54 @@ DEPRECATED: Final = {
 RESOURCES: Final = ("cpu", "memory")
 
 REQUESTS: Final = Code(
-    "KS801", "missing-requests", "warning", "Containers that request no cpu or no memory",
-    "The scheduler counts them as nothing, so that nodes are filled beyond what they have, and every placement here is as blind.",
-    "State requests by what the containers use, or let a LimitRange of the namespace fill them in.",
+    "KS801", "missing-requests", "warning", "Containers request no cpu or no memory",
+    "The scheduler counts them as 0, so nodes get overcommitted. Placements by kubestow have the same blind spot.",
+    "Set requests according to the usage of the containers, or define defaults in a LimitRange of the namespace.",
 )  # fmt: skip
 BEST: Final = Code(
-    "KS802", "best-effort-with-priority", "info", "Pods with a priority above 0 that request and limit nothing",
-    "They may preempt others to be placed, and are still the first that a node short of memory kills.",
-    "State requests, or drop the priority class.",
+    "KS802", "best-effort-with-priority", "info", "Pods with a priority above 0 have neither requests nor limits",
+    "They may preempt other pods, yet they are the first to be killed when a node runs short of memory.",
+    "Set requests, or remove the priority class.",
 )  # fmt: skip
 LABELS: Final = Code(
-    "KS803", "node-without-topology-label", "warning", "Nodes without a topology label that others have, or that rules ask for",
-    "Rules over this label do not see such nodes: spread constraints and affinity never choose them, anti-affinity keeps none apart there.",
-    "Label the nodes; the kubelet sets the hostname, the cloud provider zone and region.",
+    "KS803", "node-without-topology-label", "warning", "Nodes lack a topology label that other nodes have or rules use",
+    "Rules over this label ignore such nodes: spread constraints and affinity never select them, and anti-affinity has no effect there.",
+    "Label the nodes. Normally the kubelet sets the hostname, and the cloud provider sets zone and region.",
 )  # fmt: skip
 HOSTNAME: Final = Code(
-    "KS804", "hostname-shared", "warning", "Several nodes with one value of kubernetes.io/hostname",
-    "Anti-affinity and spread over the hostname take them for one node: at most one of them gets a pod that minds its own kind.",
-    "Give each node its own value; most often a node was cloned, or the label copied.",
+    "KS804", "hostname-shared", "warning", "Several nodes have the same value of kubernetes.io/hostname",
+    "Anti-affinity and spread over the hostname treat them as one node, so only one node gets a pod with anti-affinity to itself.",
+    "Give each node its own value. A usual cause is a cloned node or a copied label.",
 )  # fmt: skip
 ALLOCATABLE: Final = Code(
-    "KS805", "node-without-allocatable", "error", "A node that states no allocatable cpu, memory or number of pods",
-    "No pod that asks for it can be placed there; without a number of pods none at all.",
-    "See whether the kubelet runs and reports; in a manifest state status.allocatable.",
+    "KS805", "node-without-allocatable", "error", "A node has no allocatable cpu, memory or pods",
+    "No pod that requests the missing resource can be placed there. Without allocatable pods, no pod can be placed at all.",
+    "Check that the kubelet runs and reports its status. In a manifest, set status.allocatable.",
 )  # fmt: skip
 BETA: Final = Code(
     "KS806", "deprecated-label-differs", "warning",
-    "A node whose deprecated topology label says something else than the one that took its place",
-    "Rules written over one and the other see different zones or regions for the same node.",
-    "Give both the same value, or remove the deprecated one and move rules to the current one.",
+    "A node's deprecated topology label differs from its replacement",
+    "Rules over the two labels see different zones or regions for the same node.",
+    "Give both the same value, or remove the deprecated label and change rules to the current one.",
 )  # fmt: skip
 DEFAULTS: Final = Code(
     "KS807", "several-default-priorities", "warning", "More than one PriorityClass is the global default",
-    "Of several the lowest value counts, which is hardly what the others were marked for.",
-    "Leave globalDefault on one PriorityClass.",
+    "The one with the lowest value applies, and the others have no effect as defaults.",
+    "Set globalDefault on one PriorityClass only.",
 )  # fmt: skip
 REGIONS: Final = Code(
-    "KS808", "zone-in-several-regions", "warning", "A zone label whose value occurs in several regions",
-    "Rules over zones take zones of different regions for one.",
-    "Give zones names that are unique over all regions, such as REGION-1.",
+    "KS808", "zone-in-several-regions", "warning", "A zone name occurs in several regions",
+    "Rules over zones treat the zones of different regions as one zone.",
+    "Use zone names that are unique across regions, such as REGION-1.",
 )  # fmt: skip
 UNITS: Final = Code(
-    "KS810", "memory-without-unit", "warning", "Containers that request or are limited to less than a mebibyte of memory or local storage",
+    "KS810", "memory-without-unit", "warning", "Containers have requests or limits below 1 MiB of memory or local storage",
     "The scheduler counts almost nothing, and a container with such a limit is killed at once. The suffix m means thousandths of a byte.",
-    "Write the unit that was meant: 128Mi, not 128m, and 1Gi, not 1024.",
+    "Write the intended unit: 128Mi instead of 128m, and 1Gi instead of 1024.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (REQUESTS, BEST, LABELS, HOSTNAME, ALLOCATABLE, BETA, DEFAULTS, REGIONS, UNITS)
-#: Bytes that no container gets along with: container runtimes refuse limits of memory below 6 MB.
-_SMALLEST: Final = 2**20
+#: Bytes. Smaller amounts are certainly mistakes: container runtimes refuse memory limits below 6 MB.
+_MIN_PLAUSIBLE_BYTES: Final = 2**20
 _IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
@@ -92,7 +92,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def _requests(view: ClusterView, subject: Subject) -> Iterator[Finding]:
-    """Of pods that run it is they that count: admission may have filled in what the template lacks."""
+    """Yield findings about requests. Running pods take precedence over the template, because admission may have added requests."""
     pod = view.snapshot.pods[subject.pods[0]] if subject.pods else subject.pod
     bare = {name: _without(pod.spec, name) for name in RESOURCES}
     names = list(dict.fromkeys(container for containers in bare.values() for container in containers))
@@ -109,7 +109,7 @@ def _requests(view: ClusterView, subject: Subject) -> Iterator[Finding]:
 
 
 def _without(spec: PodSpec, name: str) -> list[str]:
-    """App containers and sidecars without a request for a resource; a request of 0 is a statement, too."""
+    """Return the app containers and sidecars without a request for a resource. A request of 0 counts as set."""
     if spec.resources is not None and name in (spec.resources.requests or {}):
         return []
     containers: list[Container] = [*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always")]
@@ -117,13 +117,13 @@ def _without(spec: PodSpec, name: str) -> list[str]:
 
 
 def _units(view: ClusterView, subject: Subject) -> Iterator[Finding]:
-    """Of pods that run it is they that count, as in :func:`_requests`."""
+    """Yield findings about units. Running pods take precedence over the template, as in :func:`_requests`."""
     pod = view.snapshot.pods[subject.pods[0]] if subject.pods else subject.pod
     texts, field = [], ""
     for path, found in _stated(pod.spec):
         for name in _IN_BYTES:
             value = quantity.parse(found[name]) if name in found else 0
-            if 0 < value < _SMALLEST:
+            if 0 < value < _MIN_PLAUSIBLE_BYTES:
                 unit = "thousandths of a byte" if str(found[name]).endswith("m") else "bytes"
                 texts.append(f"{path}.{name} {found[name]} is in {unit}")
                 field = field or f"{subject.path}.{path}.{name}"
@@ -142,7 +142,7 @@ def _stated(spec: PodSpec) -> Iterator[tuple[str, ResourceList]]:
 
 
 def _bare(spec: PodSpec, container: str) -> str:
-    """Return the field that a container without requests lacks."""
+    """Return the requests field of a container that has none."""
     for kind, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
         for i, each in enumerate(containers or ()):
             if (each.name or "") == container:
@@ -181,7 +181,7 @@ def _labels(view: ClusterView) -> Iterator[Finding]:
 
 
 def _asked(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """The topology keys of a pod's own rules, and whether they are required."""
+    """Yield the topology keys of a pod's own rules, each with True if the rule is required."""
     for constraint in pod.spec.topologySpreadConstraints or ():
         yield constraint.topologyKey, constraint.whenUnsatisfiable == "DoNotSchedule"
     for kind in ("podAffinity", "podAntiAffinity"):
@@ -226,7 +226,7 @@ def _regions(nodes: list[Node]) -> Iterator[Finding]:
 
 
 def stated(node: Node) -> dict[str, str | int | float]:
-    """Return what a node has to give; its capacity where it says nothing of that, as the API server fills it in."""
+    """Return a node's allocatable resources, or its capacity if they are missing, as the API server does."""
     status = node.status or NodeStatus()
     return (status.allocatable if status.allocatable is not None else status.capacity) or {}
 

@@ -1,6 +1,7 @@
-"""Container-affinity and gang annotations that cannot be read, or say something that is most likely not meant.
+"""Container-affinity and gang annotations that are invalid or probably not intended.
 
-``solve`` refuses an unreadable annotation in manifests; of pods in the cluster, which are placed as if they had none, it is found here.
+``solve`` rejects an invalid annotation in manifests. Pods in the cluster are placed without it, and this check
+reports it.
 """
 
 from __future__ import annotations
@@ -30,55 +31,55 @@ from kubestow.models.snapshot.snapshot import InputError
 _NAMES: Final = tuple((prefix + AFFINITY, prefix + ANTI_AFFINITY) for prefix in PREFIXES)
 
 UNREADABLE: Final = Code(
-    "KS701", "container-affinity-unreadable", "error", "A container-affinity annotation that cannot be read",
-    "All container affinity of the pod is lost on a node, and solve places the pod without it; in manifests it is refused.",
-    "Write it as the message says; docs name the two forms that there are.",
+    "KS701", "container-affinity-unreadable", "error", "A container-affinity annotation is invalid",
+    "Nodes ignore all container affinity of the pod, and solve places the pod without it. In manifests, solve rejects it.",
+    "Correct the annotation as the message says. docs/preferences.md describes the two valid forms.",
 )  # fmt: skip
 UNKNOWN: Final = Code(
-    "KS702", "container-affinity-unknown-container", "warning", "Container affinity that names a container which the pod does not have",
-    "It has no effect: a misspelt name, an init container that is over by then, or one of another pod, which takes a scope.",
-    "Name an app container or sidecar of the pod, or write an entry with a scope for containers of other pods.",
+    "KS702", "container-affinity-unknown-container", "warning", "Container affinity names a container that the pod does not have",
+    "The entry has no effect. The name may be misspelt, an init container that has already ended, or a container of another pod.",
+    "Name an app container or sidecar of the pod. For containers of other pods, write an entry with a scope.",
 )  # fmt: skip
 WEIGHT: Final = Code(
-    "KS703", "container-affinity-weight", "warning", "A weight of container affinity that means something else than it seems to",
-    "0 counts as 1, weights beyond 1000 are cut, and a negative weight of an anti-affinity attracts.",
-    "Write a weight from 1 to 1000, in the other annotation where containers are to be attracted.",
+    "KS703", "container-affinity-weight", "warning", "A weight of container affinity has an unexpected meaning",
+    "0 counts as 1, weights above 1000 are reduced to 1000, and a negative weight in anti-affinity attracts.",
+    "Use a weight from 1 to 1000. To attract containers, use the affinity annotation.",
 )  # fmt: skip
 ODD: Final = Code(
     "KS704", "container-affinity-constant", "warning",
-    "An expression of container affinity whose values have no effect, or that no container can pass, or fail",
-    "The entry applies to all containers, or to none, whatever else it says.",
-    "Give the operator the values that it needs, and no others; close the brackets of patterns, or write \\[ for a bracket itself.",
+    "An expression of container affinity has values without effect, or matches every container or none",
+    "The entry applies to all containers or to none, regardless of its values.",
+    "Give the operator exactly the values that it needs. Close the brackets of patterns, or write \\[ for a literal bracket.",
 )  # fmt: skip
 TWICE: Final = Code(
-    "KS705", "container-affinity-two-names", "warning", "Container affinity under both names of the annotation",
-    f"Only {PREFIXES[0]}* is read: what the other one says is lost.",
-    f"Move all of it to {PREFIXES[0]}{AFFINITY} and {PREFIXES[0]}{ANTI_AFFINITY}.",
+    "KS705", "container-affinity-two-names", "warning", "Container affinity is set under both names of the annotation",
+    f"Only {PREFIXES[0]}* is read; the other annotation is ignored.",
+    f"Move all entries to {PREFIXES[0]}{AFFINITY} and {PREFIXES[0]}{ANTI_AFFINITY}.",
 )  # fmt: skip
 TAG: Final = Code(
-    "KS706", "container-tags-unreadable", "error", "An annotation of container tags that cannot be read",
-    "The container has no tags, so that expressions over them miss it; in manifests it is refused.",
-    "Write key=value,key=value with each key once.",
+    "KS706", "container-tags-unreadable", "error", "A container-tags annotation is invalid",
+    "The container has no tags, so expressions over tags do not match it. In manifests, solve rejects it.",
+    "Write key=value,key=value, with each key once.",
 )  # fmt: skip
 DEAD: Final = Code(
-    "KS707", "container-affinity-matches-nothing", "warning", "An entry of container affinity that matches no container",
-    "It has no effect: most likely it is meant for other names or labels, or lacks a scope.",
-    "Compare scope and match with the containers that are meant; without a scope only the pod's own ones are looked at.",
+    "KS707", "container-affinity-matches-nothing", "warning", "An entry of container affinity matches no container",
+    "It has no effect. Probably a name or label is wrong, or the scope is missing.",
+    "Compare scope and match with the intended containers. Without a scope, only containers of the same pod can match.",
 )  # fmt: skip
 GRACE: Final = Code(
-    "KS708", "execution-grace-unreadable", "warning", "An execution grace that cannot be read",
-    "Its rules that hold during execution have the grace of other pods: they may count as broken sooner or later than is meant.",
+    "KS708", "execution-grace-unreadable", "warning", "An execution-grace annotation is invalid",
+    "The default grace applies instead, so rules that must hold during execution may count as broken too early or too late.",
     "Write whole seconds, such as \"300\".",
 )  # fmt: skip
 GANG: Final = Code(
-    "KS711", "gang-unreadable", "error", "An annotation of a gang that cannot be read, or that contradicts another member's",
-    "While they wait, its pods are placed one by one, as if no gang were declared.",
-    "Write it as the message says, alike on all members.",
+    "KS711", "gang-unreadable", "error", "A gang annotation is invalid, or contradicts that of another member",
+    "Its pending pods are placed one by one, as if no gang were declared.",
+    "Correct the annotation as the message says, and use the same value on all members.",
 )  # fmt: skip
 SHORT: Final = Code(
-    "KS712", "gang-short-of-members", "warning", "A gang that needs more members than there are",
-    "None of its pods is placed until the rest of them have been created.",
-    "Lower the minimum, or see why members are missing.",
+    "KS712", "gang-short-of-members", "warning", "A gang needs more members than exist",
+    "None of its pods is placed until the missing members have been created.",
+    "Lower the minimum, or find out why members are missing.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (UNREADABLE, UNKNOWN, WEIGHT, ODD, TWICE, TAG, DEAD, GRACE, GANG, SHORT)
 
@@ -93,7 +94,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def _graces(view: ClusterView) -> Iterator[Finding]:
-    """Templates, and pods that have another annotation than their template."""
+    """Yield findings about templates, and about pods whose annotation differs from their template's."""
     for subject in view.subjects:
         own = execution_grace.unreadable(subject.pod)
         if own is not None:
@@ -107,7 +108,14 @@ def _graces(view: ClusterView) -> Iterator[Finding]:
 
 @dataclass
 class _Holder:
-    """An object with annotations. ``path``: the field of its annotations; ``pods``: keys of the pods that have the same ones."""
+    """An object with annotations.
+
+    Attributes:
+        name: Name of the object in findings.
+        path: Field of its annotations.
+        pod: A pod with the annotations.
+        pods: Keys of the pods with equal annotations.
+    """
 
     name: str
     path: str
@@ -116,7 +124,7 @@ class _Holder:
 
 
 def _holders(view: ClusterView) -> Iterator[_Holder]:
-    """Templates with annotations of containers, and the pods that have others than their template; pods alike as one."""
+    """Yield templates with container annotations, and pods whose annotations differ from their template's, with equal pods grouped."""
     seen: dict[tuple[str, bytes], _Holder] = {}
     for subject in view.subjects:
         if subject.workload is not None and _concerned(subject.pod):
@@ -154,7 +162,7 @@ def _container_hints(view: ClusterView, holder: _Holder, containers: _Containers
     present = [names for names in _NAMES if any(name in annotations for name in names)]
     if len(present) > 1:
         lost = [name for name in present[1] if name in annotations]
-        text = f"{some(lost)} {'are' if len(lost) > 1 else 'is'} ignored beside {PREFIXES[0]}*"
+        text = f"{some(lost)} {'are' if len(lost) > 1 else 'is'} ignored next to {PREFIXES[0]}*"
         yield TWICE.found(holder.name, text, field=f"{holder.path}[{lost[0]}]", pods=holder.pods)
     readable: list[tuple[str, Entry]] = []
     broken = False
@@ -173,8 +181,8 @@ def _container_hints(view: ClusterView, holder: _Holder, containers: _Containers
         texts = [warning.removeprefix(": ").removeprefix(where) for warning in hints.warnings]
         for text in texts:
             yield _kind(text).found(holder.name, text, field=at, pods=holder.pods)
-        told = any(_kind(text) is UNKNOWN for text in texts)
-        readable += [(at, entry) for entry in hints.entries if entry.scope is not None or not told]
+        unknown_container = any(_kind(text) is UNKNOWN for text in texts)
+        readable += [(at, entry) for entry in hints.entries if entry.scope is not None or not unknown_container]
     try:
         own = views(holder.pod)
     except AnnotationError as error:
@@ -207,7 +215,7 @@ def _words(expression: Expression | None) -> str:
 
 
 class _Containers:
-    """All containers that run or wait, and those that templates without pods will make."""
+    """All containers of running and pending pods, and those that templates without pods will create."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
@@ -215,7 +223,7 @@ class _Containers:
         self._matching: dict[tuple[Expression | None, Expression], list[ContainerView]] = {}
 
     def any(self, entry: Entry, own: list[ContainerView]) -> bool:
-        """Return whether an entry reaches any container but the one whose it is. ``own``: the containers of its pod."""
+        """Return True if an entry matches a container other than its own. ``own`` holds the containers of its pod."""
         mine = next(each for each in own if each.container == entry.container)
         if any(reaches(entry, mine, other) for other in own):
             return True
@@ -224,14 +232,14 @@ class _Containers:
         key = entry.scope, entry.match
         if key not in self._matching:
             found = (each for each in self._all() if entry.scope.holds(each) and entry.match.holds(each))
-            self._matching[key] = list(islice(found, 2))  # one of them is another one
+            self._matching[key] = list(islice(found, 2))  # at least one of the two is another container
         return any(reaches(entry, mine, other) for other in self._matching[key])
 
     def _all(self) -> list[ContainerView]:
         if self._seen is None:
             pods = [pod for pod in self._view.snapshot.pods if not is_terminal(pod)]
             for subject in self._view.subjects:
-                if not subject.pods:  # of several replicas each has others
+                if not subject.pods:  # replicas are neighbours of each other
                     pods += [_named(subject.pod, f"{subject.pod.metadata.name}{k or ''}") for k in range(min(2, subject.wanted))]
             self._seen = [each for pod in pods for each in _views(pod)]
         return self._seen
@@ -271,10 +279,10 @@ def _gangs(view: ClusterView) -> Iterator[Finding]:
     try:
         waiting = gangs.find(view.snapshot, scope, tiers=view.policy.networkTiers)
     except InputError:
-        return  # found above
+        return  # reported above
     gated = {named.name: len(found) for named, found in members(pods, scope.gated).items()}
     for gang in waiting:
         lacking = gang.needed - len(gang.pods) - gated.get(gang.name.partition("@")[0], 0)
         if lacking > 0:
-            text = f"{len(gang.pods)} pods wait and {len(gang.bound)} run; {lacking} more needed ({gang.source})"
+            text = f"{len(gang.pods)} pods pending and {len(gang.bound)} running; {lacking} more needed ({gang.source})"
             yield SHORT.found(f"Gang {gang.name}", text, pods=view.keys(gang.pods))

@@ -1,4 +1,4 @@
-"""Workloads whose pods are not even created, so that no scheduler and no pending pod tells of them."""
+"""Workloads whose pods are not created, so that neither the scheduler nor a pending pod shows the problem."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from kubestow.models.workloads.ownership import Owners
 
 ACCOUNT: Final = Code(
     "KS227", "service-account-missing", "error",
-    "It names a ServiceAccount that does not exist",
-    "The API server refuses to create its pods: there is nothing that could be pending.",
+    "A workload uses a ServiceAccount that does not exist",
+    "The API server refuses to create its pods, so there is not even a pending pod.",
     "Create the ServiceAccount, or correct spec.serviceAccountName.",
 )  # fmt: skip
 FAILED: Final = Code(
     "KS521", "pods-not-created", "error",
-    "A workload has fewer pods than it asks for, and none of them is pending",
-    "Its controller could not create them (a quota, a ServiceAccount, an admission webhook), or does not work: no scheduler sees what is"
-    " missing.",
-    "See the events of its ReplicaSet (kubectl describe), and mend what refuses the pods; the controller tries again by itself.",
+    "A workload has fewer pods than desired, and the missing pods were never created",
+    "Its controller does not work, or could not create the pods because of a quota, a ServiceAccount or an admission webhook. The"
+    " scheduler does not see missing pods.",
+    "Read the events of its ReplicaSet (kubectl describe) and remove the cause. The controller then retries without further action.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (ACCOUNT, FAILED)
 
@@ -36,7 +36,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
     short = _Short(view)
     for subject in view.subjects:
         name, space = subject.pod.spec.serviceAccountName, subject.namespace
-        # Every namespace of a cluster has the account called default: without it, they were not captured.
+        # Every namespace has an account named default. If it is missing, service accounts were not captured.
         if name and f"{space}/default" in accounts and f"{space}/{name}" not in accounts:
             yield ACCOUNT.found(
                 subject.name, f"there is no ServiceAccount {space}/{name}", field=f"{subject.path}.serviceAccountName",
@@ -47,7 +47,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 class _Short:
-    """Workloads that have fewer pods than they ask for, by the API server's own account and by the snapshot."""
+    """Workloads with fewer pods than desired, both in their status and in the snapshot."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
@@ -59,7 +59,7 @@ class _Short:
 
     @cached_property
     def _leaving(self) -> set[str]:
-        """Workloads with pods that are being deleted, whose place others may wait for."""
+        """Workloads with terminating pods, whose room other pods may be waiting for."""
         owners = Owners(self._view.snapshot)
         return {owners.of(pod) for pod in self._view.snapshot.pods if is_terminating(pod)}
 
@@ -77,7 +77,7 @@ class _Short:
         if not failed and (obj.metadata.deletionTimestamp or subject.name in self._leaving):
             return
         refused = self._admission.refusal(subject.pod)
-        why = f"one more cannot be created: {refused[1]} ({refused[0]})" if refused else "the snapshot does not tell why"
+        why = f"one more cannot be created: {refused[1]} ({refused[0]})" if refused else "the snapshot does not show why"
         if failed:
             reasons = list(dict.fromkeys(c.reason or "no reason given" for c in failed))
             why = f"creating more fails (ReplicaFailure: {some(reasons)}{f'; {refused[1]}' if refused else ''})"

@@ -1,4 +1,4 @@
-"""Replicas that share a node or a zone although they need not, by what would keep them apart."""
+"""Replicas that share a node or zone although they could be separated, by the rule that could separate them."""
 
 from __future__ import annotations
 
@@ -26,42 +26,43 @@ from kubestow.models.kube.selectors import (
 )
 
 ZONE: Final = "topology.kubernetes.io/zone"
-#: Kinds whose pods stand in for each other; Jobs and DaemonSets have other reasons for where their pods run, and others are unknown.
+#: Kinds whose pods can replace each other. Jobs and DaemonSets choose nodes for other reasons, and other kinds are
+#: unknown.
 KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 
-_FIX: Final = "Give the template a topology spread constraint, or anti-affinity to its own labels, over kubernetes.io/hostname."
+_FIX: Final = "Add a topology spread constraint, or anti-affinity to the template's own labels, over kubernetes.io/hostname."
 ONE_NODE: Final = Code(
-    "KS511", "replicas-share-node", "warning", "All replicas of a workload run on one node, and no rule of its own keeps them apart",
-    "The failure or the drain of this one node takes all of them at once.",
-    f"{_FIX} Then let them be placed anew.",
+    "KS511", "replicas-share-node", "warning", "All replicas of a workload run on one node, and none of its rules separates them",
+    "A failure or drain of this node stops all replicas at once.",
+    f"{_FIX} Then restart the workload.",
 )  # fmt: skip
 ONE_NODE_ANYWAY: Final = Code(
     "KS512", "replicas-share-node-anyway", "info",
-    "All replicas of a workload run on one node in spite of a rule that is to spread them",
-    "The failure or the drain of this one node takes all of them at once; a preference, or a maxSkew this large, does not prevent it.",
-    "Restart the workload or rebalance, and require what is only preferred if it has to hold.",
+    "All replicas of a workload run on one node despite a rule that should spread them",
+    "A failure or drain of this node stops all replicas at once. A preference, or such a large maxSkew, does not prevent this.",
+    "Restart the workload or run rebalance. If the spread must hold, make the rule required.",
 )  # fmt: skip
 ONE_ZONE: Final = Code(
-    "KS513", "replicas-share-zone", "info", "All replicas of a workload run in one zone, and no rule of its own keeps them apart",
-    "The failure of this zone takes all of them at once, although they could be in several.",
-    f"Give the template a topology spread constraint over {ZONE}.",
+    "KS513", "replicas-share-zone", "info", "All replicas of a workload run in one zone, and none of its rules separates them",
+    "A failure of this zone stops all replicas at once, although they could run in several zones.",
+    f"Add a topology spread constraint over {ZONE} to the template.",
 )  # fmt: skip
 MOST: Final = Code(
     "KS514", "most-replicas-on-one-node", "info",
-    "More than half of the replicas of a workload run on one node, and no rule of its own says otherwise",
-    "The failure of this node takes most of them at once, and with it a majority where they vote.",
+    "More than half of the replicas of a workload run on one node, and none of its rules separates them",
+    "A failure of this node stops most replicas at once, and breaks the quorum of replicas that vote.",
     _FIX,
 )  # fmt: skip
 CHANCE: Final = Code(
     "KS515", "replicas-apart-by-chance", "info", "No rule at all keeps the replicas of a workload apart",
-    "They may all come to run on one node the next time that they are placed; the cluster's default constraints do not apply to them.",
+    "The next time they are placed, all may run on one node. The cluster's default constraints do not apply to them.",
     _FIX,
 )  # fmt: skip
 PINNED: Final = Code(
     "KS516", "replicas-pinned-to-node", "warning",
-    "Several replicas of a workload whose node selector, affinity and tolerations leave one node",
-    "They cannot outlive this node, however many they are.",
-    "Widen nodeSelector, required node affinity or tolerations, or label more nodes.",
+    "The node selector, affinity and tolerations of a workload with several replicas allow only one node",
+    "No replica survives a failure of this node, regardless of their number.",
+    "Relax nodeSelector, required node affinity or tolerations, or label more nodes.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (ONE_NODE, ONE_NODE_ANYWAY, ONE_ZONE, MOST, CHANCE, PINNED)
 
@@ -105,11 +106,11 @@ class _Cluster:
         if not keys and not self._defaults(subject):
             yield CHANCE.found(subject.name, f"nothing keeps its {subject.wanted} replicas apart", field=subject.path)
 
-    # --- what is found ------------------------------------------------------------------------------------------------------
+    # --- findings --------------------------------------------------------------------------------------------------------------
 
     def _pinned(self, subject: Subject, node: int) -> Finding:
         name = self.view.nodes.names[node]
-        text = f"of {self.view.nodes.size} nodes only {name} may take its {subject.wanted} replicas"
+        text = f"only {name} of {self.view.nodes.size} nodes may take its {subject.wanted} replicas"
         return PINNED.found(subject.name, text, field=subject.path, rule="NodeAffinity", nodes=[name], pods=self.view.keys(subject.pods))
 
     def _one_node(self, subject: Subject, node: int, keys: list[tuple[str, bool]], number: int) -> Iterator[Finding]:
@@ -119,7 +120,7 @@ class _Cluster:
             yield ONE_NODE.found(subject.name, text, field=subject.path, nodes=[name], pods=pods)
         elif not any(hard for key, hard in keys if self._joins(key, [node])):
             rule = ", ".join(dict.fromkeys(key for key, _ in keys if self._joins(key, [node])))
-            text = f"all {number} pods run on {name} in spite of their rule over {rule}"
+            text = f"all {number} pods run on {name} despite their rule over {rule}"
             yield ONE_NODE_ANYWAY.found(subject.name, text, field=subject.path, nodes=[name], pods=pods)
 
     def _one_zone(self, subject: Subject, nodes: list[int], takes: Bools, keys: list[tuple[str, bool]]) -> Finding | None:
@@ -129,7 +130,7 @@ class _Cluster:
         zone = next(iter(found))
         if len(found) > 1 or zone < 0 or len(possible | found) < 2 or self._kept(keys, np.flatnonzero(codes == zone).tolist()):
             return None
-        among = f"of {len(possible | found)} that its rules about nodes allow"
+        among = f"although its node rules allow {len(possible | found)} zones"
         text = f"all {len(nodes)} pods run in zone {names[zone]}, {among}{self._guard(subject)}"
         return ONE_ZONE.found(
             subject.name, text, field=subject.path, domain=f"{ZONE}={names[zone]}", pods=self.view.keys(subject.pods),
@@ -143,29 +144,32 @@ class _Cluster:
         return MOST.found(subject.name, text, field=subject.path, nodes=[name], pods=self.view.keys(pods))
 
     def _guard(self, subject: Subject) -> str:
-        return "; only the cluster's default constraints prefer otherwise" if self._defaults(subject) else "; no rule says otherwise"
+        return "; only the cluster's default constraints prefer otherwise" if self._defaults(subject) else "; no rule separates them"
 
     # --- rules that keep apart ----------------------------------------------------------------------------------------------
 
     def _meant(self, subject: Subject, nodes: list[int]) -> bool:
-        """Return whether pods run together on purpose: by pod affinity, or as they share a volume."""
+        """Return True if pods run together on purpose: by pod affinity, or because they share a volume."""
         if any(self._joins(term.topologyKey, nodes) for term, _ in affinity_terms(subject.pod, "podAffinity")):
             return True
         volumes = subject.pod.spec.volumes or ()
         return subject.kind != "StatefulSet" and any(volume.persistentVolumeClaim is not None for volume in volumes)
 
     def _kept(self, keys: list[tuple[str, bool]], nodes: list[int]) -> bool:
-        """Return whether a rule of the subject tells pods on these nodes to be elsewhere, one of them or all but some."""
+        """Return True if a rule of the subject discourages its pods from sharing these nodes."""
         return any(self._joins(key, nodes) for key, _ in keys)
 
     def _joins(self, key: str, nodes: list[int]) -> bool:
-        """Return whether these nodes are one domain of a key, or within one."""
+        """Return True if these nodes belong to one domain of a key."""
         codes: Ids = self.view.nodes.column(key)[0][nodes]
         return bool(codes[0] >= 0 and (codes == codes[0]).all())
 
     def _defaults(self, subject: Subject) -> bool:
-        """Return whether the cluster's default constraints count for the pods: they have an owner of a kind that these look at, be its
-        object in the snapshot or not, and no constraints of their own."""
+        """Return True if the cluster's default spread constraints apply to the pods.
+
+        They apply to pods without constraints of their own that have an owner of a suitable kind, even if the
+        snapshot lacks the owner.
+        """
         policy = self.view.policy
         constraints = policy.defaultConstraints if policy.multipliers.topologySpread else ()
         return bool(constraints) and not subject.pod.spec.topologySpreadConstraints
@@ -173,7 +177,7 @@ class _Cluster:
     # --- nodes --------------------------------------------------------------------------------------------------------------
 
     def takes(self, subject: Subject) -> Bools:
-        """bool[N]: nodes that the pods' selector, required node affinity and tolerations admit."""
+        """Return bool[N]: the nodes that the pods' selector, required node affinity and tolerations allow."""
         spec, nodes, gates = subject.pod.spec, self.view.nodes, self.view.snapshot.gates
         affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
         key = _encoder.encode((spec.nodeSelector, affinity, spec.tolerations))
@@ -196,7 +200,7 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def _keys(subject: Subject) -> Iterator[tuple[str, bool]]:
-    """Topology keys over which the pods of a workload are kept apart from each other, and whether that is required."""
+    """Yield the topology keys over which a workload separates its own pods, each with True if the rule is required."""
     for term, required in affinity_terms(subject.pod, "podAntiAffinity"):
         if _own(subject, term):
             yield term.topologyKey, required
@@ -206,7 +210,7 @@ def _keys(subject: Subject) -> Iterator[tuple[str, bool]]:
 
 
 def _own(subject: Subject, term: PodAffinityTerm) -> bool:
-    """Return whether a term matches the pods that carry it; a namespaceSelector is taken to select their namespace."""
+    """Return True if a term matches the pods that carry it. A namespaceSelector is assumed to select their namespace."""
     if term.namespaces and subject.namespace not in term.namespaces and term.namespaceSelector is None:
         return False
     extra = label_key_requirements(subject.labels, term.matchLabelKeys, term.mismatchLabelKeys)

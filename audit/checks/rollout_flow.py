@@ -1,9 +1,11 @@
-"""What becomes of rollouts in the cluster as it is, told without a search: most complete, and some cannot even begin.
+"""Outcomes of rollouts that are certain without a search: most rollouts complete, and some cannot even begin.
 
-Two ways to tell that one completes. Where pods of a Deployment do not mind each other, and the old ones ask for what the new ones do: if
-new pods could have all places of the old ones, and either some old pod goes first or some node takes one more pod, then each new pod takes
-the place of an old one that has gone, until all have. Else the rollout is played, with the places that old pods leave taken first. If not
-one new pod is placed before that comes to a halt, nothing was the scheduler's choice: it is a deadlock.
+A rollout certainly completes if its pods do not exclude each other, old and new pods have equal requests, and new
+pods could use every place of an old pod. In addition, an old pod must go first, or some node must have room for one
+more pod. Each new pod then takes the place of a deleted one.
+
+Otherwise the rollout is simulated, filling the places of deleted pods first. If it halts before any new pod is
+placed, the scheduler had no choice, so the rollout is a deadlock.
 """
 
 from __future__ import annotations
@@ -34,13 +36,18 @@ from kubestow.solver.rules.base import Rule
 
 
 class Flow:
-    """All Deployments in one compiled instance: their pods as pods that come and go, and one new pod of each."""
+    """All Deployments compiled into one instance: their pods, which may come and go, and one new pod of each."""
 
     def __init__(self, view: ClusterView, subjects: Sequence[Subject], least: int | None = None) -> None:
-        """``subjects``: Deployments all of whose pods run on nodes of the snapshot; ``least``: without other pods of a lower priority.
+        """Compile the instance.
+
+        Args:
+            view: The cluster.
+            subjects: Deployments whose pods all run on nodes of the snapshot.
+            least: Ignore other pods with a lower priority. None: keep all.
 
         Raises:
-            InputError: what :func:`kubestow.models.cluster.compile.compile_cluster` cannot use.
+            InputError: :func:`kubestow.models.cluster.compile.compile_cluster` rejects the input.
         """
         pods, first = view.snapshot.pods, len(view.snapshot.pods)
         self._snapshot, self._subjects, self._node = view.snapshot, subjects, view.node_index
@@ -61,7 +68,8 @@ class Flow:
         self._class = {i: g for g, cls in enumerate(self._cluster.classes) for i in cls.pods}
         self._new = [self._class[first + k] for k in range(len(subjects))]
         self._rules = rules.build(self._cluster)
-        #: By Deployment whose rollout is a deadlock: rules that reject its first new pod, each with the number of nodes and words.
+        #: Rules that reject the first new pod, with the number of nodes and a message, by Deployment with a
+        #: deadlock.
         self.rejected: dict[int, list[tuple[str, int, str]]] = {}
         self._moving: dict[int, list[Rule]] = {}
         self._sets: dict[tuple[str, str], list[object]] = {}  # ReplicaSets by their Deployment
@@ -73,9 +81,9 @@ class Flow:
             self._put(g, n, number)
 
     def verdict(self, k: int, pace: Pace) -> Literal["complete", "deadlock"] | None:
-        """Return what surely becomes of the rollout of a Deployment (its place in ``subjects``); None: that is not known."""
+        """Return the certain outcome of a Deployment's rollout, or None if it is uncertain. ``k`` is its index in ``subjects``."""
         if any(tree.rejects for tree in self._cluster.trees.values()):
-            return None  # which zones come free when a pod goes is not known
+            return None  # it is unknown which NUMA zones a deleted pod frees
         return "complete" if self._exchanged(k, pace) else self._played(k, pace)
 
     def _exchanged(self, k: int, pace: Pace) -> bool:
@@ -100,7 +108,7 @@ class Flow:
         return fits
 
     def _played(self, k: int, pace: Pace) -> Literal["complete", "deadlock"] | None:
-        """One course of the rollout, with places taken as they come free; it is the only one until a new pod is placed."""
+        """Simulate the rollout, taking places as they come free. This is the only possible course until a new pod is placed."""
         g, subject = self._new[k], self._subjects[k]
         own: list[object] = self._sets.get((subject.namespace, subject.name.rpartition("/")[2]), [])
         snapshot: Snapshot = replace(self._snapshot, workloads={"ReplicaSet": own})
@@ -177,7 +185,7 @@ class Flow:
 
 
 def _revised(subject: Subject, pods: Sequence[Pod]) -> Pod:
-    """A pod of a Deployment's next revision: its hash is none of its old pods'."""
+    """Return a pod of a Deployment's next revision, with a hash that none of its old pods has."""
     assert subject.workload is not None
     taken = {(pods[i].metadata.labels or {}).get(HASH) for i in subject.pods}
     salt = 0

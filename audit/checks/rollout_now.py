@@ -1,4 +1,4 @@
-"""Rollouts that are stuck now: the controller waits for new pods, and no node takes one of them."""
+"""Rollouts that are stuck now: the controller waits for new pods, and no node can take one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kubestow.solver import rules
 
 STUCK: Final = Code(
     "KS506", "rollout-stuck", "error", "The rollout of a Deployment is stuck now",
-    "The controller deletes no old pod before a new one is available and creates no more of them, and no node takes those there are, nor"
-    " may they preempt others: it stays so until something else changes.",
-    "Roll back, delete an old pod by hand, or set maxUnavailable to 1; loosen the rule that rejects the new pods, or add a node.",
+    "The controller waits for a new pod before it deletes old ones or creates more. No node takes the pending new pods, and they may not"
+    " preempt others. The rollout stays stuck until something else changes.",
+    "Roll back, delete an old pod, or set maxUnavailable to 1. Alternatively, relax the rule that rejects the new pods, or add a node.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (STUCK,)
 Rejected = Sequence[tuple[str, int, str]]
@@ -35,7 +35,14 @@ Rejected = Sequence[tuple[str, int, str]]
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A Deployment that goes on only if one of its new pods is placed. ``pods``: those that wait; ``placed``: new ones that run."""
+    """A Deployment that makes progress only if one of its new pods is placed.
+
+    Attributes:
+        subject: The Deployment.
+        pace: Parameters of its strategy.
+        pods: Indices of its pending new pods.
+        placed: Number of new pods that run.
+    """
 
     subject: Subject
     pace: Pace
@@ -44,7 +51,7 @@ class _Waiting:
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Return a finding for each Deployment whose rollout is proved to be at a halt."""
+    """Yield a finding for each Deployment whose rollout is proved to be stuck."""
     waiting = [found for subject in view.subjects if (found := _waiting(view, subject)) is not None] if view.snapshot.nodes else []
     if not waiting:
         return
@@ -56,11 +63,11 @@ def check(view: ClusterView) -> Iterator[Finding]:
             spec = each.subject.pod.spec
             if spec.preemptionPolicy != "Never" and (spec.priority or 0) > lowest and all(verdicts[i] for i in each.pods):
                 by_priority.setdefault(spec.priority or 0, []).extend(each.pods)
-        for priority, pods in by_priority.items():  # beside those only that they could not preempt
+        for priority, pods in by_priority.items():  # without the pods that they could preempt
             beside = _judged(view, pods, priority)
             verdicts.update((i, None) for i in pods if not beside[i])
     except InputError as error:
-        view.not_checked.append(f"rollouts that are under way: {error.problems[0]}")
+        view.not_checked.append(f"rollouts in progress: {error.problems[0]}")
         return
     for each in waiting:
         first = verdicts[each.pods[0]]
@@ -69,7 +76,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def _waiting(view: ClusterView, subject: Subject) -> _Waiting | None:
-    """What a rollout waits for; None where the controller has something to do, or the scheduler is not asked yet."""
+    """Return the pending pods of a stuck rollout. None if the controller can act, or the scheduler has not tried them yet."""
     workload, pods = subject.workload, view.snapshot.pods
     if workload is None or subject.kind != "Deployment" or not subject.wanted or workload.obj.spec.paused:
         return None
@@ -100,13 +107,16 @@ def _waiting(view: ClusterView, subject: Subject) -> _Waiting | None:
 
 
 def _undecided(pod: Pod) -> bool:
-    """Return whether a pod is not the scheduler's yet, or pods are going for it."""
+    """Return True if the scheduler has not decided about a pod yet, or is preempting pods for it."""
     return bool(pod.spec.schedulingGates) or bool(pod.status is not None and pod.status.nominatedNodeName)
 
 
 def _judged(view: ClusterView, waiting: Sequence[int], least: int | None = None) -> dict[int, Rejected | None]:
-    """By pod the rules that reject it, each with the number of nodes and words, where no node takes it; None where one does. Pods that are
-    being deleted are left out, and with ``least`` those of a lower priority."""
+    """Return the rules that reject each pending pod, with the number of nodes and a message. None for a pod that
+    fits a node.
+
+    Terminating pods are ignored, and with ``least`` also pods with a lower priority.
+    """
     snapshot = view.snapshot.copy()
     snapshot.pods = [*view.snapshot.pods]
     for i in waiting:
@@ -125,6 +135,6 @@ def _judged(view: ClusterView, waiting: Sequence[int], least: int | None = None)
             if (mask := rule.rejects(g)).any()
         }
         every = {n for _, _, nodes in masks.values() for n in nodes}
-        told = sorted(((name, count, text) for name, (count, text, _) in masks.items()), key=lambda each: (-each[1], each[0]))
-        found.update(dict.fromkeys(cls.pods, told if len(every) == cluster.n_nodes else None))
+        rejected = sorted(((name, count, text) for name, (count, text, _) in masks.items()), key=lambda each: (-each[1], each[0]))
+        found.update(dict.fromkeys(cls.pods, rejected if len(every) == cluster.n_nodes else None))
     return found

@@ -1,4 +1,4 @@
-"""Deployments whose next rollout is refused new pods by quotas or LimitRanges, told without a search."""
+"""Deployments whose next rollout certainly fails because quotas or LimitRanges refuse new pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubestow.solver.rollout.quota_flow import halts
 
 
 def refused_by_quotas(view: ClusterView, subjects: Sequence[tuple[Subject, Pace]]) -> set[int]:
-    """Return the places of Deployments that get no further where every new pod has a node at once. Pods that are being deleted are gone."""
+    """Return the indices of Deployments that get stuck even if every new pod found a node at once. Terminating pods do not count."""
     snapshot = view.snapshot
     limited = {found.metadata.namespace or "default" for found in snapshot.resource_quotas.values()}
     limited |= {found.metadata.namespace or "default" for found in snapshot.limit_ranges.values()}
@@ -25,7 +25,7 @@ def refused_by_quotas(view: ClusterView, subjects: Sequence[tuple[Subject, Pace]
     for i, pod in enumerate(snapshot.pods):
         if (pod.metadata.namespace or "default") in limited and not is_terminating(pod):
             by_namespace.setdefault(pod.metadata.namespace or "default", []).append(i)
-    # a namespace without an object is known by its pods, which the parts below lack
+    # Namespaces without an object are known by their pods, which the partial snapshots below may lack.
     namespaces = {name: Namespace(ObjectMeta(name=name)) for name in {pod.metadata.namespace or "default" for pod in snapshot.pods}}
     namespaces |= snapshot.namespaces
     found = set()

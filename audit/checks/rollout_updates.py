@@ -1,6 +1,7 @@
-"""DaemonSets whose next rolling update gets stuck: with maxSurge, a new pod needs room next to the old one on its node.
+"""DaemonSets whose next rolling update gets stuck: with maxSurge, a new pod needs room next to the old one on its
+node.
 
-Where pods of a workload wait already, other checks say why.
+Other checks explain workloads with pending pods.
 """
 
 from __future__ import annotations
@@ -17,34 +18,34 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.solver.rollout.simulate import roll_out
 from kubestow.solver.runtime.options import Options
 
-#: Pods of one workload that are followed one by one.
-FOLLOWED: Final = 300
-#: Seconds that one update may be searched for.
-EACH: Final = 10.0
-#: Searches in parallel for one update: a fixed number, so that machines of different size find the same.
+#: Largest workload that is simulated pod by pod, in pods.
+MAX_SIMULATED_PODS: Final = 300
+#: Seconds for the search of one update.
+UPDATE_LIMIT_SECONDS: Final = 10.0
+#: Parallel searches per update. The number is fixed so that machines of different size get the same result.
 _WORKERS: Final = 1
 
 
 def stuck_updates(view: ClusterView, settled: Snapshot, deadlock: Code, halt: Code) -> Iterator[Finding]:
-    """Yield the updates that come to a halt.
+    """Yield a finding for each update that halts.
 
     Args:
         view: The cluster.
-        settled: Its snapshot without pods that are being deleted.
-        deadlock: The code of halts that are proved.
-        halt: The code of others.
+        settled: Its snapshot without terminating pods.
+        deadlock: Code for proved halts.
+        halt: Code for other halts.
     """
     late, large = list[str](), list[str]()
     until = view.search_until()
     for subject in _asked_about(view):
-        if len(subject.pods) > FOLLOWED:
+        if len(subject.pods) > MAX_SIMULATED_PODS:
             large.append(subject.name)
             continue
         if view.stop.is_set() or time.monotonic() > until:
             late.append(subject.name)
             continue
         kind, _, name = subject.name.partition(" ")
-        left = max(0.1, min(EACH, until - time.monotonic()))
+        left = max(0.1, min(UPDATE_LIMIT_SECONDS, until - time.monotonic()))
         options = Options(time_limit=left, daemon_namespaces=view.exempt, policy=view.policy, workers=_WORKERS)
         try:
             rollout = roll_out(settled, f"{kind}/{name}", None, options, stop=view.stop).rollout
@@ -54,15 +55,15 @@ def stuck_updates(view: ClusterView, settled: Snapshot, deadlock: Code, halt: Co
         assert rollout is not None
         if not rollout.complete:
             yield _found(view, subject, rollout, deadlock if rollout.proved else halt)
-    for names, why in ((late, "for lack of time (--time-limit)"), (large, f"as they have more than {FOLLOWED} pods")):
+    for names, why in ((late, "for lack of time (--time-limit)"), (large, f"because they have more than {MAX_SIMULATED_PODS} pods")):
         if names:
             view.not_checked.append(f"updates that may get stuck, {why}: {some(names)}")
 
 
 def _asked_about(view: ClusterView) -> Iterator[Subject]:
-    """Yield the DaemonSets that surge, with strategy RollingUpdate.
+    """Yield the DaemonSets with maxSurge and strategy RollingUpdate.
 
-    Those whose pods are yet to be created are left out: the question is whether they can be.
+    DaemonSets whose pods have not been created yet are skipped, because it is unknown whether they can be.
     """
     ahead = frozenset(view.snapshot.to_create)
     for subject in view.subjects:

@@ -1,7 +1,8 @@
-"""Workloads whose next rollout comes to a halt, and strategies that no API server takes or that mean something else than they say.
+"""Workloads whose next rollout gets stuck, and update strategies that are invalid or misleading.
 
-Sources: pkg/controller/deployment/util (ResolveFenceposts) and pkg/apis/apps/validation (ValidateRollingUpdateDeployment,
-ValidateRollingUpdateDaemonSet) of Kubernetes; docs/sources.md#even-pods-spreading for the deadlock.
+Sources: pkg/controller/deployment/util (ResolveFenceposts) and pkg/apis/apps/validation
+(ValidateRollingUpdateDeployment, ValidateRollingUpdateDaemonSet) of Kubernetes; docs/sources.md#even-pods-spreading
+for the deadlock.
 """
 
 from __future__ import annotations
@@ -30,37 +31,38 @@ from kubestow.solver.executors.pool import Question
 from kubestow.solver.rollout.simulate import roll_out
 from kubestow.solver.runtime.options import Options
 
-#: Seconds that one rollout may be searched for; those that deadlock do so within their first waves.
-EACH: Final = 10.0
-#: Searches in parallel for one rollout: a fixed number, so that machines of different size, and many workers, find the same.
+#: Seconds for the search of one rollout. Deadlocks show within their first waves.
+ROLLOUT_LIMIT_SECONDS: Final = 10.0
+#: Parallel searches per rollout. The number is fixed so that machines of different size, and worker pools, get the
+#: same result.
 _WORKERS: Final = 1
 
 DEADLOCK: Final = Code(
-    "KS501", "rollout-deadlock", "error", "The next rollout of a workload comes to a halt, whatever the scheduler chooses",
-    "The controller waits for new pods that no node takes, or that a quota refuses, before it deletes old ones: the new version is never "
-    "out, and nothing says so but a pending pod, or an event of a ReplicaSet.",
-    "Let an old pod go first (maxUnavailable 1), loosen the rule that rejects the new pods, raise the quota, or add a node.",
+    "KS501", "rollout-deadlock", "error", "The next rollout of a workload gets stuck, regardless of the scheduler's choices",
+    "The controller deletes old pods only after new ones are available, but no node takes the new pods or a quota refuses them. The new "
+    "version never rolls out, and only a pending pod or an event of a ReplicaSet shows it.",
+    "Allow an old pod to be deleted first (maxUnavailable 1), relax the rule that rejects the new pods, raise the quota, or add a node.",
 )  # fmt: skip
 HALT: Final = Code(
     "KS502", "rollout-halt", "warning",
-    "No way was found for the next rollout of a workload to complete, without a proof that there is none",
-    "It most likely comes to a halt with new pods that wait and old ones that stay.",
-    "Try it with solve --rollout and a longer time limit; let an old pod go first (maxUnavailable 1).",
+    "No way was found for the next rollout of a workload to complete, but it is not proved to be stuck",
+    "It probably gets stuck, with new pods pending and old pods still running.",
+    "Run solve --rollout with a longer time limit, or allow an old pod to be deleted first (maxUnavailable 1).",
 )  # fmt: skip
 PREEMPTS: Final = Code(
-    "KS503", "rollout-needs-preemption", "warning", "The next rollout of a Deployment goes on only if it preempts other pods",
-    "Its new pods find no room beside the old ones, so that pods of lower priority, of other people perhaps, are killed for an update.",
-    "Let an old pod go first (maxUnavailable 1), or add a node.",
+    "KS503", "rollout-needs-preemption", "warning", "The next rollout of a Deployment can complete only by preempting other pods",
+    "Its new pods have no room next to the old ones, so the update evicts pods of lower priority, possibly of other teams.",
+    "Allow an old pod to be deleted first (maxUnavailable 1), or add a node.",
 )  # fmt: skip
 REFUSED: Final = Code(
-    "KS504", "rollout-strategy-refused", "error", "An update strategy that no API server takes",
-    "The manifest cannot be applied: either no pod may come first and none may go first, or, of a DaemonSet, both are asked for.",
-    "Set maxSurge or maxUnavailable to at least 1 (of a DaemonSet exactly one of them).",
+    "KS504", "rollout-strategy-refused", "error", "API servers reject an update strategy",
+    "The manifest cannot be applied: maxSurge and maxUnavailable are both 0 or, for a DaemonSet, both above 0.",
+    "Set maxSurge or maxUnavailable to at least 1. For a DaemonSet, set only one of the two.",
 )  # fmt: skip
 ROUNDED: Final = Code(
-    "KS505", "rollout-rounds-to-none", "info", "A strategy without maxSurge whose maxUnavailable rounds down to no pod",
-    "The controller takes one pod nonetheless, as nothing could be updated else: fewer are there than the strategy says.",
-    "State maxUnavailable 1, or maxSurge 1 if no pod may be missing.",
+    "KS505", "rollout-rounds-to-none", "info", "A strategy without maxSurge has a maxUnavailable that rounds down to 0 pods",
+    "The controller deletes one pod anyway, because it could not update otherwise. Fewer pods are available than the strategy states.",
+    "Set maxUnavailable to 1, or maxSurge to 1 if all replicas must stay available.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (DEADLOCK, HALT, PREEMPTS, REFUSED, ROUNDED)
 _BY_CODE: Final = {code.code: code for code in CODES}
@@ -74,7 +76,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def _settled(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without pods that are being deleted, which hold nobody up for long."""
+    """Return the snapshot without terminating pods, which will soon be gone."""
     return replace(snapshot, pods=[pod for pod in snapshot.pods if not is_terminating(pod)])
 
 
@@ -100,15 +102,15 @@ def _strategies(view: ClusterView) -> Iterator[Finding]:
         elif subject.kind == "DaemonSet":
             if _number(surge) and _number(unavailable):
                 yield REFUSED.found(
-                    subject.name, f"maxSurge is {surge} and maxUnavailable is {unavailable}, one of them must be 0", field=field
+                    subject.name, f"maxSurge is {surge} and maxUnavailable is {unavailable}, but one must be 0", field=field
                 )
         elif subject.wanted and not scaled(surge, subject.wanted, up=True) and not scaled(unavailable, subject.wanted, up=False):
-            text = f"maxUnavailable {unavailable} of {subject.wanted} replicas is no pod, and maxSurge is {surge}: one pod goes first"
+            text = f"maxUnavailable {unavailable} of {subject.wanted} replicas rounds down to 0 pods, and maxSurge is {surge}"
             yield ROUNDED.found(subject.name, text, field=f"{field}.maxUnavailable")
 
 
 def _number(value: int | str) -> int:
-    """A number of pods or of percent, as validation compares it with 0."""
+    """Return the number of pods or percent, as validation compares it with 0."""
     return value if isinstance(value, int) else int(value.removesuffix("%"))
 
 
@@ -132,14 +134,20 @@ def _halts(view: ClusterView) -> Iterator[Finding]:
     halts = [Halt(*subjects[k], code, flow.rejected[k]) for k, code in codes.items()]
     doubtful = [Halt(*subjects[k]) for k, verdict in enumerate(verdicts) if verdict is None or (k in stuck and k not in codes)]
     del flow
-    until, least = view.search_until(), time.monotonic() - began  # a search compiles as much as all this did
-    yield from _searched(view, [*doubtful, *halts], until, least)  # of the latter the ways out are searched for
+    until, least = view.search_until(), time.monotonic() - began  # each search compiles as much as this did
+    yield from _searched(view, [*doubtful, *halts], until, least)  # for the latter, only remedies are searched for
 
 
 @dataclass(frozen=True)
 class Halt:
-    """A rollout that comes to a halt, or may (``code`` None). ``rejected``: rules that reject the first new pod, each with the number of
-    nodes and words."""
+    """A rollout that halts, or may halt.
+
+    Attributes:
+        subject: The Deployment.
+        pace: Parameters of its strategy.
+        code: Code of the finding. None if the halt is uncertain.
+        rejected: Rules that reject the first new pod, each with the number of nodes and a message.
+    """
 
     subject: Subject
     pace: Pace
@@ -164,7 +172,7 @@ class Halt:
 
 
 def _preempted(view: ClusterView, stuck: Mapping[int, tuple[Subject, Pace]]) -> dict[int, Code]:
-    """Return which deadlocks remain without the pods that the new ones could preempt; those are left out of which that is not known."""
+    """Return the code of each deadlock, depending on whether it remains after preemption. Uncertain cases are left out."""
     found: dict[int, Code] = {}
     by_priority: dict[int, list[int]] = {}
     lowest = min((view.snapshot.pods[i].spec.priority or 0 for i in view.running), default=0)
@@ -184,7 +192,7 @@ def _preempted(view: ClusterView, stuck: Mapping[int, tuple[Subject, Pace]]) -> 
 
 
 def _running(view: ClusterView) -> Iterator[tuple[Subject, Pace]]:
-    """The Deployments all of whose pods run: where some wait already, a rollout is not the question."""
+    """Yield the Deployments whose pods all run. If some are pending, the next rollout cannot be judged."""
     pods, claims = view.snapshot.pods, view.snapshot.persistent_volume_claims
     waiting, unknown, missing = [], [], []
     for subject in view.subjects:
@@ -200,7 +208,7 @@ def _running(view: ClusterView) -> Iterator[tuple[Subject, Pace]]:
             unknown.append(subject.name)
         else:
             if not view.once(UsableNodes).place(subject).usable.any():
-                continue  # no node at all takes a pod of it: KS101 and KS211 to KS214 tell
+                continue  # no node takes its pods: KS101 and KS211 to KS214 report that
             try:
                 yield subject, pace(subject.workload.obj)
             except InputError as error:
@@ -215,13 +223,13 @@ def _running(view: ClusterView) -> Iterator[tuple[Subject, Pace]]:
 
 
 def _bound(snapshot: Snapshot, claim: Any) -> bool:
-    """Return whether the snapshot tells where a claim's volume can be used; those of pods that run are bound."""
+    """Return True if the snapshot shows where a claim's volume can be used. Claims of running pods are bound."""
     return claim is not None and claim.spec.volumeName in snapshot.persistent_volumes
 
 
 @dataclass(frozen=True, slots=True)
 class _Searching:
-    """What searches for rollouts have in common. ``snapshot``: without pods that are being deleted, which hold nobody up for long."""
+    """Shared data of rollout searches. ``snapshot`` has no terminating pods, which will soon be gone."""
 
     snapshot: Snapshot
     policy: Policy
@@ -229,18 +237,18 @@ class _Searching:
     stop: threading.Event
 
     def rolled(self, snapshot: Snapshot, subject: Subject, until: float, *, zones: bool = True) -> doc.Placement | None:
-        """The rollout if it comes to a halt. ``zones``: with those that kubelets align pods to."""
+        """Return the rollout if it halts, otherwise None. With ``zones``, respect the NUMA zones to which kubelets align pods."""
         policy = self.policy
         if not zones:
             snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
-        left = max(0.1, min(EACH, until - time.monotonic()))
+        left = max(0.1, min(ROLLOUT_LIMIT_SECONDS, until - time.monotonic()))
         options = Options(time_limit=left, daemon_namespaces=self.exempt, policy=policy, workers=_WORKERS)
         result = roll_out(_resumed(snapshot, subject), f"Deployment/{subject.name.partition(' ')[2]}", None, options, stop=self.stop)
         return None if result.rollout is None or result.rollout.complete else result
 
 
 def _resumed(snapshot: Snapshot, subject: Subject) -> Snapshot:
-    """Return the snapshot with a Deployment that is not paused: what matters is its rollout once it is resumed."""
+    """Return the snapshot with a paused Deployment resumed, because its rollout matters once it resumes."""
     obj = subject.workload.obj if subject.workload is not None else None
     if obj is None or obj.spec is None or not obj.spec.paused:
         return snapshot
@@ -255,7 +263,7 @@ def _elsewhere(snapshot: Snapshot, policy: Policy, exempt: tuple[str, ...]) -> _
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a search found: the code of a finding with what it says, or why nothing is known of the rollout (``unknown``)."""
+    """The result of a search: the data of a finding, or the reason why the outcome is unknown."""
 
     code: str | None = None
     rejected: Sequence[tuple[str, int, str]] | None = None
@@ -265,7 +273,7 @@ class _Outcome:
 
 
 def _searched(view: ClusterView, halts: Sequence[Halt], until: float, least: float) -> Iterator[Finding]:
-    """``least``: seconds that a search takes at least."""
+    """Yield findings from searches. ``least`` is the minimum number of seconds that a search needs."""
     settled = _settled(view.snapshot)
     here = _Searching(settled, view.policy, view.exempt, view.stop)
     question = Question(view.pool, _elsewhere, (settled, view.policy, view.exempt), here)
@@ -292,11 +300,11 @@ def _searched(view: ClusterView, halts: Sequence[Halt], until: float, least: flo
         elif outcome is None:
             left.append(halt.subject.name)
     if left:
-        view.not_checked.append(f"rollouts that may come to a halt, for lack of time (--time-limit): {some(left)}")
+        view.not_checked.append(f"rollouts that may get stuck, for lack of time (--time-limit): {some(left)}")
 
 
 def _outcome(searching: _Searching, part: tuple[int, Halt, float]) -> _Outcome:
-    """Search one rollout; ``part``: its number, what is known of it, and the seconds that are left for all."""
+    """Search one rollout. ``part`` holds its number, the rollout, and the remaining seconds for all searches."""
     _, halt, seconds = part
     subject, snapshot, until = halt.subject, searching.snapshot, time.monotonic() + seconds
     known = halt.code.code if halt.code is not None else None
@@ -308,7 +316,7 @@ def _outcome(searching: _Searching, part: tuple[int, Halt, float]) -> _Outcome:
         assert rollout is not None
         code = known or (DEADLOCK if rollout.proved else HALT).code
         if code == HALT.code and searching.rolled(snapshot, subject, until, zones=False) is None:
-            return _Outcome(unknown="which NUMA zones come free when its pods go is not known")
+            return _Outcome(unknown="it is unknown which NUMA zones its deleted pods free")
         lesser = _without_lesser(snapshot, subject) if known is None and rollout.refused is None else None
         if lesser is not None and searching.rolled(lesser, subject, until) is None:
             code = PREEMPTS.code
@@ -323,7 +331,7 @@ def _outcome(searching: _Searching, part: tuple[int, Halt, float]) -> _Outcome:
 
 
 def _without_lesser(snapshot: Snapshot, subject: Subject) -> Snapshot | None:
-    """The snapshot without the pods that those of a Deployment could preempt; None where there are none."""
+    """Return the snapshot without the pods that those of a Deployment could preempt. None if there are none."""
     spec = subject.pod.spec
     if spec.preemptionPolicy == "Never":
         return None

@@ -1,4 +1,4 @@
-"""Pods that name a scheduler of which nothing is seen."""
+"""Pods that use a scheduler without any sign that it exists."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from kubestow.models.workloads.view import listed
 
 UNSEEN: Final = Code(
     "KS226", "scheduler-not-seen", "warning",
-    "Pods wait for a scheduler of which nothing is seen",
-    "kube-scheduler leaves pods of another schedulerName alone: without that scheduler they stay pending for ever, and nobody says so.",
-    "Correct spec.schedulerName, or install that scheduler; a profile of kube-scheduler itself is fine once it has placed a pod.",
+    "Pods wait for a scheduler that does not seem to exist",
+    "kube-scheduler ignores pods with another schedulerName. Without that scheduler they stay pending, and nothing reports it.",
+    "Correct spec.schedulerName, or install that scheduler. A profile of kube-scheduler is recognised once it has placed a pod.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (UNSEEN,)
 _DEFAULT: Final = "default-scheduler"
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Return a finding for each workload with pods that wait for such a scheduler, or that has none yet. One that has bound pods runs, and
-    so does one of whose name there is a workload or a running pod."""
+    """Yield a finding for each workload that waits for an unknown scheduler.
+
+    A scheduler is known if it has bound a pod, or if a workload or running pod has its name.
+    """
     pods = view.snapshot.pods
     if not view.snapshot.nodes:
         return
@@ -38,13 +40,13 @@ def check(view: ClusterView) -> Iterator[Finding]:
             seen[name] = _seen(view, name)
         if not seen[name]:
             yield UNSEEN.found(
-                subject.name, f"no pod or workload is called {name}, and no pod was ever placed by it",
+                subject.name, f"no pod or workload is named {name}, and it has not placed any pod",
                 field=f"{subject.path}.schedulerName", pods=view.keys(waiting),
             )  # fmt: skip
 
 
 def _seen(view: ClusterView, name: str) -> bool:
-    """Return whether some running pod, or a workload, is called like a scheduler, by its name or a label."""
+    """Return True if a workload, or a running pod by its name or labels, has the name of the scheduler."""
     if any(name in (obj.metadata.name or "") for obj in listed(view.snapshot)):
         return True
     return any(

@@ -1,8 +1,9 @@
-"""Hard topology spread that can never hold for all replicas, or is blocked by a domain that counts and takes nobody.
+"""Hard topology spread that can never hold for all replicas, or that a counted domain without usable nodes blocks.
 
-A domain may hold at most the minimum over all domains that count, plus maxSkew (kubestow.solver.rules.pod_topology_spread). The minimum can
-rise no higher than what the fullest packing of the poorest domain gives, which bounds how many pods the others take: an upper bound, as
-each constraint is judged alone and other rules may take room away as well.
+A domain may hold at most the minimum over all counted domains plus maxSkew
+(kubestow.solver.rules.pod_topology_spread). The minimum cannot exceed the capacity of the smallest domain, which
+bounds the pods in all other domains. This is an upper bound, because each constraint is judged alone and other
+rules may reduce the capacity further.
 """
 
 from __future__ import annotations
@@ -26,40 +27,40 @@ from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
 _FEW: Final = Code(
     "KS401", "min-domains-missing", "error",
-    "There are fewer domains than minDomains asks for",
-    "As long as domains are missing the minimum is 0, so that no domain takes more than maxSkew of its pods.",
-    "Lower minDomains or raise maxSkew, or add nodes in further domains.",
+    "There are fewer domains than minDomains requires",
+    "While domains are missing, the minimum counts as 0, so no domain takes more than maxSkew pods.",
+    "Lower minDomains, raise maxSkew, or add nodes in more domains.",
 )  # fmt: skip
 _CLOSED: Final = Code(
     "KS402", "spread-blocked-by-closed-domain", "error",
-    "A domain that counts for the spread can take none of its pods",
-    "Its count stays what it is and holds the minimum down, so that no other domain takes more than that plus maxSkew; the rest stays"
-    " pending. Taints do not exempt nodes from counting unless nodeTaintsPolicy is Honor.",
-    "Set nodeTaintsPolicy: Honor, exclude those nodes by node affinity, tolerate the taint, or raise maxSkew.",
+    "A domain counts for the spread, but can take none of the pods",
+    "Its pod count cannot rise and keeps the minimum low, so no other domain takes more than the minimum plus maxSkew. The remaining pods"
+    " stay pending. Tainted nodes count too, unless nodeTaintsPolicy is Honor.",
+    "Set nodeTaintsPolicy: Honor, exclude the nodes by node affinity, tolerate the taint, or raise maxSkew.",
 )  # fmt: skip
 _FULL: Final = Code(
     "KS403", "spread-blocked-by-full-domain", "warning",
-    "A domain without room keeps the spread from placing waiting pods",
-    "It holds the minimum down: the others have room, but may take no more than the minimum plus maxSkew.",
-    "Make room in that domain, add nodes to it, or raise maxSkew.",
+    "A full domain prevents the spread from placing pending pods",
+    "It keeps the minimum low. Other domains have room, but may take no more than the minimum plus maxSkew.",
+    "Free capacity in that domain, add nodes to it, or raise maxSkew.",
 )  # fmt: skip
 _SMALL: Final = Code(
     "KS404", "skew-never-holds", "error",
-    "Replicas that cannot be spread within maxSkew over the domains there are",
-    "The smallest domain takes too few of them even when empty, and holds the others down; the rest stays pending.",
+    "Replicas cannot be spread over the existing domains within maxSkew",
+    "The smallest domain takes too few pods even when empty, which limits all other domains. The remaining pods stay pending.",
     "Raise maxSkew, lower the number of replicas, or add nodes to the small domain.",
 )  # fmt: skip
 _KEY: Final = Code(
     "KS405", "spread-key-missing", "error",
-    "Hard topology spread over a key that no node it may use carries",
-    "A node without the key is rejected: no pod of it can be placed.",
+    "No eligible node has the topology key of a hard spread constraint",
+    "Nodes without the key are rejected, so none of its pods can be placed.",
     "Correct the topologyKey, label the nodes, or use ScheduleAnyway.",
 )  # fmt: skip
 _PART: Final = Code(
     "KS406", "spread-key-incomplete", "info",
-    "Nodes that it could use lack a key of its topology spread",
-    "They are rejected, and do not count: their room is lost to it.",
-    "Label the nodes, if they should take its pods.",
+    "Some eligible nodes lack the topology key of a spread constraint",
+    "These nodes are rejected and do not count, so the workload cannot use their capacity.",
+    "Label the nodes if they should take its pods.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (_FEW, _CLOSED, _FULL, _SMALL, _KEY, _PART)
 
@@ -72,7 +73,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
         view.not_checked.append("whether topology spread can hold: the snapshot has no nodes")
         return
     fixed = select(view.snapshot).fixed
-    if all(running(view, s) >= wanted(s) for s in hard):  # then nothing asks for the room that is left
+    if all(running(view, s) >= wanted(s) for s in hard):  # then no pod needs the free capacity
         spaces = {s.namespace for s in hard}
         fixed = [i for i in fixed if (view.snapshot.pods[i].metadata.namespace or "default") in spaces]
     usable_nodes = UsableNodes(view, hard, fixed)
@@ -80,7 +81,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
     for subject in hard:
         place = usable_nodes.place(subject)
         if not place.usable.any():
-            continue  # KS211 to KS214 say so
+            continue  # KS211 to KS214 report this
         keyed = place.usable & usable_nodes.cluster.nodes.with_keys(s.key for s, _ in spread.own(place.g))
         yield from _keys(view, subject, place, keyed)
         if keyed.any():
@@ -91,7 +92,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def _lacking(view: ClusterView) -> dict[str, list[tuple[Subject, int]]]:
-    """By namespace, the workloads that lack pods, each with how many."""
+    """Return the workloads that lack pods, with the number of missing pods, by namespace."""
     found: dict[str, list[tuple[Subject, int]]] = {}
     for subject in view.subjects:
         number = wanted(subject) - running(view, subject)
@@ -122,7 +123,18 @@ def _keys(view: ClusterView, subject: Subject, place: Place, keyed: Bools) -> It
 
 @dataclass
 class _Case:
-    """One constraint of one workload. ``keyed``: bool[N], the nodes that it may use."""
+    """One spread constraint of one workload.
+
+    Attributes:
+        view: The cluster.
+        usable_nodes: Eligibility of nodes.
+        subject: The workload.
+        place: Its nodes.
+        keyed: bool[N]: the nodes that it may use.
+        spread: The constraint.
+        tally: Pods that count, by domain.
+        aid: Missing pods of other workloads, which would raise the minimum in any domain.
+    """
 
     view: ClusterView
     usable_nodes: UsableNodes
@@ -131,16 +143,16 @@ class _Case:
     keyed: Bools
     spread: Spread
     tally: Tally
-    aid: int = 0  #: pods of other workloads that are to come and would raise the minimum, wherever they go
+    aid: int = 0
 
     def judge(self, room: Ints) -> Iterator[Finding]:
-        """``room``: int64[N], how many more of its pods each node takes now."""
+        """Yield the finding for the constraint, if any. ``room`` is int64[N]: the additional pods that each node can take now."""
         tally, view, subject = self.tally, self.view, self.subject
         asked, there = wanted(subject), running(view, subject)
         homes = self._own()
         own = domain_sum(tally.codes, tally.size, homes)
         others = tally.counts - own
-        outside = max(0, there - int(own.sum()))  # on nodes that do not count
+        outside = max(0, there - int(own.sum()))  # on nodes that do not count for the spread
         self.aid = self._aid()
         none = np.zeros_like(homes)
         fresh, whole = self._whole(self.keyed, none), self._whole(self.keyed, homes)
@@ -157,29 +169,41 @@ class _Case:
             yield from self._now(room, None if whole[low] else low, asked - there)
         elif again < asked <= int(fresh.sum()):
             transient = self._passes(others, none, asked)
-            text = f"{self._head(shut)}; all {there} run now, of {asked} placed anew at most {again} could"
+            text = f"{self._head(shut)}; all {there} run now, but if all {asked} were placed again, at most {again} could run"
             yield self._found(_SMALL if fresh[shut] else _CLOSED, text, shut, "info" if transient else grave(view, subject))
-        elif not whole[low] and capacity < 2 * asked:  # worth knowing before it grows
-            text = f"{self._head(low)}: no more than {capacity} of its pods can run, and it wants {asked}"
+        elif not whole[low] and capacity < 2 * asked:  # worth reporting before the workload grows
+            text = f"{self._head(low)}: no more than {capacity} pods can run, and {asked} are desired"
             yield self._found(_CLOSED, text, low, "info")
 
     def _passes(self, others: Ints, homes: Ints, asked: int) -> bool:
-        """Return whether the pods asked for could run if nodes were uncordoned, and well again. ``others``: int64[D], pods that count;
-        ``homes``: int64[N], its own."""
+        """Return True if ``asked`` pods could run once nodes are uncordoned and healthy.
+
+        Args:
+            others: int64[D]: other pods that count.
+            homes: int64[N]: its own pods.
+            asked: Number of pods.
+        """
         well = self.place.selected & ~self.place.small & (~self.place.tainted | self.usable_nodes.transient(self.subject))
         whole = self._whole(well & self.usable_nodes.cluster.nodes.with_keys((self.spread.key,)), homes)
         own = domain_sum(self.tally.codes, self.tally.size, homes)
         return grave(self.view, self.subject) != "info" and self._capacity(others, whole, own)[0] >= asked
 
     def _whole(self, nodes: Bools, homes: Ints) -> Ints:
-        """int64[D]: how many of its pods these nodes take if nothing else runs there. ``homes``: int64[N], those that run on, on nodes that
-        are cordoned by now as well."""
+        """Return int64[D]: the pods that the given nodes of each domain can take if nothing else runs there.
+
+        ``homes`` is int64[N]: pods that keep running, even on cordoned nodes.
+        """
         room = np.maximum(np.where(nodes, self.usable_nodes.empty(self.place.g), 0), homes)
         return domain_sum(self.tally.codes, self.tally.size, room)
 
     def _capacity(self, counts: Ints, room: Ints, stay: Ints | int = 0) -> tuple[int, int]:
-        """Return how many pods can be added at most, and the domain that holds the minimum down. int64[D]: pods that count, and room;
-        ``stay``: those of the pods to be added that are there, whatever the constraint says."""
+        """Return the maximum number of pods that can be added, and the domain that limits the minimum.
+
+        Args:
+            counts: int64[D]: pods that count.
+            room: int64[D]: capacity in pods.
+            stay: int64[D]: pods to be added that already run, regardless of the constraint.
+        """
         counted = self.tally.counted
         reachable = np.where(counted, counts + room + self.aid, np.iinfo(np.int64).max)
         low = int(np.argmin(reachable))
@@ -187,7 +211,7 @@ class _Case:
         return int(np.minimum(room, np.maximum(stay, floor + self.spread.max_skew - counts)).sum()), low
 
     def _now(self, room: Ints, closed: int | None, missing: int) -> Iterator[Finding]:
-        """The same with the pods that run."""
+        """Yield the finding for the current state, with the running pods in place."""
         tally = self.tally
         left = np.minimum(domain_sum(tally.codes, tally.size, room), missing)
         capacity, low = self._capacity(tally.counts, left)
@@ -202,7 +226,7 @@ class _Case:
         most = min(asked, capacity)
         now = f"of {asked} replicas at most {most} can run"
         if asked <= there:
-            now = f"all {there} run now, of {asked} placed anew at most {most} could"
+            now = f"all {there} run now, but if all {asked} were placed again, at most {most} could run"
         text = f"minDomains {spread.min_domains} over {spread.key}, and {few}: {now}"
         severity = grave(self.view, self.subject) if capacity < asked else "info"
         return _FEW.found(self.subject.name, text, field=self._field(), rule=PodTopologySpread.name, severity=severity)
@@ -223,7 +247,7 @@ class _Case:
         return int(np.where(inside, self.usable_nodes.empty(self.place.g), 0).sum())
 
     def _why(self, low: int) -> str:
-        """Return what keeps its pods off the nodes of a domain that count."""
+        """Return the reasons why the counted nodes of a domain take none of the pods, as text."""
         inside, place = self.tally.eligible & (self.tally.codes == low), self.place
         reasons = {
             "tainted": place.tainted,
@@ -249,7 +273,7 @@ class _Case:
         return f"{self.spread.key}={self.view.nodes.column(self.spread.key)[1][d]}"
 
     def _own(self) -> Ints:
-        """int64[N]: its own running pods among those that count."""
+        """Return int64[N]: the workload's own running pods that count."""
         tally, view = self.tally, self.view
         found = np.zeros(view.nodes.size, dtype=np.int64)
         assert self.spread.matcher is not None
@@ -265,7 +289,7 @@ class _Case:
         return found
 
     def _aid(self) -> int:
-        """Pods that other workloads lack and that would count."""
+        """Return the number of missing pods of other workloads that would count."""
         parts = self.usable_nodes.cluster.matchers.parts(self.spread.matcher or 0)
         return sum(
             number

@@ -1,3 +1,3 @@
-"""What the descheduler would do under a policy, and what of it helps: docs/descheduler.md."""
+"""Simulation of the descheduler under a policy, and the benefit of its evictions: docs/descheduler.md."""
 
 from __future__ import annotations

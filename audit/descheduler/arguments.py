@@ -1,7 +1,7 @@
-"""A DeschedulerPolicy as its file has it: profiles, and the arguments of the plugins that are modelled.
+"""Schema of a DeschedulerPolicy file: profiles, and the arguments of the modelled plugins.
 
-Source: https://github.com/kubernetes-sigs/descheduler, pkg/api/v1alpha2/types.go and types.go of each plugin. Numbers of thresholds are
-floats there, and so they are here: nothing else gives its answers at the edge.
+Source: https://github.com/kubernetes-sigs/descheduler, pkg/api/v1alpha2/types.go and types.go of each plugin.
+Thresholds are floats, as in the descheduler, so that results agree at the boundary.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Share = Annotated[float, Meta(ge=0, le=100)]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Unknown fields are refused, as the descheduler refuses them in arguments."""
+    """Base class that rejects unknown fields, as the descheduler does in arguments."""
 
 
 class _Requirement(_Strict, frozen=True):
@@ -34,31 +34,31 @@ class Labels(_Strict, frozen=True):
     matchExpressions: tuple[_Requirement, ...] | None = None
 
     def selector(self) -> LabelSelector:
-        """Return it as the API has it."""
+        """Return the selector as an API object."""
         listed = [LabelSelectorRequirement(e.key, e.operator, list(e.values)) for e in self.matchExpressions or ()]
         return LabelSelector(self.matchLabels, listed or None)
 
 
 class Namespaces(_Strict, frozen=True):
-    """Namespaces that count, or that do not."""
+    """Included or excluded namespaces."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
     def have(self, namespace: str) -> bool:
-        """Return whether a namespace counts."""
+        """Return True if a namespace is included."""
         return (not self.include or namespace in self.include) and namespace not in self.exclude
 
 
 class Args(_Strict, frozen=True):
-    """What all arguments may have."""
+    """Fields common to all arguments."""
 
     apiVersion: str = ""
     kind: str = ""
 
 
 class PriorityThreshold(_Strict, frozen=True):
-    """Pods of this priority and above stay."""
+    """Pods with this priority or higher are protected."""
 
     value: int | None = None
     name: str = ""
@@ -71,7 +71,7 @@ class StorageClassName(_Strict, frozen=True):
 
 
 class PodsWithPVC(_Strict, frozen=True):
-    """Which claims protect a pod; all where no class is named."""
+    """Protection of pods with claims, for the given storage classes or for all."""
 
     protectedStorageClasses: tuple[StorageClassName, ...] = ()
 
@@ -83,7 +83,7 @@ class ProtectionsConfig(_Strict, frozen=True):
 
 
 class PodProtections(_Strict, frozen=True):
-    """Which protections hold, beside or instead of the default ones."""
+    """Protections to enable or disable in addition to the defaults."""
 
     extraEnabled: tuple[str, ...] = ()
     defaultDisabled: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ class DefaultEvictor(Args, frozen=True):
 
 
 class Chosen(Args, frozen=True):
-    """Arguments that say which pods a plugin looks at."""
+    """Arguments that select the pods for a plugin."""
 
     namespaces: Namespaces = Namespaces()
     labelSelector: Labels | None = None
@@ -184,7 +184,7 @@ class PluginConfig(_Strict, frozen=True):
 
 
 class PluginSet(_Strict, frozen=True):
-    """Which plugins an extension point has."""
+    """The plugins of an extension point."""
 
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ class Profile(_Strict, frozen=True):
 
 
 class DeschedulerPolicy(_Strict, frozen=True):
-    """The file."""
+    """The contents of a policy file."""
 
     apiVersion: str = ""
     kind: str = ""
@@ -225,7 +225,7 @@ class DeschedulerPolicy(_Strict, frozen=True):
     gracePeriodSeconds: int | None = None
 
 
-#: Plugins by extension point, with their arguments.
+#: Plugins by extension point, with their argument types.
 DESCHEDULE: Final[dict[str, type[Args]]] = {
     "RemovePodsViolatingInterPodAntiAffinity": AntiAffinity,
     "RemovePodsViolatingNodeAffinity": NodeAffinity,
@@ -238,5 +238,5 @@ BALANCE: Final[dict[str, type[Args]]] = {
     "RemovePodsViolatingTopologySpreadConstraint": TopologySpread,
 }
 EVICTOR: Final = "DefaultEvictor"
-#: Plugins of the extension point deschedule that are not modelled: they look at how long pods run, and at how they fail.
+#: Plugins of the extension point deschedule that are not modelled, because they depend on pod age and failures.
 OTHERS: Final = ("PodLifeTime", "RemoveFailedPods", "RemovePodsHavingTooManyRestarts")

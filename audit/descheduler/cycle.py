@@ -1,6 +1,7 @@
-"""One cycle of the descheduler: all plugins of the extension point deschedule, then all of balance, profile by profile.
+"""One descheduler cycle: all plugins of the extension point deschedule, then all of balance, profile by profile.
 
-Source: https://github.com/kubernetes-sigs/descheduler, pkg/descheduler/descheduler.go (runProfiles) and pkg/framework/profile/profile.go.
+Source: https://github.com/kubernetes-sigs/descheduler, pkg/descheduler/descheduler.go (runProfiles) and
+pkg/framework/profile/profile.go.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kubestow.audit.descheduler import duplicates, spread, utilization, violations
+from kubestow.audit.descheduler.cluster_state import ClusterState
 from kubestow.audit.descheduler.evictor import Budgets, Evictor, Ledger, Request
+from kubestow.audit.descheduler.plugin_run import PluginRun
 from kubestow.audit.descheduler.policy import Policy
-from kubestow.audit.descheduler.turn import Turn
-from kubestow.audit.descheduler.world import World
 
-_STRATEGIES: Final[dict[str, Callable[[Turn, Any], None]]] = {
+_STRATEGIES: Final[dict[str, Callable[[PluginRun, Any], None]]] = {
     "RemovePodsViolatingInterPodAntiAffinity": violations.inter_pod_anti_affinity,
     "RemovePodsViolatingNodeAffinity": violations.node_affinity,
     "RemovePodsViolatingNodeTaints": violations.node_taints,
@@ -28,34 +29,46 @@ _STRATEGIES: Final[dict[str, Callable[[Turn, Any], None]]] = {
 
 @dataclass
 class Cycle:
-    """What a cycle did. ``turns``: of each profile and plugin, in their order, why it did nothing where it says so; ``world``: what is
-    left; ``skipped``: why there was no cycle at all."""
+    """The result of a cycle.
+
+    Attributes:
+        requests: All eviction requests, in order.
+        runs: Notes of each profile and plugin, in order, on why it did nothing.
+        state: The cluster after the cycle.
+        skipped: Reason why the cycle did not run, if any.
+    """
 
     requests: list[Request]
-    turns: dict[tuple[str, str], list[str]]
-    world: World
+    runs: dict[tuple[str, str], list[str]]
+    state: ClusterState
     skipped: str = ""
 
     @property
     def evictions(self) -> list[Request]:
-        """Those that were granted."""
+        """The granted requests."""
         return [request for request in self.requests if request.refused is None]
 
 
-def run(policy: Policy, world: World, plugins: Collection[str] | None = None, budgets: Budgets | None = None) -> Cycle:
-    """Run a cycle on a cluster (changed: evicted pods are on no node). ``plugins``: only these; ``budgets``: None where the Eviction API is
-    not to be asked."""
-    nodes = world.facts.ready_nodes(policy.node_selector)
-    ledger = Ledger(policy, world, budgets)
-    turns: dict[tuple[str, str], list[str]] = {}
+def run(policy: Policy, state: ClusterState, plugins: Collection[str] | None = None, budgets: Budgets | None = None) -> Cycle:
+    """Run a cycle on a cluster, removing evicted pods from their nodes in place.
+
+    Args:
+        policy: The policy.
+        state: The cluster.
+        plugins: Run only these plugins. None: all.
+        budgets: PodDisruptionBudgets of the Eviction API. None: ignore them.
+    """
+    nodes = state.facts.ready_nodes(policy.node_selector)
+    ledger = Ledger(policy, state, budgets)
+    runs: dict[tuple[str, str], list[str]] = {}
     if len(nodes) <= 1:
-        return Cycle([], turns, world, f"{len(nodes)} nodes are ready and selected: the descheduler does nothing with fewer than two")
+        return Cycle([], runs, state, f"{len(nodes)} nodes are ready and selected: the descheduler needs at least two")
     evictors = [Evictor(profile, ledger, nodes) for profile in policy.profiles]
     for point in ("deschedule", "balance"):
         for evictor in evictors:
             for name, given in getattr(evictor.profile, point):
                 if plugins is None or name in plugins:
-                    turn = Turn(name, evictor)
-                    _STRATEGIES[name](turn, given)
-                    turns[evictor.profile.name, name] = turn.notes
-    return Cycle(ledger.requests, turns, world)
+                    run = PluginRun(name, evictor)
+                    _STRATEGIES[name](run, given)
+                    runs[evictor.profile.name, name] = run.notes
+    return Cycle(ledger.requests, runs, state)

@@ -1,4 +1,4 @@
-"""The strategy RemoveDuplicates: pods of one owner with the same images are to be on different nodes.
+"""The strategy RemoveDuplicates: places pods of one owner with the same images on different nodes.
 
 Source: https://github.com/kubernetes-sigs/descheduler, pkg/framework/plugins/removeduplicates/removeduplicates.go.
 """
@@ -11,42 +11,41 @@ from typing import Any
 import msgspec
 
 from kubestow.audit.descheduler.arguments import Duplicates
-from kubestow.audit.descheduler.turn import Turn
+from kubestow.audit.descheduler.plugin_run import PluginRun
 from kubestow.models.kube.objects import Pod
 
-#: Namespace, kind and name of an owner, and the sorted images.
+#: Namespace, kind and name of an owner, and its sorted images.
 _Owner = tuple[str, str, str, tuple[str, ...]]
 
 
-def duplicates(turn: Turn, args: Duplicates) -> None:
-    """Evict what a node has of an owner beyond the average over the nodes that could have it, rounded up; nothing where fewer than two
-    could."""
-    found, occurrences = _find(turn, args)
+def duplicates(run: PluginRun, args: Duplicates) -> None:
+    """Evict an owner's pods on a node beyond the rounded-up average over its possible nodes, if it has at least two."""
+    found, occurrences = _find(run, args)
     for owner, by_node in found.items():
-        targets = _targets(turn, [i for pods in by_node.values() for i in pods])
+        targets = _targets(run, [i for pods in by_node.values() for i in pods])
         name = f"{owner[1]} {owner[0]}/{owner[2]}"
         if targets < 2:
-            turn.notes.append(f"{name}: fewer than two nodes could have its pods")
+            run.notes.append(f"{name}: fewer than two nodes could have its pods")
             continue
         average = -(-occurrences[owner] // targets)
         for n, pods in by_node.items():
-            for i in pods[average - 1 :]:  # the first one of a node is no duplicate, and is not among them
-                answer = turn.evict(i, n, f"{len(pods) + 1} pods of {name} are on its node, {average} would be even")
+            for i in pods[average - 1 :]:  # the first pod on a node is not a duplicate and not in the list
+                answer = run.evict(i, n, f"{len(pods) + 1} pods of {name} run on its node, the average is {average}")
                 if answer == "node limit":
                     break
                 if answer == "total limit":
                     return
 
 
-def _find(turn: Turn, args: Duplicates) -> tuple[dict[_Owner, dict[int, list[int]]], Counter[_Owner]]:
-    """Return, by owner and node, the pods beside a first one that are equal to it, and how many pods each owner has in all."""
-    evictor = turn.evictor
-    pods = evictor.world.facts.pods
+def _find(run: PluginRun, args: Duplicates) -> tuple[dict[_Owner, dict[int, list[int]]], Counter[_Owner]]:
+    """Return the duplicates by owner and node, without the first pod on each node, and the number of pods per owner."""
+    evictor = run.evictor
+    pods = evictor.state.facts.pods
     found: dict[_Owner, dict[int, list[int]]] = {}
     occurrences: Counter[_Owner] = Counter()
     for n in evictor.nodes:
         seen: set[tuple[_Owner, ...]] = set()
-        for i in evictor.world.on(n):
+        for i in evictor.state.on(n):
             metadata = pods[i].metadata
             namespace, owners = metadata.namespace or "default", metadata.ownerReferences or []
             if not owners or not args.namespaces.have(namespace) or any(o.kind in args.excludeOwnerKinds for o in owners):
@@ -65,10 +64,13 @@ def _find(turn: Turn, args: Duplicates) -> tuple[dict[_Owner, dict[int, list[int
     return found, occurrences
 
 
-def _targets(turn: Turn, pods: list[int]) -> int:
-    """Return how many nodes could have such pods. Pods that differ in tolerations or in what they ask of nodes are looked at one by one,
-    and those that only one node could have count for nothing."""
-    facts, nodes = turn.evictor.world.facts, turn.evictor.nodes
+def _targets(run: PluginRun, pods: list[int]) -> int:
+    """Return the number of nodes that could run such pods.
+
+    Pods with different tolerations or node rules are considered separately. Pods that fit only one node do not
+    count.
+    """
+    facts, nodes = run.evictor.state.facts, run.evictor.nodes
     chosen: set[int] = set()
     kinds: list[Any] = []
     for i in pods:

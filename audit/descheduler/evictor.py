@@ -1,7 +1,7 @@
-"""DefaultEvictor and the Eviction API: which pods a profile may evict at all, and which evictions are refused.
+"""DefaultEvictor and the Eviction API: pods that a profile may evict, and evictions that are refused.
 
-Source: https://github.com/kubernetes-sigs/descheduler, pkg/framework/plugins/defaultevictor and pkg/descheduler/evictions; budgets as
-pkg/registry/core/pod/storage/eviction.go of Kubernetes.
+Source: https://github.com/kubernetes-sigs/descheduler, pkg/framework/plugins/defaultevictor and
+pkg/descheduler/evictions; budgets as in pkg/registry/core/pod/storage/eviction.go of Kubernetes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from kubestow.audit.descheduler.cluster_state import PREFER_NO_EVICTION, ClusterState
 from kubestow.audit.descheduler.policy import CRITICAL, Policy, PolicyProfile
-from kubestow.audit.descheduler.world import PREFER_NO_EVICTION, World
 from kubestow.models.disruption.node_selection import parse
 from kubestow.models.disruption.pod_disruption_budgets import budgets, ignores_budgets
 from kubestow.models.kube.objects import Pod, is_terminating
@@ -20,19 +20,30 @@ from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 from kubestow.models.snapshot.snapshot import Snapshot
 
 EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
-#: Evictions that something else than the Eviction API carries out, and how the descheduler waits for it, are not modelled.
+#: Annotation for evictions outside the Eviction API. These, and the descheduler's waiting for them, are not
+#: modelled.
 BACKGROUND: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _SOURCE: Final = "kubernetes.io/config.source"
 
-#: How a request to evict ends; a limit of the node or of all ends more than this one pod's turn.
+#: The result of an eviction request. A node limit or total limit also ends the processing of further pods.
 Answer = Literal["evicted", "refused", "node limit", "total limit"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request to evict a pod. ``refused``: by what, None if it went. ``away``: nodes on which the pod's replacement would be of no help;
-    ``frees``: whether it helps only where its node ends up free."""
+    """A request to evict a pod.
+
+    Attributes:
+        profile: Name of the profile.
+        plugin: Name of the plugin.
+        pod: Index of the pod.
+        node: Index of its node.
+        why: Reason for the eviction.
+        refused: Reason for the refusal. None if granted.
+        away: Nodes on which the replacement would not help.
+        frees: True if the eviction helps only if its node becomes free.
+    """
 
     profile: str
     plugin: str
@@ -45,7 +56,7 @@ class Request:
 
 
 class Budgets:
-    """PodDisruptionBudgets as evictions use them up."""
+    """PodDisruptionBudgets and their remaining evictions."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -57,11 +68,11 @@ class Budgets:
                 self._of.setdefault(i, []).append(k)
 
     def covers(self, i: int) -> bool:
-        """Return whether some budget selects a pod."""
+        """Return True if any budget selects a pod."""
         return i in self._of
 
     def refusal(self, i: int) -> str | None:
-        """Ask for an eviction, and return what refuses it; None: it is taken off its budget."""
+        """Request an eviction. Return the reason for a refusal, or None after charging the pod's budget."""
         mine = self._of.get(i, [])
         if not mine or ignores_budgets(self._snapshot.pods[i]):
             return None
@@ -71,17 +82,17 @@ class Budgets:
         if i in self._budgets[k].free:
             return None
         if self._left[k] < 1:
-            return f"PodDisruptionBudget {self._budgets[k].name} allows none" + (" now" if self._budgets[k].allowed else "")
+            return f"PodDisruptionBudget {self._budgets[k].name} allows no eviction" + (" now" if self._budgets[k].allowed else "")
         self._left[k] -= 1
         return None
 
 
 @dataclass
 class Ledger:
-    """The evictions of one cycle, of all profiles, and their limits. ``budgets``: None where the Eviction API is not asked."""
+    """The evictions of one cycle over all profiles, with their limits. ``budgets`` is None if PodDisruptionBudgets are ignored."""
 
     policy: Policy
-    world: World
+    state: ClusterState
     budgets: Budgets | None
     requests: list[Request] = field(default_factory=list)
     _node: Counter[int] = field(default_factory=Counter)
@@ -89,11 +100,11 @@ class Ledger:
     _total: int = 0
 
     def evict(self, request: Request) -> Answer:
-        """Take a request. The pod of one that is granted is gone for whoever looks next, as in the descheduler's own dry run."""
+        """Process a request. An evicted pod is gone for all later steps, as in the descheduler's dry run."""
         i, n, policy = request.pod, request.node, self.policy
-        namespace = self.world.facts.pods[i].metadata.namespace or "default"
-        if self.world.at[i] != n:
-            return "refused"  # it went already, for another owner
+        namespace = self.state.facts.pods[i].metadata.namespace or "default"
+        if self.state.at[i] != n:
+            return "refused"  # already evicted for another owner
         if policy.total is not None and self._total >= policy.total:
             return self._refuse(request, f"maxNoOfPodsToEvictTotal {policy.total}", "total limit")
         if policy.per_node is not None and self._node[n] >= policy.per_node:
@@ -104,7 +115,7 @@ class Ledger:
         if refusal is not None:
             return self._refuse(request, refusal, "refused")
         self.requests.append(request)
-        self.world.take_out(i)
+        self.state.take_out(i)
         self._node[n] += 1
         self._namespace[namespace] += 1
         self._total += 1
@@ -117,27 +128,27 @@ class Ledger:
 
 @dataclass
 class Evictor:
-    """What one profile may evict. ``nodes``: those that the policy operates over."""
+    """Eviction rules of one profile. ``nodes`` are the nodes that the policy covers."""
 
     profile: PolicyProfile
     ledger: Ledger
     nodes: list[int]
 
     def __post_init__(self) -> None:
-        args, world = self.profile.evictor, self.ledger.world
-        self.world = world
+        args, state = self.profile.evictor, self.ledger.state
+        self.state = state
         self._labels: Selector | None = canonical(args.labelSelector.selector()) if args.labelSelector is not None else None
         spaces = args.namespaceLabelSelector
         self._spaces: Selector | None = (canonical(spaces.selector()) or None) if spaces is not None else None
-        self._fit = world.facts.ready_nodes(parse(args.nodeSelector) if args.nodeSelector.strip() else None)
+        self._fit = state.facts.ready_nodes(parse(args.nodeSelector) if args.nodeSelector.strip() else None)
         self._owned: Counter[str] = Counter()
         if args.minReplicas > 1:
-            self._owned.update(o.uid or "" for pod in world.facts.pods for o in pod.metadata.ownerReferences or ())
+            self._owned.update(o.uid or "" for pod in state.facts.pods for o in pod.metadata.ownerReferences or ())
         self._checks: list[Callable[[int, Pod], bool]] = list(self._protections())
 
     def may(self, i: int) -> bool:
-        """Return whether a pod may be evicted at all (Filter)."""
-        pod = self.world.facts.pods[i]
+        """Return True if a pod may be evicted at all (Filter)."""
+        pod = self.state.facts.pods[i]
         annotations = pod.metadata.annotations or {}
         if EVICT in annotations:
             return True
@@ -148,12 +159,12 @@ class Evictor:
         return all(check(i, pod) for check in self._checks)
 
     def now(self, i: int) -> bool:
-        """Return whether a pod may be evicted now (PreEvictionFilter): with nodeFit it has to fit another node."""
-        if self.profile.evictor.nodeFit and not self.world.fits_another(i, self._fit):
+        """Return True if a pod may be evicted now (PreEvictionFilter). With nodeFit, it must fit another node."""
+        if self.profile.evictor.nodeFit and not self.state.fits_another(i, self._fit):
             return False
         if self._spaces is None:
             return True
-        space = self.world.facts.snapshot.namespaces.get(self.world.facts.pods[i].metadata.namespace or "default")
+        space = self.state.facts.snapshot.namespaces.get(self.state.facts.pods[i].metadata.namespace or "default")
         return space is not None and selector_matches(self._spaces, space.metadata.labels or {})
 
     def _protections(self) -> Iterable[Callable[[int, Pod], bool]]:
@@ -174,7 +185,7 @@ class Evictor:
             classes = frozenset(each.name for each in named)
             yield lambda i, pod: not self._mounts(pod, classes)
         if "PodsWithoutPDB" in held:
-            covered = self.ledger.budgets or Budgets(self.world.facts.snapshot)
+            covered = self.ledger.budgets or Budgets(self.state.facts.snapshot)
             yield lambda i, pod: covered.covers(i)
         if "PodsWithResourceClaims" in held:
             yield lambda i, pod: not pod.spec.resourceClaims
@@ -184,11 +195,11 @@ class Evictor:
             yield self._enough
 
     def _mounts(self, pod: Pod, classes: frozenset[str]) -> bool:
-        """Return whether a pod mounts a claim that protects it. A claim that is not there, or has no class, protects it as well."""
+        """Return True if a pod mounts a protected claim. Missing claims and claims without a class are protected too."""
         claims = [v.persistentVolumeClaim.claimName for v in pod.spec.volumes or () if v.persistentVolumeClaim is not None]
         if not classes:
             return bool(claims)
-        known = self.world.facts.snapshot.persistent_volume_claims
+        known = self.state.facts.snapshot.persistent_volume_claims
         for name in claims:
             claim = known.get(f"{pod.metadata.namespace or 'default'}/{name}")
             found = claim.spec.storageClassName if claim is not None and claim.spec is not None else None

@@ -1,6 +1,7 @@
-"""Read a DeschedulerPolicy, as strictly as the descheduler does.
+"""Reader of DeschedulerPolicy files, as strict as the descheduler.
 
-Source: https://github.com/kubernetes-sigs/descheduler, pkg/descheduler/policyconfig.go and validation.go of each plugin.
+Source: https://github.com/kubernetes-sigs/descheduler, pkg/descheduler/policyconfig.go and validation.go of each
+plugin.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kubestow.models.snapshot import yaml_reader
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 API_VERSION: Final = "descheduler/v1alpha2"
-#: Priorities from here on are those of system-critical pods.
+#: Lowest priority of system-critical pods.
 CRITICAL: Final = 2_000_000_000
 _AFFINITY_TYPES: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
 _DEFAULT_PROTECTIONS: Final = ("PodsWithLocalStorage", "SystemCriticalPods", "FailedBarePods", "DaemonSetPods")
@@ -28,7 +29,16 @@ _OPERATORS: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist":
 
 @dataclass(frozen=True)
 class PolicyProfile:
-    """A profile whose plugins are in their order. ``protections``: those in force; ``threshold``: the priority from which pods stay."""
+    """A profile with its plugins in order.
+
+    Attributes:
+        name: Name of the profile.
+        deschedule: Plugins of the extension point deschedule, with arguments.
+        balance: Plugins of the extension point balance, with arguments.
+        evictor: Arguments of DefaultEvictor.
+        protections: Active protections.
+        threshold: Pods with this priority or higher are protected.
+    """
 
     name: str
     deschedule: tuple[tuple[str, args.Args], ...]
@@ -40,7 +50,7 @@ class PolicyProfile:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy. ``not_modelled``: what of it is not carried out here, a sentence each."""
+    """A policy. ``not_modelled`` lists the parts that are not simulated, one sentence each."""
 
     path: str
     profiles: tuple[PolicyProfile, ...]
@@ -52,10 +62,11 @@ class Policy:
 
 
 def read(path: str, snapshot: Snapshot) -> Policy:
-    """Read a policy, of a file or of the ConfigMap that carries one.
+    """Read a policy from a file or from the ConfigMap that contains it.
 
     Raises:
-        InputError: it cannot be read, is of another version, or is one that the descheduler refuses; a line for each problem.
+        InputError: The file cannot be read, has another version, or would be rejected by the descheduler; one line
+            per problem.
     """
     plain = _unpacked(path, settings_file.document(path, "DeschedulerPolicy"))
     version, kind = plain.get("apiVersion"), plain.get("kind")
@@ -70,7 +81,7 @@ def read(path: str, snapshot: Snapshot) -> Policy:
     selector = reader.node_selector(found.nodeSelector or "", "nodeSelector")
     profiles = tuple(reader.profile(k, profile) for k, profile in enumerate(found.profiles))
     if not profiles:
-        reader.problem("profiles", "there is none (expected at least one)")
+        reader.problem("profiles", "empty (expected at least one)")
     if reader.problems:
         raise InputError(reader.problems)
     limits = found.maxNoOfPodsToEvictPerNode, found.maxNoOfPodsToEvictPerNamespace, found.maxNoOfPodsToEvictTotal
@@ -78,7 +89,7 @@ def read(path: str, snapshot: Snapshot) -> Policy:
 
 
 def _stated(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping without what is null in it, which Go reads as what is not there."""
+    """Return a mapping without null values, which Go treats as missing."""
     return {key: _inside(value) for key, value in plain.items() if value is not None}
 
 
@@ -89,9 +100,9 @@ def _inside(value: Any) -> Any:
 
 
 def _unpacked(path: str, plain: Any) -> dict[str, Any]:
-    """Return the policy that a ConfigMap carries; anything else as it is."""
+    """Return the policy in a ConfigMap, or any other document unchanged."""
     if not isinstance(plain, dict):
-        raise InputError([f"{path}: DeschedulerPolicy: a {type(plain).__name__} (expected a mapping)"])
+        raise InputError([f"{path}: DeschedulerPolicyfound a {type(plain).__name__}, expected a mapping"])
     if plain.get("kind") != "ConfigMap":
         return plain
     data = plain.get("data") if isinstance(plain.get("data"), dict) else {}
@@ -108,7 +119,7 @@ def _unpacked(path: str, plain: Any) -> dict[str, Any]:
 
 
 class _Reader:
-    """Collects problems, and what is not modelled."""
+    """Reader of profiles that collects problems and unmodelled parts."""
 
     def __init__(self, path: str, snapshot: Snapshot) -> None:
         self.path, self.snapshot = path, snapshot
@@ -121,7 +132,7 @@ class _Reader:
     def node_selector(self, text: str, where: str) -> LabelSelector | None:
         found = parse(text) if text.strip() else None
         if text.strip() and found is None:
-            self.problem(where, f"{text!r} is no label selector (expected one such as pool=old,zone!=a)")
+            self.problem(where, f"{text!r} is not a label selector (expected one such as pool=old,zone!=a)")
         return found
 
     def profile(self, k: int, profile: args.Profile) -> PolicyProfile:
@@ -136,12 +147,12 @@ class _Reader:
             elif config.name in args.OTHERS:
                 given.setdefault(config.name, args.Args())
             else:
-                self.problem(f"{where}.pluginConfig[{j}].name", f"{config.name!r} is no plugin of the descheduler")
+                self.problem(f"{where}.pluginConfig[{j}].name", f"{config.name!r} is not a plugin of the descheduler")
         self._points(where, profile.plugins)
         evictor = given.get(args.EVICTOR, args.DefaultEvictor())
         assert isinstance(evictor, args.DefaultEvictor)
         if evictor.minPodAge is not None:
-            self.not_modelled.append(f"profile {profile.name}: DefaultEvictor: minPodAge: when pods started is not read; all count as old")
+            self.not_modelled.append(f"profile {profile.name}: DefaultEvictor: minPodAge: start times are not read; all pods count as old")
         chosen = (
             self._enabled(f"{where}.plugins.deschedule", profile, profile.plugins.deschedule.enabled, args.DESCHEDULE, given),
             self._enabled(f"{where}.plugins.balance", profile, profile.plugins.balance.enabled, args.BALANCE, given),
@@ -159,14 +170,14 @@ class _Reader:
         return found
 
     def _points(self, where: str, plugins: args.Plugins) -> None:
-        """Look at what is enabled where nothing but DefaultEvictor can be, and at what is disabled, which changes nothing."""
+        """Check enabled plugins at points that allow only DefaultEvictor, and note disabled plugins, which have no effect."""
         for point in ("presort", "sort", "filter", "preevictionfilter"):
             for name in getattr(plugins, point).enabled:
                 if name != args.EVICTOR or point in ("presort", "sort"):
-                    self.problem(f"{where}.plugins.{point}", f"{name!r} is no plugin of this extension point")
+                    self.problem(f"{where}.plugins.{point}", f"{name!r} is not a plugin of this extension point")
         for point in ("presort", "sort", "deschedule", "balance", "filter", "preevictionfilter"):
             for name in getattr(plugins, point).disabled:
-                self.not_modelled.append(f"{where}.plugins.{point}.disabled: {name}: the descheduler takes no notice of what is disabled")
+                self.not_modelled.append(f"{where}.plugins.{point}.disabled: {name}: the descheduler ignores disabled plugins")
 
     def _enabled(
         self, where: str, profile: args.Profile, names: tuple[str, ...], kinds: dict[str, type[args.Args]], given: dict[str, args.Args]
@@ -176,16 +187,16 @@ class _Reader:
         configured = {config.name for config in profile.pluginConfig}
         for name in names:
             if name not in kinds and name not in others:
-                self.problem(where, f"{name!r} is no plugin of this extension point (expected one of {', '.join([*kinds, *others])})")
+                self.problem(where, f"{name!r} is not a plugin of this extension point (expected one of {', '.join([*kinds, *others])})")
             elif name not in configured:
-                self.problem(where, f"{name} is enabled and has no pluginConfig, without which the descheduler does not start")
+                self.problem(where, f"{name} is enabled without a pluginConfig, so the descheduler does not start")
             elif name in others:
-                self.not_modelled.append(f"profile {profile.name}: {name}: what pods did is not in a snapshot; none of its evictions")
+                self.not_modelled.append(f"profile {profile.name}: {name}: a snapshot has no pod history; its evictions are not simulated")
             elif name in given:
                 config = given[name]
                 if isinstance(config, args.LowUtilization) and config.metricsUtilization is not None:
-                    text = f"profile {profile.name}: {name}: metricsUtilization: what pods really use is not in a snapshot"
-                    self.not_modelled.append(f"{text}; none of its evictions")
+                    text = f"profile {profile.name}: {name}: metricsUtilization: a snapshot has no actual usage"
+                    self.not_modelled.append(f"{text}; its evictions are not simulated")
                 found.append((name, config))
         return tuple(found)
 
@@ -206,7 +217,7 @@ class _Reader:
 
 
 def _protections(evictor: args.DefaultEvictor) -> frozenset[str]:
-    """Return the protections in force (getEffectivePodProtections)."""
+    """Return the active protections (getEffectivePodProtections)."""
     given = evictor.podProtections
     if given.extraEnabled or given.defaultDisabled:
         return frozenset({*_DEFAULT_PROTECTIONS} - {*given.defaultDisabled} | {*given.extraEnabled})
@@ -222,7 +233,7 @@ def _protections(evictor: args.DefaultEvictor) -> frozenset[str]:
 
 
 def _wrong(given: args.Args) -> Iterator[str]:
-    """Yield what the descheduler refuses in the arguments of a plugin."""
+    """Yield the problems in a plugin's arguments that the descheduler rejects."""
     namespaces = getattr(given, "namespaces", None)
     if namespaces is not None and namespaces.include and namespaces.exclude:
         yield "namespaces: only one of include and exclude may be given"
@@ -234,7 +245,7 @@ def _wrong(given: args.Args) -> Iterator[str]:
         case args.NodeAffinity(nodeAffinityType=types):
             expected = " or ".join(_AFFINITY_TYPES)
             if not types:
-                yield f"nodeAffinityType: none is given (expected {expected})"
+                yield f"nodeAffinityType: empty (expected {expected})"
             yield from (f"nodeAffinityType: {each!r} (expected {expected})" for each in types if each not in _AFFINITY_TYPES)
         case args.NodeTaints(excludedTaints=excluded, includedTaints=included) if excluded and included:
             yield "only one of includedTaints and excludedTaints may be given"
@@ -250,7 +261,7 @@ def _wrong(given: args.Args) -> Iterator[str]:
             yield from _bad_thresholds("thresholds", given.thresholds, given.evictableNamespaces)
             yield from _bad_thresholds("targetThresholds", given.targetThresholds, args.Namespaces())
             if given.thresholds.keys() != given.targetThresholds.keys():
-                yield "thresholds and targetThresholds name different resources"
+                yield "thresholds and targetThresholds must name the same resources"
             elif not given.useDeviationThresholds:
                 over = [name for name, value in given.thresholds.items() if value > given.targetThresholds[name]]
                 yield from (f"thresholds: {name}: greater than in targetThresholds" for name in over)
@@ -260,7 +271,7 @@ def _bad_selector(name: str, given: args.Labels | None) -> Iterator[str]:
     for each in (given.matchExpressions or ()) if given is not None else ():
         needs = _OPERATORS.get(each.operator)
         if needs is None or needs != bool(each.values):
-            yield f"{name}.matchExpressions: {each.key}: operator {each.operator!r} with {len(each.values)} values is no requirement"
+            yield f"{name}.matchExpressions: {each.key}: operator {each.operator!r} with {len(each.values)} values is not valid"
 
 
 def _bad_evictor(given: args.DefaultEvictor) -> Iterator[str]:
@@ -269,21 +280,21 @@ def _bad_evictor(given: args.DefaultEvictor) -> Iterator[str]:
     if given.noEvictionPolicy not in ("", "Preferred", "Mandatory"):
         yield f"noEvictionPolicy: {given.noEvictionPolicy!r} (expected Preferred or Mandatory)"
     if given.nodeSelector.strip() and parse(given.nodeSelector) is None:
-        yield f"nodeSelector: {given.nodeSelector!r} is no label selector (expected one such as pool=old,zone!=a)"
+        yield f"nodeSelector: {given.nodeSelector!r} is not a label selector (expected one such as pool=old,zone!=a)"
     own = given.podProtections
     old = (
         given.evictLocalStoragePods, given.evictDaemonSetPods, given.evictSystemCriticalPods, given.ignorePvcPods,
         given.evictFailedBarePods, given.ignorePodsWithoutPDB,
     )  # fmt: skip
     if any(old) and (own.extraEnabled or own.defaultDisabled):
-        yield "podProtections: may not be given beside the fields that it replaces (evictLocalStoragePods and its like)"
+        yield "podProtections: cannot be combined with the fields that it replaces (such as evictLocalStoragePods)"
     for name, listed, known in (
         ("extraEnabled", own.extraEnabled, _EXTRA_PROTECTIONS),
         ("defaultDisabled", own.defaultDisabled, _DEFAULT_PROTECTIONS),
     ):
         yield from (f"podProtections.{name}: {each!r} (expected one of {', '.join(known)})" for each in listed if each not in known)
         if len(set(listed)) < len(listed):
-            yield f"podProtections.{name}: names one twice"
+            yield f"podProtections.{name}: contains duplicates"
 
 
 def _bad_thresholds(name: str, given: dict[str, float], namespaces: args.Namespaces) -> Iterator[str]:

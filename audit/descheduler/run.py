@@ -1,4 +1,4 @@
-"""From a snapshot and a policy to the section ``descheduler`` of an Audit."""
+"""The section ``descheduler`` of an Audit, from a snapshot and a policy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import get_args
 
 from kubestow.audit.descheduler import arguments as args
 from kubestow.audit.descheduler import cycle
-from kubestow.audit.descheduler.aftermath import Scheduler, recreated
+from kubestow.audit.descheduler.cluster_state import ClusterState, Facts
+from kubestow.audit.descheduler.continuations import Scheduler, recreated
 from kubestow.audit.descheduler.evictor import BACKGROUND, Budgets, Request
 from kubestow.audit.descheduler.policy import Policy
-from kubestow.audit.descheduler.world import Facts, World
 from kubestow.audit.settings import Settings
 from kubestow.models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
 from kubestow.models.documents.rebalance_plan import Goal, RebalancePlan
@@ -24,18 +24,18 @@ from kubestow.solver.rebalance.rebalance import rebalance
 
 
 def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> DeschedulerAudit:
-    """Return what the descheduler would do on a snapshot in one cycle, what of it helps, and what plans do for the same aims.
+    """Return the descheduler's actions in one cycle, the benefit of each, and plans with the same aims.
 
     Raises:
-        InputError: quantities that cannot be summed.
+        InputError: Quantities cannot be summed.
     """
     facts = Facts(snapshot)
-    start = World.of(facts)
+    start = ClusterState.of(facts)
     done = cycle.run(policy, start.with_pods({}), budgets=Budgets(snapshot))
     homes = {request.pod: request.node for request in done.evictions}
     scheduler = Scheduler(snapshot, homes, settings.preferences, settings.exempt, lambda: time.monotonic() > settings.deadline)
     found = scheduler.continuations()
-    ends = [_End(policy, done.world.with_pods(end), end) for end in found.ends]
+    ends = [_End(policy, done.state.with_pods(end), end) for end in found.ends]
     evictions = [_eviction(facts, request, ends) for request in done.requests]
     result = DeschedulerAudit(
         policy.path,
@@ -44,7 +44,7 @@ def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> Descheduler
         len(ends),
         found.exhaustive,
         _empty(start),
-        _range(_empty(end.world) for end in ends),
+        _range(_empty(end.state) for end in ends),
         skipped=done.skipped or None,
         notModelled=_not_modelled(facts, policy, done, evictions),
     )
@@ -54,30 +54,35 @@ def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> Descheduler
 
 
 class _End:
-    """A cluster at the end of a continuation. ``at``: the nodes of the pods that were in the queue; ``again``: what the next cycle asks
-    for."""
+    """A cluster at the end of a continuation.
 
-    def __init__(self, policy: Policy, world: World, at: Mapping[int, int]) -> None:
-        self.world, self.at = world, at
-        self.again = cycle.run(policy, world.with_pods({})).requests
+    Attributes:
+        state: The cluster.
+        at: Nodes of the queued pods.
+        again: Requests of the next cycle.
+    """
+
+    def __init__(self, policy: Policy, state: ClusterState, at: Mapping[int, int]) -> None:
+        self.state, self.at = state, at
+        self.again = cycle.run(policy, state.with_pods({})).requests
         self._asked = {(request.plugin, request.pod) for request in self.again}
 
     def helps(self, request: Request) -> bool:
-        """Return whether an eviction was of use."""
+        """Return True if an eviction was useful."""
         n = self.at[request.pod]
         if n < 0 or n in request.away or (request.plugin, request.pod) in self._asked:
             return False
-        return not request.frees or not _occupied(self.world, request.node)
+        return not request.frees or not _occupied(self.state, request.node)
 
 
-def _occupied(world: World, n: int) -> bool:
-    """Return whether a node has pods other than those of DaemonSets and static ones."""
-    pods = (world.facts.pods[i] for i in world.on(n))
+def _occupied(state: ClusterState, n: int) -> bool:
+    """Return True if a node has pods other than DaemonSet and static pods."""
+    pods = (state.facts.pods[i] for i in state.on(n))
     return any(not is_mirror(pod) and not any(o.kind == "DaemonSet" for o in pod.metadata.ownerReferences or ()) for pod in pods)
 
 
-def _empty(world: World) -> int:
-    return sum(not _occupied(world, n) for n in range(world.facts.table.size))
+def _empty(state: ClusterState) -> int:
+    return sum(not _occupied(state, n) for n in range(state.facts.table.size))
 
 
 def _often(cases: Iterable[bool]) -> Often:
@@ -104,7 +109,7 @@ def _eviction(facts: Facts, request: Request, ends: Sequence[_End]) -> PolicyEvi
 
 def _strategies(done: cycle.Cycle, evictions: Sequence[PolicyEviction], ends: Sequence[_End]) -> list[StrategyResult]:
     found = []
-    for (profile, plugin), notes in done.turns.items():
+    for (profile, plugin), notes in done.runs.items():
         own = [entry for entry in evictions if (entry.profile, entry.plugin) == (profile, plugin)]
         granted = [entry for entry in own if entry.refused is None]
         number = Counter(entry.helps for entry in granted)
@@ -129,17 +134,17 @@ def _not_modelled(facts: Facts, policy: Policy, done: cycle.Cycle, evictions: Se
     found = list(policy.not_modelled)
     background = [pod_key(pod) for pod in facts.pods if BACKGROUND in (pod.metadata.annotations or {})]
     if background:
-        found.append(f"evictions in background ({BACKGROUND}): {len(background)} pods ask for them, such as {background[0]}")
+        found.append(f"evictions in background ({BACKGROUND}): {len(background)} pods request them, such as {background[0]}")
     if any(entry.pending not in (None, "never") for entry in evictions):
-        found.append("preemption: a pod that finds no node may push out others of lower priority")
+        found.append("preemption: a pod without a node may preempt pods of lower priority")
     return found
 
 
-# --- what a plan does instead ---------------------------------------------------------------------------------------------------------
+# --- alternative plans ----------------------------------------------------------------------------------------------------------------
 
 
 def aim(given: args.Args) -> Goal:
-    """Return the goal of plans that is nearest to what a plugin is for."""
+    """Return the plan goal that is closest to a plugin's purpose."""
     if isinstance(given, args.HighUtilization):
         return "consolidate"
     soft = (
@@ -150,11 +155,13 @@ def aim(given: args.Args) -> Goal:
     return "improve" if soft else "repair"
 
 
-def _instead(facts: Facts, start: World, policy: Policy, done: cycle.Cycle, ends: Sequence[_End], settings: Settings) -> list[PlanInstead]:
+def _instead(
+    facts: Facts, start: ClusterState, policy: Policy, done: cycle.Cycle, ends: Sequence[_End], settings: Settings
+) -> list[PlanInstead]:
     aims: dict[Goal, list[str]] = {}
     for profile in policy.profiles:
         for name, given in (*profile.deschedule, *profile.balance):
-            if (profile.name, name) in done.turns and name not in aims.setdefault(aim(given), []):
+            if (profile.name, name) in done.runs and name not in aims.setdefault(aim(given), []):
                 aims[aim(given)].append(name)
     found = []
     for goal, plugins in aims.items():
@@ -169,7 +176,7 @@ def _instead(facts: Facts, start: World, policy: Policy, done: cycle.Cycle, ends
     return found
 
 
-def _carried_out(facts: Facts, start: World, plan: RebalancePlan) -> World:
+def _carried_out(facts: Facts, start: ClusterState, plan: RebalancePlan) -> ClusterState:
     """Return the cluster at the end of a plan."""
     index = {pod_key(pod): i for i, pod in enumerate(facts.pods)}
     moved = {index[move.pod]: facts.index[move.to] for move in plan.moves}

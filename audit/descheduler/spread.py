@@ -1,7 +1,9 @@
-"""The strategy RemovePodsViolatingTopologySpreadConstraint: domains whose sizes differ by more than maxSkew give up pods.
+"""The strategy RemovePodsViolatingTopologySpreadConstraint: evicts pods from domains whose sizes differ by more
+than maxSkew.
 
 Source: https://github.com/kubernetes-sigs/descheduler,
-pkg/framework/plugins/removepodsviolatingtopologyspreadconstraint/topologyspreadconstraint.go. Only pods that may be evicted count there.
+pkg/framework/plugins/removepodsviolatingtopologyspreadconstraint/topologyspreadconstraint.go. Only evictable pods
+count there.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from math import ceil
 import numpy as np
 
 from kubestow.audit.descheduler.arguments import TopologySpread
-from kubestow.audit.descheduler.turn import Turn
+from kubestow.audit.descheduler.plugin_run import PluginRun
 from kubestow.models.kube.objects import TopologySpreadConstraint, is_terminating
 from kubestow.models.kube.selectors import Bools, Selector, canonical, label_key_requirements, selector_matches
 
 
 @dataclass
 class _Domain:
-    """A domain, with its pods in the order in which they are given up, the first to go at the end."""
+    """A domain with its pods, sorted so that the first to evict is last."""
 
     value: str
     pods: list[int]
@@ -29,7 +31,7 @@ class _Domain:
 
 @dataclass(frozen=True)
 class _Constraint:
-    """A constraint as pods share it. ``nodes``: bool[N], those that its policies include."""
+    """A constraint shared by pods. ``nodes`` is bool[N]: nodes that its policies include."""
 
     key: str
     skew: int
@@ -41,50 +43,50 @@ class _Constraint:
         return mine == theirs and bool(np.array_equal(self.nodes, other.nodes))
 
 
-def topology_spread(turn: Turn, args: TopologySpread) -> None:
+def topology_spread(run: PluginRun, args: TopologySpread) -> None:
     """Collect pods over all namespaces and constraints, then evict them."""
-    evictor = turn.evictor
-    facts = evictor.world.facts
-    chosen = turn.chosen(args)
+    evictor = run.evictor
+    facts = evictor.state.facts
+    chosen = run.chosen(args)
     spaces: dict[str, list[int]] = {}
     for n in evictor.nodes:
-        for i in evictor.world.on(n):
+        for i in evictor.state.on(n):
             if chosen(i) and evictor.may(i):
                 spaces.setdefault(facts.pods[i].metadata.namespace or "default", []).append(i)
     doomed: dict[int, tuple[str, frozenset[int]]] = {}
     for pods in spaces.values():
-        for constraint in _constraints(turn, args, pods):
-            domains = _domains(turn, constraint, pods)
+        for constraint in _constraints(run, args, pods):
+            domains = _domains(run, constraint, pods)
             sizes = [len(domain.pods) for domain in domains]
             if sizes and max(sizes) - min(sizes) > constraint.skew:
-                _balance(turn, args, constraint, domains, doomed)
+                _balance(run, args, constraint, domains, doomed)
     limited: set[int] = set()
     for i, (why, away) in doomed.items():
-        n = evictor.world.at[i]
+        n = evictor.state.at[i]
         if n in limited or not evictor.may(i) or not evictor.now(i):
             continue
-        answer = turn.evict(i, n, why, away=away)
+        answer = run.evict(i, n, why, away=away)
         if answer == "node limit":
             limited.add(n)
         elif answer == "total limit":
             return
 
 
-def _constraints(turn: Turn, args: TopologySpread, pods: list[int]) -> list[_Constraint]:
-    """Return the constraints of pods, equal ones once."""
+def _constraints(run: PluginRun, args: TopologySpread, pods: list[int]) -> list[_Constraint]:
+    """Return the distinct constraints of pods."""
     wanted = args.constraints or ("DoNotSchedule",)
     found: list[_Constraint] = []
     for i in pods:
-        for given in turn.evictor.world.facts.pods[i].spec.topologySpreadConstraints or ():
+        for given in run.evictor.state.facts.pods[i].spec.topologySpreadConstraints or ():
             if given.whenUnsatisfiable in wanted:
-                constraint = _read(turn, i, given)
+                constraint = _read(run, i, given)
                 if not any(constraint.same(known) for known in found):
                     found.append(constraint)
     return found
 
 
-def _read(turn: Turn, i: int, given: TopologySpreadConstraint) -> _Constraint:
-    facts = turn.evictor.world.facts
+def _read(run: PluginRun, i: int, given: TopologySpreadConstraint) -> _Constraint:
+    facts = run.evictor.state.facts
     nodes = np.ones(facts.table.size, dtype=bool)
     if (given.nodeAffinityPolicy or "Honor") == "Honor":
         nodes &= facts.selected(i)
@@ -94,37 +96,40 @@ def _read(turn: Turn, i: int, given: TopologySpreadConstraint) -> _Constraint:
     return _Constraint(given.topologyKey, given.maxSkew, canonical(given.labelSelector, keys), nodes)
 
 
-def _domains(turn: Turn, constraint: _Constraint, pods: list[int]) -> list[_Domain]:
-    """Return the domains of a constraint, the smallest first; such as only excluded nodes with pods have are among them."""
-    world = turn.evictor.world
-    facts = world.facts
+def _domains(run: PluginRun, constraint: _Constraint, pods: list[int]) -> list[_Domain]:
+    """Return the domains of a constraint, smallest first, including domains with pods on excluded nodes only."""
+    state = run.evictor.state
+    facts = state.facts
     found: dict[str, list[int]] = {}
-    for n in turn.evictor.nodes:
+    for n in run.evictor.nodes:
         value = facts.table.labels(n).get(constraint.key)
         if value is not None and constraint.nodes[n]:
             found[value] = []
     for i in pods:
         metadata = facts.pods[i].metadata
-        value = facts.table.labels(world.at[i]).get(constraint.key)
+        value = facts.table.labels(state.at[i]).get(constraint.key)
         if value is not None and not is_terminating(facts.pods[i]) and selector_matches(constraint.selector, metadata.labels or {}):
             found.setdefault(value, []).append(i)
-    return sorted((_Domain(value, sorted(own, key=lambda i: _order(turn, i))) for value, own in found.items()), key=lambda d: len(d.pods))
+    return sorted((_Domain(value, sorted(own, key=lambda i: _order(run, i))) for value, own in found.items()), key=lambda d: len(d.pods))
 
 
-def _order(turn: Turn, i: int) -> tuple[bool, bool, int]:
-    """Sort pods that ask for nodes first, then by priority: the descheduler takes the last of a list, so the most important go first."""
-    spec = turn.evictor.world.facts.pods[i].spec
+def _order(run: PluginRun, i: int) -> tuple[bool, bool, int]:
+    """Return a sort key: pods with node rules first, then by priority.
+
+    The descheduler evicts from the end of the list, so the most important pods are evicted first.
+    """
+    spec = run.evictor.state.facts.pods[i].spec
     asks = spec.nodeSelector is not None or (spec.affinity is not None and spec.affinity.nodeAffinity is not None)
     return not asks, spec.priority is not None, spec.priority or 0
 
 
 def _balance(
-    turn: Turn, args: TopologySpread, constraint: _Constraint, domains: list[_Domain], doomed: dict[int, tuple[str, frozenset[int]]]
+    run: PluginRun, args: TopologySpread, constraint: _Constraint, domains: list[_Domain], doomed: dict[int, tuple[str, frozenset[int]]]
 ) -> None:
-    """Let large domains give pods to small ones, on paper, until they are within maxSkew or as near to the average as can be."""
-    world = turn.evictor.world
+    """Move pods virtually from large to small domains until maxSkew holds or no move brings them closer to the average."""
+    state = run.evictor.state
     average = Fraction(sum(len(domain.pods) for domain in domains), len(domains))
-    below = [n for domain in domains if len(domain.pods) < average for n in _nodes(turn, constraint, domain)]
+    below = [n for domain in domains if len(domain.pods) < average for n in _nodes(run, constraint, domain)]
     low, high = 0, len(domains) - 1
     while low < high:
         if len(domains[high].pods) <= average:
@@ -137,23 +142,23 @@ def _balance(
         if moved <= 0:
             low += 1
             continue
-        pods = sorted(domains[high].pods, key=lambda i: world.fits_another(i, below))
+        pods = sorted(domains[high].pods, key=lambda i: state.fits_another(i, below))
         giving = pods[-moved:]
         domains[high].pods = pods[:-moved]
-        why = f"{constraint.key}={domains[high].value} has {skew} more than {domains[low].value}, maxSkew {constraint.skew}"
-        away = frozenset(_labelled(turn, constraint, domains[high]))
+        why = f"{constraint.key}={domains[high].value} has {skew} more pods than {domains[low].value}, maxSkew {constraint.skew}"
+        away = frozenset(_labelled(run, constraint, domains[high]))
         for i in giving:
-            if not args.topologyBalanceNodeFit or world.fits_another(i, below):
+            if not args.topologyBalanceNodeFit or state.fits_another(i, below):
                 doomed.setdefault(i, (why, away))
         domains[low].pods = [*domains[low].pods, *giving]
 
 
-def _labelled(turn: Turn, constraint: _Constraint, domain: _Domain) -> Iterator[int]:
-    table = turn.evictor.world.facts.table
+def _labelled(run: PluginRun, constraint: _Constraint, domain: _Domain) -> Iterator[int]:
+    table = run.evictor.state.facts.table
     return (n for n in range(table.size) if table.labels(n).get(constraint.key) == domain.value)
 
 
-def _nodes(turn: Turn, constraint: _Constraint, domain: _Domain) -> Iterator[int]:
-    """Yield the nodes of a domain that count and that the policy operates over."""
-    labelled = set(_labelled(turn, constraint, domain))
-    return (n for n in turn.evictor.nodes if n in labelled and constraint.nodes[n])
+def _nodes(run: PluginRun, constraint: _Constraint, domain: _Domain) -> Iterator[int]:
+    """Yield the counted nodes of a domain that the policy covers."""
+    labelled = set(_labelled(run, constraint, domain))
+    return (n for n in run.evictor.nodes if n in labelled and constraint.nodes[n])

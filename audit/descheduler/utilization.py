@@ -1,7 +1,7 @@
-"""The strategies LowNodeUtilization and HighNodeUtilization, by what pods request.
+"""The strategies LowNodeUtilization and HighNodeUtilization, based on pod requests.
 
-Source: https://github.com/kubernetes-sigs/descheduler, pkg/framework/plugins/nodeutilization. Percentages are floats there, computed
-here in the same order of operations, so that a node at a threshold falls to the same side.
+Source: https://github.com/kubernetes-sigs/descheduler, pkg/framework/plugins/nodeutilization. Percentages are
+floats, computed in the same order of operations as there, so that results agree at thresholds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kubestow.audit.descheduler.arguments import HighUtilization, LowUtilization, Namespaces
-from kubestow.audit.descheduler.turn import Turn
+from kubestow.audit.descheduler.plugin_run import PluginRun
 from kubestow.models.kube.objects import Pod
 
 _BASIC: Final = ("cpu", "memory", "pods")
@@ -21,14 +21,20 @@ _Amounts = dict[str, int]
 
 @dataclass
 class _NodeInfo:
-    """A node. ``usage``: what its pods request; ``available``: what it has up to its upper threshold. Both change as pods go."""
+    """A node during a strategy. Both amounts change as pods are evicted.
+
+    Attributes:
+        n: Index of the node.
+        usage: Requests of its pods.
+        available: Capacity up to its upper threshold.
+    """
 
     n: int
     usage: _Amounts
     available: _Amounts
 
     def size(self) -> int:
-        """What nodes are sorted by: the amounts of all resources, summed up whatever their units."""
+        """Return the sort key of nodes: the sum over all resources, regardless of units."""
         return sum(self.usage.values())
 
     def above(self) -> bool:
@@ -37,10 +43,22 @@ class _NodeInfo:
 
 @dataclass
 class _Eviction:
-    """How pods are taken from nodes. ``room``: what is left on the nodes that are to receive them; ``goes_on``: whether to go on with a
-    node; ``counts``: whether a pod may be taken at all; ``most``: pods of one node."""
+    """Eviction of pods from a list of nodes.
 
-    turn: Turn
+    Attributes:
+        run: The running plugin.
+        room: Remaining capacity of the receiving nodes.
+        receiving: Indices of the receiving nodes.
+        namespaces: Evictable namespaces.
+        goes_on: Returns True to continue with a node.
+        counts: Returns True if a pod may be evicted.
+        why: Reason for the evictions.
+        away: Nodes on which a replacement would not help.
+        frees: True if an eviction helps only if its node becomes free.
+        most: Maximum evictions per node.
+    """
+
+    run: PluginRun
     room: _Amounts
     receiving: list[int]
     namespaces: Namespaces
@@ -51,19 +69,19 @@ class _Eviction:
     frees: bool
     most: int | None = None
 
-    def run(self, sources: list[_NodeInfo]) -> None:
-        """Take pods from the nodes, one node after the other."""
-        evictor = self.turn.evictor
-        facts = evictor.world.facts
+    def evict(self, sources: list[_NodeInfo]) -> None:
+        """Evict pods from the nodes, one node after another."""
+        evictor = self.run.evictor
+        facts = evictor.state.facts
         for info in sources:
-            removable = [i for i in evictor.world.on(info.n) if evictor.may(i) and self.counts(facts.pods[i])]
+            removable = [i for i in evictor.state.on(info.n) if evictor.may(i) and self.counts(facts.pods[i])]
             if not self._from(info, sorted(removable, key=facts.rank)):
                 return
 
     def _from(self, info: _NodeInfo, pods: list[int]) -> bool:
-        """Take pods from one node; return whether to go on with the next."""
-        evictor, taken = self.turn.evictor, 0
-        facts = evictor.world.facts
+        """Evict pods from one node. Return True to continue with the next node."""
+        evictor, taken = self.run.evictor, 0
+        facts = evictor.state.facts
         if not pods or not self._continues(info):
             return True
         for i in pods:
@@ -72,7 +90,7 @@ class _Eviction:
             namespace = facts.pods[i].metadata.namespace or "default"
             if not self._tolerates(i) or namespace in self.namespaces.exclude or not evictor.now(i):
                 continue
-            answer = self.turn.evict(i, info.n, self.why, away=self.away, frees=self.frees)
+            answer = self.run.evict(i, info.n, self.why, away=self.away, frees=self.frees)
             if answer == "total limit":
                 return False
             if answer == "node limit":
@@ -92,17 +110,17 @@ class _Eviction:
         return self.goes_on(info) and all(left > 0 for left in self.room.values())
 
     def _tolerates(self, i: int) -> bool:
-        """Return whether a pod tolerates all taints of one of the nodes that are to receive, and has at least as many tolerations."""
-        facts = self.turn.evictor.world.facts
+        """Return True if a pod tolerates all taints of a receiving node and has at least as many tolerations as it has taints."""
+        facts = self.run.evictor.state.facts
         listed = len(facts.pods[i].spec.tolerations or ())
         return any(listed >= len(facts.table.taints(n)) and facts.tolerated(i, soft=True)[n] for n in self.receiving)
 
 
-def low_node_utilization(turn: Turn, args: LowUtilization) -> None:
-    """Evict pods from nodes above the target thresholds, as long as nodes below the thresholds have room up to the target."""
+def low_node_utilization(run: PluginRun, args: LowUtilization) -> None:
+    """Evict pods from nodes above the target thresholds while nodes below the thresholds have room up to the target."""
     if args.metricsUtilization is not None:
         return
-    usage, shares = _usages(turn, args.thresholds)
+    usage, shares = _usages(run, args.thresholds)
     low, high = args.thresholds, args.targetThresholds
     if args.useDeviationThresholds:
         shares = {n: {name: value for name, value in own.items() if name in low} for n, own in shares.items()}
@@ -111,17 +129,17 @@ def low_node_utilization(turn: Turn, args: LowUtilization) -> None:
             {name: min(max(value - args.thresholds.get(name, 0.0), 0.0), 100.0) for name, value in average.items()},
             {name: min(max(value + args.targetThresholds.get(name, 0.0), 0.0), 100.0) for name, value in average.items()},
         )
-    closed = turn.evictor.world.facts.table.unschedulable
+    closed = run.evictor.state.facts.table.unschedulable
     under = [n for n in shares if not closed[n] and not _over(shares[n], low)]
     over = [n for n in shares if n not in under and _over(shares[n], high)]
-    if _nothing(turn, under, args.numberOfNodes):
+    if _nothing(run, under, args.numberOfNodes):
         return
     if not over:
-        turn.notes.append("no node is over the target thresholds")
+        run.notes.append("no node is over the target thresholds")
         return
-    sources, destinations = _infos(turn, over, usage, high), _infos(turn, under, usage, high)
+    sources, destinations = _infos(run, over, usage, high), _infos(run, under, usage, high)
     _Eviction(
-        turn,
+        run,
         _room(destinations),
         under,
         args.evictableNamespaces,
@@ -131,24 +149,24 @@ def low_node_utilization(turn: Turn, args: LowUtilization) -> None:
         frozenset(over),
         False,
         args.evictionLimits.node,
-    ).run(sorted(sources, key=lambda info: -info.size()))
+    ).evict(sorted(sources, key=lambda info: -info.size()))
 
 
-def high_node_utilization(turn: Turn, args: HighUtilization) -> None:
-    """Evict pods from nodes below the thresholds, so that a scheduler which packs may put them on the others."""
-    usage, shares = _usages(turn, args.thresholds)
-    closed = turn.evictor.world.facts.table.unschedulable
+def high_node_utilization(run: PluginRun, args: HighUtilization) -> None:
+    """Evict pods from nodes below the thresholds, so that a bin-packing scheduler can move them to other nodes."""
+    usage, shares = _usages(run, args.thresholds)
+    closed = run.evictor.state.facts.table.unschedulable
     under = [n for n in shares if not _over(shares[n], args.thresholds)]
     others = [n for n in shares if n not in under and not closed[n]]
-    if _nothing(turn, under, args.numberOfNodes):
+    if _nothing(run, under, args.numberOfNodes):
         return
     if not others:
-        turn.notes.append("no other node may take pods")
+        run.notes.append("no other node may take pods")
         return
     whole = dict.fromkeys(args.thresholds, 100.0)
-    sources, destinations = _infos(turn, under, usage, whole), _infos(turn, others, usage, whole)
+    sources, destinations = _infos(run, under, usage, whole), _infos(run, others, usage, whole)
     _Eviction(
-        turn,
+        run,
         _room(destinations),
         others,
         args.evictableNamespaces,
@@ -157,31 +175,31 @@ def high_node_utilization(turn: Turn, args: HighUtilization) -> None:
         "its node is below the thresholds",
         frozenset(),
         True,
-    ).run(sorted(sources, key=lambda info: info.size()))
+    ).evict(sorted(sources, key=lambda info: info.size()))
 
 
-def _nothing(turn: Turn, under: list[int], least: int) -> bool:
-    """Return whether there is nothing to do, and say why."""
+def _nothing(run: PluginRun, under: list[int], least: int) -> bool:
+    """Return True and note the reason if there is nothing to do."""
     text = None
     if not under:
         text = "no node is below the thresholds"
     elif len(under) <= least:
-        text = f"{len(under)} nodes are below the thresholds, and numberOfNodes {least} of them may be"
-    elif len(under) == len(turn.evictor.nodes):
+        text = f"{len(under)} nodes are below the thresholds, and numberOfNodes allows {least}"
+    elif len(under) == len(run.evictor.nodes):
         text = "all nodes are below the thresholds"
     if text is not None:
-        turn.notes.append(text)
+        run.notes.append(text)
     return text is not None
 
 
-def _usages(turn: Turn, thresholds: _Shares) -> tuple[dict[int, _Amounts], dict[int, dict[str, float]]]:
-    """Return by node what pods request, in amounts and in percent of what the node has."""
-    world = turn.evictor.world
+def _usages(run: PluginRun, thresholds: _Shares) -> tuple[dict[int, _Amounts], dict[int, dict[str, float]]]:
+    """Return requests by node, in amounts and in percent of capacity."""
+    state = run.evictor.state
     names = [*_BASIC, *(name for name in thresholds if name not in _BASIC)]
-    usage = {n: {name: world.used(n, name) for name in names} for n in turn.evictor.nodes}
+    usage = {n: {name: state.used(n, name) for name in names} for n in run.evictor.nodes}
     shares = {}
     for n, own in usage.items():
-        there = world.facts.capacity[n]
+        there = state.facts.capacity[n]
         shares[n] = {name: _percent(used, there[name]) for name, used in own.items() if name in there}
     return usage, shares
 
@@ -204,13 +222,13 @@ def _over(share: _Shares, threshold: _Shares) -> bool:
     return any(value < share.get(name, 0.0) for name, value in threshold.items())
 
 
-def _infos(turn: Turn, nodes: list[int], usage: Mapping[int, _Amounts], upper: _Shares) -> list[_NodeInfo]:
-    capacity = turn.evictor.world.facts.capacity
+def _infos(run: PluginRun, nodes: list[int], usage: Mapping[int, _Amounts], upper: _Shares) -> list[_NodeInfo]:
+    capacity = run.evictor.state.facts.capacity
     return [_NodeInfo(n, dict(usage[n]), {name: _capped(capacity[n], name, upper) for name in usage[n]}) for n in nodes]
 
 
 def _capped(there: Mapping[str, int], name: str, upper: _Shares) -> int:
-    """Return what a node has of a resource, up to a threshold."""
+    """Return a node's capacity of a resource, up to a threshold."""
     if name not in there:
         return 0
     return int(upper[name] * 0.01 * float(there[name])) if name in upper else there[name]
@@ -225,6 +243,6 @@ def _room(nodes: list[_NodeInfo]) -> _Amounts:
 
 
 def _requests_any(pod: Pod, names: Mapping[str, float]) -> bool:
-    """Return whether some container of a pod has a request for one of the resources."""
+    """Return True if some container of a pod requests one of the resources."""
     containers = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
     return any(name in ((c.resources.requests if c.resources else None) or {}) for c in containers for name in names)

@@ -1,5 +1,6 @@
-"""Manifests that are to be applied to a cluster: whether they fit, what they change, and what is wrong with them.
+"""Checks of manifests before they are applied: whether they fit, which workloads they change, and which findings
+they add.
 
-Enter at :mod:`kubestow.audit.gate.gate`. May import the rest of ``audit``, ``solver`` and ``models``; placements and rollouts are judged by
-the checker where they are made.
+Enter at :mod:`kubestow.audit.gate.gate`. The package may import the rest of ``audit``, ``solver`` and ``models``.
+The checker validates placements and rollouts where they are created.
 """

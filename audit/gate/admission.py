@@ -1,6 +1,8 @@
-"""Quotas and LimitRanges along the way of a change: pods that wait, refused rollouts, updates pod by pod, other orders of changes.
+"""Quotas and LimitRanges during a change: waiting pods, refused rollouts, pod-by-pod updates, and other orders of
+the changes.
 
-Source of DaemonSets: pkg/controller/daemon/update.go (rollingUpdate) and pkg/controller/daemon/util (SurgeCount, UnavailableCount).
+Source of DaemonSets: pkg/controller/daemon/update.go (rollingUpdate) and pkg/controller/daemon/util (SurgeCount,
+UnavailableCount).
 """
 
 from __future__ import annotations
@@ -27,33 +29,36 @@ from kubestow.solver.rollout.quota_flow import halts, raised
 from kubestow.solver.runtime.options import Options
 
 MULTI_ATTACH = "MultiAttach"
-Blame = tuple[str, str]  # a rule, and its sentence
+Blame = tuple[str, str]  # A rule and its message.
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Pods that wait in a cluster and are not placed: they have been admitted, so that quotas count them.
+    """Pending pods of the cluster. They are admitted, so quotas count them, but they are not placed.
 
-    ``own``: those of workloads that change, by ``Kind namespace/name``; ``others``: the rest.
+    Attributes:
+        own: Pods of changing workloads, by ``Kind namespace/name``.
+        others: All other pending pods.
     """
 
     own: dict[str, list[Pod]]
     others: list[Pod]
 
     def beside(self, state: Snapshot, change: Change, settled: Collection[str]) -> Snapshot:
-        """Return the cluster as a rollout finds it: with the Deployment's pods that wait, and those of others in quotas only.
+        """Return the cluster at the start of a rollout: with the Deployment's own pending pods; other pending pods
+        count in quotas only.
 
         Args:
-            state: The cluster without pods that wait.
+            state: The cluster without pending pods.
             change: The Deployment.
-            settled: Workloads whose pods do not wait any more.
+            settled: Workloads whose pods no longer wait.
         """
         others = [pod for ref, pods in self.own.items() if ref != change.ref and ref not in settled for pod in pods]
         return replace(state, pods=[*state.pods, *self.own.get(change.ref, ())], left_out=[*state.left_out, *others])
 
 
 def waiting(cluster: Snapshot, indices: Collection[int], changes: Sequence[Change]) -> Waiting:
-    """Return the pods at ``indices`` by whether their workload changes."""
+    """Return the pods at ``indices``, split by whether their workload changes."""
     left, own = dict.fromkeys(indices), dict[str, list[Pod]]()
     for change in (each for each in changes if not each.refused) if indices else ():
         if change.kind == "Pod":
@@ -67,10 +72,11 @@ def waiting(cluster: Snapshot, indices: Collection[int], changes: Sequence[Chang
 
 
 def remaining(change: Change, start: Snapshot, options: Options) -> list[Pod]:
-    """Return pods that use no more of any quota than those that a rollout always leaves: its available pods, as maxUnavailable has it.
+    """Return pods whose quota usage is a lower bound during a rollout: the available pods that maxUnavailable
+    always keeps.
 
-    None where its new pods use less than the old ones, or are counted by other quotas. None either if quotas charge opportunity cost:
-    what pods close then depends on their nodes.
+    Return no pods if the new pods use less than the old ones or other quotas count them. Also return none if quotas
+    charge opportunity cost, because that depends on the nodes.
     """
     workload = view(change.obj)
     if not change.rolls or workload is None or not start.resource_quotas or options.policy.quotaCharge != "requests":
@@ -86,7 +92,7 @@ def remaining(change: Change, start: Snapshot, options: Options) -> list[Pod]:
 
 
 def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:
-    """Return why a halted rollout gets no further, in words and by rules."""
+    """Return why a halted rollout makes no progress, as text and as reasons."""
     reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
     nodes = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
     words = f"the next one is rejected by {nodes}" if nodes else ""
@@ -103,9 +109,14 @@ def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:
 
 @dataclass(frozen=True)
 class Halt:
-    """An update that quotas or LimitRanges bring to a halt: new pods created by then, the cause, the rule, and what would help.
+    """An update that quotas or LimitRanges stop.
 
-    ``proved``: it does so in whatever order other workloads change.
+    Attributes:
+        placed: Number of new pods created before the halt.
+        proved: True if the halt occurs in every order of the other changes.
+        cause: Cause as text.
+        blame: The rules of the cause with their messages.
+        fix: Remedies, or None.
     """
 
     placed: int
@@ -117,7 +128,14 @@ class Halt:
 
 @dataclass(frozen=True)
 class _Update:
-    """``old``: pods of the old revision; ``wanted``: pods to be; ``surge``, ``unavailable``: of the strategy, in pods."""
+    """The rolling update of one workload.
+
+    Attributes:
+        old: Pods of the old revision.
+        wanted: Desired number of pods.
+        surge: maxSurge in pods.
+        unavailable: maxUnavailable in pods.
+    """
 
     old: Sequence[Old]
     wanted: int
@@ -125,12 +143,13 @@ class _Update:
     unavailable: int
 
     def followed(self, book: Book, order: Sequence[int], *, raising: bool = False) -> int:
-        """Return how many new pods are created until all are, or nothing goes on. Pods are available once they are created.
+        """Return the number of new pods created until all exist or the update halts. Created pods count as
+        available.
 
         Args:
-            book: The quotas, which are changed.
-            order: Places in ``old``, as the controller takes them; it leaves the order open.
-            raising: Raise limits where one is in the way.
+            book: The quotas. They are changed.
+            order: Indices into ``old`` in the order of the controller, which leaves ties open.
+            raising: Raise a limit whenever it blocks the update.
         """
         alive = sorted(order, key=lambda k: self.old[k].available)
         created, missing = 0, max(0, self.wanted - len(alive))
@@ -158,8 +177,14 @@ class _Update:
 
 @dataclass(frozen=True)
 class Clusters:
-    """``start``: the cluster before a change; ``after``: with all that was placed; ``changes``: of the manifests; ``options``: with the
-    policy, which says what quotas charge."""
+    """The clusters before and after a change, for the quota check of updates.
+
+    Attributes:
+        start: The cluster before the change.
+        after: The cluster with all placed pods.
+        changes: Changes of the manifests.
+        options: Search options with the policy, which defines the quota charges.
+    """
 
     start: Snapshot
     after: Snapshot
@@ -167,10 +192,10 @@ class Clusters:
     options: Options
 
     def halt(self, change: Change) -> Halt | None:
-        """Return where quotas or LimitRanges stop an update whose pods find places in the end.
+        """Return the point at which quotas or LimitRanges stop an update whose pods fit in the end state.
 
-        A Deployment and a StatefulSet were followed on their own. What matters here is what other workloads of the namespace take
-        before: they change at the same time, in an order that is open.
+        Deployments and StatefulSets were already simulated alone. This method adds the usage of other workloads in
+        the namespace, which change at the same time in an unknown order.
         """
         if not change.renews or not may_refuse(self.start):
             return None
@@ -185,8 +210,9 @@ class Clusters:
         return not other.refused and other.namespace == namespace and (other.renews or other.action in ("new", "scaled"))
 
     def _limits(self, change: Change, others: Sequence[Change]) -> tuple[list[Old], int, RolloutAdmission]:
-        """Return the old pods of a workload, how many new ones there are in the end, and what limits these with other workloads at their
-        largest: as they are before, or after."""
+        """Return the old pods, the final number of new pods, and the limits with other workloads at their larger
+        size, before or after.
+        """
         before = self._pods(self.start, change)
         made = self._pods(self.after, change)
         rest = [pod for pod in self.after.pods if pod_key(pod) not in made]
@@ -209,13 +235,15 @@ class Clusters:
         return rollout_admission.read(state, old, created, Admission(state, old, policy=policy, exempt=self.options.exempt))
 
     def _policy(self, change: Change) -> Policy:
-        """Return the policy whose quotas an update is followed with: requests alone for a DaemonSet, each of whose pods may close a node of
-        another size."""
+        """Return the policy for the quotas of an update.
+
+        For a DaemonSet, quotas charge requests only, because each of its pods may close a node of another size.
+        """
         policy = self.options.policy
         return msgspec.structs.replace(policy, quotaCharge="requests") if change.kind == "DaemonSet" else policy
 
     def notes(self) -> list[str]:
-        """Return for which updates quotas count requests although the policy has them charge opportunity cost."""
+        """Return a note for each update whose quotas count requests although the policy charges opportunity cost."""
         limited = {quota.metadata.namespace or "default" for quota in self.start.resource_quotas.values()}
         found = [each for each in self.changes if each.renews and each.namespace in limited and self._policy(each) != self.options.policy]
         return [f"{each.ref}: quotas count the requests of its pods, not opportunity cost, while it is updated" for each in found]
@@ -239,11 +267,11 @@ class Clusters:
         return self._late(0, refusal, fixes)
 
     def _late(self, placed: int, refusal: Refusal, fixes: Sequence[str]) -> Halt:
-        cause = f"it comes to a halt if other workloads of the manifests take what is left of the quota first: {refusal[1]}; not proved"
+        cause = f"it comes to a halt if other workloads of the manifests use up the quota first: {refusal[1]}; not proved"
         return Halt(placed, False, cause, (refusal,), "; or ".join(fixes) or None)
 
     def _stepwise(self, change: Change, others: Sequence[Change]) -> Halt | None:
-        """Pods are replaced one by one, or as many at a time as a DaemonSet's strategy has it."""
+        """Return the halt of an update that replaces pods one by one, or in the batches of a DaemonSet's strategy."""
         strategy = change.obj.spec.updateStrategy or DeploymentStrategy()
         old, wanted, admission = self._limits(change, others)
         if strategy.type == "OnDelete" or not old or not wanted or not admission.limits:
@@ -272,14 +300,14 @@ def _paced(old: Sequence[Old], wanted: int, rolling: RollingUpdate) -> _Update:
 
 
 def _orders(admission: RolloutAdmission) -> list[list[int]]:
-    """The orders in which old pods go: one where it does not matter, else those that free least and most at first."""
+    """Return the orders in which old pods may go: one if all are equal, otherwise smallest usage first and largest usage first."""
     number = len(admission.dimensions[0].old) if admission.dimensions else 0
     by_use = sorted(range(number), key=lambda k: [each.old[k] for each in admission.dimensions])
     return [by_use] if admission.uniform else [by_use, by_use[::-1]]
 
 
 def _fixes(update: _Update, start: Snapshot, admission: RolloutAdmission) -> list[str]:
-    """What would help: old pods go first, or quotas are raised by what is missing; both are followed to their end."""
+    """Return remedies: delete old pods first, or raise quotas by the missing amount. Each is simulated to its end."""
     orders, fixes = _orders(admission), []
     first = replace(update, surge=0, unavailable=1)
     if update.surge and all(first.followed(Book(admission), order) == update.wanted for order in orders):

@@ -1,4 +1,4 @@
-"""What applying manifests does to the workloads of a cluster."""
+"""The effect of applying manifests on the workloads of a cluster."""
 
 from __future__ import annotations
 
@@ -21,15 +21,22 @@ from kubestow.models.workloads.expand import made_by_another, owned
 from kubestow.models.workloads.ownership import named
 from kubestow.models.workloads.view import Workload, labelled, listed, selector, view
 
-#: Kinds whose controllers replace pods when the template changes; those of others stay until something else ends them.
+#: Kinds whose controllers replace pods when the template changes. Pods of other kinds stay until something else
+#: ends them.
 _ROLLING: Final = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A workload of the manifests. ``ref``: ``Kind namespace/name``; ``obj``: as the manifests have it; ``refused``: why no API server
-    takes it, or makes no pods of it, with the field in front; ``unknown``: what of its template the cluster's snapshot lacks, so that a
-    change of it is not seen."""
+    """A workload of the manifests and its change.
+
+    Attributes:
+        ref: ``Kind namespace/name``.
+        obj: The object in the manifests.
+        action: The kind of change.
+        refused: Reasons why an API server rejects the object or creates no pods, each with its field first.
+        unknown: Parts of the template that the snapshot lacks, so that changes there are not detected.
+    """
 
     ref: str
     obj: Any
@@ -51,17 +58,17 @@ class Change:
 
     @property
     def rolls(self) -> bool:
-        """Return whether a Deployment's rollout brings it about."""
+        """True if a Deployment's rolling update or recreation carries out the change."""
         return self.kind == "Deployment" and self.action in ("rolling update", "recreated") and not self.rests
 
     @property
     def steps(self) -> bool:
-        """Return whether a StatefulSet's pods are replaced one by one."""
+        """True if a StatefulSet replaces its pods one by one."""
         return self.kind == "StatefulSet" and self.action == "rolling update" and not self.rests
 
     @property
     def rests(self) -> str:
-        """Return why the controller replaces no pod although the template changes; empty if it does."""
+        """The reason why the controller replaces no pod although the template changes. Empty if it does replace them."""
         spec = self.obj.spec if self.kind in _ROLLING else None
         if spec is None or self.action not in ("rolling update", "recreated"):
             return ""
@@ -72,31 +79,33 @@ class Change:
 
     @property
     def start(self) -> int:
-        """Return the first ordinal of a StatefulSet."""
+        """The first ordinal of a StatefulSet."""
         ordinals = self.obj.spec.ordinals if self.kind == "StatefulSet" else None
         return (ordinals.start or 0) if ordinals is not None else 0
 
     @property
     def first_updated(self) -> int:
-        """Return the least ordinal of a StatefulSet that its update replaces (spec.updateStrategy.rollingUpdate.partition)."""
+        """The lowest ordinal that the update of a StatefulSet replaces (spec.updateStrategy.rollingUpdate.partition)."""
         strategy = self.obj.spec.updateStrategy if self.kind == "StatefulSet" else None
         rolling = strategy.rollingUpdate if strategy is not None else None
         return self.start + ((rolling.partition or 0) if rolling is not None else 0)
 
     @property
     def replaces(self) -> bool:
-        """Return whether all of its pods are made anew otherwise."""
+        """True if the change replaces every pod of the workload, other than by a simulated rollout."""
         return not self.rolls and not self.steps and not self.rests and self.action in ("rolling update", "recreated", "changed")
 
     @property
     def renews(self) -> bool:
-        """Return whether none of its pods stays."""
+        """True if the change replaces all pods."""
         return self.rolls or self.steps or self.replaces
 
 
 def as_applied(snapshot: Snapshot, manifests: Snapshot) -> Snapshot:
-    """Return the manifests with the replicas of the cluster where they state none: applying them leaves that number to whoever set it,
-    an autoscaler say."""
+    """Return the manifests with the replicas of the cluster where they state none.
+
+    Applying such manifests does not change the number, which an autoscaler may have set.
+    """
     found = manifests.copy()
     for kind, objects in manifests.workloads.items():
         for i, obj in enumerate(objects):
@@ -109,8 +118,11 @@ def as_applied(snapshot: Snapshot, manifests: Snapshot) -> Snapshot:
 
 
 def put_in_place(merged: Snapshot, manifests: Snapshot) -> None:
-    """Have what manifests leave out of budgets, Services and classes gone from a merged cluster (changed), where merging keeps it: a budget
-    that states minAvailable now states maxUnavailable no more."""
+    """Replace the specs of budgets, Services and classes in a merged cluster, in place.
+
+    Merging would keep fields that the manifests drop: a budget changed from minAvailable to maxUnavailable would
+    have both.
+    """
     for kind in ("PodDisruptionBudget", "Service"):
         stated = {_name(obj): obj for obj in manifests.collection(kind)}
         there: list[Any] = merged.collection(kind)
@@ -120,11 +132,14 @@ def put_in_place(merged: Snapshot, manifests: Snapshot) -> None:
 
 
 def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing: Collection[str] = ()) -> list[Change]:
-    """Return the workloads and pods of manifests, in the order of the input.
+    """Return the workloads and pods of manifests as changes, in input order.
 
     Args:
-        merged: The cluster with the manifests' objects.
-        differing: Workloads whose templates differ in fields that placement does not read (:mod:`kubestow.audit.gate.unread_fields`).
+        snapshot: The cluster.
+        manifests: The manifests.
+        merged: The cluster with the objects of the manifests.
+        differing: Workloads whose templates differ in fields that placement does not read
+            (:mod:`kubestow.audit.gate.unread_fields`).
     """
     held = held_by_buffers(merged)
     own = [obj for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged) and not is_held(obj, held)]
@@ -164,7 +179,7 @@ def _action(new: Workload, old: Workload, *, alike: bool) -> Action:
 
 
 def _under_way(deployment: Workload, cluster: Snapshot) -> bool:
-    """Return whether pods of a Deployment are of a ReplicaSet with another template: an earlier rollout is not through."""
+    """Return True if an earlier rollout is incomplete: some pods belong to a ReplicaSet with another template."""
     for i in owned(cluster, deployment.kind, deployment.namespace, deployment.name):
         owner = controller_of(cluster.pods[i])
         of = (
@@ -178,7 +193,7 @@ def _under_way(deployment: Workload, cluster: Snapshot) -> bool:
 
 
 def _immutable(new: Workload, old: Workload, action: Action) -> Iterator[str]:
-    """Return fields that an API server lets nobody change (pkg/apis/{apps,batch}/validation)."""
+    """Yield problems with immutable fields that change (pkg/apis/{apps,batch}/validation)."""
     if new.kind == "Job" and action == "changed":
         yield f"{new.path}: the template of a Job cannot be changed: delete the Job first"
     if new.kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet") and selector(new.obj) != selector(old.obj):
@@ -197,16 +212,16 @@ def _pod(pod: Pod, there: bool, merged: Snapshot) -> Change:
 
 
 def not_compared(found: Sequence[Change]) -> list[str]:
-    """Return a sentence for each thing that the snapshot lacks of templates which count as unchanged."""
+    """Return a note for each part of templates that the snapshot lacks, so that a change is not detected."""
     lacking: dict[str, list[str]] = {}
     for change in found:
         if change.unknown:
             lacking.setdefault(change.unknown, []).append(change.ref)
-    return [f"the snapshot lacks {what} of {some(refs)}: a change of them is not seen" for what, refs in lacking.items()]
+    return [f"the snapshot lacks {what} of {some(refs)}: changes there are not detected" for what, refs in lacking.items()]
 
 
 def placeable(manifests: Snapshot, left_out: Sequence[Change]) -> Snapshot:
-    """Return the manifests without these workloads and pods."""
+    """Return the manifests without the given workloads and pods."""
     names = {change.ref for change in left_out}
     found = manifests.copy()
     found.pods = [pod for pod in found.pods if f"Pod {pod_key(pod)}" not in names]

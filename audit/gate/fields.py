@@ -1,4 +1,4 @@
-"""Which field of a manifest a finding or a cause is about."""
+"""The manifest field that a finding or cause refers to."""
 
 from __future__ import annotations
 
@@ -14,38 +14,39 @@ from kubestow.models.kube.pod_spec import required_terms
 from kubestow.models.workloads.view import view
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-#: What a pod's own object has where a workload's has it in the template.
+#: Top-level fields of a pod that a workload has in its template.
 _OF_PODS: Final = ("spec", "metadata")
-#: What narrows the choice of nodes is named before what is short there.
+#: Rules named last: the ones that restrict the choice of nodes explain more than a shortage there.
 _LAST: Final = ("NodeResourcesFit", "GangScheduling")
 _PLACE: Final = re.compile(r"(?:\b(containers|initContainers))?\[(\d+)\]")
 
 
 def in_template(field: str | None, path: str) -> str | None:
-    """Return a field of a pod as the field of the workload whose template is at ``path``."""
+    """Return the field of a workload that corresponds to a pod's field. The template is at ``path``."""
     if field is None or field.split(".")[0] not in _OF_PODS:
         return field
     return f"{path}.{field}"
 
 
 def without_places(field: str | None, spec: objects.PodSpec | None) -> str:
-    """Return a field without the places in lists, which what is put before them shifts; a container is known by its name.
+    """Return a field without list indices, which shift when items are inserted. Containers are identified by name.
 
     Args:
-        spec: that of the pod, or of the workload's template.
+        field: The field.
+        spec: The spec of the pod, or of the workload's template.
     """
 
-    def told(found: re.Match[str]) -> str:
+    def by_name(found: re.Match[str]) -> str:
         listed: Sequence[objects.Container] = (getattr(spec, found[1]) if spec is not None and found[1] else None) or ()
         place = int(found[2])
         name = listed[place].name if place < len(listed) else None
         return f"{found[1] or ''}[{name or ''}]"
 
-    return _PLACE.sub(told, field or "")
+    return _PLACE.sub(by_name, field or "")
 
 
 def blamed(change: Change, blame: Sequence[tuple[str, str]]) -> str | None:
-    """Return the field of a workload that a cause names, by its rules and their sentences; None: no field more than another."""
+    """Return the field of a workload that a cause refers to, from its rules and messages. None if no field stands out."""
     if change.refused:
         field, colon, _ = change.refused[0].partition(": ")
         return field if colon and " " not in field else None
@@ -60,7 +61,7 @@ def blamed(change: Change, blame: Sequence[tuple[str, str]]) -> str | None:
 
 
 def _fields(spec: objects.PodSpec, rule: str, sentence: str) -> Iterator[str]:
-    """Yield the fields of a pod spec that make a rule say this, the likeliest first."""
+    """Yield the fields of a pod spec that can cause this message of a rule, the likeliest first."""
     if rule == "NodeAffinity":
         node = spec.affinity.nodeAffinity if spec.affinity is not None else None
         if spec.nodeSelector and any(key in sentence for key in spec.nodeSelector):
@@ -107,7 +108,7 @@ def _ports(spec: objects.PodSpec, sentence: str) -> Iterator[str]:
 
 
 def _requests(spec: objects.PodSpec, sentence: str) -> Iterator[str]:
-    """Yield the requests for the resources that a sentence names."""
+    """Yield the request fields of the resources named in a message."""
     names = [name for c in spec.containers or () for name in ((c.resources.requests if c.resources is not None else None) or {})]
     yield from (requesting(spec, name) for name in dict.fromkeys(names) if name in sentence.lower())
     yield "containers"

@@ -1,4 +1,4 @@
-"""From manifests, and the cluster that they are for, to a Check document."""
+"""The check of manifests against a cluster: builds the Check document."""
 
 from __future__ import annotations
 
@@ -33,27 +33,38 @@ from kubestow.models.workloads.merge import merge
 from kubestow.models.workloads.view import listed, view
 from kubestow.solver.runtime.options import OnProgress, Options
 
-#: Codes about the control plane and the labels of nodes, which manifests of workloads do not change.
+#: Prefix of codes about the control plane and node labels. Manifests of workloads do not change these.
 _OF_NODES: Final = "KS9"
-#: Of pods that run only because they were placed here: the placement was judged already, ...
+#: Prefix of codes for pods on nodes. For pods that this run placed, the placement was already validated.
 _JUDGED: Final = "KS1"
-#: ... and where exactly replicas would run is the scheduler's choice.
+#: Codes about the distribution of replicas. For pods that this run placed, the scheduler may choose differently.
 _CHOSEN_HERE: Final = ("KS511", "KS512", "KS513", "KS514")
-#: Of the rollout after the one that the manifests bring about.
+#: Codes about the next rollout, after the one that the manifests trigger.
 _OF_NEXT_ROLLOUT: Final = tuple(code.code for code in (DEADLOCK, HALT, PREEMPTS))
-#: Judged by what else there is, which manifests alone do not tell.
+#: Code that depends on objects outside the manifests.
 _OF_OTHERS: Final = "KS201"
-_NO_CLUSTER: Final = "whether the pods fit, and all that depends on nodes and on what runs: no cluster is given (--cluster)"
-#: The shares of the time for placing, and of the rest for the audit without the manifests.
-_PLACING: Final = 0.6
-_BEFORE: Final = 0.4
+_NO_CLUSTER: Final = "whether the pods fit, and all checks that need nodes or running pods: no cluster is given (--cluster)"
+#: Fraction of the remaining time for placing, and fraction of the rest for auditing the cluster without the
+#: manifests.
+_PLACING_TIME_FRACTION: Final = 0.6
+_BASELINE_TIME_FRACTION: Final = 0.4
 
 
 @dataclass(frozen=True)
 class Request:
-    """``cluster``: None where there is none, and only the manifests are judged. ``base``: the manifests as they were, None: no comparison.
-    ``files``, ``base_files``: as they were named. ``differing``, ``base_differing``: workloads of the manifests, and of these as they were,
-    whose templates differ from the cluster's in a field that placement does not read, by the field."""
+    """The input of a check.
+
+    Attributes:
+        manifests: The manifests.
+        positions: Line and column of their fields.
+        files: Names of the files, as given.
+        cluster: The cluster. None: judge the manifests alone.
+        base: The manifests before the change. None: no comparison.
+        base_files: Names of the files of ``base``.
+        differing: The first differing field by workload, for templates that differ from the cluster's in fields
+            that placement does not read.
+        base_differing: The same for ``base``.
+    """
 
     manifests: Snapshot
     positions: Positions
@@ -66,13 +77,19 @@ class Request:
 
     @property
     def before(self) -> Request | None:
-        """Return what is asked about the manifests as they were."""
+        """The same request for the manifests before the change, or None."""
         return None if self.base is None else replace(self, manifests=self.base, differing=self.base_differing)
 
 
 @dataclass(frozen=True)
 class GateOptions:
-    """``search``: of placements; ``audit``: of findings, with its ``chosen``. ``show_known``: known findings are listed, too."""
+    """Options of a check.
+
+    Attributes:
+        search: Options of placement searches.
+        audit: Options of the audit, including its ``chosen``.
+        show_known: Also list known findings.
+    """
 
     search: Options
     audit: AuditOptions
@@ -81,7 +98,14 @@ class GateOptions:
 
 @dataclass
 class Checked:
-    """``all``: what a baseline is to know; ``stale``: how many findings of a baseline are gone; ``warnings``: what is odd."""
+    """The result of a check.
+
+    Attributes:
+        check: The document.
+        all: Findings for a new baseline.
+        stale: Number of findings in the old baseline that no longer occur.
+        warnings: Warnings about the input.
+    """
 
     check: Check
     all: AuditBaseline
@@ -91,7 +115,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class _Located:
-    """A finding with the object and the field of a manifest that it is about."""
+    """A finding with its object and field in a manifest."""
 
     finding: Finding
     ref: str
@@ -101,8 +125,16 @@ class _Located:
 
 @dataclass
 class _Side:
-    """What manifests bring to the cluster. ``own``: the objects of the manifests; ``known``: how often findings of each fingerprint are
-    there without them."""
+    """One side of the comparison.
+
+    Attributes:
+        verdicts: Results per workload.
+        found: Findings with positions.
+        audit: The audit of the cluster with the manifests.
+        own: References of the objects in the manifests.
+        known: Number of findings per fingerprint without the manifests.
+        outcome: Result of placing the pods. None without a cluster.
+    """
 
     verdicts: list[Verdict]
     found: list[_Located]
@@ -114,7 +146,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Run:
-    """``until``: when a side of the comparison is to be judged, on the monotonic clock."""
+    """A run of the check. ``until`` is its deadline for one side of the comparison, on the monotonic clock."""
 
     options: GateOptions
     stop: threading.Event
@@ -122,7 +154,7 @@ class _Run:
     on_progress: OnProgress | None
 
     def left(self) -> float:
-        """Return the seconds that are left."""
+        """Return the remaining seconds."""
         limit = self.options.search.time_limit or 60.0
         return limit if self.options.search.deterministic else max(1.0, self.until - time.monotonic())
 
@@ -135,11 +167,11 @@ def check(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> Checked:
-    """Say whether manifests fit a cluster, and what is wrong with them.
+    """Check whether manifests fit a cluster, and audit the result.
 
     Raises:
-        InputError: manifests that an API server would refuse, quantities that cannot be summed.
-        InternalFault: the independent checker found a placement invalid.
+        InputError: An API server would reject the manifests, or quantities cannot be summed.
+        InternalFault: The independent checker found a placement invalid.
     """
     started, limit = time.monotonic() if began is None else began, options.search.time_limit or 60.0
     run = _Run(options, stop or threading.Event(), started + limit, on_progress)
@@ -177,7 +209,7 @@ def check(
 
 
 def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
-    """``compared``: with the cluster as it is."""
+    """Judge one side of the comparison. With ``compared``, also audit the unchanged cluster."""
     cluster, manifests = request.cluster, request.manifests
     own = set(manifests.sources)
     if cluster is None:
@@ -200,7 +232,7 @@ def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
     outcome.notes += hooks.notes
     there = {pod_key(pod) for pod in cluster.pods}
     created = {key for pod in outcome.after.pods if (key := pod_key(pod)) not in there}
-    after = replace(  # without the claims and classes that were supposed, to place pods
+    after = replace(  # Drop the claims and classes that were assumed in order to place pods.
         outcome.after, persistent_volume_claims=start.persistent_volume_claims, storage_classes=start.storage_classes
     )
     found, audit = _audited(after, run, outcome.newcomers | created)
@@ -211,7 +243,7 @@ def _placed(cluster: Snapshot, manifests: Snapshot, request: Request, run: _Run)
     """Place the pods of manifests in a cluster.
 
     Returns:
-        The cluster with the objects of the manifests and without the pods that wait; the workloads; what becomes of them.
+        The cluster with the objects of the manifests and without pending pods; the changes; the outcome.
     """
     waiting = set(select(cluster, include_gated=True).pending)
     problems: list[str] = []
@@ -219,7 +251,7 @@ def _placed(cluster: Snapshot, manifests: Snapshot, request: Request, run: _Run)
     if problems:
         raise InputError(problems)
     put_in_place(start, manifests)
-    until = time.monotonic() + run.left() * _PLACING
+    until = time.monotonic() + run.left() * _PLACING_TIME_FRACTION
     found_changes = changes(cluster, manifests, start, request.differing)
     aside = sorted_waiting(cluster, waiting, found_changes)
     start.left_out = aside.others
@@ -229,7 +261,7 @@ def _placed(cluster: Snapshot, manifests: Snapshot, request: Request, run: _Run)
 
 
 def _next_rollouts(found: Sequence[_Located], verdicts: Sequence[Verdict]) -> list[_Located]:
-    """Say of a finding about the next rollout that the rollout of the change itself completes, if it does."""
+    """Add to findings about the next rollout that the rollout of this change completes, if it does."""
     complete = {verdict.change.ref for verdict in verdicts if verdict.fit == "fits" and verdict.change.rolls}
     told = []
     for each in found:
@@ -241,19 +273,19 @@ def _next_rollouts(found: Sequence[_Located], verdicts: Sequence[Verdict]) -> li
 
 
 def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:
-    """Return the namespaces of workloads and pods of the manifests that there are not, where the cluster tells of any."""
+    """Return the namespaces used by the manifests that do not exist. Empty if the cluster lists no namespaces."""
     named = {obj.metadata.namespace or "default" for obj in (*listed(manifests), *manifests.pods)}
     return sorted(named - merged.namespaces.keys()) if merged.namespaces else []
 
 
 def _before(cluster: Snapshot, run: _Run) -> Counter[str]:
-    part = replace(run.options.audit, time_limit=run.left() * _BEFORE)
+    part = replace(run.options.audit, time_limit=run.left() * _BASELINE_TIME_FRACTION)
     found, _ = _audited(cluster, replace(run, options=replace(run.options, audit=part)), frozenset())
     return Counter(each.fingerprint for each in found)
 
 
 def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[list[_Located], Audit]:
-    """Return the findings about a cluster. ``newcomers``: pods that do not run there yet."""
+    """Return the findings about a cluster. ``newcomers`` are pods that this run placed."""
     options = run.options.audit
     chosen = options.chosen
     ignored = chosen.ignore if any(code.startswith(_OF_NODES) for code in chosen.selected) else (*chosen.ignore, _OF_NODES)
@@ -278,12 +310,14 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
 
 
 def fingerprint(code: str, ref: str, place: str) -> str:
-    """Return a hash of code, object and field. ``place``: the field, as :func:`kubestow.audit.gate.fields.without_places` has it."""
+    """Return a hash of code, object and field. ``place`` is the field in the form of
+    :func:`kubestow.audit.gate.fields.without_places`.
+    """
     return hashlib.sha256("\0".join((code, ref, place)).encode()).hexdigest()[:32]
 
 
 def _of_others(finding: Finding) -> bool:
-    """Return whether other pods, which manifests alone do not show, may make a finding void."""
+    """Return True if other pods, which the manifests alone do not show, may resolve the finding."""
     return finding.code == _OF_OTHERS and finding.severity == "info"
 
 
@@ -298,7 +332,7 @@ class _Places:
     changes: Mapping[str, Change]
 
     def of(self, ref: str, place: str | None) -> Position | None:
-        """Return where a field of an object is; None for objects of no manifest."""
+        """Return the position of an object's field. None for objects outside the manifests."""
         if ref not in self.request.manifests.sources:
             return None
         kind, _, name = ref.partition(" ")

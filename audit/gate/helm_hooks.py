@@ -1,7 +1,7 @@
-"""Whether the pods of Helm's hooks find places: one hook after the other, before the release or next to it.
+"""Placement of the pods of Helm hooks, one hook after another, before or after the release.
 
-A hook before the release has the cluster without the release. A hook after it has the release's pods beside it. Helm has
-deleted the hook of an earlier release, unless the deletion policy says otherwise.
+A hook before the release runs in the cluster without the release. A hook after it runs next to the release's pods.
+Helm has deleted the hook of an earlier release, unless the deletion policy says otherwise.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from kubestow.models.workloads.ownership import named
 _THERE: Final = "metadata.annotations: the cluster has this hook already, expected helm.sh/hook-delete-policy before-hook-creation"
 _NOT_RUN: Final = "Helm hooks that run after the release are not judged: the release itself does not fit"
 
-#: What places the pods of manifests in a cluster.
+#: Function that places the pods of manifests in a cluster.
 Judge = Callable[[Snapshot, Snapshot], Outcome]
 
 
 @dataclass
 class Judged:
-    """What becomes of the hooks of manifests."""
+    """The verdicts on the hooks of manifests."""
 
     verdicts: list[Verdict]
     notes: list[str]
 
 
 def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdict], judge: Judge) -> Judged:
-    """Judge each hook that does not stay by itself; those that stay are judged with the release.
+    """Judge each hook that does not stay alone; those that stay are judged with the release.
 
     Args:
-        cluster: What runs, without the release.
+        cluster: The cluster without the release.
         manifests: The release, with its hooks.
         release: The verdicts on the release.
         judge: Places the pods of manifests in a cluster.
 
     Raises:
-        InputError: manifests that an API server would refuse.
+        InputError: An API server would reject the manifests.
     """
     fits = all(verdict.fit == "fits" for verdict in release)
     found, verdicts_by_ref = Judged([], []), dict[str, Verdict]()
@@ -69,7 +69,10 @@ def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdic
 
 
 def _verdict(hook: Hook, verdicts: Sequence[Verdict]) -> Verdict | None:
-    """Return the verdict on a hook, None if another object of the manifests makes it. A place instead of the release is no place."""
+    """Return the verdict on a hook, or None if another object of the manifests creates it.
+
+    A place that displaces the release does not count.
+    """
     mine = next((verdict for verdict in verdicts if verdict.change.ref == hook.ref), None)
     if mine is None:
         return None
@@ -80,7 +83,7 @@ def _verdict(hook: Hook, verdicts: Sequence[Verdict]) -> Verdict | None:
 
 
 def _with(manifests: Snapshot, hook: Hook) -> Snapshot:
-    """Return the manifests that are there when a hook runs: before the release, only its hooks."""
+    """Return the manifests that exist when a hook runs: before the release, only its hooks."""
     found = manifests.copy()
     running = running_before(manifests.hooks, hook)
     objects: list[Any] = [hook.obj, *(each.obj for each in running if hook.time == "before" or not each.stays)]
@@ -112,7 +115,7 @@ def _exists(cluster: Snapshot, hook: Hook) -> bool:
 
 
 def _without(cluster: Snapshot, hook: Hook) -> Snapshot:
-    """Return the cluster without the object of a hook's name, and without its pods."""
+    """Return the cluster without the object that has the hook's name, and without its pods."""
     if not _exists(cluster, hook):
         return cluster
     namespace, name = hook.obj.metadata.namespace or "default", hook.obj.metadata.name or ""

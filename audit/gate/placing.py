@@ -1,4 +1,4 @@
-"""Whether the pods of manifests find places: rollouts one after the other, then everything else together beside them."""
+"""Placement of the pods of manifests: rollouts one after another, then all other pods together."""
 
 from __future__ import annotations
 
@@ -37,21 +37,26 @@ from kubestow.solver.rollout.simulate import OVERTAKEN, problem_of, roll_out
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.solve import place
 
-#: The share of the time that is left which one search may take.
-_SHARE: Final = 0.5
+#: Fraction of the remaining time for one search.
+_SEARCH_TIME_FRACTION: Final = 0.5
 _NO_ORDER: Final = (
-    "there is an end state in which everything is placed, but no order was found in which rollouts and new pods come to it without "
-    "being in each other's way"
+    "an end state exists in which everything is placed, but no order of rollouts and new pods was found that reaches it without "
+    "them blocking each other"
 )
-#: The term of the node affinity by which each pod of a DaemonSet has its node.
+#: Start of the node affinity term that binds each pod of a DaemonSet to its node.
 _OWN_NODE: Final = "metadata.name In"
-_OPEN_ORDER: Final = ": the controller may delete its old pods in another order, as it ranks some alike"
+_OPEN_ORDER: Final = ": the controller ranks some old pods equally and may delete them in another order"
 
 
 @dataclass
 class Outcome:
-    """``after``: the cluster with all that was placed running where it was placed, what was not waiting; ``newcomers``: keys of the pods
-    that run there only because they were placed."""
+    """The result of placing.
+
+    Attributes:
+        verdicts: Results per workload.
+        after: The cluster with all placed pods running.
+        newcomers: Keys of the pods that this run placed.
+    """
 
     verdicts: list[Verdict]
     after: Snapshot
@@ -63,8 +68,20 @@ class Outcome:
 
 @dataclass
 class Placing:
-    """``start``: the cluster without the pods that wait in it, with the manifests' objects; ``manifests``: with replicas filled in;
-    ``changes``: their workloads; ``waiting``: pods that ``start`` lacks. ``until``: when searches are to end, on the monotonic clock."""
+    """The placement of the pods of manifests.
+
+    Attributes:
+        start: The cluster with the manifests' objects, without pending pods.
+        manifests: The manifests with replicas filled in.
+        changes: Their workloads.
+        options: Search options.
+        until: Deadline for searches on the monotonic clock, in seconds.
+            waiting: Pending pods, which ``start`` lacks.
+        newcomers: Keys of the pods that this run placed.
+        unmodelled: Features of the input that are not modelled.
+        notes: Notes for the document.
+        warnings: Warnings about the input.
+    """
 
     start: Snapshot
     manifests: Snapshot
@@ -80,10 +97,10 @@ class Placing:
     warnings: list[str] = field(default_factory=list)
 
     def run(self) -> Outcome:
-        """Return what becomes of every workload.
+        """Return the verdicts on all workloads and the resulting cluster.
 
         Raises:
-            InputError: manifests that an API server would refuse, quantities that cannot be summed.
+            InputError: An API server would reject the manifests, or quantities cannot be summed.
         """
         good = [change for change in self.changes if not change.refused]
         self.notes += [f"{change.ref} keeps its pods: {change.rests}" for change in good if change.rests]
@@ -103,7 +120,7 @@ class Placing:
         return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
 
     def _followed(self, verdict: Verdict) -> Verdict:
-        """Return the verdict on an update that nothing else changes with, as its controller takes it."""
+        """Return the verdict on an update, simulated step by step if no other workload changes."""
         change = verdict.change
         if any(each is not change and not each.refused and each.action != "unchanged" for each in self.changes) or self.over():
             return verdict
@@ -116,12 +133,12 @@ class Placing:
         course = Course()
         state = self._step(self._roll(self.start, rolling, course), good, course)
         state = without(state, [change for change in good if change.replaces and change.ref not in course.halts])
-        told = not any(change.renews for change in good)  # else the end state tells
-        self.place(state, [change for change in good if change.ref not in course.halts], course, causes=told)
+        explain = not any(change.renews for change in good)  # otherwise the end state explains
+        self.place(state, [change for change in good if change.ref not in course.halts], course, causes=explain)
         return course
 
     def _newcomers_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> Course:
-        """Place what is new beside the pods that rollouts will replace; then the rollouts."""
+        """Place new pods next to those that rollouts will replace, then run the rollouts."""
         course = Course()
         state = without(self.start, [change for change in good if change.replaces])
         self.place(state, [change for change in good if not change.rolls and not change.steps], course, causes=False)
@@ -132,7 +149,7 @@ class Placing:
         return course
 
     def _end_state(self, good: Sequence[Change]) -> Course:
-        """Place everything beside what no change of the manifests touches: what has no room there has none in any order."""
+        """Place all new pods next to the unchanged pods. A pod without room there has none in any order of events."""
         course = Course()
         self.place(without(self.start, [change for change in good if change.renews]), good, course)
         return course
@@ -140,22 +157,22 @@ class Placing:
     # --- steps ------------------------------------------------------------------------------------------------------------
 
     def _limited(self) -> Options:
-        """Return the options of one search. Whether there is a place is asked, not which is the best, nor when gates are lifted."""
+        """Return the options of one search: find any valid place, without preferences, and ignore scheduling gates."""
         policy = msgspec.structs.replace(
             self.options.policy, multipliers=INDIFFERENT, strategy="none", refuseAllNamespacesAntiAffinity=False, antiAffinityUsers=()
-        )  # what the policy refuses is a finding
+        )  # the audit reports violations of the policy
         options = replace(self.options, policy=policy, include_gated=True)
         if options.time_limit is None or options.deterministic:
             return options
-        return replace(options, time_limit=max(0.5, (self.until - time.monotonic()) * _SHARE))
+        return replace(options, time_limit=max(0.5, (self.until - time.monotonic()) * _SEARCH_TIME_FRACTION))
 
     def over(self) -> bool:
-        """Return whether no more searches are to begin."""
+        """Return True if no further search may start."""
         late = not self.options.deterministic and self.options.time_limit is not None and time.monotonic() > self.until
         return late or self.stop.is_set()
 
     def _roll(self, state: Snapshot, rolling: Sequence[Change], course: Course) -> Snapshot:
-        """Return the cluster after those rollouts that complete."""
+        """Return the cluster after the rollouts that complete."""
         for change in rolling:
             if self.over():
                 course.halts[change.ref] = Rolled(0, False, TOO_LATE)
@@ -177,7 +194,7 @@ class Placing:
                 state = replace(self._rolled(begun, name, found), left_out=state.left_out)
                 course.settled.add(change.ref)
                 continue
-            told, reasons = rejected(rollout)
+            text, reasons = rejected(rollout)
             halted = f"its rollout comes to a halt with {len(found.assignments)} of {rollout.replicas} new pods placed"
             open_order = self._order_matters(found, begun, name)
             proved = rollout.proved and not open_order and (self.alone(change, state) or self._halts_anyway(change))
@@ -185,7 +202,7 @@ class Placing:
                 len(found.assignments),
                 proved,
                 f"{halted} (maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable})"
-                + (f": {told}" if told else "")
+                + (f": {text}" if text else "")
                 + ("" if proved else "; not proved" + _OPEN_ORDER * open_order),
                 tuple((reason.rule, reason.message) for reason in reasons),
                 "; or ".join(way.message for way in rollout.waysOut) or None,
@@ -193,16 +210,19 @@ class Placing:
         return state
 
     def _others(self, change: Change) -> list[Change]:
-        """Return the other workloads of which pods go, so that where they were, and where theirs come to be, may matter."""
+        """Return the other workloads that lose pods, whose old and new places may affect this one."""
         return [each for each in self.changes if each is not change and not each.refused and (each.renews or each.action == "scaled")]
 
     def alone(self, change: Change, state: Snapshot) -> bool:
-        """Return whether no other change had, or will have, a part in what holds for a workload in a state."""
+        """Return True if no other change affects a result for this workload in the given state."""
         return state is self.start and not self._others(change)
 
     def _halts_anyway(self, change: Change) -> bool:
-        """Return whether a rollout comes to a halt, proved, without all pods of others that change, but for what these always use of
-        quotas. That is a proof for every order of the changes where pods of others can only be in the way."""
+        """Return True if a rollout provably halts even without the pods of other changing workloads, apart from
+        their minimum quota usage.
+
+        This proves the halt for every order of the changes, provided that pods of others can only obstruct.
+        """
         workload = view(change.obj)
         hard = any(c.whenUnsatisfiable == "DoNotSchedule" for c in (workload.spec.topologySpreadConstraints if workload else None) or ())
         if workload is None or hard or required_terms(objects.Pod(objects.ObjectMeta(), workload.spec), "podAffinity"):
@@ -220,7 +240,7 @@ class Placing:
         return halted and not self._order_matters(found, freest, f"Deployment/{change.namespace}/{change.name}")
 
     def _order_matters(self, found: Placement, state: Snapshot, name: str) -> bool:
-        """Return whether a halted rollout may get further if old pods go in another order, which the controller leaves open."""
+        """Return True if a halted rollout may continue when old pods go in another order, which the controller leaves open."""
         assert found.rollout is not None
         goes_on = any(wave.delete for wave in found.rollout.waves) or any(tier.bound for tier in found.objective if tier.tier == "placed")
         if not goes_on or not ranked_alike(read(state, name, None).old):
@@ -229,7 +249,7 @@ class Placing:
         return not (problem.admission.uniform and halts(problem.admission, problem.pace, problem.old))
 
     def _step(self, state: Snapshot, good: Sequence[Change], course: Course) -> Snapshot:
-        """Return the cluster after StatefulSets have replaced their pods, one by one. DaemonSets may stick on the way."""
+        """Return the cluster after the pod-by-pod updates of StatefulSets. Record DaemonSet updates that get stuck."""
         for change in good:
             if change.steps or (change.kind == "StatefulSet" and change.rests):
                 state = Ordinals(self, change).after(state, course)
@@ -239,7 +259,7 @@ class Placing:
         return state
 
     def taken(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None:
-        """Return the cluster with a pod that waits in it running where it finds a place; None if no node takes it."""
+        """Return the cluster with a pending pod placed on a node. None if no node takes it."""
         found = place(replace(state, pods=[*state.pods, pod]), self._limited(), stop=self.stop)
         at = next((entry.node for entry in found.assignments if entry.pod == objects.pod_key(pod)), None)
         return None if at is None else replace(state, pods=[*state.pods, bound(pod, at)])
@@ -253,7 +273,7 @@ class Placing:
         return replace(revision.snapshot, pods=pods + [bound(pod, at[objects.pod_key(pod)]) for pod in revision.new])
 
     def place(self, state: Snapshot, wanted: Sequence[Change], course: Course, *, causes: bool = True) -> None:
-        """Place what these workloads lack. ``causes``: say why not, where there is no place."""
+        """Place the missing pods of the given workloads. With ``causes``, explain unplaced pods."""
         names = {change.ref for change in wanted}
         manifests = placeable(self.manifests, [change for change in self.changes if change.ref not in names])
         expansion = expand(state, manifests)
@@ -276,7 +296,7 @@ class Placing:
         self.notes += [note for note in found.notes if note not in self.notes and "NUMA" in note]
 
     def after(self, course: Course, *, claimed: bool = False) -> Snapshot:
-        """``claimed``: claims without a volume are taken as served where their pods are."""
+        """Return the cluster with the pods of a course running. With ``claimed``, treat unbound claims as bound where their pods are."""
         at = {entry.pod: entry.node for entry in course.placement.assignments} if course.placement is not None else {}
         self.newcomers.update(at)
         before = course.before
@@ -286,14 +306,14 @@ class Placing:
         return replace(before, pods=pods)
 
     def _split(self, after: Snapshot) -> list[str]:
-        """Return a sentence for each volume that goes to one node at a time and whose pods come to several."""
+        """Return a note for each single-node volume whose pods end up on several nodes."""
         pods = {objects.pod_key(pod): i for i, pod in enumerate(after.pods)}
         return split_volumes(after, pods.values(), {i for key, i in pods.items() if key in self.newcomers})
 
     # --- verdicts ---------------------------------------------------------------------------------------------------------
 
     def _verdict(self, change: Change, course: Course, end: Course | None) -> Verdict:
-        """``end``: the end state, where an order of events did not lead to one."""
+        """Return the verdict on a workload. ``end`` is the end state, if no order of events reached one."""
         if change.refused:
             return Verdict(change, "does not fit", _asked(change, ()), 0, "; ".join(change.refused), (("", change.refused[0]),))
         halt = course.halts.get(change.ref)
@@ -312,7 +332,7 @@ class Placing:
         return replace(found, fit="does not fit" if halt is None and _most(end.placement) else "unproved")
 
     def unplaced(self, change: Change, course: Course) -> Verdict:
-        """The verdict by the placement of a course."""
+        """Return the verdict on a workload from the placement of a course."""
         pods, placement = _pods(course.before, change), course.placement
         asked = _asked(change, pods)
         unplaced = {entry.pod: entry for entry in placement.unplaced} if placement is not None else {}
@@ -324,7 +344,7 @@ class Placing:
         fit: Fit = "does not fit" if _most(placement) or (cause is not None and cause.alone and cause.proved) else "unproved"
         if cause is not None and cause.facts:
             facts, ways, nodes = cause.facts, [way.message for way in cause.waysOut], ""
-            if change.kind == "DaemonSet":  # each of its pods is for one node, which is no news
+            if change.kind == "DaemonSet":  # that each pod belongs to one node explains nothing
                 facts = [fact for fact in facts if _OWN_NODE not in fact.message] or facts
                 ways = [way for way in ways if _OWN_NODE not in way]
                 nodes = f"without a pod: {some([f'node {name}' for name in without_a_pod(course, mine)])}: "
@@ -337,7 +357,7 @@ class Placing:
 
 
 def _started(change: Change, state: Snapshot, pods: Set[str], asked: int) -> Verdict:
-    """Return the verdict on pods that all have a node: some may name theirs, and wait for a claim that nobody binds."""
+    """Return the verdict on pods that all have a node. Pods with ``nodeName`` may wait for a claim that is never bound."""
     waiting = never_bound(state)
     mine = {key: claims for i, claims in waiting.items() if (key := objects.pod_key(state.pods[i])) in pods}
     if not mine:
@@ -351,7 +371,7 @@ def _started(change: Change, state: Snapshot, pods: Set[str], asked: int) -> Ver
 
 
 def _halted(found: Verdict, clusters: Clusters) -> Verdict:
-    """Return the verdict on an update, with how quotas let its pods be replaced where they find places in the end."""
+    """Return the verdict on an update, including a halt by quotas if its pods fit in the end state."""
     halt = clusters.halt(found.change) if found.fit == "fits" else None
     if halt is None:
         return found
@@ -361,12 +381,12 @@ def _halted(found: Verdict, clusters: Clusters) -> Verdict:
 
 
 def _most(placement: Placement | None) -> bool:
-    """Return whether it is proved that no placement has more pods."""
+    """Return True if the number of placed pods is proved to be maximal."""
     return placement is not None and all(tier.value == tier.bound for tier in placement.objective if tier.tier == "placed")
 
 
 def _asked(change: Change, pods: Sequence[str]) -> int:
-    """Return the pods that a workload wants; where nodes or what is done already decide, those it has."""
+    """Return the desired number of pods. For DaemonSets and Jobs, return the current number."""
     workload = view(change.obj) if change.kind != "Pod" else None
     if workload is None:
         return 1 if change.kind == "Pod" else 0

@@ -1,4 +1,4 @@
-"""Clusters on the way of a change: without the pods of some workloads, and with pods that were placed."""
+"""Intermediate clusters of a change: without the pods of some workloads, or with placed pods."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.expand import owned
 
-#: What a pod that was placed counts as.
+#: Status of a pod that this run placed.
 _RUNNING: Final = objects.PodStatus(phase="Running", conditions=[objects.PodCondition("Ready", "True")])
 
 
 def without(state: Snapshot, gone: Iterable[Change]) -> Snapshot:
-    """Return the cluster without the pods of some workloads."""
+    """Return the cluster without the pods of the given workloads that the change replaces."""
     leave = {i for change in gone for i in owned(state, change.kind, change.namespace, change.name) if _renewed(change, state.pods[i])}
     return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in leave])
 
 
 def _renewed(change: Change, pod: objects.Pod) -> bool:
-    """Return whether a pod of a workload that changes is replaced: a StatefulSet's partition keeps those of lower ordinals."""
+    """Return True if the change replaces this pod. The partition of a StatefulSet keeps pods with lower ordinals."""
     return not change.steps or ordinal(pod.metadata.name or "") >= change.first_updated
 
 
 def without_pods(state: Snapshot, change: Change, names: Collection[str]) -> Snapshot:
-    """Return the cluster without pods of a workload, by their names."""
+    """Return the cluster without the named pods of a workload."""
     mine = set(owned(state, change.kind, change.namespace, change.name))
     return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in mine or pod.metadata.name not in names])
 
 
 def orphaned(state: Snapshot, change: Change, names: Collection[str]) -> Snapshot:
-    """Return the cluster in which pods of a workload, by their names, have another owner, so that the workload lacks them."""
+    """Return the cluster with the named pods assigned to another owner, so that the workload lacks them."""
     mine = set(owned(state, change.kind, change.namespace, change.name))
     owner = [objects.OwnerReference("ReplicaSet", f"{change.name}-before", "apps/v1", f"{change.name}-before", True)]
     pods = list(state.pods)
@@ -46,7 +46,7 @@ def orphaned(state: Snapshot, change: Change, names: Collection[str]) -> Snapsho
 
 
 def mounted(pod: objects.Pod, snapshot: Snapshot) -> bool:
-    """Return whether the volumes of all claims of a pod are there. Else it counts as waiting: they may never be."""
+    """Return True if the volumes of all claims of a pod exist. Otherwise the pod counts as pending."""
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes or ():
         name = volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else None

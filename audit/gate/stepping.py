@@ -1,6 +1,7 @@
-"""Updates of StatefulSets and DaemonSets, pod by pod, on the way of a change.
+"""Pod-by-pod updates of StatefulSets and DaemonSets during a change.
 
-Sources: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet) and pkg/controller/daemon/update.go (rollingUpdate).
+Sources: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet) and pkg/controller/daemon/update.go
+(rollingUpdate).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TOO_LATE: Final = "its rolling update was not judged to its end: the time was up
 
 @dataclass
 class Rolled:
-    """An update that came to a halt, or could not be asked about."""
+    """An update that halted or could not be simulated."""
 
     placed: int
     proved: bool
@@ -38,9 +39,13 @@ class Rolled:
 
 @dataclass
 class Course:
-    """One order of events: what was found of each rollout that did not complete, and the placement of the rest.
+    """The result of one order of events.
 
-    ``settled``: workloads of which no pod waits any more that waited in the cluster.
+    Attributes:
+        halts: Updates that did not complete, by workload.
+        before: The cluster before the placement.
+        placement: Placement of the remaining pods.
+        settled: Workloads whose pending pods were placed.
     """
 
     halts: dict[str, Rolled] = field(default_factory=dict)
@@ -55,7 +60,17 @@ class Course:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of a workload. ``blame``: the rules of the cause, each with its sentence; ``fix``: what would help, proved."""
+    """The result for one workload.
+
+    Attributes:
+        change: The workload and its change.
+        fit: Result: fits, does not fit or unproved.
+        replicas: Desired number of pods.
+        placed: Number of placed pods.
+        cause: Cause as text.
+        blame: The rules of the cause with their messages.
+        fix: Proved remedies.
+    """
 
     change: Change
     fit: Fit
@@ -67,7 +82,7 @@ class Verdict:
 
 
 class Placer(Protocol):
-    """What places pods on the way: :class:`kubestow.audit.gate.placing.Placing`, which explains the arguments."""
+    """Interface for placing pods during an update; see :class:`kubestow.audit.gate.placing.Placing`."""
 
     start: Snapshot
     waiting: Waiting
@@ -90,13 +105,13 @@ class Placer(Protocol):
 
 @dataclass(frozen=True)
 class Ordinals:
-    """The update of a StatefulSet, from the highest ordinal down, one pod after the other."""
+    """The update of a StatefulSet, one pod at a time from the highest ordinal down."""
 
     placing: Placer
     change: Change
 
     def after(self, state: Snapshot, course: Course) -> Snapshot:
-        """Return the cluster after the update, or as it is if the update comes to a halt, which ``course`` notes."""
+        """Return the cluster after the update. If the update halts, record it in ``course`` and return the cluster unchanged."""
         found = self._updated(self._scaled_down(state))
         if isinstance(found, Rolled):
             course.halts[self.change.ref] = found
@@ -122,7 +137,7 @@ class Ordinals:
         return state
 
     def _settled(self, state: Snapshot) -> Snapshot | Rolled:
-        """Return the cluster once all pods are there and ready, which OrderedReady waits for; a halt where one never is."""
+        """Return the cluster once all pods exist and are ready, as OrderedReady requires, or the halt if one never is."""
         if (self.change.obj.spec.podManagementPolicy or "OrderedReady") == "OrderedReady":
             for pod in sorted(self.placing.waiting.own.get(self.change.ref, ()), key=lambda pod: ordinal(pod.metadata.name or "")):
                 if not self._wanted(pod.metadata.name or ""):
@@ -137,15 +152,15 @@ class Ordinals:
         return state
 
     def _waits(self, state: Snapshot, name: str, why: str, *, sure: bool) -> Rolled:
-        """Return the halt of an update that waits for a pod. Deleting the pod helps if the update then completes."""
+        """Return the halt of an update that waits for a pod. Deleting the pod is a remedy if the update then completes."""
         proved = sure and self.placing.alone(self.change, self.placing.start)
-        tail = f"OrderedReady updates no pod before all are ready, so that {name} keeps its old template until it is deleted"
+        tail = f"OrderedReady updates no pod before all are ready, so {name} keeps its old template until it is deleted"
         cause = f"its update waits for pod {name}, which {why}: {tail}" + ("" if proved else "; not proved")
         again = self._placed(without_pods(state, self.change, {name}))
         return Rolled(0, proved, cause, (), f"delete pod {name}" if isinstance(again, Snapshot) else None)
 
     def _placed(self, state: Snapshot) -> Snapshot | Rolled:
-        """Return the cluster with the pods that the set lacks, or why not."""
+        """Return the cluster with the missing pods of the set placed, or the reason why this fails."""
         part = Course()
         self.placing.place(state, [self.change], part)
         if part.whole:
@@ -170,7 +185,8 @@ class Ordinals:
 
 
 def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
-    """Return where the update of a DaemonSet with maxSurge sticks: a new pod has to run next to the old one on its node.
+    """Return the halt of a DaemonSet update with maxSurge, where a new pod must run next to the old one on its
+    node.
 
     Pods that are not ready are deleted at once. The others stay until the new one on their node is available.
     """
@@ -181,7 +197,7 @@ def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
     if not surge or not serving or placing.over():
         return None
     untouched = placing.alone(change, state)
-    state = replace(state, resource_quotas={})  # they are followed afterwards, pod by pod
+    state = replace(state, resource_quotas={})  # checked afterwards, pod by pod
     left = without_pods(state, change, {state.pods[i].metadata.name or "" for i in pods if i not in serving})
     names = [state.pods[i].metadata.name or "" for i in serving]
     part = Course()
@@ -191,7 +207,7 @@ def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
     found = placing.unplaced(change, part)
     stuck = without_a_pod(part)
     first = next((i for i in serving if state.pods[i].spec.nodeName == (stuck[0] if stuck else None)), None)
-    if first is None:  # the node had no pod that serves: the end state tells
+    if first is None:  # no ready pod on the node: the end state decides
         return None
     alone = Course()
     placing.place(orphaned(left, change, {state.pods[first].metadata.name or ""}), [change], alone)
@@ -203,7 +219,7 @@ def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
 
 
 def without_a_pod(course: Course, among: Collection[str] | None = None) -> list[str]:
-    """Return the nodes whose pod of a DaemonSet was not placed. ``among``: keys of pods, those of the DaemonSet."""
+    """Return the nodes whose DaemonSet pod was not placed. ``among`` restricts the result to these pod keys."""
     if course.placement is None:
         return []
     unplaced = {entry.pod for entry in course.placement.unplaced if among is None or entry.pod in among}

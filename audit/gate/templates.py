@@ -1,8 +1,8 @@
-"""Comparison of the pod template of a manifest with that of the cluster, as server-side apply and the controllers compare them.
+"""Comparison of the pod template of a manifest with that of the cluster, as server-side apply and the controllers
+compare them.
 
-Defaults that the API server fills in, empty fields that it leaves out and labels that a Job's controller adds make no difference. What a
-redacted snapshot does not hold is not compared, and :func:`unknown` says what that is. Annotations of templates are compared by digests,
-which captures keep.
+API server defaults, empty fields and labels added by a Job's controller are ignored. Parts that a redacted snapshot
+lacks are not compared; :func:`unknown` names them. Annotations are compared by digests, which captures keep.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from kubestow.models.workloads.ownership import HASH
 from kubestow.models.workloads.template import DIGESTS, annotation_digest, annotation_digests, essence, read_digests
 from kubestow.models.workloads.view import Workload
 
-#: Labels that the API server gives the template of a Job (pkg/registry/batch/job/strategy.go, generateSelector).
+#: Labels that the API server adds to the template of a Job (pkg/registry/batch/job/strategy.go, generateSelector).
 _OF_JOBS: Final = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
-#: Annotations of templates that tools add to a stored workload. Applying a manifest without them leaves them alone, as their field manager
-#: is another one.
+#: Annotations that other tools add to templates. Applying a manifest without them keeps them, because another field
+#: manager owns them.
 _OF_OTHERS: Final = (
     "kubectl.kubernetes.io/restartedAt",
     "reloader.stakater.com/last-reloaded-from",
     "cattle.io/timestamp",
 )
-#: What a redacted snapshot lacks of templates in any case.
-_REDACTED: Final = "images, environment, commands, probes and whatever else placement does not read"
+#: Parts of templates that every redacted snapshot lacks.
+_REDACTED: Final = "images, environment, commands, probes and other fields that placement does not read"
 
 
 def same(new: Workload, old: Workload) -> bool:
-    """Return True if applying the template of a manifest changes nothing in that of the cluster, as far as both are known."""
+    """Return True if applying the manifest's template would not change the known parts of the cluster's template."""
     return _alike(new, old) and _annotations(new, old, _OF_OTHERS)
 
 
 def same_revision(one: Workload, other: Workload) -> bool:
-    """Return True if two objects of the cluster have one template, as far as it is known."""
+    """Return True if the known parts of two objects' templates are equal."""
     return _alike(one, other) and _annotations(one, other, ())
 
 
 def unknown(workload: Workload) -> str:
-    """Return what is not known of the template of a workload of the cluster, in words; empty if all is."""
+    """Return the unknown parts of a workload's template, as text. Empty if everything is known."""
     if not _redacted(workload):
         return ""
     return _REDACTED if _digests(workload) is not None else f"annotations, {_REDACTED}"
@@ -56,7 +56,7 @@ def _annotations(new: Workload, old: Workload, of_others: Sequence[str]) -> bool
     stated, known = _digests(new), _digests(old)
     if stated is None:
         return True
-    if known is None:  # a capture that has no digests: only annotations that it has kept are known
+    if known is None:  # a capture without digests: only the kept annotations are known
         kept = (old.template.metadata.annotations if old.template.metadata is not None else None) or {}
         found = {annotation_digest("", key): annotation_digest("", key, value) if value else None for key, value in kept.items()}
         return all(key in stated and value in (None, stated[key]) for key, value in found.items())
@@ -65,7 +65,7 @@ def _annotations(new: Workload, old: Workload, of_others: Sequence[str]) -> bool
 
 
 def _digests(workload: Workload) -> Mapping[str, str] | None:
-    """Return digests of the annotations of a template; None where they are not known."""
+    """Return digests of the annotations of a template, or None if unknown."""
     written = (workload.obj.metadata.annotations or {}).get(DIGESTS)
     if written is not None:
         return read_digests(written)
@@ -81,5 +81,5 @@ def _images(workload: Workload) -> Sequence[str | None]:
 
 
 def _redacted(workload: Workload) -> bool:
-    """Return True if a workload lacks images, which every template of an API server has: a capture has left them out."""
+    """Return True if images are missing, which every template on an API server has: the capture has removed them."""
     return None in _images(workload)

@@ -1,8 +1,8 @@
-"""Fields of pod templates that placement does not read: whether a manifest states another value than the cluster has.
+"""Comparison of template fields that placement does not read, between a manifest and the cluster.
 
-An API server only ever adds to what a manifest states: defaults. So a template is unchanged if each field of the manifest is in the stored
-one, and if the stored one has no field without a default that the manifest lacks. Fields that placement reads are compared by
-:mod:`kubestow.audit.gate.templates`.
+An API server only adds defaults to a manifest. A template is unchanged if the stored one contains each of its
+fields and has no other field without a default. :mod:`kubestow.audit.gate.templates` compares the fields that
+placement reads.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kubestow.models.snapshot.bundles import reads_as_json
 from kubestow.models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, documents_of, head_of, is_list
 from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
-#: Fields of pod specs and containers that are read, and compared as such; security contexts are read in part, for notes.
+#: Fields of pod specs and containers that placement reads. Security contexts are read in part, for notes.
 _READ: Final = (frozenset(objects.PodSpec.__struct_fields__) | {"resources", "ephemeral", "serviceAccount"}) - {
     "containers",
     "initContainers",
     "volumes",
     "securityContext",
 }
-#: Fields that no API server fills in: where the cluster has one and the manifest none, the manifest takes it away.
+#: Fields without a default. If only the cluster has one, the manifest removes it.
 _WITHOUT_DEFAULT: Final = frozenset(
     {
         *("args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "stdin", "tty"),
@@ -39,7 +39,7 @@ Template = Mapping[str, Any]
 
 
 def differing(stated: Mapping[str, Template], stored: Mapping[str, Template]) -> dict[str, str]:
-    """Return, by ``Kind namespace/name``, the first field that differs between the templates of manifests and of the cluster."""
+    """Return the first field that differs between the templates of manifests and cluster, by ``Kind namespace/name``."""
     found: dict[str, str] = {}
     for ref, template in stated.items():
         new, old = template.get("spec"), stored.get(ref, {}).get("spec")
@@ -62,7 +62,7 @@ def _redacted(spec: Template) -> bool:
 
 
 def _differences(new: Any, old: Any, path: str) -> Iterator[str]:
-    """Yield the fields in which a manifest's value is not in the stored one."""
+    """Yield the fields whose value in the manifest is not contained in the stored one."""
     if isinstance(new, Mapping) and isinstance(old, Mapping):
         for key, value in new.items():
             if key in _READ:
@@ -89,7 +89,7 @@ def _amounts(new: Any, old: Any, path: str) -> Iterator[str]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Return True for values that an API server may leave out: nothing, false, 0, and what has only such values."""
+    """Return True for values that an API server may omit: null, false, 0, and containers of such values."""
     if isinstance(value, Mapping):
         return all(map(_is_empty, value.values()))
     return not value
@@ -102,9 +102,9 @@ def templates(files: Mapping[str, bytes], refs: Collection[str], namespace: str)
     """Return the pod templates of workloads as plain data, by ``Kind namespace/name``.
 
     Args:
-        files: The content of the files, by path.
-        refs: The workloads that are asked for.
-        namespace: That of objects which name none.
+        files: Contents by path.
+        refs: Workloads to return.
+        namespace: Default namespace.
     """
     found: dict[str, Template] = {}
     for path, data in files.items():
@@ -115,7 +115,7 @@ def templates(files: Mapping[str, bytes], refs: Collection[str], namespace: str)
                 if template is not None:
                     found.setdefault(ref, template)
         except (YamlError, *JSON_ERRORS):
-            continue  # files that hold no objects; whatever is wrong was reported when they were read
+            continue  # files without objects; problems were reported when the files were read
     return found
 
 
@@ -136,7 +136,7 @@ def _template(value: Mapping[str, Any]) -> Template | None:
 
 
 def _objects(data: bytes, path: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the workloads in a file, those of lists one by one."""
+    """Yield the workloads in a file. Lists are expanded."""
     if reads_as_json(data, path):
         for document in documents_of(data):
             yield from _of_json(document, None, 0)

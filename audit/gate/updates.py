@@ -1,4 +1,4 @@
-"""Updates of StatefulSets and DaemonSets as ``solve --rollout`` follows them, where no other workload changes with them."""
+"""Updates of StatefulSets and DaemonSets, simulated as by ``solve --rollout``, if no other workload changes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kubestow.models.documents.placement import Placement
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import owned
 
-#: Pods of one workload that are followed one by one.
+#: Largest workload that is simulated pod by pod, in pods.
 FOLLOWED: Final = 300
 
 
 def followed(verdict: Verdict, state: Snapshot, roll: Callable[[Snapshot, str], Placement]) -> Verdict:
-    """Return the verdict on an update, as its controller takes it from step to step.
+    """Return the verdict on an update, simulated step by step as its controller would run it.
 
-    What was found before stays where both agree, as it names rules and capacities. Else the course decides: the pods that a partition
-    keeps may lack one of them, a surplus pod may block, maxUnavailable may be spent.
+    If both results agree, the earlier verdict stays because it names rules and capacities. Otherwise the simulation
+    decides: a pod kept by the partition may be missing, a surplus pod may block, or maxUnavailable may be used up.
 
     Args:
-        verdict: What was found by placing pods.
-        state: The cluster before, with the pods that wait in it.
-        roll: Rolls a workload out, by ``Kind/namespace/name``.
+        verdict: Verdict from placing the pods.
+        state: The cluster before the update, with its pending pods.
+        roll: Rolls out a workload, given as ``Kind/namespace/name``.
     """
     change = verdict.change
     if not concerns(change) or len(owned(state, change.kind, change.namespace, change.name)) > FOLLOWED:
@@ -54,5 +54,5 @@ def followed(verdict: Verdict, state: Snapshot, roll: Callable[[Snapshot, str], 
 
 
 def concerns(change: Change) -> bool:
-    """Return True if a change replaces the pods of a StatefulSet or a DaemonSet one by one."""
+    """Return True if a change replaces the pods of a StatefulSet or DaemonSet one by one."""
     return not change.refused and (change.steps or (change.kind == "DaemonSet" and change.replaces and change.action == "rolling update"))

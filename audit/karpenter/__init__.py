@@ -1,3 +1,3 @@
-"""What Karpenter could consolidate, and what blocks it: docs/karpenter.md."""
+"""Simulation of Karpenter's consolidation, and what blocks it: docs/karpenter.md."""
 
 from __future__ import annotations

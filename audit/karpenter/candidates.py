@@ -1,7 +1,8 @@
-"""Which nodes Karpenter may disrupt, what blocks the others, and in which order it tries them.
+"""Nodes that Karpenter may disrupt, in the order in which it tries them, and the reasons that block other nodes.
 
 Source: https://github.com/kubernetes-sigs/karpenter, pkg/controllers/state/statenode.go (ValidateNodeDisruptable,
-ValidatePodsDisruptable), pkg/controllers/disruption (types.go, consolidation.go), pkg/utils/pdb and pkg/utils/disruption.
+ValidatePodsDisruptable), pkg/controllers/disruption (types.go, consolidation.go), pkg/utils/pdb and
+pkg/utils/disruption.
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreach
 
 @dataclass
 class Candidate:
-    """A node that may go. ``pods``: those that would have to go elsewhere; ``price``: millionths per hour; ``cost``: of the disruption."""
+    """A node that may be disrupted.
+
+    Attributes:
+        node: Name of the node.
+        pool: Its NodePool.
+        labels: Its labels.
+        pods: Indices of the pods that would need another node.
+        price: Millionths per hour.
+        cost: Disruption cost.
+    """
 
     node: str
     pool: NodePool
@@ -38,24 +48,30 @@ class Candidate:
 
     @property
     def empty(self) -> bool:
-        """Return whether no pod makes its disruption dearer."""
+        """True if no pod raises the disruption cost."""
         return self.cost <= 1
 
     @property
     def type(self) -> str:
-        """Return its instance type."""
+        """Its instance type."""
         return self.labels.get(TYPE, "")
 
     @property
     def spot(self) -> bool:
-        """Return whether it is a spot node."""
+        """True if it is a spot node."""
         return self.labels.get(CAPACITY_TYPE) == "spot"
 
 
 @dataclass
 class Field:
-    """The nodes of the pools at one moment. ``blocked``: by node why it is no candidate; ``nodes``: initialized nodes by pool;
-    ``disrupting``: those of them that count against budgets."""
+    """The nodes of the pools at one moment.
+
+    Attributes:
+        candidates: Nodes that may be disrupted.
+        blocked: Reason by node, for nodes that may not be disrupted.
+        nodes: Number of initialized nodes by pool.
+        disrupting: Number of these nodes that count against budgets, by pool.
+    """
 
     candidates: list[Candidate] = field(default_factory=list)
     blocked: dict[str, str] = field(default_factory=dict)
@@ -63,13 +79,13 @@ class Field:
     disrupting: dict[str, int] = field(default_factory=dict)
 
     def allowed(self, pools: Pools, pool: NodePool, reason: str) -> int:
-        """Return how many nodes of a pool may go at once for a reason."""
+        """Return the number of nodes of a pool that may be disrupted at once for a reason."""
         most = pools.allowed(pool, self.nodes.get(pool.name, 0), "Empty" if reason == "Empty" else "Underutilized")
         return max(0, most - self.disrupting.get(pool.name, 0))
 
 
 def survey(snapshot: Snapshot, pools: Pools, prices: Prices) -> Field:
-    """Return the candidates, those that bring most per disruption first, and what blocks the other nodes of the pools."""
+    """Return the candidates, highest savings per disruption cost first, and the reasons that block other nodes of the pools."""
     found = Field()
     on: dict[str, list[int]] = {}
     for i, pod in enumerate(snapshot.pods):
@@ -100,7 +116,7 @@ def survey(snapshot: Snapshot, pools: Pools, prices: Prices) -> Field:
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """Return whether Karpenter looks for another node for a pod (IsReschedulable)."""
+    """Return True if Karpenter looks for another node for a pod (IsReschedulable)."""
     owners = pod.metadata.ownerReferences or ()
     if any(o.kind in ("DaemonSet", "Node") for o in owners) or is_terminal(pod):
         return False
@@ -108,7 +124,7 @@ def is_reschedulable(pod: Pod) -> bool:
 
 
 def interwoven(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return candidates by turns of their pools."""
+    """Return candidates in round-robin order of their pools."""
     by_pool: dict[str, list[Candidate]] = {}
     for each in candidates:
         by_pool.setdefault(each.pool.name, []).append(each)
@@ -134,23 +150,23 @@ def _own(node: Node, labels: dict[str, str], pool: NodePool) -> str | None:
 
 
 def _filled(candidate: Candidate, prices: Prices) -> str | None:
-    """Return what keeps a node that is not empty."""
+    """Return the reason that blocks a node that is not empty, or None."""
     if not prices.knows(candidate.labels):
         return f"the catalogue has no instance type {candidate.labels.get(TYPE)!r}"
     for key in (CAPACITY_TYPE, ZONE):
         if key not in candidate.labels:
             return f"it has no label {key}"
     if candidate.pool.spec.disruption.consolidationPolicy == "WhenEmpty":
-        return "it is not empty, and its NodePool consolidates WhenEmpty only"
+        return "it is not empty, and its NodePool consolidates only WhenEmpty"
     return None
 
 
 def _cost(pod: Pod) -> Fraction:
-    """Return what the eviction of a pod costs, at least 0 (EvictionCost)."""
+    """Return the eviction cost of a pod, at least 0 (EvictionCost)."""
     cost = Fraction(1)
     text = (pod.metadata.annotations or {}).get(_DELETION_COST)
     if text is not None:
-        with suppress(ValueError, OverflowError):  # what is no finite number costs nothing more
+        with suppress(ValueError, OverflowError):  # an invalid cost is ignored
             cost += Fraction(float(text)) / 2**27
     if pod.spec.priority is not None:
         cost += Fraction(pod.spec.priority, 2**25)
@@ -158,7 +174,7 @@ def _cost(pod: Pod) -> Fraction:
 
 
 class _Guards:
-    """What of pods blocks their nodes."""
+    """Properties of pods that block their nodes."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -186,7 +202,7 @@ class _Guards:
             if len(mine) > 1:
                 return f"pod {pod_key(pod)} has {len(mine)} PodDisruptionBudgets ({', '.join(b.name for b in mine)})"
             if mine and not mine[0].allowed and not (mine[0].name in self._always and _unready(pod)):
-                return f"PodDisruptionBudget {mine[0].name} lets pod {pod_key(pod)} not go now"
+                return f"PodDisruptionBudget {mine[0].name} does not allow evicting pod {pod_key(pod)} now"
         return None
 
     def _tolerant(self, pod: Pod) -> bool:
@@ -194,7 +210,7 @@ class _Guards:
 
 
 def _protects(value: str) -> bool:
-    """Return whether a value of the annotation protects a pod now: true, or a duration, as when the pod started is not read."""
+    """Return True if a value of the annotation protects a pod now: true, or a duration, because start times are not read."""
     digits = value.translate(str.maketrans("", "", "hmsuµn."))
     return value == "true" or (value[:1].isdigit() and digits.isdigit() and not value[-1:].isdigit() and int(digits) > 0)
 

@@ -1,7 +1,8 @@
-"""Karpenter's consolidation, step by step: empty nodes, then several at once, then one, until nothing is left to do.
+"""Karpenter's consolidation, step by step: empty nodes, then several nodes at once, then single nodes, until
+nothing changes.
 
-Source: https://github.com/kubernetes-sigs/karpenter, pkg/controllers/disruption (controller.go, emptiness.go, multinodeconsolidation.go,
-singlenodeconsolidation.go, consolidation.go).
+Source: https://github.com/kubernetes-sigs/karpenter, pkg/controllers/disruption (controller.go, emptiness.go,
+multinodeconsolidation.go, singlenodeconsolidation.go, consolidation.go).
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from kubestow.models.kube import quantity
 from kubestow.models.kube.objects import controller_of, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Nodes that are looked at together at most, and offers that are tried in the place of some.
-_BATCH: Final = 100
-_OFFERS: Final = 12
+#: Maximum number of nodes per multi-node step, and maximum number of offers tried as a replacement.
+_MAX_BATCH_NODES: Final = 100
+_MAX_OFFERS: Final = 12
 
 
 @dataclass
 class _Found:
-    """What may be done with some nodes: their pods go to others, or to them and a new node (``snapshot`` has it) of an offer."""
+    """A possible consolidation of some nodes: their pods move to other nodes, or also to a new node of an offer in ``snapshot``."""
 
     candidates: list[Candidate]
     fits: Fits
@@ -43,8 +44,19 @@ class _Found:
 
 @dataclass
 class Consolidation:
-    """A cluster that Karpenter consolidates. ``snapshot``: as it is after the steps so far; ``why``: why candidates stay; ``over``: whether
-    there is no more time; ``cut``: whether it ended for that."""
+    """A cluster that Karpenter consolidates.
+
+    Attributes:
+        snapshot: The cluster after the steps taken.
+        pools: The NodePools.
+        prices: Node prices.
+        policy: Weights and switches of the policy file.
+        exempt: Namespaces exempt from hard anti-affinity.
+        over: Returns True when the time is up.
+        commands: Steps taken.
+        why: Reason why each candidate stays.
+        cut: True if the time ran out.
+    """
 
     snapshot: Snapshot
     pools: Pools
@@ -63,7 +75,7 @@ class Consolidation:
         self._dry: Simulation | None = None
 
     def run(self) -> None:
-        """Take steps until there is none."""
+        """Take steps until none is possible."""
         while self._step():
             if self.over():
                 self.cut = True
@@ -77,7 +89,7 @@ class Consolidation:
     # --- the methods --------------------------------------------------------------------------------------------------------------
 
     def _within(self, candidates: Sequence[Candidate], reason: str) -> list[Candidate]:
-        """Return those that the budgets let go at once, in their order."""
+        """Return the candidates that the budgets allow at once, in order."""
         left = {pool.name: self._field.allowed(self.pools, pool, reason) for pool in self.pools.named.values()}
         found = []
         for each in candidates:
@@ -85,7 +97,7 @@ class Consolidation:
                 left[each.pool.name] -= 1
                 found.append(each)
             else:
-                self.why[each.node] = f"the budgets of its NodePool let no {'more ' * bool(found)}node go for the reason {reason}"
+                self.why[each.node] = f"the budgets of its NodePool allow no {'more ' * bool(found)}nodes to go for the reason {reason}"
         return found
 
     def _empty(self) -> bool:
@@ -96,11 +108,11 @@ class Consolidation:
         return self._take("empty", _Found(chosen, fits))
 
     def _several(self) -> bool:
-        """Try the first of them together: as many as a search by halves finds."""
+        """Consolidate a prefix of the candidates, whose length a binary search finds."""
         chosen = self._within(self._filled(), "Underutilized")
         if len(chosen) < 2:
             return False
-        low, high = 1, min(len(chosen), _BATCH)
+        low, high = 1, min(len(chosen), _MAX_BATCH_NODES)
         high = high - 1 if len(chosen) <= high else high
         best: _Found | None = None
         while low <= high and not self.over():
@@ -139,21 +151,23 @@ class Consolidation:
         return {each.node for each in self._field.candidates}
 
     def _try(self, candidates: list[Candidate]) -> _Found | str:
-        """Return what may be done with nodes, or why nothing."""
+        """Return a possible consolidation of the nodes, or the reason why there is none."""
         fits = self._simulation().without([each.node for each in candidates])
         if not fits.left:
             return _Found(candidates, fits)
         some = ", ".join(pod_key(self.snapshot.pods[i]) for i in fits.left[:3]) + (", …" if len(fits.left) > 3 else "")
         others = f"{len(fits.left)} of its pods fit{'s' * (len(fits.left) == 1)} no other node ({some})"
         if self.prices.catalogue is None:
-            return f"{others}; whether a cheaper node would do is not known without --catalogue"
+            return f"{others}; replacement by a cheaper node is not checked without --catalogue"
         if all(each.spot for each in candidates) and any(pool.spot for pool in self.pools.named.values()):
-            return f"{others}, and Karpenter replaces no spot nodes by spot nodes (SpotToSpotConsolidation is off by default)"
+            return f"{others}, and Karpenter does not replace spot nodes by spot nodes (SpotToSpotConsolidation is off by default)"
         found = self._replaced(candidates, fits)
         return found if found is not None else f"{others}, and no cheaper node takes them"
 
     def _replaced(self, candidates: list[Candidate], fits: Fits) -> _Found | None:
-        """Return the cheapest node that takes what is left and costs less than the nodes did, None if there is none."""
+        """Return a replacement with the cheapest node that takes the remaining pods and costs less than the nodes.
+        None if there is none.
+        """
         gone = {each.node for each in candidates}
         asked = self._simulation().request(fits.left)
         limit = sum(each.price for each in candidates)
@@ -161,7 +175,7 @@ class Consolidation:
             nodes = [node for node in self.snapshot.nodes if (node.metadata.labels or {}).get(POOL) == pool.name]
             kept = [node for node in nodes if node.metadata.name not in gone]
             listed = self._cheaper(pool, candidates, asked, limit)
-            for offer in [each for each in listed if within_limits(pool, kept, each.shape)][:_OFFERS]:
+            for offer in [each for each in listed if within_limits(pool, kept, each.shape)][:_MAX_OFFERS]:
                 if self.over():
                     return None
                 found = self._with(candidates, offer)
@@ -170,8 +184,11 @@ class Consolidation:
         return None
 
     def _cheaper(self, pool: NodePool, candidates: list[Candidate], asked: dict[str, int], limit: int) -> list[Offer]:
-        """Return offers below a price with room for a request, the cheapest first. Several nodes are not replaced by one of a type of
-        theirs, nor by a dearer one: keeping that node would do."""
+        """Return offers below a price with room for a request, cheapest first.
+
+        Several nodes are not replaced by one of the same type or a dearer one, because keeping that node would
+        suffice.
+        """
         assert self.prices.catalogue is not None
         fitting = [offer for offer in offered(pool, self.prices.catalogue) if offer.cost < limit and _room(offer, asked)]
         if len(candidates) > 1:
@@ -183,7 +200,7 @@ class Consolidation:
         return sorted(fitting, key=lambda each: each.cost)
 
     def _with(self, candidates: list[Candidate], offer: Offer) -> _Found | None:
-        """Return what may be done with nodes and a new one of an offer, None if that takes not all."""
+        """Return a consolidation of the nodes with a new node of an offer. None if some pods remain."""
         trial = self.snapshot.copy()
         (name,) = Newcomers(trial, self._original).buy(offer.shape, offer.zone, 1)
         fits = Simulation(trial, self._managed(), self.policy, self.exempt, name).without([each.node for each in candidates])
@@ -192,7 +209,7 @@ class Consolidation:
     # --- a step -------------------------------------------------------------------------------------------------------------------
 
     def _take(self, method: Method, found: _Found) -> bool:
-        """Carry a step out on the snapshot."""
+        """Apply a step to the snapshot."""
         base = found.snapshot or self.snapshot
         gone = {each.node for each in found.candidates}
         after = base.copy()
@@ -225,7 +242,7 @@ class Consolidation:
 
 
 def _room(offer: Offer, asked: dict[str, int]) -> bool:
-    """Return whether a node of an offer has in all what is asked for."""
+    """Return True if a node of an offer has enough total capacity for a request."""
     there = offer.shape.allocatable
     return all(
         value <= (quantity.milli(there[name]) if name == "cpu" else quantity.units(there[name])) if name in there else not value

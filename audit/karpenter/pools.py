@@ -1,6 +1,7 @@
-"""Read NodePools, as the API server would take them.
+"""Reader of NodePools, with the validation of the API server.
 
-Source: https://github.com/kubernetes-sigs/karpenter, pkg/apis/v1/nodepool.go (defaults and validation are in its markers).
+Source: https://github.com/kubernetes-sigs/karpenter, pkg/apis/v1/nodepool.go (defaults and validation are in its
+markers).
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte",
 
 
 class _Part(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Fields of NodePools that are not read here (those of nodes to be) are skipped."""
+    """Base class that skips unknown fields, such as those of future nodes."""
 
 
 class Budget(_Part, frozen=True):
-    """How many nodes may go at once, and when that counts."""
+    """Number of nodes that may be disrupted at once, and when this limit applies."""
 
     nodes: str = "10%"
     reasons: tuple[str, ...] | None = None
@@ -47,7 +48,7 @@ class Budget(_Part, frozen=True):
 
 
 class Disruption(_Part, frozen=True):
-    """What may be disrupted."""
+    """Disruption settings of a pool."""
 
     consolidateAfter: str = "0s"
     consolidationPolicy: str = "WhenEmptyOrUnderutilized"
@@ -55,7 +56,7 @@ class Disruption(_Part, frozen=True):
 
 
 class Requirement(_Part, frozen=True):
-    """What labels nodes may have."""
+    """Allowed values of a node label."""
 
     key: str
     operator: str
@@ -63,7 +64,7 @@ class Requirement(_Part, frozen=True):
     minValues: int | None = None
 
     def allows(self, value: str | None) -> bool:
-        """Return whether a node with this value (None: without the label) is allowed."""
+        """Return True if a node with this value is allowed. None: the node lacks the label."""
         if self.operator in ("In", "NotIn"):
             return (value in self.values) == (self.operator == "In")
         if self.operator in ("Exists", "DoesNotExist"):
@@ -75,13 +76,13 @@ class Requirement(_Part, frozen=True):
 
 
 class TemplateMeta(_Part, frozen=True):
-    """Metadata of nodes to be."""
+    """Metadata of future nodes."""
 
     labels: dict[str, str] = {}
 
 
 class TemplateSpec(_Part, frozen=True):
-    """Nodes to be."""
+    """Spec of future nodes."""
 
     requirements: tuple[Requirement, ...] = ()
     taints: tuple[Taint, ...] = ()
@@ -89,7 +90,7 @@ class TemplateSpec(_Part, frozen=True):
 
 
 class Template(_Part, frozen=True):
-    """Nodes to be."""
+    """Template of future nodes."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: TemplateSpec = TemplateSpec()
@@ -102,7 +103,7 @@ class Meta(_Part, frozen=True):
 
 
 class Spec(_Part, frozen=True):
-    """What a pool is."""
+    """Spec of a pool."""
 
     template: Template = Template()
     disruption: Disruption = Disruption()
@@ -112,38 +113,47 @@ class Spec(_Part, frozen=True):
 
 
 class NodePool(_Part, frozen=True):
-    """A pool."""
+    """A NodePool."""
 
     metadata: Meta = Meta()
     spec: Spec = Spec()
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """The name of the pool."""
         return self.metadata.name
 
     @property
     def spot(self) -> bool:
-        """Return whether its nodes may be spot."""
+        """True if its nodes may be spot nodes."""
         asked = [each for each in self.spec.template.spec.requirements if each.key == CAPACITY_TYPE]
         return all(each.allows("spot") for each in asked)
 
     @property
     def off(self) -> bool:
-        """Return whether consolidation is off."""
+        """True if consolidation is off."""
         return self.spec.disruption.consolidateAfter == "Never"
 
 
 @dataclass(frozen=True)
 class Pools:
-    """The pools by name, in the order of the files. ``time``: when the snapshot was taken, seconds since 1970; None: not known."""
+    """NodePools by name, in the order of the files.
+
+    Attributes:
+        named: The pools.
+        time: Capture time of the snapshot, in seconds since 1970. None if unknown.
+        not_modelled: Parts that are not simulated, one sentence each.
+    """
 
     named: dict[str, NodePool]
     time: int | None = None
     not_modelled: list[str] = field(default_factory=list)
 
     def allowed(self, pool: NodePool, nodes: int, reason: Reason) -> int:
-        """Return how many of so many nodes the budgets of a pool let go at once. A schedule counts as active where no time is known."""
+        """Return the number of nodes that the budgets of a pool with ``nodes`` nodes allow to disrupt at once.
+
+        Without a known time, every schedule counts as active.
+        """
         least = nodes
         for budget in pool.spec.disruption.budgets:
             if budget.reasons is not None and reason not in budget.reasons:
@@ -156,24 +166,28 @@ class Pools:
 
 
 def read(paths: Sequence[str], captured: str) -> Pools:
-    """Read NodePools; a file may have several, or Lists of them. ``captured``: when the snapshot was taken, RFC 3339, or nothing.
+    """Read NodePools. A file may contain several, or Lists.
+
+    Args:
+        paths: The files.
+        captured: Capture time of the snapshot in RFC 3339, or empty.
 
     Raises:
-        InputError: they cannot be read, or an API server would refuse them; a line for each problem.
+        InputError: A file cannot be read, or an API server would reject it; one line per problem.
     """
     problems: list[str] = []
-    beside: list[str] = []
+    ignored: list[str] = []
     named: dict[str, NodePool] = {}
     for path in paths:
         found = 0
         for where, plain in _documents(path):
             if _is_class(plain):
-                beside.append(f"{plain['kind']} {shorten((plain.get('metadata') or {}).get('name'))}: how nodes are made is not read")
+                ignored.append(f"{plain['kind']} {shorten((plain.get('metadata') or {}).get('name'))}: node classes are not read")
                 continue
             found += 1
             pool = _pool(where, plain, problems)
             if pool is not None and pool.name in named:
-                problems.append(f"{where}: NodePool {pool.name}: is given twice, expected each once")
+                problems.append(f"{where}: NodePool {pool.name}: duplicate, expected one")
             elif pool is not None:
                 named[pool.name] = pool
         if not found:
@@ -181,11 +195,11 @@ def read(paths: Sequence[str], captured: str) -> Pools:
     if problems:
         raise InputError(problems)
     time = schedule.seconds(captured)
-    return Pools(named, time, [*_not_modelled(named.values(), time), *dict.fromkeys(beside)])
+    return Pools(named, time, [*_not_modelled(named.values(), time), *dict.fromkeys(ignored)])
 
 
 def _is_class(plain: Any) -> bool:
-    """Return whether a document is a NodeClass of a provider, which many keep in the file of its NodePools."""
+    """Return True if a document is a NodeClass of a provider, which is often in the same file as its NodePools."""
     version, kind = (plain.get("apiVersion"), plain.get("kind")) if isinstance(plain, dict) else (None, None)
     group = version.partition("/")[0] if isinstance(version, str) else ""
     return "karpenter" in group and isinstance(kind, str) and kind.endswith("NodeClass") and isinstance(plain.get("metadata") or {}, dict)
@@ -234,7 +248,7 @@ def _wrong(pool: NodePool) -> Iterator[str]:
             f"{at}.reasons: {each!r} (expected one of {', '.join(_REASONS)})" for each in budget.reasons or () if each not in _REASONS
         )
         if (budget.schedule is None) != (budget.duration is None):
-            yield f"{at}: schedule and duration are given together or not at all"
+            yield f"{at}: schedule and duration must be set together"
         elif budget.schedule is not None and (problem := schedule.problem(budget.schedule, budget.duration)):
             yield f"{at}.{problem}"
     for name, limit in pool.spec.limits.items():
@@ -245,7 +259,7 @@ def _wrong(pool: NodePool) -> Iterator[str]:
     for each in pool.spec.template.spec.requirements:
         number = each.operator in ("Gt", "Lt", "Gte", "Lte")
         if each.operator not in _OPERATORS or (each.operator == "In" and not each.values):
-            yield f"spec.template.spec.requirements: {each.key}: {each.operator} {list(each.values)} is no requirement"
+            yield f"spec.template.spec.requirements: {each.key}: {each.operator} {list(each.values)} is not valid"
         elif number and not (len(each.values) == 1 and each.values[0].isdigit()):
             yield f"spec.template.spec.requirements: {each.key}: {each.operator} takes one whole number"
 
@@ -254,10 +268,10 @@ def _not_modelled(pools: Iterable[NodePool], time: int | None) -> Iterator[str]:
     for pool in pools:
         disruption = pool.spec.disruption
         if disruption.consolidateAfter not in ("0s", "Never"):
-            yield f"NodePool {pool.name}: consolidateAfter {disruption.consolidateAfter}: every node counts as quiet for that long"
+            yield f"NodePool {pool.name}: consolidateAfter {disruption.consolidateAfter}: all nodes count as unchanged for that long"
         if disruption.consolidationPolicy == "Balanced":
-            yield f"NodePool {pool.name}: consolidationPolicy Balanced: its scores are not computed, as WhenEmptyOrUnderutilized"
+            yield f"NodePool {pool.name}: consolidationPolicy Balanced: treated as WhenEmptyOrUnderutilized, without its scores"
         if time is None and any(budget.schedule is not None for budget in disruption.budgets):
-            yield f"NodePool {pool.name}: budgets with a schedule: the snapshot has no time (kubestow capture writes it); all are active"
+            yield f"NodePool {pool.name}: budgets with a schedule: all count as active: the snapshot has no time (see kubestow capture)"
         if any(each.minValues is not None for each in pool.spec.template.spec.requirements):
             yield f"NodePool {pool.name}: minValues of requirements"

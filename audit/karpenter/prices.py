@@ -1,4 +1,4 @@
-"""What the nodes of pools cost, and what could take their place."""
+"""Prices of the nodes of pools, and offers that could replace them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 @dataclass
 class Prices:
-    """``catalogue``: None where prices are not known; then every node counts as one."""
+    """Node prices from a catalogue. Without one (None), every node costs 1."""
 
     catalogue: Catalogue | None
 
@@ -34,11 +34,11 @@ class Prices:
         self._types = {name for name, _, _ in self._known}
 
     def knows(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the catalogue has the instance type of a node."""
+        """Return True if the catalogue has the instance type of a node."""
         return self.catalogue is None or labels.get(TYPE) in self._types
 
     def of(self, labels: Mapping[str, str]) -> int:
-        """Return what a node costs per hour, in millionths; 0 where the catalogue does not offer it in its zone, as Karpenter counts it."""
+        """Return the price of a node in millionths per hour. As in Karpenter, it is 0 if the catalogue has no offer in its zone."""
         if self.catalogue is None:
             return 1
         return self._known.get((labels.get(TYPE, ""), labels.get(ZONE, ""), labels.get(CAPACITY_TYPE) == "spot"), 0)
@@ -50,7 +50,7 @@ def type_of(shape: Shape) -> str:
 
 
 def offered(pool: NodePool, catalogue: Catalogue) -> Iterator[Offer]:
-    """Yield the offers that the requirements of a pool allow, as nodes of the pool."""
+    """Yield the offers that a pool's requirements allow, with the labels and taints of the pool."""
     for shape in catalogue.shapes.values():
         capacity = "spot" if shape.spot else "on-demand"
         labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", CAPACITY_TYPE: capacity, **shape.labels}
@@ -60,20 +60,20 @@ def offered(pool: NodePool, catalogue: Catalogue) -> Iterator[Offer]:
         asked = pool.spec.template.spec.requirements
         for offer in offers(own):
             there = {**labels, ZONE: offer.zone}
-            # A requirement on a label that the catalogue tells nothing of cannot keep a shape out.
+            # A requirement on a label that is absent from the catalogue cannot exclude a shape.
             if all(each.allows(there.get(each.key)) for each in asked if each.key in there):
                 yield offer
 
 
 def unknown_requirements(pool: NodePool, catalogue: Catalogue) -> list[str]:
-    """Return the labels that a pool asks for and of which no shape of the catalogue tells anything."""
-    told = {TYPE, ZONE, CAPACITY_TYPE, POOL, "kubernetes.io/os", "kubernetes.io/arch", *pool.spec.template.metadata.labels}
-    told |= {key for shape in catalogue.shapes.values() for key in shape.labels}
-    return sorted({each.key for each in pool.spec.template.spec.requirements} - told)
+    """Return the labels in a pool's requirements that no shape of the catalogue has."""
+    known = {TYPE, ZONE, CAPACITY_TYPE, POOL, "kubernetes.io/os", "kubernetes.io/arch", *pool.spec.template.metadata.labels}
+    known |= {key for shape in catalogue.shapes.values() for key in shape.labels}
+    return sorted({each.key for each in pool.spec.template.spec.requirements} - known)
 
 
 def within_limits(pool: NodePool, nodes: Iterable[Node], shape: Shape) -> bool:
-    """Return whether a pool with these nodes may have one of a shape more."""
+    """Return True if the limits of a pool with these nodes allow one more node of a shape."""
     if not pool.spec.limits:
         return True
     held: dict[str, Fraction] = {"nodes": Fraction(1)}

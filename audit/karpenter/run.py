@@ -1,4 +1,4 @@
-"""From a snapshot and NodePools to the section ``karpenter`` of an Audit."""
+"""The section ``karpenter`` of an Audit, from a snapshot and NodePools."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from kubestow.solver.rebalance.rebalance import rebalance
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about. ``catalogue``: the nodes that can be had and their prices; None: not known."""
+    """The input of the simulation. ``catalogue`` holds available nodes with prices, or None."""
 
     pools: Pools
     catalogue: Catalogue | None = None
 
 
 def judge(snapshot: Snapshot, asked: Question, settings: Settings) -> KarpenterAudit:
-    """Return what Karpenter could consolidate on a snapshot, step by step, what blocks the rest, and what could be had.
+    """Return Karpenter's consolidation steps on a snapshot, the reasons that block other nodes, and the optimum for
+    comparison.
 
     Raises:
-        InputError: quantities that cannot be summed.
+        InputError: Quantities cannot be summed.
     """
     pools, prices = asked.pools, Prices(asked.catalogue)
     begin = survey(snapshot, pools, prices)
@@ -66,7 +67,7 @@ def judge(snapshot: Snapshot, asked: Question, settings: Settings) -> KarpenterA
 
 
 def _of(snapshot: Snapshot, pools: object) -> list[str]:
-    """Names of the nodes of pools."""
+    """Return the names of the nodes in the given pools."""
     assert isinstance(pools, dict)
     return [node.metadata.name or "" for node in snapshot.nodes if (node.metadata.labels or {}).get(POOL) in pools]
 
@@ -79,18 +80,18 @@ def _cost(snapshot: Snapshot, asked: Question, prices: Prices, nodes: frozenset[
 def _not_modelled(snapshot: Snapshot, asked: Question, course: Consolidation) -> list[str]:
     found = list(asked.pools.not_modelled)
     if asked.catalogue is None:
-        found.append("prices: without --catalogue all nodes count as equally dear, and none is replaced by a cheaper one")
+        found.append("prices: without --catalogue all nodes count as equally expensive, and none is replaced by a cheaper one")
     else:
         for pool in asked.pools.named.values():
             unknown = unknown_requirements(pool, asked.catalogue)
-            found += [f"NodePool {pool.name}: requirement on {key}: the catalogue tells nothing of it" for key in unknown]
+            found += [f"NodePool {pool.name}: requirement on {key}: not in the catalogue" for key in unknown]
     waiting = select(snapshot).pending
     if waiting:
-        found.append(f"{len(waiting)} pods that wait: they take part on nodes there are; Karpenter launches others for them first")
+        found.append(f"{len(waiting)} pending pods: they are placed on existing nodes; Karpenter would first launch new nodes for them")
     if any(pod.spec.affinity is not None and _prefers(pod.spec.affinity) for pod in snapshot.pods):
-        found.append("preferences: Karpenter takes preferred affinity for required at first, which may keep nodes that could go")
+        found.append("preferences: Karpenter first treats preferred affinity as required, which may block more nodes")
     if course.cut:
-        found.append("the rest of the steps: --time-limit was over")
+        found.append("further steps: the time was up (--time-limit)")
     return found
 
 
@@ -100,7 +101,7 @@ def _prefers(affinity: object) -> bool:
 
 
 def _optimum(snapshot: Snapshot, asked: Question, prices: Prices, managed: list[str], settings: Settings) -> Optimum | None:
-    """Return what a plan frees, and what the cheapest nodes in place of the pools' cost; None where there is no time."""
+    """Return the nodes that a plan frees and the cost of the cheapest replacement of the pools' nodes. None if the time is up."""
     if time.monotonic() > settings.deadline:
         return None
     options = settings.options(2)

@@ -1,7 +1,7 @@
-"""Whether a budget with a schedule counts at a moment: cron as Karpenter reads it, in UTC.
+"""Activity of budgets with a schedule: cron as Karpenter parses it, in UTC.
 
-Source: https://github.com/kubernetes-sigs/karpenter, pkg/apis/v1/nodepool.go (Budget.IsActive), and the standard parser of
-https://pkg.go.dev/github.com/robfig/cron/v3.
+Source: https://github.com/kubernetes-sigs/karpenter, pkg/apis/v1/nodepool.go (Budget.IsActive), and the standard
+parser of https://pkg.go.dev/github.com/robfig/cron/v3.
 """
 
 from __future__ import annotations
@@ -25,17 +25,23 @@ _NAMES: Final[Mapping[str, str]] = {
 _MONTHS: Final = {name: k for k, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)}
 _DAYS: Final = {name: k for k, name in enumerate(["sun", "mon", "tue", "wed", "thu", "fri", "sat"])}
 _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = ((0, 59, {}), (0, 23, {}), (1, 31, {}), (1, 12, _MONTHS), (0, 6, _DAYS))
-#: Minutes that are looked back at most; a longer duration is as good as always.
-_LONGEST: Final = 366 * 24 * 60
+#: Minutes of the longest look-back. Longer durations count as always active.
+_MAX_LOOKBACK_MINUTES: Final = 366 * 24 * 60
 
 
 class _ScheduleError(ValueError):
-    """A schedule that is none."""
+    """An invalid schedule."""
 
 
 @dataclass(frozen=True)
 class _Cron:
-    """Values of minute, hour, day, month and weekday; ``any_day``, ``any_weekday``: those were stars (without a step)."""
+    """A parsed cron expression.
+
+    Attributes:
+        values: Allowed minutes, hours, days, months and weekdays.
+        any_day: True if the day field was a star without a step.
+        any_weekday: True if the weekday field was a star without a step.
+    """
 
     values: tuple[frozenset[int], ...]
     any_day: bool
@@ -50,7 +56,7 @@ class _Cron:
 
 
 def seconds(text: str) -> int | None:
-    """Return a time of RFC 3339 in seconds since 1970; None where it is none."""
+    """Return an RFC 3339 time in seconds since 1970, or None if invalid."""
     try:
         return int(datetime.fromisoformat(text).timestamp()) if text else None
     except ValueError:
@@ -58,7 +64,7 @@ def seconds(text: str) -> int | None:
 
 
 def problem(schedule: str, duration: str | None) -> str | None:
-    """Return what is wrong with a schedule and its duration, None if nothing."""
+    """Return the problem with a schedule and its duration, or None."""
     try:
         _parse(schedule)
     except _ScheduleError as error:
@@ -69,20 +75,20 @@ def problem(schedule: str, duration: str | None) -> str | None:
 
 
 def active(schedule: str, duration: str | None, now: int) -> bool:
-    """Return whether a schedule that is none of :func:`problem` was hit within its duration before ``now``, seconds since 1970."""
+    """Return True if a valid schedule fired within its duration before ``now``, in seconds since 1970."""
     match = _DURATION.match(duration or "")
     minutes = int((match[1] if match else None) or 0) * 60 + int((match[2] if match else None) or 0)
     cron = _parse(schedule)
     at = datetime.fromtimestamp(now, UTC)
     start = at - timedelta(minutes=minutes)
     hit = at.replace(second=0, microsecond=0)
-    for _ in range(min(minutes, _LONGEST) + 1):
+    for _ in range(min(minutes, _MAX_LOOKBACK_MINUTES) + 1):
         if hit <= start:
             return False
         if cron.hits(hit):
             return True
         hit -= timedelta(minutes=1)
-    return minutes > _LONGEST
+    return minutes > _MAX_LOOKBACK_MINUTES
 
 
 def _parse(text: str) -> _Cron:
@@ -94,7 +100,7 @@ def _parse(text: str) -> _Cron:
 
 
 def _starred(text: str) -> bool:
-    """Return whether a field is a star to the parser: one with a step above 1 is none, one among others is."""
+    """Return True if the parser treats a field as a star: also one star among several parts, but not a star with a step above 1."""
     parts = (part.partition("/") for part in text.split(","))
     return any(span in ("*", "?") and (not step or int(step) == 1) for span, _, step in parts)
 
@@ -120,5 +126,5 @@ def _value(text: str, names: Mapping[str, int]) -> int:
     if text.lower() in names:
         return names[text.lower()]
     if not (text.isascii() and text.isdigit()):
-        raise _ScheduleError(f"{text!r} is no value")
+        raise _ScheduleError(f"{text!r} is not a value")
     return int(text)

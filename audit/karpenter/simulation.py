@@ -1,8 +1,9 @@
-"""Karpenter's simulation: would the pods of some nodes fit the others, one after the other?
+"""Karpenter's scheduling simulation: checks whether the pods of some nodes fit the other nodes, one pod after
+another.
 
 Source: https://github.com/kubernetes-sigs/karpenter, pkg/controllers/disruption/helpers.go (SimulateScheduling) and
-pkg/controllers/provisioning/scheduling (queue.go, scheduler.go). The rules are kube-scheduler's; preferences, which Karpenter first takes
-for rules, count nothing.
+pkg/controllers/provisioning/scheduling (queue.go, scheduler.go). The rules are those of kube-scheduler.
+Preferences, which Karpenter first treats as rules, are ignored.
 """
 
 from __future__ import annotations
@@ -25,14 +26,19 @@ from kubestow.solver.rollout.state import ungrouped
 
 @dataclass(frozen=True)
 class Fits:
-    """``placed``: by pod the name of its new node; ``left``: pods of the nodes that fit nowhere."""
+    """The result of a simulation.
+
+    Attributes:
+        placed: Name of the new node, by pod.
+        left: Pods of the removed nodes that fit no other node.
+    """
 
     placed: Mapping[int, str]
     left: Sequence[int]
 
 
 class Simulation:
-    """A cluster whose pods on ``managed`` nodes come and go. ``last``: a node to be, which is tried after all others."""
+    """A cluster whose pods on ``managed`` nodes may move. ``last`` is a new node that is tried after all others."""
 
     def __init__(self, snapshot: Snapshot, managed: Collection[str], policy: Policy, exempt: tuple[str, ...], last: str = "") -> None:
         names = {node.metadata.name for node in snapshot.nodes}
@@ -61,12 +67,12 @@ class Simulation:
         self._order = sorted(index.values(), key=lambda n: (self.cluster.nodes.names[n] == last, self.cluster.nodes.names[n]))
 
     def request(self, pods: Sequence[int]) -> dict[str, int]:
-        """Return what pods request in all, in the units of the compiled instance."""
+        """Return the total requests of pods, in the units of the compiled instance."""
         total = sum((self.cluster.demand[self._class[i]] for i in pods), np.zeros(len(self.cluster.resources), dtype=np.int64))
         return dict(zip(self.cluster.resources, map(int, total), strict=True))
 
     def without(self, nodes: Collection[str]) -> Fits:
-        """Return where the pods of some nodes go; the state is left as it was."""
+        """Return the new nodes of the pods on removed nodes. The state is restored afterwards."""
         pods = [i for name in nodes for i in self._on.get(name, ())]
         for i in pods:
             for rule in self._moving:
@@ -91,7 +97,7 @@ class Simulation:
         return Fits({i: names[n] for i, n in placed.items() if i in mine}, [i for i in queue if i in mine])
 
     def _rank(self, i: int) -> tuple[int, int, str, str]:
-        """Sort pods as Karpenter's queue does: by CPU and memory, the largest first, then by age."""
+        """Return a sort key in the order of Karpenter's queue: CPU and memory, largest first, then age."""
         metadata = self.snapshot.pods[i].metadata
         asked = self.request([i])
         return -asked.get("cpu", 0), -asked.get("memory", 0), metadata.creationTimestamp or "", metadata.uid or ""

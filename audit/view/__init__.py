@@ -1,5 +1,6 @@
-"""What checks look at: workloads with their pods and terms, who matches whom, which nodes a workload could use.
+"""Shared data of the checks: workloads with their pods and terms, label matches, and the nodes that a workload
+could use.
 
-Enter at :mod:`kubestow.audit.view.view`; a code and a finding are made by :mod:`kubestow.audit.view.finding`. It may import
-``kubestow.solver.rules`` and ``models``.
+Enter at :mod:`kubestow.audit.view.view`; :mod:`kubestow.audit.view.finding` defines codes and creates findings. The
+package may import ``kubestow.solver.rules`` and ``models``.
 """

@@ -1,4 +1,4 @@
-"""Which field of a pod spec asks for something: of several containers the one that asks for most."""
+"""Fields of a pod spec that request something. Of several containers, the one with the largest request is named."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubestow.models.kube.objects import PodSpec
 
 
 def requesting(spec: PodSpec, resource: str) -> str:
-    """Return the field that asks for most of a resource; ``containers`` where none does."""
+    """Return the field with the largest request for a resource, or ``containers`` if no container requests it."""
     asked: list[tuple[Fraction, str]] = []
     for kind, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
         for i, container in enumerate(containers or ()):
@@ -22,7 +22,7 @@ def requesting(spec: PodSpec, resource: str) -> str:
 
 
 def host_port(spec: PodSpec, port: int) -> str:
-    """Return the field that asks for a host port."""
+    """Return the field that requests a host port."""
     for kind, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
         for i, container in enumerate(containers or ()):
             for j, each in enumerate(container.ports or ()):

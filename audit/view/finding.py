@@ -1,4 +1,4 @@
-"""What every check offers: the codes of what it may find, and a function from a view of the snapshot to findings."""
+"""The interface of a check: the codes that it may yield, and the creation of findings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from kubestow.models.documents.findings.audit import Finding, Severity
 
 @dataclass(frozen=True)
 class Code:
-    """A kind of finding. ``code``: KS and three digits, never given to another kind; ``name``: in words, kebab-case; ``title``: a sentence
-    without a full stop; ``why``: why it matters; ``fix``: what to do."""
+    """A kind of finding.
+
+    Attributes:
+        code: KS and three digits. A code is never reused for another kind.
+        name: Short name in kebab case.
+        severity: Default severity.
+        title: One sentence without a full stop.
+        why: Consequences of the finding.
+        fix: Remedy.
+    """
 
     code: str
     name: str
@@ -33,7 +41,7 @@ class Code:
         severity: Severity | None = None,
         fix: str | None = None,
     ) -> Finding:
-        """Return a finding of this kind. ``severity``, ``fix``: where they differ from those of the kind."""
+        """Return a finding of this kind. ``severity`` and ``fix`` override the defaults of the kind."""
         return Finding(
             self.code, self.name, severity or self.severity, obj, message, self.why, fix or self.fix,
             field=field, rule=rule, pods=list(pods), nodes=list(nodes), domain=domain,
@@ -41,6 +49,6 @@ class Code:
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """Names in a sentence: all of a few, the first of many and how many more there are."""
+    """Return a list of names for a sentence, shortened to the first ``most`` names and the number of the others."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,4 +1,4 @@
-"""CPU and memory of nodes: what they have to give, and what running pods leave of it."""
+"""CPU and memory of nodes: allocatable amounts and the free capacity next to running pods."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ RESOURCES = ("cpu", "memory")
 
 
 class Requests:
-    """What pods ask for, or hold, each computed once for those that are equal."""
+    """Resource requests of pods, computed once for pods with equal specs."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._gates = snapshot.gates
         self._known: dict[tuple[int, ...], dict[str, int]] = {}
 
     def of(self, pod: Pod) -> dict[str, int]:
-        """Return the larger of spec and status, as :func:`kubestow.models.kube.pod_requests.pod_request` does.
+        """Return the larger of the requests in spec and status, as
+        :func:`kubestow.models.kube.pod_requests.pod_request` does.
 
         Raises:
-            InputError: a quantity that cannot be read.
+            InputError: A quantity cannot be parsed.
         """
         spec = pod.spec  # equal pods share these parts, which their snapshot keeps alive
         key = tuple(id(part) for part in (spec.containers, spec.initContainers, spec.overhead, spec.resources, pod.status))
@@ -42,10 +43,14 @@ class Requests:
 
 
 class Headroom:
-    """``allocatable``, ``free``: object[N, 2], exact integers, mCPU and bytes.
+    """Allocatable and free CPU and memory per node.
+
+    Attributes:
+        allocatable: object[N, 2], exact integers in mCPU and bytes.
+        free: object[N, 2], in the same units: allocatable minus the requests of running pods.
 
     Raises:
-        InputError: a quantity that cannot be read.
+        InputError: A quantity cannot be parsed.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -61,16 +66,16 @@ class Headroom:
             self.free[view.node_index[snapshot.pods[i].spec.nodeName or ""]] -= self.of(snapshot.pods[i])
 
     def of(self, pod: Pod) -> list[int]:
-        """Return what a pod asks for, or holds."""
+        """Return the CPU and memory that a pod requests or holds, in mCPU and bytes."""
         asked = self._requests.of(pod)
         return [asked.get(name, 0) for name in RESOURCES]
 
     def left(self, nodes: Bools) -> str:
-        """Return what is free on some nodes, in words."""
+        """Return the free CPU and memory of the given nodes, as text."""
         return words(np.maximum(self.free[nodes], 0).sum(axis=0) if nodes.any() else (0, 0))
 
     def largest(self, domains: Iterable[Bools], pod: Pod) -> str | None:
-        """Return what the largest of some domains has beside one pod, in words; None where there is no domain."""
+        """Return the capacity of the largest domain minus the requests of one pod, as text. None without domains."""
         totals = [self.allocatable[nodes].sum(axis=0).tolist() for nodes in domains]
         if not totals:
             return None
@@ -79,5 +84,5 @@ class Headroom:
 
 
 def words(values: Sequence[int]) -> str:
-    """Return CPU (mCPU) and memory (bytes) in words."""
+    """Format CPU (mCPU) and memory (bytes)."""
     return " and ".join(amount(name, int(value)) for name, value in zip(RESOURCES, values, strict=True))

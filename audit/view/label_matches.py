@@ -1,4 +1,4 @@
-"""Who is matched by whom: the label sets of all pods and templates of a snapshot, and the terms over them."""
+"""Matches of label selectors against the labels of all pods and pod templates of a snapshot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubestow.models.kube.objects import Service, is_terminal, is_terminating
 from kubestow.models.kube.selectors import Bools, Requirement, Selector
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Labels that controllers add to the pods of a template, with values that no template tells.
+#: Labels that controllers add to the pods of a template. The template does not contain their values.
 ADDED: Final = frozenset(
     {
         "pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
@@ -24,10 +24,10 @@ ADDED: Final = frozenset(
 
 
 def custom_maker(snapshot: Snapshot, namespace: str, selector: Selector) -> str | None:
-    """Return the new object of a custom kind whose controller may make the pods that a selector asks for, as ``Kind namespace/name``.
+    """Return the new custom object whose controller may create the pods of a selector, as ``Kind namespace/name``.
 
-    Controllers label the pods that they make with the name of their object (``prometheus: k8s``, ``app.kubernetes.io/instance: k8s``). An
-    object that an API server has stored has its pods in the snapshot.
+    Controllers label the pods that they create with the name of their object (``prometheus: k8s``,
+    ``app.kubernetes.io/instance: k8s``). If an API server has stored the object, its pods are in the snapshot.
     """
     for requirement in selector:
         for value in requirement.values if requirement.operator == "In" else ():
@@ -38,13 +38,22 @@ def custom_maker(snapshot: Snapshot, namespace: str, selector: Selector) -> str 
 
 
 class LabelMatches:
-    """All terms of a view's subjects, by subject, over profiles: distinct (namespace, labels), the labels cut down to what some selector
-    reads (those of Services as well). P profiles; ``own``: the profile of each subject's template; ``members``: by profile the indices of
-    its living pods (pods that are over match nothing); ``makers``: by profile the subjects whose template has it."""
+    """The terms of all subjects, evaluated over P profiles.
+
+    A profile is a distinct pair of namespace and labels. Only labels that some selector (including those of
+    Services) reads are kept.
+
+    Attributes:
+        services: Services that select pods, each with its selector.
+        terms: Terms by subject.
+        own: Profile of each subject's template.
+        members: Indices of the living pods, by profile. Terminated pods match nothing.
+        makers: Subjects whose template has the profile, by profile.
+        spaces: Namespaces of pods and templates.
+    """
 
     def __init__(self, view: ClusterView) -> None:
         self.view = view
-        #: Services that select pods, each with its selector.
         self.services: list[tuple[Service, Selector]] = [
             (service, tuple(sorted(Requirement(key, "In", (value,)) for key, value in service.spec.selector.items())))
             for service in view.snapshot.services
@@ -73,19 +82,18 @@ class LabelMatches:
             made[p] |= view.subjects[s].workload is not None
         self._made = made
         self._number = {subject.name: s for s, subject in enumerate(view.subjects)}
-        #: Namespaces that pods or templates are in.
         self.spaces = frozenset(namespace for namespace, _ in index)
         self._matchers = Matchers()
         self._matchers.freeze(list(index))
 
     def hits(self, selector: Selector | None, namespaces: frozenset[str] | None) -> Bools:
-        """bool[P]: the profiles that are matched for certain."""
+        """Return bool[P]: the profiles that certainly match."""
         if selector is None:
             return np.zeros(len(self.members), dtype=bool)
         return self._matchers.hits(self._matchers.add((namespaces, selector)))
 
     def may_hit(self, selector: Selector | None, namespaces: frozenset[str] | None) -> Bools:
-        """bool[P]: those, and templates whose pods would be matched if the labels that controllers add were right."""
+        """Return bool[P]: the profiles that match, plus templates whose pods match if controllers add suitable labels."""
         found = self.hits(selector, namespaces)
         if selector is None or not any(r.key in ADDED for r in selector):
             return found
@@ -96,7 +104,10 @@ class LabelMatches:
         return self._number[subject.name]
 
     def pods(self, profiles: Bools, *, without: int | None = None) -> list[int]:
-        """Indices of the living pods of some profiles; those of one subject left out, and those being deleted, which may be its own."""
+        """Return the indices of the living pods of the given profiles.
+
+        With ``without``, leave out the pods of that subject and all terminating pods, which may belong to it.
+        """
         pods = self.view.snapshot.pods
         found = [i for p in np.flatnonzero(profiles) for i in self.members[p]]
         if without is None:
@@ -105,7 +116,7 @@ class LabelMatches:
         return [i for i in found if i not in leave and not is_terminating(pods[i])]
 
     def subjects(self, profiles: Bools, *, without: int | None = None) -> list[int]:
-        """Return the subjects whose template, or one of whose pods, is of some profiles, one of them left out; ascending."""
+        """Return the subjects with a template or a pod in the given profiles, ascending, except ``without``."""
         found: set[int] = set()
         for p in np.flatnonzero(profiles):
             found.update(self.makers[p])

@@ -1,4 +1,4 @@
-"""The rules of a workload that choose other pods by their labels: pod affinity, anti-affinity and topology spread, term by term."""
+"""Terms of a workload that select other pods by label: pod affinity, anti-affinity and topology spread."""
 
 from __future__ import annotations
 
@@ -25,10 +25,20 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True)
 class PodTerm:
-    """``kind``: affinity, anti-affinity or spread; ``path``: its field; ``required``: hard; ``selector``: with what matchLabelKeys and
-    mismatchLabelKeys add, None for a nil one; ``namespaces``: those in which it looks, of those that have pods or templates, None for all
-    there will ever be, without those exempt from hard anti-affinity; ``named``: the namespaces that it lists; ``chosen``: the selector of
-    further namespaces (None: it has none); ``undecided``: namespaces whose labels, which are not known, say whether it looks there."""
+    """One term of pod affinity, anti-affinity or topology spread.
+
+    Attributes:
+        kind: affinity, anti-affinity or spread.
+        path: Field of the term.
+        required: True for a hard term.
+        key: Topology key.
+        selector: Label selector including matchLabelKeys and mismatchLabelKeys. None for a nil selector.
+        namespaces: Namespaces in which the term selects pods, among those with pods or templates. Namespaces exempt
+            from hard anti-affinity are excluded. None: all, present and future.
+        named: Namespaces that the term lists.
+        chosen: The namespace selector. None if absent.
+        undecided: Namespaces without known labels, for which the namespace selector is undecided.
+    """
 
     kind: Literal["affinity", "anti-affinity", "spread"]
     path: str
@@ -42,30 +52,32 @@ class PodTerm:
 
     @property
     def may_look(self) -> frozenset[str] | None:
-        """The namespaces in which it looks, and those in which it may."""
+        """The namespaces in which the term selects pods or may do so."""
         return None if self.namespaces is None else self.namespaces | self.undecided
 
     @property
     def rule(self) -> str:
-        """The scheduler plugin that judges it."""
+        """The scheduler plugin that enforces the term."""
         return PLUGINS[self.kind]
 
     @property
     def where(self) -> str:
-        """In which namespaces it looks, in words."""
+        """The namespaces of the term, as a phrase."""
         if self.namespaces is None:
             return "in all namespaces"
         listed = sorted(self.namespaces | set(self.named))
         return f"in namespace{'s' * (len(listed) > 1)} {some(listed)}" if listed else "in no namespace"
 
     def everywhere(self, spaces: int) -> bool:
-        """Return whether it looks at every namespace: of those that are to come as well, or by a selector at all of several there are."""
+        """Return True if the term selects in every namespace: future ones included, or all of several existing ones by a selector."""
         return self.namespaces is None or (self.chosen is not None and spaces > 1 and len(self.namespaces) >= spaces)
 
 
 def terms(view: ClusterView, subject: Subject) -> Iterator[PodTerm]:
-    """Return all terms of a workload, the required ones before the preferred ones of a kind. Hard anti-affinity of exempt namespaces is
-    none."""
+    """Yield the terms of a workload, required before preferred ones of each kind.
+
+    Hard anti-affinity of an exempt namespace is skipped.
+    """
     spec, own = subject.pod.spec, subject.namespace
     for field, kind in _PARTS:
         part = getattr(spec.affinity, field) if spec.affinity is not None else None

@@ -1,4 +1,4 @@
-"""Taints that tell of the state of a node, and go with it: what they keep off is no fault of a workload."""
+"""Taints that reflect the state of a node and disappear with it. Pods that they repel are not misconfigured."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ _KEYS: Final = frozenset(
 
 
 def is_transient(taint: Taint) -> bool:
-    """Return whether a taint comes and goes with the state of its node, a cordon among them, and is not a choice of who may use it."""
+    """Return True if a taint (for example a cordon) follows the state of its node instead of restricting who may use it."""
     return taint.key in _KEYS

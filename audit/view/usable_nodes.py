@@ -1,4 +1,4 @@
-"""On which nodes the pods of each workload could be, whatever else runs there, and how grave it is where they cannot."""
+"""Nodes that the pods of each workload could use if nothing else ran there, and the severity if there are none."""
 
 from __future__ import annotations
 
@@ -22,15 +22,22 @@ from kubestow.models.workloads.replicas import job
 from kubestow.solver.rules.base import PLENTY
 from kubestow.solver.rules.node_static import NodeUnschedulable, TaintToleration
 
-#: Where only hard rules are asked about.
+#: Weights for questions that involve hard rules only.
 INDIFFERENT: Final = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
 _QUIET: Final = Policy(multipliers=INDIFFERENT)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A subject's nodes, bool[N] each: those that its node rules select; those that refuse it by a taint; those that are cordoned, to it;
-    those that are too small for it even when empty. ``g``: its class."""
+    """The nodes of a subject.
+
+    Attributes:
+        g: Index of the subject's pod class.
+        selected: bool[N]: nodes that its node rules select.
+        tainted: bool[N]: nodes that repel it by a taint.
+        cordoned: bool[N]: nodes that are cordoned for it.
+        small: bool[N]: nodes that are too small for it even when empty.
+    """
 
     g: int
     selected: Bools
@@ -40,19 +47,24 @@ class Place:
 
     @property
     def usable(self) -> Bools:
-        """bool[N]: those that could take a pod of it today."""
+        """bool[N]: the nodes that could take one of its pods today."""
         return self.selected & ~self.tainted & ~self.cordoned & ~self.small
 
 
 class UsableNodes:
-    """Subjects (by default all) against nodes. ``cluster``: compiled for one pod of each of the subjects, as the template has it, beside
-    the pods ``fixed`` (indices), those that matter to what is asked of it. Annotations are not read: they decide nothing here, and what
-    cannot be read is another check's."""
+    """Eligibility of nodes for subjects (by default all).
+
+    Annotations are ignored: they decide no hard rule, and another check reports invalid ones.
+
+    Attributes:
+        cluster: The compiled cluster with one pod per subject, made from its template, and the running pods
+            ``fixed`` (indices).
+    """
 
     def __init__(self, view: ClusterView, subjects: list[Subject] | None = None, fixed: list[int] | None = None) -> None:
         subjects = view.subjects if subjects is None else subjects
         whole = view.snapshot.copy()
-        whole.node_topologies = {}  # NUMA zones are another check's, as are annotations that cannot be read
+        whole.node_topologies = {}  # another check covers NUMA zones and invalid annotations
         first = len(whole.pods)
         whole.pods = [*whole.pods, *(plain(subject.pod) for subject in subjects)]
         scope = Scope(fixed=fixed or [], pending=list(range(first, len(whole.pods))))
@@ -65,7 +77,7 @@ class UsableNodes:
         return Place(g, cluster.node_sets[cluster.classes[g].node_rule], self._taints.never(g), self._cordons.never(g), self.empty(g) < 1)
 
     def transient(self, subject: Subject) -> Bools:
-        """bool[N]: nodes that refuse a subject by taints that go with their state only, if they refuse it by any."""
+        """Return bool[N]: nodes that repel the subject by transient taints only, or by none."""
         cluster, table = self.cluster, self.cluster.nodes
         own = cluster.toleration_sets[cluster.classes[self._class[subject.name]].tolerations]
         kept = [
@@ -77,7 +89,7 @@ class UsableNodes:
         return self.cluster.classes[self._class[subject.name]]
 
     def empty(self, g: int) -> Ints:
-        """int64[N]: how many pods of a class each node would take if nothing else ran there."""
+        """Return int64[N]: the number of pods of a class that each node could take if nothing else ran there."""
         cluster = self.cluster
         room = np.minimum(self._slots, PLENTY)
         for r in np.flatnonzero(cluster.demand[g]):
@@ -86,7 +98,7 @@ class UsableNodes:
 
     @cached_property
     def _slots(self) -> Ints:
-        """int64[N]: the pods that each node takes at most."""
+        """int64[N]: the maximum number of pods per node."""
         cluster = self.cluster
         held = np.zeros(cluster.n_nodes, dtype=np.int64)
         index = {name: n for n, name in enumerate(cluster.nodes.names)}
@@ -95,18 +107,18 @@ class UsableNodes:
 
 
 def plain(pod: Pod) -> Pod:
-    """Return a pod without annotations: hints and gangs decide nothing of hard rules, and those that cannot be read are another check's."""
+    """Return a pod without annotations. Hints and gangs affect no hard rule, and another check reports invalid annotations."""
     change = msgspec.structs.replace
     return change(pod, metadata=change(pod.metadata, annotations=None)) if pod.metadata.annotations else pod
 
 
 def running(view: ClusterView, subject: Subject) -> int:
-    """Return how many of a subject's pods are on nodes of the snapshot."""
+    """Return the number of a subject's pods that run on nodes of the snapshot."""
     return len(view.homes(subject.pods))
 
 
 def wanted(subject: Subject) -> int:
-    """Pods that a subject is to have at a time; of a Job what is left of it."""
+    """Return the number of pods that a subject should have at a time. For a Job, count only the remaining completions."""
     workload = subject.workload
     if workload is not None and workload.kind == "Job":
         return job(workload, workload.name, workload.obj.status, (), ()).wanted
@@ -114,8 +126,11 @@ def wanted(subject: Subject) -> int:
 
 
 def grave(view: ClusterView, subject: Subject) -> Severity:
-    """Return how grave it is that no pod of a subject can be placed: an error where it lacks some, a warning where all run (only none could
-    come back; a CronJob's next run), worth knowing where it wants none."""
+    """Return the severity for a subject whose pods fit no node.
+
+    Missing pods are an error. If all pods run, or it is a CronJob's next run, it is a warning: a pod could not come
+    back. A workload without wanted pods is an info.
+    """
     asked = wanted(subject)
     if subject.kind == "CronJob" and asked and not subject.pods:
         return "warning"

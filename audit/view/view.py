@@ -1,4 +1,4 @@
-"""What checks look at: the snapshot, its workloads with their pods, and what has been computed of it so far."""
+"""The audited snapshot with its workloads, and a cache of data that checks derive from it."""
 
 from __future__ import annotations
 
@@ -35,12 +35,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Subject:
-    """A workload, or bare pods that are alike, as one.
+    """A workload, or a group of equal bare pods.
 
-    ``name``: ``Kind namespace/name``. ``pod``: one of its pods as the rules see it, of its template where the snapshot has the workload,
-    else the first of ``pods``; without a node. ``path``: the field of its pod spec. ``pods``: indices into ``snapshot.pods`` of those
-    that are neither over nor being deleted, ascending. ``wanted``: pods it is to have at a time; of a DaemonSet, and where the workload
-    is not in the snapshot, those it has. ``workload``: None where the snapshot lacks it.
+    Attributes:
+        name: ``Kind namespace/name``.
+        pod: A representative pod without a node: from the template, or the first of ``pods`` if the snapshot lacks
+            the workload.
+        path: Field of its pod spec.
+        pods: Indices into ``snapshot.pods``, ascending, without terminated and terminating pods.
+        wanted: Desired number of pods at a time. For a DaemonSet, or if the snapshot lacks the workload: the
+            current number.
+        workload: None if the snapshot lacks it.
     """
 
     name: str
@@ -60,30 +65,42 @@ class Subject:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of its pods."""
         return self.pod.metadata.labels or {}
 
 
 @dataclass
 class ClusterView:
-    """A snapshot under audit. ``began``, ``deadline``: when the audit did, and when it should end, on the monotonic clock;
-    ``not_checked``: what could not be looked at, and why; the checks add to it."""
+    """A snapshot under audit.
+
+    Attributes:
+        snapshot: The snapshot.
+        policy: Weights and switches of the policy file.
+        exempt: Namespaces exempt from hard anti-affinity.
+        machine_labels: Node labels of physical machines. Empty: the defaults.
+        stage_labels: Node labels of larger failure domains, by name. Empty: the defaults.
+        began: Start of the audit on the monotonic clock, in seconds.
+        deadline: End of the audit on the monotonic clock, in seconds.
+        stop: Set when the user ends the audit.
+        not_checked: Parts that could not be checked, with the reason. Checks append to it.
+        pool: Workers that share searches.
+        history: Earlier observations of the cluster.
+    """
 
     snapshot: Snapshot
     policy: Policy = DEFAULT
-    exempt: tuple[str, ...] = ()  #: namespaces exempt from hard anti-affinity
-    machine_labels: tuple[str, ...] = ()  #: of physical machines; empty: the defaults
-    stage_labels: dict[str, str] = field(default_factory=dict)  #: of stages beyond machines, by name
+    exempt: tuple[str, ...] = ()
+    machine_labels: tuple[str, ...] = ()
+    stage_labels: dict[str, str] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     deadline: float = field(default_factory=lambda: time.monotonic() + 60)
     stop: threading.Event = field(default_factory=threading.Event)
     not_checked: list[str] = field(default_factory=list)
-    pool: Pool | None = None  #: workers who share searches
-    history: History = NO_HISTORY  #: what is known of the time before
+    pool: Pool | None = None
+    history: History = NO_HISTORY
     _made_once: dict[object, object] = field(default_factory=dict, repr=False)
 
     def once(self, make: Callable[[ClusterView], _T]) -> _T:
-        """Return what ``make`` (a class, a function of a module) gives for this view: made once, for all checks that ask for it."""
+        """Return ``make(self)``, computed once per view and shared by all checks. ``make`` is a class or a module-level function."""
         if make not in self._made_once:
             self._made_once[make] = make(self)
         return cast(_T, self._made_once[make])
@@ -94,7 +111,7 @@ class ClusterView:
 
     @cached_property
     def audience(self) -> Audience:
-        """Label sets by namespace: of the pods, and of those that the templates will make."""
+        """Label sets by namespace, of existing pods and of pods that templates will create."""
         made = [subject.pod for subject in self.subjects if subject.workload is not None]
         whole = self.snapshot.copy()
         whole.pods = [*self.snapshot.pods, *made]
@@ -102,22 +119,22 @@ class ClusterView:
 
     @cached_property
     def unknown_namespaces(self) -> frozenset[str]:
-        """Namespaces of pods and templates that the snapshot has no object for, so that their labels are not known."""
+        """Namespaces of pods and templates without a Namespace object in the snapshot, so that their labels are unknown."""
         return frozenset({subject.namespace for subject in self.subjects} - self.snapshot.namespaces.keys())
 
     @cached_property
     def undecided(self) -> Undecided | None:
-        """Terms of pods that depend on labels of such namespaces."""
+        """Pod terms that depend on the labels of such namespaces."""
         return undecided(self.snapshot)
 
     @property
     def unsure(self) -> frozenset[int]:
-        """Indices of the pods that required ones of these terms concern."""
+        """Indices of the pods with a required term of this kind."""
         return self.undecided.required if self.undecided is not None else frozenset()
 
     @cached_property
     def running(self) -> list[int]:
-        """Indices of pods on nodes of the snapshot that are not over (those being deleted included)."""
+        """Indices of the pods on nodes of the snapshot, including terminating but not terminated ones."""
         names = set(self.nodes.names)
         return [i for i, pod in enumerate(self.snapshot.pods) if pod.spec.nodeName in names and not is_terminal(pod)]
 
@@ -127,26 +144,31 @@ class ClusterView:
 
     @cached_property
     def subjects(self) -> list[Subject]:
-        """All workloads that no other one makes, those of operators included, then the pods of workloads that the snapshot lacks, bare pods
-        that are alike as one. Jobs that are finished are none, nor are old revisions without pods; static pods are in none."""
+        """All top-level workloads, including those of operators, then the pods whose workload is missing, with
+        equal bare pods grouped.
+
+        Finished Jobs and old revisions without pods are left out, and static pods belong to no subject.
+        """
         return list(self._subjects())
 
     @cached_property
     def subject_of(self) -> dict[int, Subject]:
-        """The subject of each pod that has one, by index."""
+        """The subject by pod index, for pods that have one."""
         return {i: subject for subject in self.subjects for i in subject.pods}
 
     def search_until(self) -> float:
-        """When searches that start now should end: they get a quarter of the whole time, which a longer limit makes longer, so that an
-        audit of a large cluster does not take all it is given for the hardest of its questions."""
+        """Return the end time for searches that start now, on the monotonic clock.
+
+        They get a quarter of the audit's time, so that the hardest searches leave time for the others.
+        """
         return min(self.deadline, time.monotonic() + (self.deadline - self.began) / 4)
 
     def keys(self, pods: Iterable[int]) -> list[str]:
-        """``namespace/name`` of pods given by index."""
+        """Return ``namespace/name`` for pod indices."""
         return [pod_key(self.snapshot.pods[i]) for i in pods]
 
     def homes(self, pods: Iterable[int]) -> list[int]:
-        """Return the nodes, by index, of those of some pods that are on nodes of the snapshot."""
+        """Return the node indices of the given pods that run on nodes of the snapshot."""
         found = (self.node_index.get(self.snapshot.pods[i].spec.nodeName or "") for i in pods)
         return [n for n in found if n is not None]
 
@@ -156,7 +178,8 @@ class ClusterView:
         taken: set[int] = set()
         for obj in listed(snapshot):
             owner = controller_of(obj)
-            # A Deployment's pods go by its name even where the snapshot lacks it; that of an operator stands for itself.
+            # Pods of a Deployment use its name even if the snapshot lacks it; a workload of an operator keeps its
+            # own name.
             if owner is not None and (owner.kind == "Deployment" or (owner.kind, obj.metadata.namespace or "default", owner.name) in there):
                 continue
             workload = view(labelled(obj))
@@ -179,8 +202,16 @@ class ClusterView:
             yield Subject(name, Pod(first.metadata, _change(first.spec, nodeName=None), first.status), "spec", pods, len(pods))
 
     def _hash(self, workload: Workload, pods: tuple[int, ...], there: Mapping[tuple[str, str, str], Any]) -> str:
-        """The pod-template-hash of pods that a Deployment makes: that of its pods, if some rule reads it and their ReplicaSet has the same
-        template, or is not there to tell. ``there``: workloads by kind, namespace and name."""
+        """Return the pod-template-hash for new pods of a Deployment.
+
+        This is the hash of existing pods if a rule reads it and their ReplicaSet has the same template or is
+        missing from the snapshot.
+
+        Args:
+            workload: The Deployment.
+            pods: Indices of its pods.
+            there: Workloads by kind, namespace and name.
+        """
         known: dict[str, list[int]] = {}
         for i in pods if _reads_own_labels(workload) else ():
             owner = controller_of(self.snapshot.pods[i])
@@ -193,7 +224,7 @@ class ClusterView:
         return template_hash(workload.template)
 
     def _made(self, workload: Workload, label: str | None) -> Pod:
-        """A pod as the workload would make it, the parts that differ from pod to pod left out. ``label``: its pod-template-hash."""
+        """Return a pod as the workload would create it, without fields that differ per pod. ``label`` is its pod-template-hash."""
         try:
             spec = admitted(workload.spec, workload.namespace, self.snapshot)
         except NotAdmitted:
@@ -208,7 +239,7 @@ class ClusterView:
 
 
 def _reads_own_labels(workload: Workload) -> bool:
-    """Return whether a rule of the pods reads labels of theirs (matchLabelKeys, mismatchLabelKeys)."""
+    """Return True if a rule of the pods reads their own labels (matchLabelKeys, mismatchLabelKeys)."""
     pod = Pod(objects.ObjectMeta(), workload.spec)
     terms = [term for kind in ("podAffinity", "podAntiAffinity") for term, _ in affinity_terms(pod, kind)]
     return any(c.matchLabelKeys for c in workload.spec.topologySpreadConstraints or ()) or any(
@@ -216,12 +247,12 @@ def _reads_own_labels(workload: Workload) -> bool:
     )
 
 
-#: Kinds of which an operator keeps the old ones, with no pods, to go back to.
+#: Kinds whose old revisions an operator keeps, without pods, for rollbacks.
 _REVISIONS: Final = ("ReplicaSet", "ReplicationController")
 
 
 def _is_over(workload: Workload) -> bool:
-    """Return whether a Job is finished."""
+    """Return True if a Job is finished."""
     if workload.job is None or workload.kind != "Job" or workload.job.parallelism == 0 or suspended(workload):
         return False
     return not job_wanted(workload, workload.obj.status, (), ())

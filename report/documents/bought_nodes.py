@@ -1,4 +1,4 @@
-"""Nodes that are bought, as objects for a what-if: a file that is given beside the snapshot stands for the purchase."""
+"""Purchased nodes as a file of Kubernetes objects that can be added to the snapshot."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from kubestow.models.workloads.daemon_sets import resident
 from kubestow.report.documents import yaml_text
 
 _HEAD: Final = """\
-# Nodes that were bought, for a what-if: give this file beside the snapshot, as in `kubestow solve SNAPSHOT nodes.yaml`.
-# DaemonSets' and static pods that such nodes run from the start are bound to them; CSINodes tell how many volumes they attach.
+# Purchased nodes, for a what-if: pass this file in addition to the snapshot, as in `kubestow solve SNAPSHOT nodes.yaml`.
+# It contains the DaemonSet and static pods of these nodes, and CSINodes with their volume limits.
 """
 
 
 def bought_nodes(snapshot: Snapshot, names: Collection[str]) -> bytes:
-    """Return nodes of a snapshot as YAML, with their CSINodes and the DaemonSets' and static pods on them. ``snapshot``: with the edits
-    that bought these nodes made."""
+    """Return nodes of a snapshot as YAML, with their CSINodes, DaemonSet pods and static pods.
+
+    ``snapshot`` includes the purchased nodes.
+    """
     return "---\n".join([_HEAD, *(yaml_text.dump(each) for each in _objects(snapshot, set(names)))]).encode()
 
 

@@ -1,4 +1,4 @@
-"""Results as comma-separated values (RFC 4180, lines end in LF): a header, then a row for each pod, step or finding; none is left out."""
+"""Results as comma-separated values (RFC 4180 with LF line ends): a header, then one row per pod, step or finding, in full."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kubestow.report.documents.node_rows import zone_of
 from kubestow.report.documents.output import one_line
 from kubestow.report.documents.results import nodes_per_rule
 
-if TYPE_CHECKING:  # numpy takes longer to import than rows to write
+if TYPE_CHECKING:  # importing numpy takes longer than writing rows
     from kubestow.solver.explain.affinity_matrix import Matrix
     from kubestow.solver.explain.per_node import PodVerdict
 
@@ -35,7 +35,7 @@ Row = Sequence[object]
 
 
 def encode(header: Sequence[str], rows: Iterable[Row]) -> bytes:
-    """Return rows as text; None is an empty cell, and names cannot break a line."""
+    """Return rows as text. None is an empty cell, and line breaks are escaped."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(header)
@@ -44,7 +44,7 @@ def encode(header: Sequence[str], rows: Iterable[Row]) -> bytes:
 
 
 def placement(result: Placement, snapshot: Snapshot) -> bytes:
-    """Return a row for each pod that was to be placed, in bind order, then those without a node; of a rollout also the pods that go."""
+    """Return a row per pod to place, in bind order, then pods without a node. For a rollout, add deleted pods."""
     zones = _zones(snapshot)
     waves = {entry.pod: wave.wave for wave in (result.rollout.waves if result.rollout else ()) for entry in wave.create}
     gone = {pod: wave.wave for wave in (result.rollout.waves if result.rollout else ()) for pod in wave.delete}
@@ -57,7 +57,7 @@ def placement(result: Placement, snapshot: Snapshot) -> bytes:
             where = a.node, zones.get(a.node), a.order, waves.get(a.pod), a.gang, containers
             yield "placed", a.pod, workload.get(a.pod), *where, None, None, None, devices.listed(a.devices)
         for u in result.unplaced:
-            told = _told(causes.get(u.pod))
+            told = _cause_cells(causes.get(u.pod))
             yield "gated" if u.gated else "pending", u.pod, workload.get(u.pod), *[None] * 4, u.gang, None, _reasons(u), *told, None
         for pod, wave in gone.items():
             yield "deleted", pod, workload.get(pod), None, None, None, wave, *[None] * 6
@@ -67,21 +67,21 @@ def placement(result: Placement, snapshot: Snapshot) -> bytes:
 
 
 def fit(result: Fit) -> bytes:
-    """Return a row for each template, then one for each kind of nodes of which one more is added: how many units that brings."""
-    why = _told(result.cause)[0]
+    """Return a row per template, then a row per node kind with the gain from one more node."""
+    why = _cause_cells(result.cause)[0]
     rows: list[Row] = [("template", t.workload, t.runs, t.ratio, t.fits, t.bound, why) for t in result.templates]
     rows += [("node", g.like, g.nodes, None, g.units, g.bound, None) for g in result.growth]
     return encode(("row", "name", "present", "ratio", "more", "at_most", "cause"), rows)
 
 
 def explanation(verdicts: Sequence[PodVerdict], causes: Sequence[Cause], snapshot: Snapshot) -> bytes:
-    """Return a row for each pod and each rule that rejects it somewhere, one without a rule where none does."""
+    """Return a row per pod and rule that rejects it on some node. Pods without such a rule get one row."""
     found = _by_pod(causes)
     workload = _workloads(snapshot, {v.pod for v in verdicts})
 
     def rows() -> Iterator[Row]:
         for v in verdicts:
-            told = _told(found.get(v.pod))
+            told = _cause_cells(found.get(v.pod))
             pod = v.pod, workload.get(v.pod), v.runs_on, len(v.feasible), len(v.feasible) + len(v.rejected)
             for rule, nodes in nodes_per_rule(v).items() or [(None, None)]:
                 yield *pod, rule, nodes, v.messages.get(rule) if rule is not None else None, *told
@@ -90,7 +90,7 @@ def explanation(verdicts: Sequence[PodVerdict], causes: Sequence[Cause], snapsho
 
 
 def explanation_per_node(verdicts: Sequence[PodVerdict]) -> bytes:
-    """Return a row for each pod and node, with the rules that reject the pod there."""
+    """Return a row per pod and node, with the rules that reject the pod there."""
 
     def rows() -> Iterator[Row]:
         for v in verdicts:
@@ -101,12 +101,12 @@ def explanation_per_node(verdicts: Sequence[PodVerdict]) -> bytes:
 
 
 def affinity(matrix: Matrix) -> bytes:
-    """Return a row for each pair of containers that want something of each other."""
+    """Return a row per pair of containers with affinity."""
     return encode(("from", "to", "weight"), ((p.source, p.target, p.weight) for p in matrix.pairs))
 
 
 def plan(result: RebalancePlan, snapshot: Snapshot) -> bytes:
-    """Return a row for each step, in the order of the plan, then one for each pod that stays for a reason and for each obstacle."""
+    """Return a row per step, in plan order, then a row per excluded pod and per obstacle."""
     steps: list[Move | Eviction] = sorted([*result.moves, *result.evictions], key=lambda step: (step.wave, step.step))
     left = [(pod, group.reason) for group in result.excluded for pod in group.pods]
     workload = _workloads(snapshot, {*(step.pod for step in steps), *(pod for pod, _ in left)})
@@ -129,7 +129,7 @@ def plan(result: RebalancePlan, snapshot: Snapshot) -> bytes:
 
 
 def survival(result: Survival) -> bytes:
-    """Return a row for each failure, those that are equal to another one below it."""
+    """Return a row per failure, followed by the failures equal to it."""
     counterexamples = {tuple(each.failed): each for each in result.counterexamples}
 
     def rows() -> Iterator[Row]:
@@ -138,7 +138,7 @@ def survival(result: Survival) -> bytes:
             pods = "; ".join(found.pending) if found is not None else None
             consequences = "; ".join(f"{c.object}: {c.message}" for c in found.consequences) if found is not None else None
             told = each.outcome, None if each.outcome == "unknown" else each.by, each.displaced, each.pending
-            why = _told(found.cause if found is not None else None)[0], consequences
+            why = _cause_cells(found.cause if found is not None else None)[0], consequences
             yield "; ".join(each.failed), None, *told, pods, *why
             for alike in each.alike:
                 yield "; ".join(alike), "; ".join(each.failed), *told, *[None] * 3
@@ -147,7 +147,7 @@ def survival(result: Survival) -> bytes:
 
 
 def upgrade(result: Upgrade) -> bytes:
-    """Return a row for each node that joins, each move and each node that goes, wave by wave, then one for each blocker."""
+    """Return a row per joining node, move and removed node, wave by wave, then a row per blocker."""
 
     def rows() -> Iterator[Row]:
         for wave in result.waves:
@@ -163,14 +163,14 @@ def upgrade(result: Upgrade) -> bytes:
 
 
 def audit(found: Audit) -> bytes:
-    """Return a row for each finding."""
+    """Return a row per finding."""
     texts = "severity", "code", "name", "object", "field", "rule", "domain", "message", "why", "fix"
     rows = ((*(getattr(f, name) for name in texts), "; ".join(f.pods), "; ".join(f.nodes)) for f in found.findings)
     return encode((*texts, "pods", "nodes"), rows)
 
 
 def check(found: Check) -> bytes:
-    """Return a row for each workload and each finding."""
+    """Return a row per workload and per finding."""
 
     def at(position: Position | None) -> Row:
         return (position.file, position.line, position.column) if position is not None else (None,) * 3
@@ -187,7 +187,7 @@ def check(found: Check) -> bytes:
 
 
 def nodes(found: NodeTable) -> bytes:
-    """Return a row for each node, zone or namespace; CPU in mCPU, other amounts in whole units."""
+    """Return a row per node, zone or namespace. CPU is in mCPU, other amounts in whole units."""
     always = {"requests": ("cpu", "memory"), "limits": ("cpu", "memory")}
     parts = {
         part: sorted({*always.get(part, ()), *(name for row in found.rows for name in getattr(row, part))})
@@ -216,8 +216,11 @@ def nodes(found: NodeTable) -> bytes:
 
 
 def sizing(result: Sizing) -> bytes:
-    """Return a row for each purchase, each snapshot of a series (its cost: what it needs alone), each resource of a shape (of all shapes
-    where none is named), each workload, and each pod that no shape takes; amounts in base units (mCPU, bytes, numbers), money per hour."""
+    """Return a row per purchase, snapshot of a series, resource of a shape, workload, and pod that no shape takes.
+
+    The cost of a snapshot is its own minimum. Resource rows without a shape are totals. Amounts are in base
+    units (mCPU, bytes, numbers), money is per hour.
+    """
 
     def rows() -> Iterator[Row]:
         for p in result.buy:
@@ -242,7 +245,7 @@ def sizing(result: Sizing) -> bytes:
 
 
 def batch(found: BatchSummary) -> bytes:
-    """Return a row for each task."""
+    """Return a row per task."""
     severities = ("error", "warning", "info")
     header = (
         *("id", "cluster", "capturedAt", "snapshot", "command", "options", "set", "exit", "reason", "placed", "pods"),
@@ -264,7 +267,7 @@ def batch(found: BatchSummary) -> bytes:
 
 
 def series(found: BatchSummary) -> bytes:
-    """Return a row for each snapshot of each series."""
+    """Return a row per snapshot of each series."""
     resources = ("cpu", "memory")
     header = (
         *("cluster", "command", "options", "set", "capturedAt", "row"),
@@ -298,8 +301,8 @@ def _by_pod(causes: Sequence[Cause]) -> dict[str, Cause]:
     return {pod: cause for cause in reversed(causes) for pod in cause.pods}
 
 
-def _told(cause: Cause | None) -> tuple[str | None, str | None]:
-    """Return a cause and its remedies as a cell each."""
+def _cause_cells(cause: Cause | None) -> tuple[str | None, str | None]:
+    """Return the cells for a cause and for its remedies."""
     if cause is None:
         return None, None
     return "; ".join(fact.message for fact in cause.facts), "; ".join(way.message for way in cause.waysOut)

@@ -1,4 +1,4 @@
-"""Devices of claims as they are written in tables, in comma-separated values and on the page."""
+"""Text forms of claimed devices, for tables, comma-separated values and the page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from kubestow.models.documents.placement import DeviceResult
 
 
 def named(device: DeviceResult) -> str:
-    """Return a device by driver, pool and name, as a claim's status has them, with what of it is taken:
-    ``gpu.example.com/n1/gpu-0 (10Gi memory)``."""
+    """Return driver, pool and name of a device, as in the claim's status, with the allocated part.
+
+    Example: ``gpu.example.com/n1/gpu-0 (10Gi memory)``.
+    """
     taken = [f"{amount} {name}" for name, amount in sorted(device.consumedCapacity.items())]
     taken += ["a share"] if device.shareID is not None and not taken else []
     taken += ["admin access"] if device.adminAccess else []
@@ -18,7 +20,7 @@ def named(device: DeviceResult) -> str:
 
 
 def listed(devices: Iterable[DeviceResult]) -> str:
-    """Return all devices of a pod with the requests that they are for: ``gpu: gpu.example.com/n1/gpu-0, gpu.example.com/n1/gpu-1``."""
+    """Return all devices of a pod by request: ``gpu: gpu.example.com/n1/gpu-0, gpu.example.com/n1/gpu-1``."""
     requests: dict[tuple[str, str], list[str]] = {}
     for device in devices:
         requests.setdefault((device.claim, device.request), []).append(named(device))
@@ -26,5 +28,5 @@ def listed(devices: Iterable[DeviceResult]) -> str:
 
 
 def counted(devices: Iterable[DeviceResult]) -> str:
-    """Return how many devices a pod gets of each driver: ``2 gpu.example.com, 1 nic.example.com``."""
+    """Return the number of devices of a pod by driver: ``2 gpu.example.com, 1 nic.example.com``."""
     return ", ".join(f"{count} {driver}" for driver, count in sorted(Counter(device.driver for device in devices).items()))

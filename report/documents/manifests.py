@@ -1,5 +1,7 @@
-"""The manifests of ``-w`` with the nodes of a placement: as preferences, and on request behind a gate until ``kubestow apply`` gives each
-pod its node."""
+"""Manifests from ``-w`` with the nodes of a placement as preferences.
+
+On request, a scheduling gate holds the pods until ``kubestow apply`` assigns their nodes.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ from kubestow.report.documents import yaml_text
 from kubestow.report.documents.output import counted, one_line
 from kubestow.report.documents.yaml_edits import Change, applied, edited
 
-#: On a workload: how many of the preferred terms of its template are of a placement, and so make way for those of the next one.
+#: Annotation of a workload: the number of preferred terms that come from a placement. The next placement replaces
+#: them.
 PREFERRED: Final = "kubestow.dev/preferred-nodes"
-#: What ``kubectl apply`` notes of an object has to fit into 256 KiB.
-MOST_NODES: Final = 500
+#: Nodes. The last-applied annotation of ``kubectl apply`` must fit into 256 KiB.
+MAX_PREFERRED_NODES: Final = 500
 _TITLE: Final = "kubestow: "
 _AFFINITY: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
 _PATHS: Final[dict[str, tuple[str, ...]]] = {
@@ -34,8 +37,16 @@ _PATHS: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be written. ``files``: the manifests as they were read, by path. ``namespace``: that of objects which name none.
-    ``sha256``: of snapshot and manifests together, as the Placement has it."""
+    """The input for writing manifests.
+
+    Attributes:
+        files: The original manifests, by path.
+        templates: Nodes of the placement, by workload.
+        namespace: Default namespace.
+        gates: True to add scheduling gates.
+        unknown_fields: True to permit unknown fields.
+        sha256: Digest of snapshot and manifests together, as in the Placement.
+    """
 
     files: Mapping[str, bytes]
     templates: Sequence[TemplateNodes]
@@ -46,10 +57,10 @@ class Request:
 
 
 def manifests(request: Request) -> bytes:
-    """Return all documents of the files in their order as one YAML stream. Text stays as it is where that can be done, with its comments.
+    """Return all documents of the files in order as one YAML stream. Text and comments are preserved if possible.
 
     Raises:
-        InputError: the result is no valid manifest, which is a fault of this module.
+        InputError: The result is not a valid manifest, which is a fault of this module.
     """
     parts: list[str] = []
     bare: list[str] = []
@@ -74,32 +85,32 @@ def manifests(request: Request) -> bytes:
 
 
 def notes(templates: Sequence[TemplateNodes], *, gates: bool = False) -> list[str]:
-    """Return what a reader must know before the manifests are applied, a sentence for each workload that it concerns."""
-    found = [f"the gate {GATE} holds these pods, and later ones, until `kubestow apply --serve` takes it off"] if gates else []
+    """Return remarks to read before applying the manifests, one sentence per affected workload."""
+    found = [f"the gate {GATE} holds these pods and later ones until `kubestow apply --serve` removes it"] if gates else []
     for t in templates:
         if (why := fixed(t)) is not None:
             found.append(f"{t.ref} is left as it is: {why}")
             continue
         if t.unplaced:
-            found.append(f"{t.ref}: of {counted(t.placed + t.unplaced, 'pod')} the placement has no node for {t.unplaced:,}")
-        if len(t.nodes) > MOST_NODES:
-            found.append(f"{t.ref}: of its {len(t.nodes):,} nodes the {MOST_NODES} with most pods are preferred")
+            found.append(f"{t.ref}: the placement has no node for {t.unplaced:,} of {counted(t.placed + t.unplaced, 'pod')}")
+        if len(t.nodes) > MAX_PREFERRED_NODES:
+            found.append(f"{t.ref}: only the {MAX_PREFERRED_NODES} of its {len(t.nodes):,} nodes with most pods are preferred")
         if t.running and t.kind in ("Deployment", "StatefulSet"):
-            found.append(f"{t.ref} has {counted(t.running, 'pod')} on nodes: to apply another template is a rollout of all its pods")
+            found.append(f"{t.ref} has {counted(t.running, 'pod')} on nodes: applying another template rolls out all its pods")
         if gates and t.one_by_one and t.placed + t.unplaced > 1:
-            found.append(f"{t.ref}: its pods come one by one, each when the one before is ready; they are no gang")
+            found.append(f"{t.ref}: its pods are created one by one, each after the previous one is ready, so they are not a gang")
     return found
 
 
 def fixed(t: TemplateNodes) -> str | None:
-    """Return why the object cannot be changed, None if it can."""
+    """Return the reason why the object cannot be changed, or None."""
     if t.exists and t.kind in ("Pod", "Job"):
-        return f"a {t.kind} that exists cannot be given another {'spec' if t.kind == 'Pod' else 'template'}"
+        return f"the {'spec' if t.kind == 'Pod' else 'template'} of an existing {t.kind} cannot be changed"
     return None
 
 
 def _without_header(text: str) -> str:
-    """Return the text of a file without the header that an earlier run wrote."""
+    """Return the text of a file without the header written by an earlier run."""
     return re.sub(r"\A(?:#.*\n)+---\n", "", text) if text.startswith(f"# {_TITLE}") else text
 
 
@@ -107,14 +118,14 @@ def _without_header(text: str) -> str:
 
 
 def _documents(data: bytes) -> tuple[list[Any], bool]:
-    """Return the documents of a file, and whether changes can be made in its text."""
+    """Return the documents of a file, and True if the file is YAML text that can be edited."""
     if is_json(data):
         return [msgspec.json.decode(document) for document in documents_of(data)], False
     return list(yaml_reader.documents(data)), True
 
 
 def _objects(documents: Sequence[Any]) -> Iterator[tuple[tuple[Any, ...], str, dict[str, Any]]]:
-    """Yield objects with their places and kinds, Lists unfolded; items of a DeploymentList need not state theirs."""
+    """Yield objects with paths and kinds, with Lists expanded. Items of a typed list, such as a DeploymentList, may omit their kind."""
     waiting: list[tuple[tuple[Any, ...], str, Any]] = [((i,), "", document) for i, document in enumerate(documents)][::-1]
     while waiting:
         place, kind, value = waiting.pop()
@@ -165,9 +176,9 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 
 
 def preferred_terms(nodes: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return a term for each node: a term for fields takes one name. The weights, from 1 to 100, are in proportion to the pods."""
+    """Return one term per node, because a term on fields takes one name. Weights from 1 to 100 are proportional to the pods."""
     most = max(nodes.values(), default=1)
-    chosen = sorted(nodes.items(), key=lambda node: (-node[1], node[0]))[:MOST_NODES]
+    chosen = sorted(nodes.items(), key=lambda node: (-node[1], node[0]))[:MAX_PREFERRED_NODES]
     return [{"weight": max(1, (200 * pods + most) // (2 * most)), "preference": {"matchFields": [by_name(node)]}} for node, pods in chosen]
 
 
@@ -182,18 +193,18 @@ def _is_ours(term: Any) -> bool:
 
 def _header(request: Request, bare: Sequence[str]) -> Iterator[str]:
     templates = [t for t in request.templates if t.nodes and fixed(t) is None]
-    yield f"{_TITLE}{counted(len(templates), 'workload')} with the nodes that a placement has for their pods, as preferences."
-    yield "Nothing sticks: where such a node is full or gone pods go elsewhere, and later pods drift back."
+    yield f"{_TITLE}{counted(len(templates), 'workload')} with the nodes of a placement as preferences."
+    yield "Preferences do not bind: if such a node is full or gone, pods run elsewhere."
     if request.sha256:
         yield f"Snapshot and manifests: {request.sha256}"
     if request.gates:
         yield ""
-        yield f"The gate {GATE} holds every pod that these templates create, those of later days included, until `kubestow apply`"
-        yield "takes it off: keep `kubestow apply --serve` running for as long as they are in the cluster."
+        yield f"The gate {GATE} holds every pod that these templates create, now and later, until `kubestow apply`"
+        yield "removes it: keep `kubestow apply --serve` running while they are in the cluster."
     if bare:
         yield ""
-        yield f"Without its comments: {', '.join(bare)}"
-    told = notes(request.templates, gates=request.gates)[request.gates :]
-    if told:
+        yield f"Comments were removed from: {', '.join(bare)}"
+    remarks = notes(request.templates, gates=request.gates)[request.gates :]
+    if remarks:
         yield ""
-        yield from told
+        yield from remarks

@@ -1,8 +1,8 @@
-"""Results as metrics, in the OpenMetrics text format: for the textfile collector of node_exporter, and whatever reads that format.
+"""Results as metrics in the OpenMetrics text format, for the textfile collector of node_exporter and other readers.
 
-Source: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md. All metrics are gauges: a run says how things are.
-Names of nodes and pods are no labels, so that their number stays small whatever the cluster. The opportunity cost of anti-affinity is an
-exception: it has the names of the pods that close nodes to others, which are rarely more than there are nodes.
+Source: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md. All metrics are gauges.
+Node and pod names are not labels, which bounds the number of samples. The exception is the opportunity cost of
+anti-affinity, labelled with the pods that close nodes, which are rarely more than the nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Document = TypeVar("_Document", Placement, Audit, Check, Survival)
 
 @dataclass(frozen=True)
 class Gauge:
-    """A metric: its name without ``kubestow_``, what it means, and its samples."""
+    """A metric: name without ``kubestow_``, help text, and samples."""
 
     name: str
     text: str
@@ -33,8 +33,10 @@ class Gauge:
 
 
 def write(gauges: Iterator[Gauge], command: str, snapshot: SnapshotRef | None) -> bytes:
-    """Return the text of metrics; those without samples are left out. Every sample says of which command and cluster it is, as several
-    files of one folder are read together."""
+    """Return the text of metrics, without those that have no samples.
+
+    Every sample is labelled with command and cluster, because several files of one folder are read together.
+    """
     every = {"command": command}
     if snapshot is not None and snapshot.cluster:
         every["cluster"] = snapshot.cluster
@@ -61,8 +63,11 @@ def _number(value: int | float) -> str:
 
 
 def _written(command: str) -> Callable[[Callable[[_Document], Iterator[Gauge]]], Callable[[_Document, str, float | None], bytes]]:
-    """Have a function that yields what is special to documents of a command return the text of all their metrics. It takes the version of
-    kubestow as well, and the seconds of the whole run, None where it does not tell."""
+    """Decorate a function that yields the metrics of a command's document, so that it returns the text of all
+    metrics.
+
+    The decorated function also takes the version of kubestow and the seconds of the whole run (None if unknown).
+    """
 
     def decorate(gauges: Callable[[_Document], Iterator[Gauge]]) -> Callable[[_Document, str, float | None], bytes]:
         def text(document: _Document, version: str, seconds: float | None) -> bytes:
@@ -77,12 +82,12 @@ def _written(command: str) -> Callable[[Callable[[_Document], Iterator[Gauge]]],
 def placement(document: Placement) -> Iterator[Gauge]:
     """Yield the metrics of ``solve``."""
     waiting = [left for left in document.unplaced if not left.gated]
-    yield Gauge("placed_pods", "Pods that the placement has a node for.", [({}, len(document.assignments))])
-    yield Gauge("unplaced_pods", "Pods that it has no node for.", [({}, len(waiting))])
+    yield Gauge("placed_pods", "Pods with a node in the placement.", [({}, len(document.assignments))])
+    yield Gauge("unplaced_pods", "Pods without a node in the placement.", [({}, len(waiting))])
     yield Gauge("gated_pods", "Pods that wait for a scheduling gate.", [({}, len(document.unplaced) - len(waiting))])
     yield Gauge("status", "1 for the status of the result, 0 for the others.", _one_of(document.status, get_args(Status)))
-    yield Gauge("objective_value", "What each tier of the objective reaches.", [(_tier(each), each.value) for each in document.objective])
-    yield Gauge("objective_bound", "What no result can exceed, proved.", [(_tier(each), each.bound) for each in document.objective])
+    yield Gauge("objective_value", "Value of each tier of the objective.", [(_tier(each), each.value) for each in document.objective])
+    yield Gauge("objective_bound", "Proved bound that no result exceeds.", [(_tier(each), each.bound) for each in document.objective])
     yield _unmodelled(len(document.unmodelled))
 
 
@@ -93,21 +98,23 @@ def _tier(tier: TierResult) -> dict[str, str]:
 @_written("audit")
 def audit(document: Audit) -> Iterator[Gauge]:
     """Yield the metrics of ``audit``."""
-    yield Gauge("findings", "Findings that are reported.", [({"severity": each}, document.counts.get(each, 0)) for each in SEVERITIES])
+    yield Gauge("findings", "Reported findings.", [({"severity": each}, document.counts.get(each, 0)) for each in SEVERITIES])
     codes = Counter((each.code, each.name, each.severity) for each in document.findings)
     samples: list[tuple[_Labels, int | float]] = [
         ({"code": code, "name": name, "severity": severity}, count) for (code, name, severity), count in sorted(codes.items())
     ]
-    yield Gauge("findings_by_code", "Findings that are reported, by what they are.", samples)
+    yield Gauge("findings_by_code", "Reported findings by code.", samples)
     yield Gauge(
-        "known_findings", "Findings that the baseline or the base has, too.", [({}, document.selection.known if document.selection else 0)]
+        "known_findings",
+        "Findings that are also in the baseline or the base.",
+        [({}, document.selection.known if document.selection else 0)],
     )
     yield from _opportunity_costs(document.opportunityCosts or ())
     yield _unmodelled(len(document.unmodelled))
 
 
 def _opportunity_costs(found: Sequence[OpportunityCost]) -> Iterator[Gauge]:
-    """Yield a metric for each level, so that no sum over one counts a pod twice."""
+    """Yield one metric per level, so that sums over a metric count each pod once."""
     for level in ("namespace", "workload", "pod"):
         samples: list[tuple[_Labels, int | float]] = []
         for entry in found:
@@ -116,12 +123,12 @@ def _opportunity_costs(found: Sequence[OpportunityCost]) -> Iterator[Gauge]:
                 for kind, amount in (("actual", entry.actual), ("average", entry.average), ("largest", entry.largest)):
                     if amount is not None:
                         samples += [({**labels, "estimate": kind, **of}, value) for of, value in _closed(amount)]
-        text = f"What required anti-affinity takes beyond requests, by {level}: now, on average and at most."
+        text = f"Capacity that required anti-affinity takes beyond requests, by {level}: actual, average and largest."
         yield Gauge(f"{level}_opportunity_cost", text, samples)
 
 
 def _short(entry: OpportunityCost) -> str:
-    """Return the name of a pod, or kind and name of a workload: the namespace has a label of its own."""
+    """Return the name of a pod, or kind and name of a workload. The namespace is a separate label."""
     kind, _, rest = entry.object.partition(" ")
     name = rest.partition("/")[2]
     return name if entry.level == "pod" else f"{kind}/{name}"
@@ -136,8 +143,8 @@ def _closed(amount: ClosedCapacity) -> Iterator[tuple[dict[str, str], int | floa
 @_written("check")
 def check(document: Check) -> Iterator[Gauge]:
     """Yield the metrics of ``check``."""
-    yield Gauge("findings", "Findings that are reported.", [({"severity": each}, document.counts.get(each, 0)) for each in SEVERITIES])
-    yield Gauge("known_findings", "Findings that the baseline or the base has, too.", [({}, document.known)])
+    yield Gauge("findings", "Reported findings.", [({"severity": each}, document.counts.get(each, 0)) for each in SEVERITIES])
+    yield Gauge("known_findings", "Findings that are also in the baseline or the base.", [({}, document.known)])
     if document.snapshot is not None:
         fits = Counter(each.fit for each in document.workloads)
         samples: list[tuple[_Labels, int | float]] = [({"fit": each}, fits[each]) for each in get_args(Fit)]
@@ -149,27 +156,27 @@ def check(document: Check) -> Iterator[Gauge]:
 def survival(document: Survival) -> Iterator[Gauge]:
     """Yield the metrics of ``survive``."""
     of = {"fail": document.fail, "at_once": str(document.atOnce)}
-    yield Gauge("survival_certified", "1 where every failure is survived, proved.", [(of, int(document.certified))])
-    yield Gauge("failures", "Combinations of nodes or domains that fail at once.", [(of, document.scenarios.all)])
+    yield Gauge("survival_certified", "1 if every failure is proved to be survived.", [(of, int(document.certified))])
+    yield Gauge("failures", "Combinations of nodes or domains that may fail at once.", [(of, document.scenarios.all)])
     yield Gauge("failures_undecided", "Distinct failures that were not decided in time.", [(of, document.scenarios.open)])
     yield Gauge("failures_not_survived", "Distinct failures after which not all pods come back.", [(of, len(document.counterexamples))])
 
 
 def _run(snapshot: SnapshotRef | None, version: str, seconds: float | None) -> Iterator[Gauge]:
-    """Return what all results tell."""
+    """Yield the metrics common to all results."""
     about = {"version": version}
     if snapshot is not None and snapshot.kubernetesVersion:
         about["kubernetes_version"] = snapshot.kubernetesVersion
-    yield Gauge("run", "Which version made these metrics, by the rules of which.", [(about, 1)])
+    yield Gauge("run", "Version of kubestow, and of Kubernetes whose rules were applied.", [(about, 1)])
     if seconds is not None:
-        yield Gauge("run_seconds", "How long the run took.", [({}, seconds)])
+        yield Gauge("run_seconds", "Duration of the run.", [({}, seconds)])
     if snapshot is None:
         return
     yield Gauge("nodes", "Nodes of the snapshot.", [({}, snapshot.nodes)])
     yield Gauge("pods", "Pods of the snapshot.", [({}, snapshot.pods)])
-    yield Gauge("pending_pods", "Pods of the snapshot that are to be placed.", [({}, snapshot.pending)])
+    yield Gauge("pending_pods", "Pods of the snapshot to place.", [({}, snapshot.pending)])
     if (captured := instant(snapshot.capturedAt)) is not None:
-        yield Gauge("captured_timestamp_seconds", "When the snapshot was captured, since 1970.", [({}, int(captured.timestamp()))])
+        yield Gauge("captured_timestamp_seconds", "Capture time of the snapshot, since 1970.", [({}, int(captured.timestamp()))])
 
 
 def _one_of(value: str, values: tuple[str, ...]) -> list[tuple[_Labels, int | float]]:

@@ -1,4 +1,4 @@
-"""What nodes have, what pods request of it, and the largest pod that still fits: by node, by zone, or by namespace."""
+"""Capacity, requests and the largest pod that still fits, by node, zone or namespace."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from kubestow.models.kube.pod_requests import allocatable, is_resized, pod_limit
 from kubestow.models.snapshot.snapshot import Snapshot
 
 By = Literal["node", "zone", "namespace"]
-#: What rows can be sorted by: by name, else the fullest, or the one with the most left, first.
+#: Sort orders: by name, otherwise the fullest row, or the one with most free capacity, first.
 SORTS: Final = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-cpu", "free-memory")
 _ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 _Amounts = Counter[str]
 
 
 def zone_of(node: Node) -> str | None:
-    """Return the zone of a node, by its labels."""
+    """Return the zone of a node from its labels."""
     labels = node.metadata.labels or {}
     return next((labels[key] for key in _ZONE_LABELS if labels.get(key)), None)
 
 
 def table(snapshot: Snapshot, nodes: Iterable[str] | None = None, *, by: By = "node", sort: str = "name") -> NodeTable:
-    """Return the rows of the nodes of these names, by default of all; ``sort``: one of ``SORTS``.
+    """Return the rows of the named nodes, by default of all. ``sort`` is one of ``SORTS``.
 
     Raises:
-        QuantityError: an amount that is no quantity, or beyond 64 bits.
+        QuantityError: An amount is invalid or beyond 64 bits.
     """
     chosen = None if nodes is None else set(nodes)
     rows = {node.metadata.name or "": _of_node(node) for node in snapshot.nodes if chosen is None or node.metadata.name in chosen}
@@ -94,18 +94,18 @@ def _taint(taint: Taint) -> str:
 
 
 def _finish(row: NodeRow) -> None:
-    """Fill in what is free on a node, and the largest pod that fits."""
+    """Set the free capacity of a node, and the largest pod that fits."""
     taken = {**row.requests, "pods": row.pods}
     row.free = {name: value - taken.get(name, 0) for name, value in row.allocatable.items()}
     row.free |= {name: -value for name, value in taken.items() if name not in row.allocatable and value}
     if row.free.get("pods", 0) > 0:
-        # A pod that requests nothing of a resource fits also where too much of it is taken.
+        # A pod without a request for a resource fits even if the resource is overcommitted.
         row.largest = [FittingPod(row.name, max(0, row.free.get("cpu", 0)), max(0, row.free.get("memory", 0)))]
 
 
 def _add_devices(snapshot: Snapshot, rows: dict[str, NodeRow]) -> None:
-    """Count the devices that each node sees, and those that nobody has."""
-    from kubestow.models.devices.read import inventory  # numpy takes longer to import than rows to make
+    """Count the devices that each node can use, and the unallocated ones."""
+    from kubestow.models.devices.read import inventory  # importing numpy takes longer than building rows
     from kubestow.models.kube.selectors import NodeTable as Nodes
 
     found = inventory(snapshot, Nodes(snapshot.nodes))
@@ -127,7 +127,7 @@ def _by_zone(rows: Iterable[NodeRow]) -> list[NodeRow]:
 
 
 def _sum(name: str, rows: Iterable[NodeRow]) -> NodeRow:
-    """Return nodes together. The largest pods are those of nodes that take pods without tolerations."""
+    """Return the sum of nodes. The largest pods are those of nodes that accept pods without tolerations."""
     total = NodeRow(name, 0, 0, {}, {}, allocatable={}, free={}, devices={}, freeDevices={})
     largest: list[FittingPod] = []
     for row in rows:
@@ -148,7 +148,7 @@ def _add(into: dict[str, int], amounts: dict[str, int]) -> None:
 
 
 def _sorted(rows: Sequence[NodeRow], sort: str, of: NodeRow | None) -> list[NodeRow]:
-    """Return the rows in order; ``of``: what shares are taken of, where rows have no nodes of their own."""
+    """Return the rows in order. ``of`` provides the totals for rows without nodes of their own."""
     named = sorted(rows, key=lambda row: (not row.name, _natural(row.name)))
     if sort == "name":
         return named
@@ -164,5 +164,5 @@ def _sorted(rows: Sequence[NodeRow], sort: str, of: NodeRow | None) -> list[Node
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a key by which ``n2`` comes before ``n10``."""
+    """Return a sort key by which ``n2`` comes before ``n10``."""
     return [(0, int(p), "") if p.isascii() and p.isdigit() and len(p) < 19 else (1, 0, p) for p in re.split(r"(\d+)", name) if p]

@@ -1,4 +1,4 @@
-"""How amounts and shares are written: the same in tables, on the page (whose script does as this module does) and in messages."""
+"""Notation of amounts and percentages in tables, on the page (whose script does the same) and in messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BYTES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
 
 
 def percent(used: int, total: int) -> int:
-    """Return a share in per cent, rounded to the nearest; 100 only for what is exactly full, more only for what is over."""
+    """Return a rounded percentage that is 100 only for exactly full, and above 100 only for overcommitted."""
     if total <= 0:
         return 101 if used > 0 else 0
     nearest = (200 * used + total) // (2 * total)
@@ -18,12 +18,12 @@ def percent(used: int, total: int) -> int:
 
 
 def cpu(millis: int) -> str:
-    """Return mCPU, below a core as Kubernetes writes them, otherwise in cores: ``250m``, ``1.25``, ``1,290``."""
+    """Return mCPU as Kubernetes writes them below one core, otherwise in cores: ``250m``, ``1.25``, ``1,290``."""
     return quantity.format_cpu(millis) if abs(millis) < 1_000 else quantity.rounded(millis, 1_000)
 
 
 def amount(resource: str, value: int) -> str:
-    """Return an amount of a resource in base units (mCPU, bytes, numbers) for people: ``250m``, ``1.5Gi``, ``1,200``."""
+    """Return a readable amount of a resource given in base units (mCPU, bytes, numbers): ``250m``, ``1.5Gi``, ``1,200``."""
     if resource == "cpu":
         return cpu(value)
     large = abs(value) >= 1024 and (resource in _BYTES or resource.startswith("hugepages-"))

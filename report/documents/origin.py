@@ -1,4 +1,4 @@
-"""Which cluster a snapshot is of, and of when, in words for headers."""
+"""Cluster and capture time of a snapshot, as text for headers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from kubestow.report.documents.output import one_line
 
 
 def origin(snapshot: Snapshot) -> str:
-    """Return ``cluster prod, Kubernetes 1.36, captured 2026-11-20 10:00 UTC``, as far as the snapshot tells; empty if it does not tell of
-    its capture. The version is the one by whose rules it is judged."""
+    """Return ``cluster prod, Kubernetes 1.36, captured 2026-11-20 10:00 UTC``, with the known parts. Empty without
+    capture data.
+
+    The version is the one whose rules are applied.
+    """
     capture = snapshot.capture
     if capture is None:
         return ""
@@ -20,7 +23,7 @@ def origin(snapshot: Snapshot) -> str:
 
 
 def _moment(text: str) -> str:
-    """Return a time of RFC 3339 to the minute, in UTC; what is no such time as it is."""
+    """Return an RFC 3339 time to the minute, in UTC. Other text is returned unchanged."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

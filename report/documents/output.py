@@ -1,4 +1,4 @@
-"""Where results go: standard output, or a file that is replaced as a whole or not touched at all."""
+"""Output of results: to standard output, or to files that are replaced as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 _TEMPORARY: Final = ".kubestow-"
-#: Signals that end a program, and would leave a temporary file behind.
+#: Signals that end the program and would leave a temporary file behind.
 _ENDING: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def one_line(text: str) -> str:
-    """Return text that cannot break out of its line: control characters and escape sequences are spelled out."""
+    """Return text with control characters and escape sequences spelled out, so that it stays on one line."""
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -30,13 +30,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def some(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Return the first few names, and how many more there are: ``a, b and 1,200 more``."""
+    """Return the first names and the number of the others: ``a, b and 1,200 more``."""
     more = len(names) - most
     return separator.join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield a gzip stream without a name and a time, so that equal input gives equal bytes."""
+    """Yield a gzip stream without name and time, so that equal input gives equal bytes."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     for part in parts:
         yield packer.compress(part)
@@ -44,10 +44,10 @@ def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def check_target(path: str) -> None:
-    """Find out before a long run whether its result could be written.
+    """Check before a long run that its result can be written.
 
     Raises:
-        OSError: it could not.
+        OSError: It cannot be written.
     """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
@@ -57,28 +57,32 @@ def check_target(path: str) -> None:
         code = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
         raise OSError(code, os.strerror(code), path)
     exists = os.path.exists(target)
-    # A device or a pipe is written in place; a file is replaced, which needs its folder.
+    # A device or pipe is written in place. A file is replaced, which requires write access to its folder.
     replaced = not exists or os.path.isfile(target)
     if (exists and not os.access(target, os.W_OK)) or (replaced and not os.access(folder, os.W_OK | os.X_OK)):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:
-    """Write a file as :func:`write_files` writes several."""
+    """Write a file, in the way of :func:`write_files`."""
     write_files([(path, parts)], private=private)
 
 
 def write_files(targets: Sequence[tuple[str, Iterable[bytes]]], *, private: bool = False) -> None:
-    """Write files, each whole and all of them or none: temporary files beside them, then renames. Symbolic links are followed; devices and
-    pipes are written in place, before the rest; existing files keep their permissions. ``targets``: paths, and the bytes in parts, one
-    after the other. ``private``: a new file is for its owner alone, and an existing one loses what others may.
+    """Write all files or none: first temporary files in the same folders, then renames.
 
-    A signal that ends the program does so before the first rename, with nothing left behind, or comes too late: once the files are there,
-    ^C has nothing to interrupt.
+    Symbolic links are followed. Devices and pipes are written in place, before the files. Existing files keep their
+    permissions. A terminating signal acts before the first rename and leaves nothing behind, or it comes too late:
+    once the files exist, ^C has no effect.
+
+    Args:
+        targets: Paths, each with the bytes in parts.
+        private: True to make new files accessible to the owner only, and to remove other permissions from existing
+            files.
 
     Raises:
-        OSError: no file was written, and nothing is left behind.
-        KeyboardInterrupt: the same, after ^C.
+        OSError: No file was written, and nothing is left behind.
+        KeyboardInterrupt: The same, after ^C.
     """
     files = []
     for path, parts in targets:
@@ -116,7 +120,7 @@ def write_files(targets: Sequence[tuple[str, Iterable[bytes]]], *, private: bool
 
 
 def _mode(target: str) -> int:
-    """Return the mode of a file, or that of a new one."""
+    """Return the mode of a file, or the default mode of a new file."""
     try:
         return os.stat(target).st_mode
     except FileNotFoundError:
@@ -127,8 +131,11 @@ def _mode(target: str) -> int:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[list[int]]:
-    """Take note of signals that end the program, in the list that this gives, and let them take effect in the end: by then it is either
-    clean or finished, and a ^C that finds it finished has no effect. What is ignored (nohup) stays ignored."""
+    """Record terminating signals in the yielded list, and deliver them at the end.
+
+    By then the state is either clean or finished, and a late ^C has no effect. Ignored signals (nohup) stay
+    ignored.
+    """
     received: list[int] = []
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -146,10 +153,10 @@ def _signals_held() -> Iterator[list[int]]:
 
 
 def write_stdout(parts: Iterable[bytes]) -> None:
-    """Write to standard output, past its text encoding. A reader that has gone away (``| head``) is no error.
+    """Write to standard output, bypassing its text encoding. A closed reader (``| head``) is not an error.
 
     Raises:
-        OSError: closed from the start, a full device, ...
+        OSError: Standard output was closed from the start, the device is full, or similar.
     """
     if sys.stdout is None:
         raise OSError(errno.EBADF, "standard output is closed")
@@ -165,7 +172,7 @@ def write_stdout(parts: Iterable[bytes]) -> None:
 
 
 def _discard_stdout() -> None:
-    """Point standard output at nothing, or the interpreter would try to flush the rest at exit, and complain."""
+    """Redirect standard output to the null device. Otherwise the interpreter would report an error when it flushes at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -1,4 +1,4 @@
-"""Results as JSON and YAML documents, and read back from them by the kind that they state."""
+"""Results as JSON and YAML documents, and the reader of such documents by their stated kind."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from kubestow.models.snapshot import duplicate_keys, sources, yaml_reader
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.report.documents import yaml_text
 
-if TYPE_CHECKING:  # numpy takes longer to import than a result to read
+if TYPE_CHECKING:  # importing numpy takes longer than reading a result
     from kubestow.solver.explain.affinity_matrix import Matrix
     from kubestow.solver.explain.per_node import PodVerdict
 
 Format = Literal["json", "yaml"]
 
-#: What searches bring about, and what ``verify`` and ``report`` read.
+#: Results of searches, which ``verify`` and ``report`` read.
 Result = Placement | RebalancePlan | Capacity
 
-#: How a document of each kind is read.
+#: Reader by kind of document.
 _READERS: Final[dict[str, Callable[[object], Result]]] = {
     "Placement": partial(placements.from_builtins, type_=Placement),
     "RebalancePlan": partial(placements.from_builtins, type_=RebalancePlan),
@@ -46,7 +46,7 @@ _KINDS: Final = f"{', '.join([*_READERS][:-1])} or {[*_READERS][-1]}"
 
 
 class Violation(Protocol):
-    """A :class:`kubestow.checker.violation.Violation`: a rule that an assignment breaks, and why."""
+    """A :class:`kubestow.checker.violation.Violation`: a rule that an assignment breaks, and the reason."""
 
     @property
     def pod(self) -> str: ...
@@ -62,7 +62,7 @@ class Violation(Protocol):
 
 
 def encode(document: object, form: Format) -> bytes:
-    """Return a document of plain values as UTF-8 text, keys in the order given."""
+    """Return a document of plain values as UTF-8 text, with keys in the given order."""
     if form == "json":
         return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
     return yaml_text.dump(document).encode()
@@ -86,19 +86,19 @@ def verification(
 
 
 def violations_document(violations: Iterable[Violation], *more: Any) -> dict[str, Any]:
-    """Return an :class:`answers.Verification`; ``more``: as for :func:`verification`."""
+    """Return an :class:`answers.Verification`. ``more`` is as for :func:`verification`."""
     return plain(verification(violations, *more))
 
 
 def nodes_per_rule(verdict: PodVerdict) -> dict[str, int]:
-    """Return the number of nodes that each rule rejects, by rule name."""
+    """Return the number of rejected nodes by rule."""
     return dict(sorted(Counter(chain.from_iterable(verdict.rejected.values())).items()))
 
 
 def explanation(
     verdicts: Iterable[PodVerdict], causes: Sequence[Cause] = (), notes: Sequence[str] = (), gates: FeatureGates = DEFAULT_GATES
 ) -> answers.Explanation:
-    """Return how many nodes are left to each pod and how many each rule rejects, with causes where there are any."""
+    """Return the number of feasible nodes per pod and of rejected nodes per rule, with causes if given."""
     counts = [
         answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v), v.runs_on, list(v.rejected.get(v.runs_on or "", []))) for v in verdicts
     ]
@@ -108,7 +108,7 @@ def explanation(
 def node_explanation(
     verdicts: Iterable[PodVerdict], notes: Sequence[str] = (), gates: FeatureGates = DEFAULT_GATES
 ) -> answers.NodeExplanation:
-    """Return per pod the nodes left and, for every other node, all rules that reject it."""
+    """Return the feasible nodes per pod and, for every other node, all rules that reject it."""
     each = [answers.PodNodes(v.pod, v.feasible, v.rejected, v.runs_on) for v in verdicts]
     return answers.NodeExplanation(each, list(notes), gates.version, dict(gates.given))
 
@@ -125,7 +125,7 @@ def explain_document(
     if not per_node:
         return plain(explanation(verdicts, causes, notes, gates))
     found = node_explanation(verdicts, notes, gates)
-    # Pods that are alike share their lists, which a deep copy would multiply.
+    # Equal pods share their lists, which a deep copy would multiply.
     pods = [{field: value for field, value in msgspec.structs.asdict(pod).items() if value is not None} for pod in found.pods]
     said = {"notes": found.notes, "kubernetesVersion": found.kubernetesVersion, "featureGates": found.featureGates}
     return {"pods": pods} | {field: value for field, value in said.items() if value}
@@ -138,15 +138,18 @@ def affinity_document(matrix: Matrix) -> dict[str, Any]:
 
 
 def plain(answer: msgspec.Struct) -> dict[str, Any]:
-    """Return an answer that has no form of its own beside its fields."""
+    """Return the fields of an answer as plain values."""
     found: dict[str, Any] = msgspec.to_builtins(answer)
     return found
 
 
 def bindings(placement: Placement, snapshot: Snapshot) -> bytes:
-    """Return the placement as ``v1`` Binding objects in bind order, one JSON document a line, for ``kubectl create -f -``. Pods that are
-    bound in the snapshot already get none, nor do those of :func:`without_binding`. With its uid a Binding is refused for a pod that was
-    created anew."""
+    """Return the placement as ``v1`` Binding objects in bind order, one JSON document per line, for ``kubectl
+    create -f -``.
+
+    Pods that are already bound get no Binding, nor do those of :func:`without_binding`. Because of its uid, a
+    Binding is rejected for a recreated pod.
+    """
     pods = {pod_key(pod): pod for pod in snapshot.pods}
     encoder = msgspec.json.Encoder()
     lines = []
@@ -166,13 +169,13 @@ def bindings(placement: Placement, snapshot: Snapshot) -> bytes:
 
 
 def without_binding(placement: Placement, snapshot: Snapshot) -> list[str]:
-    """Return a sentence for each pending pod that is placed and that a Binding would strand, in bind order."""
+    """Return a sentence for each placed pending pod that a Binding would strand, in bind order."""
     pods = {pod_key(pod): pod for pod in snapshot.pods if not pod.spec.nodeName}
     found = []
     for assignment in sorted(placement.assignments, key=lambda a: a.order):
         pod = pods.get(assignment.pod)
         if pod is not None and (reason := scheduler_needed(pod, snapshot)) is not None:
-            found.append(f"{assignment.pod} gets no Binding, and is for the scheduler (planned for {assignment.node}): {reason}")
+            found.append(f"{assignment.pod} gets no Binding and is left to the scheduler (planned for {assignment.node}): {reason}")
     return found
 
 
@@ -180,17 +183,21 @@ def without_binding(placement: Placement, snapshot: Snapshot) -> list[str]:
 
 
 def read_result(path: str) -> Result:
-    """Read a result, of whichever kind the document states, from a JSON or YAML file (``.gz`` too), ``-`` being standard input.
+    """Read a result of any kind from a JSON or YAML file (optionally ``.gz``), or from standard input for ``-``.
 
     Raises:
-        InputError: not readable, or no result: the file, the field and what was expected.
+        InputError: The file cannot be read or is not a result. The message has the file, the field and the expected
+            value.
     """
     return read_with_digest(path)[0]
 
 
 def read_with_digest(path: str) -> tuple[Result, str]:
-    """Read a document as :func:`read_result` does; return with it the SHA-256 of its text, by which journals know it: that of the file
-    unless it is compressed."""
+    """Read a document as :func:`read_result` does, and also return the SHA-256 of its text, by which journals
+    identify it.
+
+    The digest is that of the file unless it is compressed.
+    """
     text = _text(path)
     return _read(path, _KINDS, lambda: _result(_decode(text, _KINDS))), hashlib.sha256(text).hexdigest()
 
@@ -205,10 +212,10 @@ def _result(document: object) -> Result:
 
 
 def as_read(result: Result) -> Result:
-    """Return a result as it would be read back of its document.
+    """Return a result as if read back from its document.
 
     Raises:
-        InputError: a field has a wrong type or value.
+        InputError: A field has a wrong type or value.
     """
     return _read(result.kind, result.kind, lambda: _result(result_document(result)))
 
@@ -221,7 +228,7 @@ def _text(path: str) -> bytes:
 
 
 def _read(path: str, what: str, convert: Callable[[], Result]) -> Result:
-    """``what``: what the document is to be, for messages."""
+    """Return the converted result, and report problems with the path. ``what`` is the expected kind, for messages."""
     try:
         return convert()
     except msgspec.ValidationError as error:
@@ -243,7 +250,7 @@ def _decode(raw: bytes, what: str) -> object:
     try:
         return msgspec.json.decode(raw)
     except msgspec.DecodeError as error:
-        # A flow mapping is YAML that looks like JSON; where it is neither, the JSON complaint is the one that helps.
+        # A YAML flow mapping looks like JSON. If it is neither, the JSON error is more helpful.
         try:
             return _one_yaml_document(raw, what)
         except yaml_reader.YamlError:

@@ -1,8 +1,10 @@
-"""JSON Schemas (2020-12) of every document that kubestow prints or reads besides Kubernetes objects, made from the Structs.
+"""JSON Schemas (2020-12) of all documents that kubestow prints or reads besides Kubernetes objects, generated from
+Structs.
 
-A schema accepts what the Structs accept: a field is required where reading fails without it, so documents of an older kubestow stay valid
-as fields with defaults are added. Unknown fields are let through in results, as a reader has to do, and refused in files that say how a
-command is to work. Beyond the types it says what ``__post_init__`` asks for, as far as a schema can.
+A schema accepts what the Structs accept. A field is required if reading fails without it, so documents of an older
+kubestow stay valid when fields with defaults are added. Results may contain unknown fields, as readers have to
+accept them; configuration files may not. Constraints of ``__post_init__`` are included as far as a schema can
+express them.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _GROUP, _, VERSION = API_VERSION.partition("/")
 
-#: File name without version -> type, and what a title calls it.
+#: Type and title by file name without version.
 _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "placement": (Placement, "Placement"),
     "rebalance-plan": (RebalancePlan, "RebalancePlan"),
@@ -57,18 +59,19 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "audit-baseline": (AuditBaseline, "baseline of audit"),
 }
 
-#: The types of documents, which state their kind, some of them inside of others.
+#: Names of document types that state their kind. Some are nested in others.
 _RESULTS: Final = {kind.__name__ for kind, _ in _DOCUMENTS.values() if "kind" in kind.__struct_fields__}
 
-#: The same of files of which each line is a document, one of several types.
+#: The same for files with one document per line, of one of several types.
 _LINES: Final[dict[str, tuple[tuple[type[msgspec.Struct], ...], str]]] = {
     "journal": ((journal.Run, journal.Request, journal.Answered, journal.Fact), "a line of the journal of apply"),
 }
 
-#: The grammar of k8s.io/apimachinery/pkg/api/resource as models.kube.quantity reads it, in the regular expressions of all languages.
+#: The grammar of k8s.io/apimachinery/pkg/api/resource as models.kube.quantity parses it, in a portable regular
+#: expression.
 _QUANTITY: Final = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?\s*$"
 
-#: By Struct: what its ``__post_init__`` asks for beyond the types.
+#: Constraints of ``__post_init__`` beyond the types, by Struct.
 _BEYOND: Final[dict[str, Schema]] = {
     "Topology": {
         "anyOf": [
@@ -96,7 +99,7 @@ def schemas() -> dict[str, Schema]:
 
 
 def types() -> dict[str, type[msgspec.Struct]]:
-    """Return the type of each document that has one, by file name."""
+    """Return the type of each document with a single type, by file name."""
     return {f"{name}-{VERSION}.json": kind for name, (kind, _) in _DOCUMENTS.items()}
 
 
@@ -110,7 +113,7 @@ def _head(name: str, called: str) -> Schema:
 
 
 def _parts(*kinds: type[msgspec.Struct]) -> dict[str, Schema]:
-    """Return the schemas of Structs and of those in them, by name."""
+    """Return the schemas of Structs and their nested Structs, by name."""
     _, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     for part, schema in parts.items():
         _merge(schema, _BEYOND.get(part, {}))
@@ -123,7 +126,8 @@ def _parts(*kinds: type[msgspec.Struct]) -> dict[str, Schema]:
 def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
     parts = _parts(kind)
     for part in (part for part, schema in parts.items() if part in _RESULTS and schema["properties"]["kind"].get("type") == "string"):
-        # Of results these are text to msgspec, with a default; reading insists on the value (kubestow.models.documents.placement.expect).
+        # To msgspec these fields are text with a default. Reading requires the exact value
+        # (kubestow.models.documents.placement.expect).
         stated = {"apiVersion": API_VERSION, "kind": part}
         others = {field: schema for field, schema in parts[part]["properties"].items() if field not in stated}
         parts[part]["properties"] = {field: {"const": value} for field, value in stated.items()} | others
@@ -134,7 +138,7 @@ def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
 
 
 def _merge(schema: Schema, more: Schema) -> None:
-    """Add keywords in place, also to properties that are there."""
+    """Add keywords in place, also to existing properties."""
     for key, value in more.items():
         if key == "properties":
             for name, of_property in value.items():
@@ -144,7 +148,7 @@ def _merge(schema: Schema, more: Schema) -> None:
 
 
 def _simple(schema: Any) -> Any:
-    """Return the schema in fewer words: one value is a ``const``, alternatives that are nothing but types are a list of types."""
+    """Return the schema in a shorter form: single values as ``const``, and alternatives of plain types as a list of types."""
     if isinstance(schema, list | tuple):  # a tuple is the default of a Struct's field
         return [_simple(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""The status of a result in words. A tier that keeps a gap and that the status leaves out is named apart."""
+"""The status of a result as text. Tiers that the status leaves out are named separately with their gap."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from kubestow.models.documents.placement import Placement, TierResult
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.report.documents.tier_words import gap_text
 
-#: Tiers with a gap that a placement with the status `optimal` may have, because nobody asked for them by name.
+#: Tiers that may have a gap in a placement with the status `optimal`, because they were not requested explicitly.
 _APART: Final = {"topologySpread": "evenness of the domains", "strategy": "evenness of the nodes"}
 
 
 def open_tiers(result: Placement | RebalancePlan) -> list[TierResult]:
-    """Return the tiers with a gap that the status `optimal` leaves out; none where the status is another one."""
+    """Return the tiers with a gap that the status `optimal` leaves out. Empty for any other status."""
     return [tier for tier in result.objective if tier.value != tier.bound] if result.status == "optimal" else []
 
 
 def tier_apart(name: str) -> str:
-    """Return what a tier that the status leaves out is about."""
+    """Return the subject of a tier that the status leaves out."""
     return _APART.get(name, name)
 
 
 def status_words(result: Placement | RebalancePlan) -> list[str]:
-    """Return ``optimal``, or ``placed and preferences: optimal`` and then one part for each tier that the status leaves out:
-    ``evenness of the nodes: gap 66.6 %``."""
+    """Return ``optimal``, or ``placed and preferences: optimal`` followed by one part per tier that the status
+    leaves out.
+
+    Such a part is ``evenness of the nodes: gap 66.6 %``.
+    """
     left_out = open_tiers(result)
     if not left_out:
         return [result.status]

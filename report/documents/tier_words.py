@@ -1,4 +1,4 @@
-"""Tiers of an objective in words and in numbers that people expect: what costs is a number of things, not a negative value."""
+"""Names and numbers of objective tiers for readers: costs are shown as positive numbers, not as negative values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubestow.models.documents.policy import DEFAULT, Policy
 
 
 class TierWords(NamedTuple):
-    """A tier as a table shows it. ``fewer``: whether less is better, so that ``best`` is the least there can be."""
+    """A tier in a table. If ``fewer`` is True, smaller is better and ``best`` is the minimum."""
 
     name: str
     reached: int
@@ -17,13 +17,13 @@ class TierWords(NamedTuple):
     fewer: bool
 
 
-#: Tiers whose values are negative numbers of something.
+#: Tiers with negative values that count something.
 _COSTS: Final = {
     "topologySpread": "unevenness of the domains",
     "drained": "pods left on drained nodes",
     "rules": "rules that running pods break",
     "evictions": "pods evicted for good",
-    "moves": "moves, by what each costs",
+    "moves": "moves, by their costs",
 }
 _GAINS: Final = {
     "placed": "pods placed",
@@ -31,13 +31,13 @@ _GAINS: Final = {
     "freed": "nodes free",
     "improve": "preferences and balance",
 }
-#: Per cent. Larger gaps are not spelt out.
-_WIDEST_GAP: Final = 1000
+#: Per cent. Larger gaps are not shown exactly.
+_MAX_GAP_PERCENT: Final = 1000
 _TIE_BREAKS: Final = {"spread": "unevenness of the nodes", "pack": "nodes in use"}
 
 
 def tier_words(tier: TierResult, policy: Policy | None) -> TierWords:
-    """Return name and numbers of a tier, under the document's policy."""
+    """Return the name and numbers of a tier under the document's policy."""
     policy = policy or DEFAULT
     fewer, name = False, _GAINS.get(tier.tier, tier.tier)
     if tier.tier in _COSTS:
@@ -53,10 +53,10 @@ def tier_words(tier: TierResult, policy: Policy | None) -> TierWords:
 
 
 def gap_text(value: int, bound: int) -> str:
-    """Return the gap |bound - value| / max(1, |value|) of a tier in per cent, ``proved`` where there is none."""
+    """Return the gap |bound - value| / max(1, |value|) of a tier in per cent, or ``proved`` if there is none."""
     if value == bound:
         return "proved"
     permille = -(-1000 * abs(bound - value) // max(1, abs(value)))
-    if permille > 10 * _WIDEST_GAP:
-        return f"> {_WIDEST_GAP} %"  # the value is next to nothing: the number says no more than that
+    if permille > 10 * _MAX_GAP_PERCENT:
+        return f"> {_MAX_GAP_PERCENT} %"  # the value is close to 0, so an exact percentage is not informative
     return f"{permille // 10}.{permille % 10} %" if permille < 1000 else f"{permille // 10} %"

@@ -1,4 +1,4 @@
-"""Values put into YAML text in their places, so that comments, order and quoting of the rest stay as they are."""
+"""Edits of values within YAML text that preserve comments, order and quoting of the rest."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import yaml
 from kubestow.models.snapshot import yaml_reader
 from kubestow.report.documents import yaml_text
 
-#: The C parser where PyYAML was built with it: an order of magnitude faster.
+#: The C parser if PyYAML was built with it. It is an order of magnitude faster.
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
 class Change:
-    """A value to be at ``path`` in a document of a stream, the place of which is ``document``. A list that grows does so at its begin."""
+    """A new value for ``path`` in the document with index ``document`` of a stream. Lists grow at the beginning."""
 
     document: int
     path: tuple[str | int, ...]
@@ -26,7 +26,7 @@ class Change:
 
 
 def applied(documents: Sequence[Any], changes: Sequence[Change]) -> list[Any]:
-    """Return plain documents with the changes; what is not changed is shared with the old ones."""
+    """Return plain documents with the changes. Unchanged parts are shared with the originals."""
     found = list(documents)
     for change in changes:
         found[change.document] = _put(found[change.document], change.path, change.value)
@@ -34,7 +34,7 @@ def applied(documents: Sequence[Any], changes: Sequence[Change]) -> list[Any]:
 
 
 def edited(text: str, changes: Sequence[Change]) -> str | None:
-    """Return the text of a YAML stream with the changes; None where that cannot be done in its text: in what an alias repeats, say."""
+    """Return the text of a YAML stream with the changes, or None if the text cannot be edited, for example within an alias."""
     try:
         before = list(yaml_reader.documents(text))
         nodes = _nodes(text)
@@ -49,7 +49,7 @@ def edited(text: str, changes: Sequence[Change]) -> str | None:
 
 
 class _Unfit(Exception):
-    """The text has no place for a change."""
+    """Raised if the text has no place for a change."""
 
 
 def _nodes(text: str) -> list[Any]:
@@ -73,7 +73,7 @@ def _put(old: Any, path: Sequence[str | int], value: Any) -> Any:
     return {**known, key: _put(known.get(key), path[1:], value)}
 
 
-# --- patches: where text is replaced, and by what ---------------------------------------------------------------------
+# --- patches: position and new text ---------------------------------------------------------------------------------
 
 _Patch = tuple[int, int, str]
 
@@ -102,7 +102,7 @@ def _child(node: Any, key: str | int) -> Any:
 
 
 def _insert(text: str, node: Any, key: str | int, value: Any) -> _Patch:
-    """Put a new key first into a mapping."""
+    """Insert a new key at the beginning of a mapping."""
     if node.flow_style or not node.value:
         start = node.start_mark.index + 1
         return start, start, f"{_json(key)}: {_json(value)}{', ' if node.value else ''}"
@@ -110,7 +110,7 @@ def _insert(text: str, node: Any, key: str | int, value: Any) -> _Patch:
 
 
 def _grow(text: str, node: Any, items: list[Any]) -> _Patch:
-    """Put new items first into a sequence that has some."""
+    """Insert new items at the beginning of a non-empty sequence."""
     if node.flow_style:
         start = node.start_mark.index + 1
         return start, start, "".join(f"{_json(item)}, " for item in items)
@@ -118,10 +118,10 @@ def _grow(text: str, node: Any, items: list[Any]) -> _Patch:
 
 
 def _before(text: str, mark: Any, value: Any) -> _Patch:
-    """Put lines before those of a block, and before the comments that precede it."""
+    """Insert lines before a block and before the comments that precede it."""
     start = mark.index - mark.column
     body = _lines(value, mark.column)
-    if text[start : mark.index].strip():  # what follows a dash
+    if text[start : mark.index].strip():  # the block follows a dash
         return mark.index, mark.index, body[mark.column :] + " " * mark.column
     while start:
         above = text.rfind("\n", 0, start - 1) + 1
@@ -140,12 +140,12 @@ def _over(text: str, node: Any, value: Any) -> _Patch:
     if text[begin:start].strip():
         raise _Unfit
     last = text.find("\n", _end(node))
-    deeper = 0 if (isinstance(value, list) and value) or isinstance(node, yaml.MappingNode) else 2  # dashes may stand right below their key
+    deeper = 0 if (isinstance(value, list) and value) or isinstance(node, yaml.MappingNode) else 2  # dashes may be directly below their key
     return begin, len(text) if last < 0 else last + 1, _lines(value, node.start_mark.column + deeper)
 
 
 def _end(node: Any) -> int:
-    """Return where the last scalar of a node ends: that of a block reaches to what follows it."""
+    """Return the end of the last scalar of a node, because a block node extends to the next token."""
     if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]

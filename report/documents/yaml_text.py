@@ -1,7 +1,8 @@
-"""YAML text of plain values, in block style.
+"""A writer of plain values as YAML in block style.
 
-PyYAML's C emitter takes 11 s for 150,000 assignments, since it represents every scalar in Python first; this one takes one
-second. Text is left plain only where no YAML version could read it as anything else; all other text is double-quoted.
+PyYAML's C emitter takes 11 s for 150,000 assignments, because it first represents every scalar in Python; this
+writer takes one second. Text is left unquoted only if no YAML version could read it differently. All other
+text is double-quoted.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ import re
 from functools import lru_cache
 from typing import Final
 
-#: Begins with a letter, so it is no number or date; holds no ``: ``, no `` #`` and no indicator; ends with no blank.
+#: Starts with a letter, so it is not a number or date; contains no ``: ``, no `` #`` and no indicator; does not end
+#: with a blank.
 _PLAIN: Final = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./(),+=<>@*%;-]|:(?=[A-Za-z0-9_./-])| (?=[A-Za-z0-9_(]))*\Z")
 _RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def dump(document: object) -> str:
-    """Return the document as YAML, keys in the order given, no anchors.
+    """Return the document as YAML, with keys in the given order and without anchors.
 
     Raises:
-        TypeError: a value that is not a mapping with text keys, a list or tuple, text, a finite number, a boolean or None.
+        TypeError: A value is not a mapping with text keys, a list or tuple, text, a finite number, a boolean or
+            None.
     """
     if not _is_nested(document):
         return _scalar(document) + "\n"
@@ -35,7 +38,7 @@ def _is_nested(value: object) -> bool:
 
 
 def _block(value: object, indent: str, lead: str, lines: list[str]) -> None:
-    """Append the lines of a non-empty mapping or sequence; ``lead`` stands in for the indent of the first line (after a ``- ``)."""
+    """Append the lines of a non-empty mapping or sequence. ``lead`` replaces the indent of the first line (after a ``- ``)."""
     if isinstance(value, dict):
         for key, item in value.items():
             if _is_nested(item):
@@ -72,7 +75,7 @@ def _scalar(value: object) -> str:
         return str(value)
     if isinstance(value, float) and math.isfinite(value):
         text = repr(value)
-        # YAML 1.1 takes 1e-05 for text: its floats have a point.
+        # YAML 1.1 reads 1e-05 as text, because its floats need a decimal point.
         return text if "." in text else text.replace("e", ".0e")
     if isinstance(value, dict):
         return "{}"
@@ -90,6 +93,6 @@ def _text(value: str) -> str:
 def _escape(code: int) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
-    if 0xD800 <= code < 0xE000:  # half of a pair is no character, and no reader of YAML takes it: encoding refuses it, as for JSON
+    if 0xD800 <= code < 0xE000:  # a lone surrogate is not a character; encoding rejects it, as for JSON
         return chr(code)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

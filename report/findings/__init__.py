@@ -1,4 +1,5 @@
-"""What was found, in the formats of pipelines: SARIF, JUnit, annotations of GitHub, Code Quality of GitLab.
+"""Findings in the formats of CI pipelines: SARIF, JUnit, GitHub annotations, and GitLab Code Quality.
 
-Enter at the module of a format, with what :mod:`kubestow.report.findings.outcomes` makes of an Audit or a Check.
+Enter at the module of a format, with the outcomes that :mod:`kubestow.report.findings.outcomes` derives from an
+Audit or a Check.
 """

@@ -1,4 +1,4 @@
-"""The formats of pipelines, by the names that ``-f`` has for them."""
+"""Pipeline formats, by their names for the option ``-f``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from kubestow.report.findings.sarif import sarif
 
 
 def formats(make: Callable[[], Report], version: str) -> dict[str, Callable[[], bytes]]:
-    """Return what writes each format. ``make``: gives what was found, asked once, and only if there is something to write; ``version``:
-    kubestow's."""
+    """Return the writer of each format.
+
+    Args:
+        make: Returns the report. It is called once, and only if something is written.
+        version: Version of kubestow.
+    """
     made = cache(make)
     writers: dict[str, Callable[[Report], bytes]] = {
         "junit": junit,

@@ -1,7 +1,7 @@
-"""Annotations of GitHub, as the commands that a workflow prints.
+"""GitHub annotations, written as workflow commands.
 
-Source: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands; what is escaped: ``packages/core/src/command.ts``
-of https://github.com/actions/toolkit.
+Source: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands; for escaping,
+``packages/core/src/command.ts`` of https://github.com/actions/toolkit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning",
 
 
 def github(report: Report) -> bytes:
-    """Return a line for each outcome; what is known is a notice."""
+    """Return one line per outcome. Known outcomes are notices."""
     return "".join(f"{_annotation(outcome, report)}\n" for outcome in report.outcomes).encode("utf-8", "backslashreplace")
 
 

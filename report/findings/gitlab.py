@@ -13,7 +13,7 @@ _SEVERITIES: Final[dict[Severity, str]] = {"error": "critical", "warning": "mino
 
 
 def gitlab(report: Report) -> bytes:
-    """Return the report; what is known is left out, as GitLab itself compares with the target branch."""
+    """Return the report without known outcomes, because GitLab itself compares with the target branch."""
     found = [_violation(outcome, report) for outcome in report.outcomes if not outcome.known]
     return json.dumps(found, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 

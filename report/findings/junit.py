@@ -1,4 +1,4 @@
-"""JUnit XML: a suite for each kind of outcome, in it a case for each object."""
+"""JUnit XML with one suite per kind of outcome and one case per object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from kubestow.report.findings.places import path, place
 
 
 def junit(report: Report) -> bytes:
-    """Return JUnit XML. What does not make the run fail counts as skipped; a kind of which nothing was found is a case that passed."""
+    """Return JUnit XML.
+
+    Outcomes that do not fail the run count as skipped. A kind without outcomes is a passed case.
+    """
     by_code: dict[str, list[Outcome]] = {code: [] for code in report.rules}
     rules = dict(report.rules)
     for outcome in report.outcomes:

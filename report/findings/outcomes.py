@@ -1,4 +1,4 @@
-"""What an Audit and a Check have in common for pipelines: outcomes of rules, each about an object, some at a place of a file."""
+"""Common form of an Audit and a Check for pipelines: outcomes of rules, each about an object, with an optional file position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubestow.report.documents.output import one_line
 
 
 class Rule(Protocol):
-    """A kind of outcome, as the catalogue of the audit has it."""
+    """A kind of outcome, as in the catalogue of the audit."""
 
     @property
     def code(self) -> str: ...
@@ -34,7 +34,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class FitRule:
-    """What a Check says beside the findings of the audit."""
+    """A kind of outcome that only a Check has."""
 
     code: str
     name: str
@@ -45,26 +45,40 @@ class FitRule:
 
 
 DOES_NOT_FIT: Final = FitRule(
-    "does-not-fit", "does-not-fit", "error", "A workload whose pods do not all fit",
-    "It is proved that there is no way: some of its pods stay pending, or its rollout never comes to an end.",
-    "The message names the cause, and where one was found, a change after which it fits.",
+    "does-not-fit", "does-not-fit", "error", "Not all pods of a workload fit",
+    "It is proved that some of its pods stay pending, or that its rollout never completes.",
+    "See the message for the cause and, if one was found, a change after which the workload fits.",
 )  # fmt: skip
 UNPROVED: Final = FitRule(
-    "unproved", "unproved", "warning", "A workload of whose pods it is not known whether they all fit",
-    "No way was found in time, and it is not proved that there is none.",
-    "Give it more time (--time-limit), or look at the workload by itself.",
+    "unproved", "unproved", "warning", "It is unknown whether all pods of a workload fit",
+    "No placement was found in time, and none is proved impossible.",
+    "Increase the time limit (--time-limit), or check the workload alone.",
 )  # fmt: skip
 _OF_FIT: Final = {"does not fit": DOES_NOT_FIT, "unproved": UNPROVED}
 
 
-#: How formats that take files alone name standard input.
+#: Name of standard input in formats that accept files only.
 STREAM: Final = "stdin"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Something that is to be shown. ``about``: the object, ``Kind namespace/name``; ``position``: where it is in the files, None if in
-    none of them; ``fails``: whether it makes the run fail; ``known``: whether it is no news."""
+    """A result to report.
+
+    Attributes:
+        rule: The kind of outcome.
+        severity: Its severity.
+        about: The object, ``Kind namespace/name``.
+        message: The problem.
+        why: Its consequences.
+        fix: Remedy, if any.
+        fingerprint: Stable identity of the outcome.
+        fails: True if it fails the run.
+        field: Field of the object, if known.
+        position: Position in the files. None if the object is in none of the files.
+        known: True if it is in the baseline or the base.
+        pods: Keys of affected pods.
+    """
 
     rule: Rule
     severity: Severity
@@ -81,16 +95,25 @@ class Outcome:
 
     @property
     def sentences(self) -> str:
-        """Return what is wrong with which object, and what to do, in one line."""
+        """The object, the problem and the remedy in one line."""
         text = f"{self.about}: {self.message}{'' if self.message.endswith(('.', '!', '?')) else '.'}"
         return one_line(f"{text} {self.fix}" if self.fix else text)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found by a run of a ``command``. ``rules``: all that were looked at, by code; ``passed``: objects that were judged and are
-    fine, by code; ``file``: where something is shown that is in none of the files, None for nowhere; ``compared``: whether outcomes were
-    compared with known ones; ``remarks``: what else a reader must know, by kind."""
+    """The results of a command.
+
+    Attributes:
+        command: Name of the command.
+        rules: All evaluated rules, by code.
+        outcomes: The outcomes.
+        passed: Objects without problems, by code.
+        file: File for outcomes without a position. None: no file.
+        compared: True if outcomes were compared with known ones.
+        remarks: Further remarks, by kind.
+        snapshot: Reference to the snapshot.
+    """
 
     command: str
     rules: Mapping[str, Rule]
@@ -103,16 +126,16 @@ class Report:
 
 
 def at_or_above(threshold: str) -> tuple[Severity, ...]:
-    """Return the severities at or above ``threshold``; none of ``never``."""
+    """Return the severities at or above ``threshold``. Empty for ``never``."""
     return tuple(s for i, s in enumerate(SEVERITIES) if threshold in SEVERITIES[i:])
 
 
-#: Tells where an object and its field are: kind, namespace, name, field.
+#: Returns the position of an object's field, given kind, namespace, name and field.
 Locate = Callable[[str, str | None, str, str | None], Position | None]
 
 
 def of_audit(audit: Audit, rules: Mapping[str, Rule], threshold: str, files: Sequence[str] = (), locate: Locate | None = None) -> Report:
-    """Return what an audit found. ``files``: the snapshot's; ``locate``: tells where objects of manifests are."""
+    """Return the report of an audit. ``files`` are those of the snapshot; ``locate`` finds objects of manifests."""
     counted_in = at_or_above(threshold)
     outcomes = []
     for finding in audit.findings:
@@ -124,7 +147,7 @@ def of_audit(audit: Audit, rules: Mapping[str, Rule], threshold: str, files: Seq
 
 
 def of_check(check: Check, rules: Mapping[str, Rule], threshold: str) -> Report:
-    """Return what a check found: what does not fit, then the findings."""
+    """Return the report of a check: workloads that do not fit, then findings."""
     counted_in = at_or_above(threshold)
     outcomes, fitting = [], []
     for fit in check.workloads:
@@ -164,7 +187,7 @@ def _found(fault: Fault, rules: Mapping[str, Rule], counted_in: Sequence[Severit
 
 
 def _numbered(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Tell outcomes of one fingerprint apart, in their order: formats take equal ones for one."""
+    """Number outcomes with equal fingerprints in order, because formats treat equal fingerprints as one outcome."""
     seen = Counter[str]()
     numbered = []
     for outcome in outcomes:
@@ -189,9 +212,9 @@ def _first(files: Sequence[str]) -> str | None:
 
 
 def _remarks(not_checked: Sequence[str], unmodelled: Sequence[Unmodelled], notes: Sequence[str]) -> dict[str, list[str]]:
-    told = {
+    texts_by_kind = {
         "not-checked": list(not_checked),
         "not-modelled": [f"{entry.pod}: {entry.field}: {entry.effect}" for entry in unmodelled],
         "not-taken-into-account": list(notes),
     }
-    return {kind: texts for kind, texts in told.items() if texts}
+    return {kind: texts for kind, texts in texts_by_kind.items() if texts}

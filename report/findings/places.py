@@ -1,4 +1,4 @@
-"""Files as formats name them: relative to the folder where the command ran, with slashes, or as URIs."""
+"""File names in output formats: relative to the working directory, with slashes, or as URIs."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from kubestow.models.documents.findings.check import Position
 from kubestow.models.snapshot.sources import STDIN
 from kubestow.report.findings.outcomes import STREAM, Outcome, Report
 
-#: What a URI may hold as it is beside letters and digits (RFC 3986, pchar and the slash), but for the colon: before the first slash it
-#: would end a scheme.
-_AS_IT_IS: Final = "/!$&'()*+,;=@~"
+#: Characters besides letters and digits that a URI may contain unquoted (RFC 3986, pchar and slash). The colon is
+#: excluded, because
+#: before the first slash it would end a scheme.
+_UNQUOTED: Final = "/!$&'()*+,;=@~"
 
 
 def path(file: str) -> str:
-    """Return the path of a file with slashes, without ``.`` in it."""
+    """Return the path of a file with slashes and without ``.``."""
     return PurePath(file).as_posix()
 
 
 def uri(file: str) -> str:
-    """Return a reference to a file: a relative one stays relative (RFC 3986, 4.2)."""
+    """Return a URI reference to a file. Relative paths stay relative (RFC 3986, 4.2)."""
     found = PurePath(file)
-    quoted = quote(found.as_posix(), safe=_AS_IT_IS, errors="surrogateescape")
+    quoted = quote(found.as_posix(), safe=_UNQUOTED, errors="surrogateescape")
     return f"file://{'' if quoted.startswith('/') else '/'}{quoted}" if found.is_absolute() else quoted
 
 
 def place(outcome: Outcome, report: Report) -> Position | None:
-    """Return where an outcome is shown: of what is in none of the files at the first of them; None: nowhere."""
+    """Return the position at which an outcome is shown: the first file for objects in none of the files. None: nowhere."""
     position = outcome.position
     if position is None:
         return Position(report.file) if report.file is not None else None

@@ -13,21 +13,21 @@ from kubestow.report.documents.output import one_line
 from kubestow.report.findings.outcomes import FitRule, Outcome, Report, Rule
 from kubestow.report.findings.places import place, uri
 
-#: Where the pages of the documentation are, laid out as in the repository.
+#: Base URL of the documentation, laid out as in the repository.
 SITE: Final = "https://kubestow.dev/"
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}
 _REMARKS: Final = {
-    "not-checked": "What could not be looked at, and why",
-    "not-modelled": "What of the input kubestow does not model",
-    "not-taken-into-account": "What of the input is not taken into account",
+    "not-checked": "Parts that could not be checked, and why",
+    "not-modelled": "Features of the input that kubestow does not model",
+    "not-taken-into-account": "Parts of the input that are not taken into account",
 }
 _ROOT: Final = "%SRCROOT%"
 _NO_ANCHOR: Final = re.compile(r"[^\w\- ]")
 
 
 def sarif(report: Report, version: str) -> bytes:
-    """Return the SARIF log of one run. ``version``: kubestow's."""
+    """Return the SARIF log of one run. ``version`` is that of kubestow."""
     rules = list(report.rules.values())
     rules += [outcome.rule for outcome in report.outcomes if outcome.rule.code not in report.rules]
     unique = {rule.code: rule for rule in rules}
@@ -69,7 +69,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _page(rule: Rule) -> str:
-    """Return the page that explains a rule."""
+    """Return the documentation page of a rule."""
     if isinstance(rule, FitRule):
         return f"{SITE}docs/check.html#does-it-fit"
     return f"{SITE}docs/audit.html#{_NO_ANCHOR.sub('', f'{rule.code} {rule.name}'.lower()).replace(' ', '-')}"
@@ -115,10 +115,10 @@ def _location(outcome: Outcome, report: Report) -> dict[str, Any]:
         if where.line is not None:
             location["physicalLocation"]["region"] = {key: number for key, number in region.items() if number is not None}
         if outcome.position is None:
-            location["message"] = {"text": "The object is in none of the files; it is shown at the first of them."}
+            location["message"] = {"text": "The object is in none of the files, so the first file is shown."}
     return location
 
 
 def _text(text: str) -> str:
-    """Return text that is one line and has no links, which messages write as ``[text](target)`` (SARIF, 3.11.6)."""
+    """Return text on one line and without links, which messages write as ``[text](target)`` (SARIF, 3.11.6)."""
     return one_line(text).replace("](", "] (")

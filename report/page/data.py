@@ -1,4 +1,4 @@
-"""What the page shows, as plain values that JSON can say: see :func:`build`."""
+"""The data of the page as plain JSON values: see :func:`build`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from kubestow.report.page import devices, nodes, owners, places, pods, summary
 from kubestow.report.page.shapes import Shapes
 from kubestow.report.page.unplaced import unplaced
 
-if TYPE_CHECKING:  # numpy takes longer to import than a page to make
+if TYPE_CHECKING:  # importing numpy takes longer than building a page
     from kubestow.solver.explain.per_node import PodVerdict
 
-#: Characters of one text. A result document may hold anything, and no sentence is longer.
-LONGEST: Final = 4_000
+#: Maximum characters of a text. Result documents may contain anything, and real sentences are shorter.
+MAX_TEXT_CHARACTERS: Final = 4_000
 
 
 def build(
@@ -40,19 +40,27 @@ def build(
     capacity: Capacity | None = None,
     version: str,
 ) -> dict[str, Any]:
-    """Return the data of the page for a snapshot and, where there is one, a result of it.
+    """Return the data of the page for a snapshot, optionally with a result.
 
-    ``snapshot``: with the result's what-if edits, manifests and (:func:`kubestow.report.page.places.with_new_pods`) new pods of its
-    rollout; ``original``: as it was before them, which tells added nodes and pods. ``violations``: what the checker has against the result;
-    ``verdicts`` and ``causes``: what is judged of pending pods where no result says it; ``audit``: what is found in the snapshot then.
-    ``capacity``: the document about capacity that ``result`` stands in for on the map.
+    Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are in mCPU and bytes.
+    ``place`` and ``usage`` have one list per entry of ``views``. Above :data:`kubestow.report.page.pods.MAX_SINGLE_PODS`
+    pods, ``groups`` replaces ``pods``, and only pods that change or wait are ``named``. ``devices`` exists if nodes
+    or claims have devices. All texts are printable and on one line.
 
-    Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are mCPU and bytes. ``place`` and ``usage``
-    have a list for each of ``views``. More than :data:`kubestow.report.page.pods.SINGLE` pods are ``groups``, of which only those that
-    change or wait are ``named``. ``devices`` is there where nodes or claims have some. All texts are printable and on one line.
+    Args:
+        snapshot: The snapshot with the result's edits, manifests and, for a rollout, new pods
+            (:func:`kubestow.report.page.places.with_new_pods`).
+        result: The result, if any.
+        original: The snapshot before these edits, to mark added nodes and pods.
+        violations: Violations of the result found by the checker.
+        verdicts: Verdicts on pending pods, if no result has them.
+        causes: Causes of pending pods, if no result has them.
+        audit: The audit of a snapshot without a result.
+        capacity: The document about capacity that ``result`` represents on the map.
+        version: Version of kubestow.
 
     Raises:
-        InputError: the result names pods or nodes that the snapshot lacks, or a quantity cannot be read.
+        InputError: The result names pods or nodes that the snapshot lacks, or a quantity cannot be parsed.
     """
     reference = result.snapshot if result is not None else None
     policy = (result.policy if result is not None else None) or DEFAULT
@@ -84,14 +92,14 @@ def build(
     }
     if capacity is not None:
         _about_capacity(data, snapshot, capacity)
-    # What a page is without devices it stays.
+    # Pages without devices keep their form.
     if (held := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
         data["devices"] = held
     return dict(_clean(data, {}))
 
 
 def _of_snapshot(snapshot: Snapshot, reference: SnapshotRef | None, pending: int) -> dict[str, Any]:
-    """What tells the snapshot from others; of a result the one that it names."""
+    """Return the identity of the snapshot. With a result, this is the snapshot that the result names."""
     sha256, pending = (snapshot.sha256, pending) if reference is None else (reference.sha256, reference.pending)
     return {
         "sha256": sha256, "nodes": len(snapshot.nodes), "pods": len(snapshot.pods), "pending": pending, "origin": origin(snapshot)
@@ -99,7 +107,7 @@ def _of_snapshot(snapshot: Snapshot, reference: SnapshotRef | None, pending: int
 
 
 def _of_pods(columns: pods.Columns, count: int) -> dict[str, Any]:
-    """Pods one by one, or in groups beside those that are named."""
+    """Return all pods individually, or groups together with the named pods."""
     if not columns.grouped:
         return {"pods": columns.single(range(count)), "groups": None, "named": None}
     return {"pods": None, "groups": columns.groups(), "named": columns.single(columns.changed())}
@@ -108,7 +116,7 @@ def _of_pods(columns: pods.Columns, count: int) -> dict[str, Any]:
 def _of_result(
     result: Placement | RebalancePlan | None, verdicts: Sequence[PodVerdict], causes: Sequence[Cause], audit: Audit | None
 ) -> dict[str, Any]:
-    """What the panels say of a result, or of a snapshot without one."""
+    """Return the contents of the panels for a result, or for a snapshot without one."""
     return {
         "obstacles": summary.obstacles(result),
         "unplaced": unplaced(result, verdicts, causes),
@@ -120,7 +128,7 @@ def _of_result(
 
 
 def _about_capacity(data: dict[str, Any], snapshot: Snapshot, document: Capacity) -> None:
-    """Add what a document about capacity says, instead of what does not hold of the result that stands in for it (changed)."""
+    """Add the contents of a document about capacity, in place, and remove what applies only to the result that represents it."""
     from kubestow.report.page.capacity.panel import panel
 
     found = data["capacity"] = panel(snapshot, document)
@@ -129,22 +137,22 @@ def _about_capacity(data: dict[str, Any], snapshot: Snapshot, document: Capacity
     said["status"] = None
     said["notes"] = list(dict.fromkeys([*document.notes, *said["notes"]]))
     said["unmodelled"] = said["unmodelled"] or summary.unmodelled_rows(document.unmodelled)
-    if isinstance(document, Upgrade):  # the map has nodes that are never there at once
+    if isinstance(document, Upgrade):  # the map shows nodes that never exist at the same time
         said["facts"], data["rulesBroken"] = [], None
-        said["notes"].append("the map has all nodes that are ever there: the old ones stay on it, with what runs on every node")
+        said["notes"].append("the map shows all nodes of the upgrade at once: old nodes remain, with the pods that run on every node")
 
 
 def _clean(value: Any, known: dict[str, str]) -> Any:
-    """Return the value with every text on one line, in printable characters and of a length that can be read."""
+    """Return the value with every text on one line, in printable characters and of limited length."""
     if isinstance(value, str):
         found = known.get(value)
         if found is None:
-            cut = value if len(value) <= LONGEST else value[:LONGEST] + "…"
+            cut = value if len(value) <= MAX_TEXT_CHARACTERS else value[:MAX_TEXT_CHARACTERS] + "…"
             found = known[value] = one_line(cut)
         return found
     if isinstance(value, dict):
         return {_clean(key, known): _clean(each, known) for key, each in value.items()}
     if isinstance(value, list):
-        # Most of the page is columns of numbers, which have nothing to clean.
+        # Most of the page is columns of numbers, which need no cleaning.
         return value if value and type(value[0]) is int else [_clean(each, known) for each in value]
     return value

@@ -1,4 +1,4 @@
-"""The devices of dynamic resource allocation: which each node reaches, and what claims take of them."""
+"""Devices of dynamic resource allocation: the devices that each node can use, and their allocation to claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubestow.models.kube.selectors import NodeTable
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.report.page.places import Places, Result
 
-#: When something is taken: without the result, with it.
+#: When a device is allocated: without the result, or with it.
 BEFORE: Final = 1
 AFTER: Final = 2
 
@@ -21,7 +21,7 @@ _Unit = tuple[str, str, str]  # driver, pool, name
 
 
 class _Row(NamedTuple):
-    """A device that a claim has for a request. ``amounts``: what it takes of the capacity of a shared one."""
+    """A device allocated to a request of a claim. ``amounts`` is the consumed capacity of a shared device."""
 
     unit: _Unit
     claim: str
@@ -31,29 +31,30 @@ class _Row(NamedTuple):
     amounts: tuple[tuple[str, int], ...]
 
 
-#: Each with the pods that use the claim, by index, and when it is taken.
+#: Rows, each with the indices of the pods that use the claim, and when the device is allocated.
 _Rows = dict[_Row, tuple[dict[int, None], int]]
 
 
 def columns(snapshot: Snapshot, result: Result, places: Places, *, grouped: bool) -> dict[str, Any] | None:
-    """Return ``devices`` of the page, None where there are none. ``grouped``: pods are told by name.
+    """Return ``devices`` of the page, or None if there are none. With ``grouped``, pods are identified by name.
 
-    ``name`` and ``pool`` (of ``pools``: driver, name) are of each device, ``capacity`` by index (as text) of shared ones: name, amount,
-    whether people write it in binary units. ``site`` is of each node: which of ``sites`` lists the devices that it reaches. ``taken`` has
-    a row for each device of a claim; ``when`` is :data:`BEFORE`, :data:`AFTER` or the sum of both.
+    ``name`` and ``pool`` (index into ``pools`` of driver and name) are columns over devices. ``capacity`` lists, by
+    device index (as text), the capacities of shared devices: name, amount, and True for binary units. ``site`` is a
+    column over nodes: an index into ``sites``, the lists of devices that nodes can use. ``taken`` has a row per
+    device of a claim; ``when`` is :data:`BEFORE`, :data:`AFTER` or their sum.
 
     Raises:
-        InputError: the result has an amount that is no quantity.
+        InputError: The result has an invalid amount.
     """
     rows = _rows(snapshot, result, places)
     if not (snapshot.resource_slices or rows):
         return None
-    from kubestow.models.devices.read import inventory  # snapshots without devices import nothing of them
+    from kubestow.models.devices.read import inventory  # not needed for snapshots without devices
 
     found = inventory(snapshot, NodeTable(snapshot.nodes), reads=())
     ids = dict(found.units)
     for row in rows:
-        ids.setdefault(row.unit, len(ids))  # what is allocated may be published no more
+        ids.setdefault(row.unit, len(ids))  # allocated devices may no longer be published
     pools = {pool: i for i, pool in enumerate(dict.fromkeys((driver, pool) for driver, pool, _ in ids))}
     capacity = {}
     for device in found.devices:
@@ -90,10 +91,10 @@ def _taken(rows: _Rows, ids: Mapping[_Unit, int], places: Places, *, grouped: bo
 
 def _rows(snapshot: Snapshot, result: Result, places: Places) -> _Rows:
     found: _Rows = {}
-    # Claims go with the pods that they were made for, and are made again with them.
+    # Generated claims are deleted and recreated with their pods.
     views = BEFORE if result is None else BEFORE | AFTER
     ends = zip(places.place[0], places.place[-1], strict=True)
-    gone = {i for i, (n, to) in enumerate(ends) if n >= 0 and (i in places.anew or to < 0)}
+    gone = {i for i, (n, to) in enumerate(ends) if n >= 0 and (i in places.recreated or to < 0)}
     if any(_results(claim) for claim in snapshot.resource_claims.values()):
         users, owner = _users(snapshot, places)
         for key, claim in snapshot.resource_claims.items():
@@ -111,7 +112,7 @@ def _rows(snapshot: Snapshot, result: Result, places: Places) -> _Rows:
 
 
 def _assigned(result: Result) -> Iterator[tuple[str, list[DeviceResult]]]:
-    """Yield the pods that get devices by a result."""
+    """Yield the pods that get devices in a result."""
     if isinstance(result, Placement):
         listed: list[Assignment | RolloutPod] = [*result.assignments]
         for wave in result.rollout.waves if result.rollout is not None else ():
@@ -135,7 +136,7 @@ def _row(claim: str, each: DeviceRequestAllocationResult | DeviceResult) -> _Row
 
 
 def _users(snapshot: Snapshot, places: Places) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """Return which pods use each claim, and for which one it was made; claims by ``namespace/name``."""
+    """Return the pods that use each claim, and the pod for which it was generated. Claims are identified by ``namespace/name``."""
     users: dict[str, list[int]] = {}
     index: dict[tuple[str, str, str | None], int] = {}
     for i, pod in enumerate(places.pods):

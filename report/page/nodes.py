@@ -1,4 +1,4 @@
-"""The columns of the nodes, and their zones."""
+"""The columns of nodes and their zones."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ADDED: Final = 8
 TO_DRAIN: Final = 16
 FREE_BEFORE: Final = 32
 
-#: Labels and NUMA zones of more nodes than this are left out: they would be most of the page.
-LABELLED: Final = 500
-ZONED: Final = 2_000
+#: Maximum numbers of nodes with labels, and with NUMA zones. Beyond these, they would make up most of the page.
+MAX_LABELLED_NODES: Final = 500
+MAX_NUMA_NODES: Final = 2_000
 
 _ZONE: Final = "topology.kubernetes.io/zone"
 _BETA: Final = "failure-domain.beta.kubernetes.io/zone"
@@ -33,7 +33,7 @@ _CONTROL: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernete
 
 
 def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
-    """Return the zones by name, nodes without one last, and the index of each node's zone."""
+    """Return the zones by name, with nodes without a zone last, and the zone index of each node."""
     names = [zone_of(node) for node in snapshot.nodes]
     ordered = sorted({name for name in names if name is not None})
     ids: dict[str | None, int] = {name: i for i, name in enumerate(ordered)}
@@ -49,10 +49,18 @@ def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
 def columns(
     snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, places: Places, notes: list[str]
 ) -> dict[str, Any]:
-    """Return ``nodes`` of the page. ``places``: of the pods, before and after; ``notes``: takes what could not be read.
+    """Return ``nodes`` of the page.
+
+    Args:
+        snapshot: The snapshot.
+        result: The result, if any.
+        original: The snapshot before edits, if any.
+        policy: Weights and switches of the policy file.
+        places: Places of the pods before and after.
+        notes: Notes about unreadable data are appended here.
 
     Raises:
-        InputError: an allocatable amount that is no quantity, or beyond 64 bits.
+        InputError: An allocatable amount is invalid or beyond 64 bits.
     """
     nodes = snapshot.nodes
     _, zone = zones(snapshot)
@@ -66,14 +74,14 @@ def columns(
         "flags": _flags(snapshot, result, original, places),
         "taints": [[words.taint(taint) for taint in (node.spec.taints if node.spec else None) or ()] for node in nodes],
     }
-    if len(nodes) <= LABELLED:
+    if len(nodes) <= MAX_LABELLED_NODES:
         found["labels"] = [[f"{key}={value}" for key, value in sorted((node.metadata.labels or {}).items())] for node in nodes]
-    found["numa"] = _numa(snapshot, policy, notes) if len(nodes) <= ZONED else {}
+    found["numa"] = _numa(snapshot, policy, notes) if len(nodes) <= MAX_NUMA_NODES else {}
     return found
 
 
 def _offer(node: objects.Node) -> dict[str, int]:
-    """Return the allocatable amounts of a node, or its capacity if it states none."""
+    """Return the allocatable amounts of a node, or its capacity if they are missing."""
     status = node.status
     given = (status.allocatable if status.allocatable is not None else status.capacity) if status is not None else None
     try:
@@ -83,12 +91,12 @@ def _offer(node: objects.Node) -> dict[str, int]:
 
 
 def left_to_drain(plan: RebalancePlan, places: Places) -> set[int]:
-    """Return the nodes (by index) that keep pods other than DaemonSet and static ones."""
+    """Return the indices of drained nodes that keep pods other than DaemonSet and static pods."""
     return _used(places, -1, terminating=False) if plan.drain else set()
 
 
 def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
-    """Return the nodes with pods other than DaemonSet and static ones. ``terminating``: whether terminating pods count."""
+    """Return the nodes with pods other than DaemonSet and static pods. With ``terminating``, terminating pods count."""
     return {
         n
         for pod, n in zip(places.pods, places.place[view], strict=True)
@@ -100,7 +108,7 @@ def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places
     plan = result if isinstance(result, RebalancePlan) else None
     freed, drain = (set(plan.freed), set(plan.drain)) if plan is not None else (set(), set())
     left = left_to_drain(plan, places) if plan is not None else set()
-    # Only beside nodes that were freed is it worth a mark that others had been free.
+    # Mark nodes that were already empty only if the plan freed others.
     ever = _used(places, 0, terminating=True) | _used(places, -1, terminating=True) if freed else set(range(len(snapshot.nodes)))
     known = {node.metadata.name for node in original.nodes} if original is not None else None
     found = []
@@ -118,7 +126,7 @@ def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places
 
 
 def _numa(snapshot: Snapshot, policy: Policy, notes: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """By node index (as text): its NUMA zones in the kubelet's order, with what each has in all."""
+    """Return NUMA zones by node index (as text), in the kubelet's order, with their total resources."""
     at = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
     found = {}
     for name, topology in node_topologies(policy, snapshot).items():

@@ -1,4 +1,4 @@
-"""Which workload each pod belongs to, by the name that an operator would use."""
+"""The workload of each pod, by the name that an operator would use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple[str, str]], list[int]]:
-    """Return the workloads as (``Kind namespace/name``, namespace), by first pod, and the place in that list of each pod's workload.
+    """Return the workloads as (``Kind namespace/name``, namespace), in order of their first pods, and each pod's
+    workload index.
 
-    A ReplicaSet stands for its Deployment (:class:`kubestow.models.workloads.ownership.Owners`). Static pods are one workload over all
-    nodes; bare pods of equal labels and spec are one.
+    Pods of a ReplicaSet count for its Deployment (:class:`kubestow.models.workloads.ownership.Owners`). Static pods
+    form one workload over all nodes, and bare pods with equal labels and spec form one workload.
     """
     owners = Owners(snapshot)
     names: list[tuple[str, str]] = []
@@ -50,7 +51,7 @@ def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple
 
 
 def _owner(pod: objects.Pod, namespace: str, owners: Owners) -> tuple[object, str]:
-    """Return what identifies a workload, and its name."""
+    """Return the identity of a workload, and its name."""
     if is_mirror(pod):
         name = (pod.metadata.name or "").removesuffix(f"-{pod.spec.nodeName}")
         text = f"Static {namespace}/{name}"
@@ -61,12 +62,12 @@ def _owner(pod: objects.Pod, namespace: str, owners: Owners) -> tuple[object, st
     spec = msgspec.structs.replace(pod.spec, nodeName=None)
     try:
         key: object = _encoder.encode((namespace, pod.metadata.labels, spec))
-    except (ValueError, OverflowError):  # lone surrogates, numbers beyond 64 bits: alike to no other pod
+    except (ValueError, OverflowError):  # lone surrogates or numbers beyond 64 bits: equal to no other pod
         key = objects.pod_key(pod), id(pod)
     return key, text
 
 
 def short(workload: str) -> str:
-    """Return the name of a workload of a result document: bare pods that are looked at together (``Pod ns/a,ns/b``) by their first."""
+    """Return the short name of a workload in a result document. Grouped bare pods (``Pod ns/a,ns/b``) are named by the first."""
     first, comma, rest = workload.partition(",")
     return f"{first} and {rest.count(',') + 1} more" if comma and workload.startswith("Pod ") else workload

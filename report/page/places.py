@@ -1,4 +1,4 @@
-"""Where each pod is before and after a result, and what becomes of it."""
+"""The place of each pod before and after a result, and its change."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PENDING: Final = 4
 GATED: Final = 5
 CREATED: Final = 6
 
-#: Faults of a document that are told one by one.
-_TOLD: Final = 3
+#: Maximum number of reported problems of a document.
+_MAX_PROBLEMS: Final = 3
 Result = Placement | RebalancePlan | None
 
 
 @dataclass
 class ShownMove:
-    """A pod goes from a node to a node, both by index (-1: none). ``evict``: nothing of the plan puts it anywhere again."""
+    """A step of a pod from one node to another, both by index (-1: none). With ``evict``, the plan does not place the pod again."""
 
     pod: int
     source: int
@@ -42,25 +42,35 @@ class ShownMove:
 
 @dataclass
 class Places:
-    """``views``: what the columns of ``place`` (node of each pod, -1: none) stand for; ``state``: one of the constants above, per pod;
-    ``waves``: the steps by wave number; ``anew``: pods that stop and are made again, which forget a resize in place. Pods are numbered by
-    ``pods``, in the order of the snapshot without those that are over; nodes as in the snapshot."""
+    """Places of pods. Pods are numbered in snapshot order without terminated pods, nodes as in the snapshot.
+
+    Attributes:
+        pods: The pods.
+        views: Names of the columns of ``place``.
+        place: Node index of each pod per view, -1: none.
+        state: State of each pod, one of the constants above.
+        waves: Steps by wave number.
+        recreated: Pods that are stopped and recreated, and so lose an in-place resize.
+        zones: NUMA zones of containers, by pod.
+    """
 
     pods: list[objects.Pod]
     views: list[str]
     place: list[list[int]]
     state: list[int]
     waves: list[tuple[int, list[ShownMove]]] = field(default_factory=list)
-    anew: set[int] = field(default_factory=set)
+    recreated: set[int] = field(default_factory=set)
     zones: dict[int, list[tuple[str, list[str]]]] = field(default_factory=dict)
 
 
 def with_new_pods(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> Snapshot:
-    """Return the snapshot with the pods of the new revision and what they need, unchanged if the result is no rollout. ``manifests``: what
-    holds the Deployment's new template, as it was given to the rollout.
+    """Return the snapshot with the pods of the new revision and their objects. Without a rollout, return it
+    unchanged.
+
+    ``manifests`` contain the new template of the Deployment, as given to the rollout.
 
     Raises:
-        InputError: there is no such Deployment, or its template cannot be used.
+        InputError: The Deployment does not exist, or its template is unusable.
     """
     reference = placement.snapshot
     if reference.rollout is None or placement.rollout is None:
@@ -72,7 +82,7 @@ def with_new_pods(snapshot: Snapshot, placement: Placement, manifests: Snapshot 
         found = update.snapshot.copy()
         coming = {member.index for member in update.members if not member.there}
         kept = (pod for i, pod in enumerate(found.pods) if i not in coming or objects.pod_key(pod) not in known)
-        found.pods = list(kept)  # a StatefulSet's new pods have the names of the old ones
+        found.pods = list(kept)  # a StatefulSet's new pods reuse the old names
         found.sha256 = snapshot.sha256
         return found
     revision = read(snapshot, name, manifests, reference.edits)
@@ -84,10 +94,10 @@ def with_new_pods(snapshot: Snapshot, placement: Placement, manifests: Snapshot 
 
 
 def find(snapshot: Snapshot, result: Result, original: Snapshot | None) -> Places:
-    """Return the places of all pods that have not ended.
+    """Return the places of all pods that have not terminated.
 
     Raises:
-        InputError: the result names pods or nodes that the snapshot lacks.
+        InputError: The result names pods or nodes that the snapshot lacks.
     """
     return _Finder(snapshot, result, original).find()
 
@@ -122,8 +132,10 @@ class _Finder:
             if result.rollout is not None:
                 self._rollout(result)
         if self._missing:
-            more = len(self._missing) - _TOLD
-            raise InputError([*self._missing[:_TOLD], *([f"result: {more:,} more names that the snapshot lacks"] if more > 0 else [])])
+            more = len(self._missing) - _MAX_PROBLEMS
+            raise InputError(
+                [*self._missing[:_MAX_PROBLEMS], *([f"result: {more:,} more names that the snapshot lacks"] if more > 0 else [])]
+            )
         self._created()
         return found
 
@@ -131,7 +143,7 @@ class _Finder:
         at = self._ids.get(name)
         if at is None:
             self._missing.append(
-                f"result: {where}: pod {shorten(name)} is not in the snapshot, or is over; expected the snapshot of the result"
+                f"result: {where}: pod {shorten(name)} is not in the snapshot, or has terminated; expected the snapshot of the result"
             )
             return -1
         return at
@@ -146,12 +158,12 @@ class _Finder:
         return at
 
     def _put(self, pod: int, node: int) -> None:
-        """Give a pod a node, its first or another one."""
+        """Assign a node to a pod."""
         was = self._before[pod]
         self._after[pod] = node
         self._state[pod] = PLACED if was < 0 else PLAIN if was == node else MOVED
         if was >= 0:
-            self._found.anew.add(pod)
+            self._found.recreated.add(pod)
 
     def _placement(self, result: Placement) -> None:
         for i, unplaced in enumerate(result.unplaced):
@@ -195,23 +207,22 @@ class _Finder:
     # --- rollouts ---------------------------------------------------------------------------------------------------------
 
     def _rollout(self, result: Placement) -> None:
-        """Follow pods as they come and go; the place of a new pod is where the assignments have it, that of an old one nowhere once it is
-        deleted."""
+        """Follow the pods of a rollout. New pods are on their assigned nodes; deleted old pods are on none."""
         assert result.rollout is not None
         going = self._going(result.rollout.workload)
         for w, wave in enumerate(result.rollout.waves):
             where = f"rollout.waves[{w}]"
-            steps = [self._gone(pod, "is being deleted already") for pod in going] if not w else []
+            steps = [self._gone(pod, "already being deleted") for pod in going] if not w else []
             for i, entry in enumerate(wave.create):
                 pod, node = self._pod(entry.pod, f"{where}.create[{i}].pod"), self._node(entry.node, f"{where}.create[{i}].node")
                 if pod >= 0 and node >= 0:
                     self._after[pod] = node
                     self._state[pod] = PLACED
-                    steps.append(ShownMove(pod, -1, node, "old pod that waited" if entry.old else "new pod"))
+                    steps.append(ShownMove(pod, -1, node, "pending old pod" if entry.old else "new pod"))
             for i, name in enumerate(wave.delete):
                 pod = self._pod(name, f"{where}.delete[{i}]")
                 if pod >= 0:
-                    steps.append(self._gone(pod, "old pod goes"))
+                    steps.append(self._gone(pod, "old pod deleted"))
             self._found.waves.append((wave.wave, steps))
         for w, wave in enumerate(result.rollout.waves):
             for i, name in enumerate(wave.waiting):
@@ -222,13 +233,13 @@ class _Finder:
         return ShownMove(pod, self._before[pod], -1, why, evict=True)
 
     def _going(self, workload: str) -> Iterable[int]:
-        """Return the pods of the Deployment that are being deleted: the rollout takes them as gone."""
+        """Return the Deployment's terminating pods, which the rollout treats as gone."""
         terminating = [i for i, pod in enumerate(self._pods) if objects.is_terminating(pod) and self._before[i] >= 0]
         names, of = of_pods(self._snapshot, [self._pods[i] for i in terminating])
         return [i for i, at in zip(terminating, of, strict=True) if names[at][0] == workload]
 
     def _created(self) -> None:
-        """Mark pods that the snapshot did not have before it was edited."""
+        """Mark pods that the snapshot lacked before it was edited."""
         result = self._result
         new: set[str] = set()
         if isinstance(result, Placement) and result.rollout is not None:

@@ -1,4 +1,4 @@
-"""The columns of the pods, or of groups of them where they are too many to be told apart; and what nodes carry."""
+"""The columns of pods, or of groups if there are too many pods to show individually, and the usage of nodes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from kubestow.models.kube import objects
 from kubestow.report.page.places import EVICTED, MOVED, PENDING, Places
 from kubestow.report.page.shapes import Shapes
 
-#: More pods than this are shown in groups, and about so many of those that matter most one by one.
-SINGLE: Final = 20_000
-NAMED: Final = 2_000
+#: Maximum number of pods shown individually. Above it, pods are grouped and about ``MAX_NAMED_PODS`` important pods are
+#: named.
+MAX_SINGLE_PODS: Final = 20_000
+MAX_NAMED_PODS: Final = 2_000
 
 
 class Columns:
-    """Workload, shape and priority of each pod, by place in the lists of the page. ``priorities``: ascending."""
+    """Workload, shape and priority of each pod, as indices into the lists of the page. ``priorities`` is ascending."""
 
     def __init__(self, places: Places, shapes: Shapes, workloads: Sequence[int]) -> None:
         self._places, self._workloads, self._shapes = places, workloads, shapes
@@ -26,13 +27,15 @@ class Columns:
 
     @property
     def grouped(self) -> bool:
-        return len(self._places.pods) > SINGLE
+        return len(self._places.pods) > MAX_SINGLE_PODS
 
     def single(self, pods: Sequence[int]) -> dict[str, Any]:
-        """The pods of these indices, one by one; ``zones`` and ``anew`` (:meth:`_asks_anew`) by place in this list (as text)."""
+        """Return the given pods individually. ``zones`` and new requests are keyed by index in this list (as text)."""
         places = self._places
         at = [(place, i) for place, i in enumerate(pods) if i in places.zones]
-        anew = {str(place): asks for place, i in enumerate(pods) if i in places.anew and (asks := self._asks_anew(i)) is not None}
+        changed_requests = {
+            str(place): asks for place, i in enumerate(pods) if i in places.recreated and (asks := self._new_request(i)) is not None
+        }
         return {
             "name": [objects.pod_key(places.pods[i]) for i in pods],
             "workload": [self._workloads[i] for i in pods],
@@ -40,27 +43,26 @@ class Columns:
             "priority": [self._priority[i] for i in pods],
             "place": [[view[i] for i in pods] for view in places.place],
             "zones": {str(place): [[name, zones] for name, zones in places.zones[i]] for place, i in at},
-            "anew": anew,
+            "anew": changed_requests,
             "state": [places.state[i] for i in pods],
         }
 
-    def _asks_anew(self, i: int) -> list[int] | None:
-        """The mCPU and bytes that a pod asks for once it is made again, where a resize in place has left others behind."""
+    def _new_request(self, i: int) -> list[int] | None:
+        """Return the mCPU and bytes that a pod requests after it is recreated. None if they do not differ by an in-place resize."""
         pod = self._places.pods[i]
-        asks = [self._shapes.request(pod, anew=anew) for anew in (False, True)]
+        asks = [self._shapes.request(pod, recreated=recreated) for recreated in (False, True)]
         now, then = ([found.get("cpu", 0), found.get("memory", 0)] for found in asks)
         return then if then != now else None
 
     def changed(self) -> list[int]:
-        """The pods that are told by name among groups: all that waves move, as the player follows them; of the others first those that go
-        somewhere else, then those that wait."""
+        """Return the pods that are named next to groups: pods in waves, which the player follows, then moved pods, then pending pods."""
         state, steps = self._places.state, {step.pod for _, listed in self._places.waves for step in listed}
         others = [i for i, at in enumerate(state) if at in (MOVED, EVICTED) and i not in steps]
         others += [i for i, at in enumerate(state) if at == PENDING and i not in steps]
-        return sorted([*steps, *others[: max(0, NAMED - len(steps))]])
+        return sorted([*steps, *others[: max(0, MAX_NAMED_PODS - len(steps))]])
 
     def groups(self) -> dict[str, Any]:
-        """All pods by workload, shape, priority and node: how many in each view. A node of -1: pods that have none."""
+        """Return the number of pods in each view by workload, shape, priority and node (-1: none)."""
         counts: dict[tuple[int, int, int, int], list[int]] = {}
         views = self._places.place
         for v, view in enumerate(views):
@@ -80,13 +82,13 @@ class Columns:
 
 
 def usage(places: Places, shapes: Shapes, nodes: int) -> list[dict[str, list[int]]]:
-    """Per view what the pods of each node request: mCPU, bytes, and how many they are."""
+    """Return, per view, the requests of the pods on each node: mCPU, bytes, and number of pods."""
     found = []
     for v, view in enumerate(places.place):
         cpu, memory, pods = [0] * nodes, [0] * nodes, [0] * nodes
         for i, node in enumerate(view):
             if node >= 0:
-                request = shapes.request(places.pods[i], anew=bool(v) and i in places.anew)
+                request = shapes.request(places.pods[i], recreated=bool(v) and i in places.recreated)
                 cpu[node] += request.get("cpu", 0)
                 memory[node] += request.get("memory", 0)
                 pods[node] += 1
@@ -95,7 +97,7 @@ def usage(places: Places, shapes: Shapes, nodes: int) -> list[dict[str, list[int
 
 
 def waves(places: Places, *, grouped: bool) -> list[dict[str, Any]]:
-    """The steps of each wave; pods by index, or by name where they are shown in groups."""
+    """Return the steps of each wave. Pods are identified by index, or by name if they are grouped."""
     return [
         {
             "wave": number,

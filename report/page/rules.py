@@ -1,4 +1,4 @@
-"""The rules of a pod in words: each sentence under the name of the scheduler plugin (or object kind) that keeps it."""
+"""The rules of a pod as sentences, each with the scheduler plugin or object kind that enforces it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kubestow.models.numa.annotations import has_hints
 from kubestow.models.numa.container_affinity import AnnotationError, Entry, parse
 from kubestow.models.numa.container_expressions import Expression
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.report.page import asks, words
-from kubestow.report.page.asks import Rule
+from kubestow.report.page import pod_requirements, words
+from kubestow.report.page.pod_requirements import Rule
 from kubestow.report.page.ties import SelectorTerm, Ties
 
-#: Tolerations that the API server gives every pod.
+#: Tolerations that the API server adds to every pod.
 _ALWAYS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Rules:
-    """The rules that pods have of themselves; those of pods that share parts are worked out once."""
+    """The rules in the specs of pods, computed once for pods that share parts."""
 
     def __init__(self, snapshot: Snapshot, ties: Ties, policy: Policy) -> None:
         self._ties, self._policy = ties, policy
@@ -33,27 +33,30 @@ class Rules:
         self._memo: dict[tuple[Any, ...], list[Rule]] = {}
 
     def of(self, pod: Pod, request: dict[str, int]) -> list[Rule]:
-        """Yield all of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of
-        :func:`kubestow.models.kube.pod_requests.pod_request`."""
+        """Return all rules except volumes, gangs, budgets and rules of other pods.
+
+        ``request`` is that of :func:`kubestow.models.kube.pod_requests.pod_request`.
+        """
         spec, labels, namespace = pod.spec, pod.metadata.labels, pod.metadata.namespace
         return [
-            *asks.priority(spec),
-            *asks.gates(spec),
+            *pod_requirements.priority(spec),
+            *pod_requirements.gates(spec),
             *self._once(
-                ("request", *sorted(request.items()), id(spec.overhead), id(spec.resources)), lambda: asks.resources(request, spec)
+                ("request", *sorted(request.items()), id(spec.overhead), id(spec.resources)),
+                lambda: pod_requirements.resources(request, spec),
             ),
-            *self._once(("select", id(spec.nodeSelector)), lambda: asks.node_selector(spec)),
-            *self._once(("nodes", id(spec.affinity), asks.daemon(pod)), lambda: asks.node_affinity(pod)),
-            *asks.features(spec, self._gates),
-            *asks.operating_system(spec),
+            *self._once(("select", id(spec.nodeSelector)), lambda: pod_requirements.node_selector(spec)),
+            *self._once(("nodes", id(spec.affinity), pod_requirements.daemon(pod)), lambda: pod_requirements.node_affinity(pod)),
+            *pod_requirements.features(spec, self._gates),
+            *pod_requirements.operating_system(spec),
             *self._once(("tolerates", id(spec.tolerations)), lambda: self._tolerations(spec)),
             *self._once(("pods", id(spec.affinity), namespace, id(labels)), lambda: self._pod_affinity(pod)),
             *self._once(
                 ("spread", id(spec.topologySpreadConstraints), namespace, id(labels), id(pod.metadata.ownerReferences)),
                 lambda: self._spread(pod),
             ),
-            *asks.claims(spec),
-            *self._once(("ports", id(spec.containers), id(spec.initContainers)), lambda: asks.ports(spec)),
+            *pod_requirements.claims(spec),
+            *self._once(("ports", id(spec.containers), id(spec.initContainers)), lambda: pod_requirements.ports(spec)),
             *self._once(("hints", id(pod.metadata.annotations), id(spec.containers)), lambda: self._hints(pod)),
         ]
 
@@ -66,7 +69,7 @@ class Rules:
     # --- taints -------------------------------------------------------------------------------------------------------
 
     def _tolerations(self, spec: objects.PodSpec) -> Iterator[Rule]:
-        """Yield the tolerations that open nodes of this cluster."""
+        """Yield the tolerations for taints of this cluster."""
         given = [t for t in spec.tolerations or () if t.key not in _ALWAYS]
         if any((t.operator == "Exists") and not t.key and not t.effect for t in given):
             yield Rule("TaintToleration", "tolerates every taint")
@@ -83,22 +86,23 @@ class Rules:
             return
         first = self._may_be_first(pod)
         for kind, must, wish, more in (
-            ("podAffinity", "only {}", "prefers {}", ", unless it is the first of them" if first else ""),
+            ("podAffinity", "only {}", "prefers {}", ", unless it is the first such pod" if first else ""),
             ("podAntiAffinity", "never {}", "avoids {}", ""),
         ):
             part: objects.PodAffinity | None = getattr(pod.spec.affinity, kind)
             stays = (part.requiredDuringSchedulingRequiredDuringExecution if part is not None else None) or []
             for term in required_terms(pod, kind):
                 found = self._term(pod, term, must)
-                # By identity: a term may stand in both lists.
+                # By identity, because a term may be in both lists.
                 yield found._replace(text=f"{found.text}{more}{', also while it runs' if any(term is each for each in stays) else ''}")
             for weighted in preferred_terms(pod, kind):
                 found = self._term(pod, weighted.podAffinityTerm, wish)
                 yield found._replace(text=f"{found.text} (weight {weighted.weight})")
 
     def _may_be_first(self, pod: Pod) -> bool:
-        """Return whether its affinity holds where no pod matches yet: it matches all of its own terms (interpodaffinity,
-        satisfyPodAffinity)."""
+        """Return True if its affinity holds before any pod matches, because it matches all its own terms
+        (interpodaffinity, satisfyPodAffinity).
+        """
         matched = [self._ties.term(pod, term) for term in required_terms(pod, "podAffinity")]
         return bool(matched) and all(each is not None and self._matches(pod, each) for each in matched)
 
@@ -108,14 +112,14 @@ class Rules:
             where = f"{words.preposition(term.topologyKey)} {where}"
         matched = self._ties.term(pod, term)
         if matched is None:
-            return Rule("InterPodAffinity", f"{form.format(where)} with pods of a selector that is missing and matches none")
+            return Rule("InterPodAffinity", f"{form.format(where)} with pods of a missing selector, which matches none")
         own = pod.metadata.namespace or "default"
         whom = words.pods(matched.selector, matched.namespaces, own, others=self._matches(pod, matched))
         return Rule("InterPodAffinity", f"{form.format(where)} with {whom}", self._ties.workloads(matched.namespaces, matched.selector))
 
     @staticmethod
     def _matches(pod: Pod, term: SelectorTerm) -> bool:
-        """Return whether a pod is selected by a term of its own."""
+        """Return True if a pod matches a term of its own."""
         own = pod.metadata.namespace or "default"
         return (term.namespaces is None or own in term.namespaces) and selector_matches(term.selector, pod.metadata.labels or {})
 
@@ -124,8 +128,8 @@ class Rules:
         for constraint in pod.spec.topologySpreadConstraints or ():
             extra = label_key_requirements(pod.metadata.labels or {}, constraint.matchLabelKeys)
             selector = canonical(constraint.labelSelector, extra)
-            least = f", over at least {constraint.minDomains} of them" if constraint.minDomains is not None else ""
-            whom = words.pods(selector, frozenset((own,)), own) if selector else "pods of no selector, which counts none,"
+            least = f", with at least {constraint.minDomains}" if constraint.minDomains is not None else ""
+            whom = words.pods(selector, frozenset((own,)), own) if selector else "pods of a missing selector, which counts none,"
             where = f"{words.domains(constraint.topologyKey)}{least}{_counted(constraint)}"
             what = f"{whom} differ by at most {constraint.maxSkew} between {where}"
             hard = constraint.whenUnsatisfiable == "DoNotSchedule"
@@ -139,7 +143,7 @@ class Rules:
             yield Rule("PodTopologySpread", text, self._tied(own, selector))
 
     def _tied(self, own: str, selector: Selector | None) -> tuple[int, ...] | None:
-        """Return the workloads that a selector matches in the pod's namespace; constraints without one count no pods."""
+        """Return the workloads that a selector matches in the pod's namespace. Constraints without a selector count no pods."""
         return self._ties.workloads(frozenset((own,)), selector) if selector else None
 
     # --- container affinity -------------------------------------------------------------------------------------------
@@ -150,14 +154,14 @@ class Rules:
         try:
             found = parse(pod, symmetric=self._policy.shorthand == "symmetric")
         except AnnotationError as error:
-            yield Rule("ContainerAffinity", f"cannot be read: {error}")
+            yield Rule("ContainerAffinity", f"invalid: {error}")
             return
         for entry in found.entries:
             yield Rule("ContainerAffinity", _entry(entry))
 
 
 def _counted(constraint: objects.TopologySpreadConstraint) -> str:
-    """Return which nodes count for a constraint, where that is not the default: those that node affinity allows, whatever their taints."""
+    """Return the counted nodes of a constraint if they differ from the default: nodes that node affinity allows, regardless of taints."""
     more = "those that its node affinity excludes" if constraint.nodeAffinityPolicy == "Ignore" else ""
     less = "those whose taints it does not tolerate" if constraint.nodeTaintsPolicy == "Honor" else ""
     return (f", nodes count with {more}" if more else "") + (f", {'and' if more else 'nodes count'} without {less}" if less else "")

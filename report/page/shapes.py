@@ -1,4 +1,4 @@
-"""Shapes: what pods ask for and which rules tie them, once for all pods that are alike in both."""
+"""Shapes: requests and rules, shared by all pods that are equal in both."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.report.documents.output import counted
 from kubestow.report.page import words
-from kubestow.report.page.asks import Rule
+from kubestow.report.page.pod_requirements import Rule
 from kubestow.report.page.rules import Rules
 from kubestow.report.page.storage import Storage
-from kubestow.report.page.ties import MANY, SelectorTerm, Ties
+from kubestow.report.page.ties import MAX_TIED_WORKLOADS, SelectorTerm, Ties
 
 Request = dict[str, int]
 
 
 class Shapes:
-    """The shape of each pod. ``found``: the shapes in the form of the page; ``notes``: what could not be worked out.
+    """The shape of each pod.
+
+    Attributes:
+        found: The shapes in the form of the page.
+        of_pod: Shape index of each pod.
+        notes: Notes on data that could not be evaluated.
 
     Raises:
-        InputError: a request that is no quantity, or beyond 64 bits.
+        InputError: A request is invalid or beyond 64 bits.
     """
 
     def __init__(
@@ -56,25 +61,27 @@ class Shapes:
                 at = memo[key] = self._shape(i, pod)
             self.of_pod.append(at)
 
-    def request(self, pod: objects.Pod, *, anew: bool = False) -> Request:
-        """Return the effective request of a pod; ``anew``: that of its replacement, without what a resize in place left behind."""
+    def request(self, pod: objects.Pod, *, recreated: bool = False) -> Request:
+        """Return the effective request of a pod. With ``recreated``, ignore an in-place resize, which its
+        replacement does not inherit.
+        """
         spec, status = pod.spec, pod.status
         resized = pod_requests.is_resized(pod)
-        state = id(status) if resized and not anew else 0
+        state = id(status) if resized and not recreated else 0
         key = id(spec.containers), id(spec.initContainers), id(spec.overhead), id(spec.resources), state
         found = self._requests.get(key)
         if found is None:
-            asks = objects.Pod(pod.metadata, spec) if anew else pod
+            asks = objects.Pod(pod.metadata, spec) if recreated else pod
             try:
                 found = self._requests[key] = pod_requests.pod_request(asks, self._gates)
             except ValueError as error:
                 raise InputError([f"Pod {objects.pod_key(pod)}: requests: {error}"]) from error
         return found
 
-    # --- what is known of a pod beside itself ---------------------------------------------------------------------------
+    # --- rules from other objects ---------------------------------------------------------------------------------------
 
     def _gang_rules(self, snapshot: Snapshot, policy: Policy, scope: Scope) -> dict[int, str]:
-        """Return what the gang of a pod asks for, by index into ``pods``."""
+        """Return the rule of each pod's gang, by index into ``pods``."""
         found = {
             i: f"member of gang {marker.name}" for marker, listed in members(self._pods, range(len(self._pods))).items() for i in listed
         }
@@ -98,7 +105,7 @@ class Shapes:
         return found
 
     def _budget_rules(self, snapshot: Snapshot) -> dict[int, list[Rule]]:
-        """Return the PodDisruptionBudgets that select the pods of each class of :class:`Ties`."""
+        """Return the PodDisruptionBudgets for each class of :class:`Ties`."""
         found: dict[int, list[Rule]] = {}
         if not snapshot.pod_disruption_budgets:
             return found
@@ -109,18 +116,20 @@ class Shapes:
             name = f"{namespace}/{budget.metadata.name or ''}"
             asks = [f"{key} {value}" for key in ("minAvailable", "maxUnavailable") if (value := getattr(spec, key)) is not None]
             now = f"{counted(allowed[name], 'eviction') if allowed[name] else 'no eviction'} allowed now" if name in allowed else ""
-            text = f"{name}: {', '.join([*asks, *([now] if now else [])]) or 'asks for nothing'}"
+            text = f"{name}: {', '.join([*asks, *([now] if now else [])]) or 'no requirement'}"
             selected = self._ties.selected(namespace, canonical(spec.selector))
             if selected is None:
-                self.notes.append("PodDisruptionBudgets are shown for some pods only: their selectors match too much")
+                self.notes.append("PodDisruptionBudgets are shown for some pods only, because their selectors match too many pods")
                 break
             for each in selected:
                 found.setdefault(each.index, []).append(Rule("PodDisruptionBudget", text))
         return found
 
     def _repelling(self, workloads: Sequence[int]) -> dict[int, list[Rule]]:
-        """Return by class which other workloads' required anti-affinity keeps its pods away. That of its own is kept for
-        :meth:`_own_anti`."""
+        """Return, by class, the other workloads whose required anti-affinity excludes its pods.
+
+        Terms of its own workload are kept for :meth:`_own_anti`.
+        """
         terms: dict[tuple[int, SelectorTerm], None] = {}
         seen: set[tuple[int, int]] = set()
         for i, pod in enumerate(self._pods):
@@ -131,7 +140,7 @@ class Shapes:
             terms.update(dict.fromkeys((workloads[i], term) for term in self._anti(pod)))
         found, self._own, whole = self._ties.repelled(terms)
         if not whole:
-            self.notes.append("the anti-affinity of other pods is shown in part only: its selectors match too much")
+            self.notes.append("the anti-affinity of other pods is shown in part only, because its selectors match too many pods")
         rules: dict[int, list[Rule]] = {}
         shared: dict[tuple[str, tuple[int, ...]], Rule] = {}
         for at, by_key in found.items():
@@ -140,7 +149,7 @@ class Shapes:
                 if (key, tied) not in shared:
                     whom = words.listed([self._names[w] for w in tied])
                     text = f"kept away from {words.domains(key)} of {whom}, by {'its' if len(tied) == 1 else 'their'} anti-affinity"
-                    shared[key, tied] = Rule("InterPodAffinity", text, tied if len(tied) <= MANY else None)
+                    shared[key, tied] = Rule("InterPodAffinity", text, tied if len(tied) <= MAX_TIED_WORKLOADS else None)
                 rules.setdefault(at, []).append(shared[key, tied])
         return rules
 
@@ -150,7 +159,7 @@ class Shapes:
         return [term for term in matched if term is not None]
 
     def _own_anti(self, at: int, pod: objects.Pod) -> list[Rule]:
-        """Return anti-affinity that other pods of its workload have against a pod which lacks it itself."""
+        """Return anti-affinity of other pods in its workload that the pod itself lacks."""
         left = self._own.get(at, set())
         keys = {term.key for term in left.difference(self._anti(pod))} if left else ()
         return [
@@ -161,8 +170,9 @@ class Shapes:
     # --- shapes -----------------------------------------------------------------------------------------------------------
 
     def _key(self, i: int, pod: objects.Pod) -> tuple[Any, ...]:
-        """Return a key that differs for pods that may have different shapes, at little cost: equal parts are one object
-        (kubestow.models.snapshot.interning)."""
+        """Return a cheap key that differs for pods with possibly different shapes. Equal parts are one object
+        (kubestow.models.snapshot.interning).
+        """
         spec, metadata = pod.spec, pod.metadata
         return (
             self._ties.of_pod[i], id(self.request(pod)), id(spec.containers), id(spec.initContainers), id(spec.affinity),
@@ -196,7 +206,7 @@ class Shapes:
         return known
 
     def _listed(self, spec: objects.PodSpec) -> tuple[tuple[Any, ...], ...]:
-        """Return name, cpu and memory as they are written, and whether it is an ordinary init container, of each container."""
+        """Return name, CPU and memory as written, and True for an ordinary init container, for each container."""
         key = id(spec.containers), id(spec.initContainers)
         found = self._containers.get(key)
         if found is None:

@@ -1,6 +1,8 @@
-"""What a pod's persistent volume claims mean for its node, in words; claims of one kind read alike, so that replicas share a shape.
+"""Node requirements from a pod's persistent volume claims, as text. Claims of one kind have equal texts, so
+replicas share a shape.
 
-Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions}, as :mod:`kubestow.models.cluster.volumes` reads them.
+Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions}, as
+:mod:`kubestow.models.cluster.volumes` reads them.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from kubestow.models.kube import objects, storage_objects
 from kubestow.models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.page import words
-from kubestow.report.page.asks import Rule
+from kubestow.report.page.pod_requirements import Rule
 
-#: Labels of a volume that tie it to a place.
+#: Labels that tie a volume to a location.
 _PLACES: Final = (
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -26,7 +28,7 @@ _NAMED_ONLY: Final = ("VolumeZone", "VolumeRestrictions")
 
 
 class Storage:
-    """The claims and volumes of a snapshot in words."""
+    """The claims and volumes of a snapshot as text."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -36,7 +38,7 @@ class Storage:
         self._limited = {each.name for each in drivers if each.allocatable is not None and each.allocatable.count is not None}
 
     def of(self, pod: objects.Pod) -> tuple[Rule, ...]:
-        """The rules of a pod's claims, in their order, without repeats."""
+        """Return the rules of a pod's claims, in order, without duplicates."""
         if not pod.spec.volumes:
             return ()
         found: dict[Rule, None] = {}
@@ -44,7 +46,7 @@ class Storage:
         for key in claim_keys(pod):
             if key not in self._claims:
                 self._claims[key] = tuple(self._claim(key))
-            # Two plugins do not look at the claims of ephemeral volumes.
+            # Two plugins ignore the claims of ephemeral volumes.
             found.update(dict.fromkeys(rule for rule in self._claims[key] if key in named or rule.rule not in _NAMED_ONLY))
         return tuple(found)
 
@@ -85,29 +87,29 @@ class Storage:
         name = spec.storageClassName
         storage = self._snapshot.storage_classes.get(name) if name else None
         if storage is None or storage.volumeBindingMode != "WaitForFirstConsumer":
-            yield Rule("VolumeBinding", f"claim {key}{_of_class(name)} is not bound yet: no node takes the pod before it is")
+            yield Rule("VolumeBinding", f"claim {key}{_of_class(name)} is not bound yet: no node takes the pod until it is")
             return
         node = (claim.metadata.annotations or {}).get(SELECTED_NODE)
         if storage.provisioner in ("", NO_PROVISIONER):
-            yield Rule("VolumeBinding", f"takes a free volume{_of_class(name)}, and with it the nodes that reach it")
+            yield Rule("VolumeBinding", f"takes a free volume{_of_class(name)}, on a node that can reach it")
         elif node is not None:
-            yield Rule("VolumeBinding", f"a volume{_of_class(name)} is being made on node {node}")
+            yield Rule("VolumeBinding", f"a volume{_of_class(name)} is being provisioned on node {node}")
         else:
             where = [
                 words.listed([words.requirement(e.key, "In", e.values) for e in term.matchLabelExpressions or ()], ",")
                 for term in storage.allowedTopologies or ()
             ]
             only = f", which is possible on nodes with {words.listed(where, ' or ')}" if where else ""
-            yield Rule("VolumeBinding", f"a volume{_of_class(name)} is made where it runs{only}")
+            yield Rule("VolumeBinding", f"a volume{_of_class(name)} is provisioned where it runs{only}")
         made = storage.provisioner not in ("", NO_PROVISIONER)
         if made and self._users[key] > 1 and set(spec.accessModes or ()) == {"ReadWriteOnce"}:
             yield Rule("VolumeBinding", f"claim {key} has no volume yet: the pods that use it must meet on one node")
         yield from self._attached(storage.provisioner)
 
     def _attached(self, driver: str | None) -> Iterator[Rule]:
-        """Return what counts against the number of volumes that a node can attach, where nodes state one."""
+        """Yield the rule on the number of attached volumes, if nodes limit it for the driver."""
         if driver in self._limited:
-            yield Rule("NodeVolumeLimits", f"attaches a volume of {driver}, of which a node takes only so many")
+            yield Rule("NodeVolumeLimits", f"attaches a volume of {driver}, whose number per node is limited")
 
 
 def _of_class(name: str | None) -> str:

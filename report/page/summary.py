@@ -1,4 +1,4 @@
-"""What the page says in figures: tiers, facts, notes, preferences, and the search over time."""
+"""Figures of the page: tiers, facts, notes, preferences, and search progress over time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from kubestow.report.page.nodes import left_to_drain
 from kubestow.report.page.owners import short
 from kubestow.report.page.places import GATED, MOVED, PENDING, Places, Result
 
-#: Entries of a list that are shown one by one.
-_LISTED: Final = 1_000
-#: Pods named for one unmodelled field.
-_NAMED: Final = 20
+#: Maximum number of list entries.
+_MAX_ENTRIES: Final = 1_000
+#: Maximum number of named pods per unmodelled field.
+_MAX_NAMED_PODS: Final = 20
 
 
 def kind(result: Result) -> str:
@@ -51,7 +51,7 @@ def title(snapshot: Snapshot, result: Result) -> str:
 
 
 def _steps(plan: RebalancePlan) -> str:
-    """``2 moves and 4 bindings``: pending pods that get a node do not move."""
+    """Return ``2 moves and 4 bindings``. Pending pods that get a node count as bindings."""
     moved = sum(move.source is not None for move in plan.moves)
     bound = len(plan.moves) - moved
     return counted(moved, "move") + (f" and {counted(bound, 'binding')}" if bound else "")
@@ -68,7 +68,7 @@ def summary(
     nodes: Mapping[str, Any],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """Return ``summary`` of the page. ``notes``: what the making of the page has to say; ``nodes``: the columns."""
+    """Return ``summary`` of the page. ``notes`` are notes from building the page; ``nodes`` are its columns."""
     said = list(result.notes) if result is not None else [*snapshot.notes, *snapshot.warnings]
     if result is not None and result.snapshot.edits is not None:
         said = [*edits.describe(result.snapshot.edits), *said]
@@ -79,9 +79,9 @@ def summary(
             found = unmodelled.find(snapshot, [snapshot.pods[i] for i in scope.pending], tiers=policy.networkTiers)
         except InputError as error:
             found, said = [], [*said, *error.problems]
-    told = [{"pod": v.pod, "node": v.node or "", "rule": v.rule, "why": v.why} for v in violations[:_LISTED]]
-    if len(violations) > _LISTED:
-        said.append(f"{len(violations) - _LISTED:,} more violations are left out")
+    shown = [{"pod": v.pod, "node": v.node or "", "rule": v.rule, "why": v.why} for v in violations[:_MAX_ENTRIES]]
+    if len(violations) > _MAX_ENTRIES:
+        said.append(f"{len(violations) - _MAX_ENTRIES:,} more violations are left out")
     return {
         "status": result.status if result is not None else None,
         "statusWords": status_words(result) if result is not None else [],
@@ -91,12 +91,12 @@ def summary(
         "facts": [list(fact) for fact in _facts(snapshot, result, places, usage, nodes)],
         "notes": list(dict.fromkeys([*said, *notes])),
         "unmodelled": unmodelled_rows(found),
-        "violations": told,
+        "violations": shown,
     }
 
 
 def _seconds(result: Result) -> dict[str, float] | None:
-    """Return seconds by phase; None if one is not finite (YAML can say .nan)."""
+    """Return seconds by phase. None if one is not finite (YAML allows .nan)."""
     found: dict[str, float] = msgspec.to_builtins(result.seconds) if result is not None and result.seconds is not None else {}
     return found if found and all(map(math.isfinite, found.values())) else None
 
@@ -120,7 +120,7 @@ def _tiers(snapshot: Snapshot, result: Result) -> list[dict[str, Any]]:
 
 
 def _of(tier: TierResult, of: Counter[int]) -> int | None:
-    """Return how many pods of the tier there were to place."""
+    """Return the number of pods of the tier to place."""
     if tier.tier != "placed":
         return None
     return of[tier.priority] if tier.priority is not None else of.total()
@@ -129,7 +129,7 @@ def _of(tier: TierResult, of: Counter[int]) -> int | None:
 def _facts(
     snapshot: Snapshot, result: Result, places: Places, usage: Sequence[Mapping[str, Sequence[int]]], nodes: Mapping[str, Any]
 ) -> list[tuple[str, ...]]:
-    """Return name and text of each fact, some with a note in smaller letters."""
+    """Return name and text of each fact, and for some a note in smaller letters."""
     states = Counter(places.state)
     running = [f"{sum(1 for node in view if node >= 0):,}" for view in places.place]
     found: list[tuple[str, ...]] = [("Nodes", f"{len(snapshot.nodes):,}"), ("Pods running", _change(running))]
@@ -140,7 +140,7 @@ def _facts(
     elif isinstance(result, RebalancePlan):
         found += _of_plan(result, snapshot, places)
     if isinstance(result, Placement) and result.rollout is not None:
-        found += [("Waves", f"{len(result.rollout.waves):,}"), ("Rollout", "completes" if result.rollout.complete else "comes to a halt")]
+        found += [("Waves", f"{len(result.rollout.waves):,}"), ("Rollout", "completes" if result.rollout.complete else "gets stuck")]
     elif isinstance(result, Placement) and states[MOVED]:
         found.append(("Moved", f"{states[MOVED]:,}"))
     found += [(name, f"{states[state]:,}") for name, state in (("Pending", PENDING), ("Gated", GATED)) if states[state]]
@@ -180,7 +180,7 @@ def _least_waves(plan: RebalancePlan) -> list[str]:
 
 
 def _bound_of_freed(plan: RebalancePlan) -> list[str]:
-    """Return the bound as the terminal shows it: nodes that were free before count in the tier, but the plan does not free them."""
+    """Return the bound as in the terminal: the tier counts nodes that were already free, but the plan does not free them."""
     tier = next((tier for tier in plan.objective if tier.tier == "freed"), None)
     if tier is None:
         return []
@@ -195,27 +195,27 @@ def _change(values: Sequence[str]) -> str:
 
 
 def unmodelled_rows(found: Sequence[Unmodelled]) -> list[dict[str, str]]:
-    """Return the first pods of each field and effect, and how many more there are."""
+    """Return the first pods per field and effect, and the number of the others."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in found:
         groups.setdefault((entry.field, entry.effect), []).append(entry.pod)
-    told = []
+    rows = []
     for (field, effect), names in groups.items():
-        listed = names[:_NAMED] + ([f"and {len(names) - _NAMED:,} more"] if len(names) > _NAMED else [])
-        told += [{"pod": name, "field": field, "effect": effect} for name in listed]
-    return told[:_LISTED]
+        listed = names[:_MAX_NAMED_PODS] + ([f"and {len(names) - _MAX_NAMED_PODS:,} more"] if len(names) > _MAX_NAMED_PODS else [])
+        rows += [{"pod": name, "field": field, "effect": effect} for name in listed]
+    return rows[:_MAX_ENTRIES]
 
 
 def audit(found: Audit | None) -> dict[str, Any] | None:
-    """Return the findings of an audit, and how many are left out; None without one."""
+    """Return the findings of an audit and the number left out. None without an audit."""
     if found is None:
         return None
     return {
         "findings": [
             {"severity": each.severity, "code": each.code, "object": each.object, "message": each.message, "fix": each.fix}
-            for each in found.findings[:_LISTED]
+            for each in found.findings[:_MAX_ENTRIES]
         ],
-        "more": max(0, len(found.findings) - _LISTED),
+        "more": max(0, len(found.findings) - _MAX_ENTRIES),
         "notChecked": list(found.notChecked),
     }
 
@@ -224,7 +224,7 @@ def audit(found: Audit | None) -> dict[str, Any] | None:
 
 
 def preferences(result: Result) -> dict[str, Any] | None:
-    """Return the points gained and lost; of a plan those before and after it, which have no bound to be compared with."""
+    """Return the points gained and lost. For a plan, return the points before and after, which have no bound."""
     if isinstance(result, RebalancePlan):
         before = {f.family: f.value for f in result.before.preferences}
         families = [
@@ -237,10 +237,10 @@ def preferences(result: Result) -> dict[str, Any] | None:
         return None
     return {
         "families": _families(found.families),
-        "workloads": [{"workload": short(w.workload), "value": w.value, "lost": w.lost} for w in found.workloads[:_LISTED]],
+        "workloads": [{"workload": short(w.workload), "value": w.value, "lost": w.lost} for w in found.workloads[:_MAX_ENTRIES]],
         "unmet": [
             {"workload": short(u.workload), "family": u.family, "preference": u.preference, "pods": u.pods, "lost": u.lost}
-            for u in found.unmet[:_LISTED]
+            for u in found.unmet[:_MAX_ENTRIES]
         ],
     }
 
@@ -250,7 +250,7 @@ def _families(found: Sequence[FamilyResult]) -> list[dict[str, Any]]:
 
 
 def rules_broken(result: Result) -> dict[str, dict[str, int]] | None:
-    """Return how many running pods break each rule before and after a plan."""
+    """Return the number of running pods that break each rule, before and after a plan."""
     if not isinstance(result, RebalancePlan):
         return None
     return {"before": dict(sorted(result.before.rules.items())), "after": dict(sorted(result.after.rules.items()))}
@@ -261,21 +261,20 @@ def obstacles(result: Result) -> list[dict[str, Any]]:
         return []
     return [
         {"goal": each.goal, "message": each.message, "proved": each.proved, "about": each.pod or each.node or ""}
-        for each in result.obstacles[:_LISTED]
+        for each in result.obstacles[:_MAX_ENTRIES]
     ]
 
 
 def search(result: Result) -> list[dict[str, Any]]:
-    """Return incumbent and bound over time, tier by tier. Of a tier that is minimised (``fewer``) both are costs, and the bound is a lower
-    one."""
+    """Return incumbent and bound over time, by tier. For a minimised tier (``fewer``), both are costs and the bound is a lower bound."""
     found: dict[tuple[str, int | None], list[SearchPoint]] = {}
     for point in (each for each in (result.search if result is not None else ()) if math.isfinite(each.seconds)):
         found.setdefault((point.tier, point.priority), []).append(point)
-    told = []
+    curves = []
     for (tier, priority), points in found.items():
         words = tier_words(TierResult(tier, 0, 0, priority), result.policy if result is not None else None)
         sign = -1 if words.fewer else 1
         points.sort(key=lambda p: p.seconds)
         ends = [[p.seconds, sign * p.value, sign * p.bound if p.bound is not None else None] for p in points]
-        told.append({"label": words.name, "fewer": words.fewer, "points": ends})
-    return told
+        curves.append({"label": words.name, "fewer": words.fewer, "points": ends})
+    return curves

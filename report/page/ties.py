@@ -1,4 +1,4 @@
-"""Which pods a selector matches, over all pods at once: what lets a rule name the workloads that it ties together."""
+"""Pods that selectors match, over all pods at once, so that rules can name the workloads that they tie together."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: A rule that matches more workloads than this names none: it would name nearly all.
-MANY: Final = 100
-#: Classes looked at in all: selectors that exclude much make every pod a candidate, and a report is not worth minutes of that.
-_BUDGET: Final = 3_000_000
+#: Maximum number of workloads that a rule names. A rule that matches more names none.
+MAX_TIED_WORKLOADS: Final = 100
+#: Maximum number of examined classes in total. Selectors with broad matches make every pod a candidate, which could
+#: take minutes.
+_MAX_EXAMINED_CLASSES: Final = 3_000_000
 
 Namespaces = frozenset[str] | None
 
 
 class SelectorTerm(NamedTuple):
-    """A term of required (anti-)affinity: whom it means, and where."""
+    """A term of required affinity or anti-affinity: namespaces, selector and topology key."""
 
     namespaces: Namespaces
     selector: Selector
@@ -28,7 +29,7 @@ class SelectorTerm(NamedTuple):
 
 @dataclass(frozen=True)
 class Class:
-    """Pods of one workload that no selector tells apart. ``index``: its place among the classes."""
+    """Pods of one workload that no selector can distinguish. ``index`` is the index among the classes."""
 
     index: int
     namespace: str
@@ -37,7 +38,7 @@ class Class:
 
 
 class Ties:
-    """The classes of pods, and what selects them."""
+    """The classes of pods, and the selectors that match them."""
 
     def __init__(self, snapshot: Snapshot, pods: Sequence[objects.Pod], workloads: Sequence[int]) -> None:
         self._snapshot = snapshot
@@ -67,7 +68,7 @@ class Ties:
                 self._by.setdefault((namespace, key, None), []).append(found)
 
     def namespaces(self, term: objects.PodAffinityTerm, own: str) -> Namespaces:
-        """Return the namespaces that a term covers; None: all of them (pkg/scheduler/framework/types.go, AffinityTerm)."""
+        """Return the namespaces that a term covers. None: all (pkg/scheduler/framework/types.go, AffinityTerm)."""
         if not term.namespaces and term.namespaceSelector is None:
             return frozenset((own,))
         given = frozenset(term.namespaces or ())
@@ -86,23 +87,25 @@ class Ties:
         return (found.metadata.labels or {}) if found is not None else {}
 
     def term(self, pod: objects.Pod, term: objects.PodAffinityTerm) -> SelectorTerm | None:
-        """Return a pod's term; None: it has no selector and matches nothing."""
+        """Return a pod's term. None: it has no selector and matches nothing."""
         extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
         found = canonical(term.labelSelector, extra)
         return None if found is None else SelectorTerm(self.namespaces(term, pod.metadata.namespace or "default"), found, term.topologyKey)
 
     def _matching(self, namespaces: Namespaces, selector: Selector) -> list[Class] | None:
-        """Return the classes that a selector matches in some namespaces, or in all; None once too much has been looked at."""
+        """Return the classes that a selector matches in the given or all namespaces. None if the limit of examined
+        classes is exceeded.
+        """
         candidates = self._candidates(namespaces, selector)
         self._looked += len(candidates)
-        if self._looked > _BUDGET:
+        if self._looked > _MAX_EXAMINED_CLASSES:
             return None
         return [
             each for each in candidates if (namespaces is None or each.namespace in namespaces) and selector_matches(selector, each.labels)
         ]
 
     def _candidates(self, namespaces: Namespaces, selector: Selector) -> list[Class]:
-        """Return the fewest classes among which all matches are, by the most telling requirement."""
+        """Return the smallest known superset of all matches, by the most selective requirement."""
         if namespaces is None or len(namespaces) > 1:
             where: str | None = None
             pools = [self.classes]
@@ -120,21 +123,22 @@ class Ties:
         return self._by.get((where, requirement.key, None), []) if requirement.operator == "Exists" else None
 
     def workloads(self, namespaces: Namespaces, selector: Selector) -> tuple[int, ...] | None:
-        """Return the workloads with pods that a selector matches, ascending; None if they are very many."""
+        """Return the workloads with pods that a selector matches, ascending. None if there are very many."""
         key = namespaces, selector
         if key not in self._tied:
             matched = self._matching(namespaces, selector)
             found = {each.workload for each in matched or ()}
-            self._tied[key] = tuple(sorted(found)) if matched is not None and len(found) <= MANY else None
+            self._tied[key] = tuple(sorted(found)) if matched is not None and len(found) <= MAX_TIED_WORKLOADS else None
         return self._tied[key]
 
     def repelled(
         self, terms: Iterable[tuple[int, SelectorTerm]]
     ) -> tuple[dict[int, dict[str, set[int]]], dict[int, set[SelectorTerm]], bool]:
-        """Return whose required anti-affinity keeps pods away. ``terms``: each with its workload.
+        """Return the required anti-affinity that excludes pods. ``terms`` are given with their workload.
 
-        By class, then topology key: the other workloads; by class: the terms of its own workload, which not all pods of that need have
-        (a rollout may bring them). False: there was too much to look at all of it.
+        Returns:
+            By class and topology key, the other workloads; by class, the terms of its own workload, which only some
+            of its pods may have during a rollout; False if the limit of examined classes was exceeded.
         """
         others: dict[int, dict[str, set[int]]] = {}
         own: dict[int, set[SelectorTerm]] = {}
@@ -150,5 +154,5 @@ class Ties:
         return others, own, True
 
     def selected(self, namespace: str, selector: Selector | None) -> list[Class] | None:
-        """Return the classes of a namespace that a budget selects; None once too much has been looked at."""
+        """Return the classes of a namespace that a budget selects. None if the limit of examined classes is exceeded."""
         return [] if selector is None else self._matching(frozenset((namespace,)), selector)

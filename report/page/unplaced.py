@@ -1,4 +1,4 @@
-"""Pods without a node, those of equal reasons together, with causes and remedies."""
+"""Pods without a node, grouped by equal reasons, with causes and remedies."""
 
 from __future__ import annotations
 
@@ -12,43 +12,42 @@ from kubestow.report.documents.output import counted
 from kubestow.report.documents.results import nodes_per_rule
 from kubestow.report.page.places import Result
 
-if TYPE_CHECKING:  # numpy takes longer to import than a page to make
+if TYPE_CHECKING:  # importing numpy takes longer than building a page
     from kubestow.solver.explain.per_node import PodVerdict
 
-#: Pods named in one group; groups told.
-_NAMED: Final = 50
-_GROUPS: Final = 1_000
+#: Maximum numbers of named pods per group, and of groups.
+_MAX_NAMED_PODS: Final = 50
+_MAX_GROUPS: Final = 1_000
 
 _Reasons = tuple[tuple[str, int, str], ...]
 _Entry = tuple[str, str | None, _Reasons]
 
 
 def unplaced(result: Result, verdicts: Sequence[PodVerdict], causes: Sequence[Cause]) -> list[dict[str, Any]]:
-    """Return ``unplaced`` of the page, the largest group first: what a Placement leaves, or what is judged of pending pods
-    (``verdicts``)."""
+    """Return ``unplaced`` of the page, largest group first: unplaced pods of a Placement, or pending pods with ``verdicts``."""
     stuck = _stuck(result)
     if isinstance(result, Placement):
-        # Those that bring a rollout to a halt are told with it.
+        # The halt of a rollout already covers its stuck pods.
         entries, why = [each for each in _of_placement(result) if each[0] not in stuck], [*result.causes, *causes]
     else:
         entries, why = [(v.pod, None, _judged(v)) for v in verdicts], list(causes)
-        told = {v.pod for v in verdicts}
-        entries += [(pod, cause.gang, ()) for cause in why for pod in dict.fromkeys(cause.pods) if pod not in told]
+        judged = {v.pod for v in verdicts}
+        entries += [(pod, cause.gang, ()) for cause in why for pod in dict.fromkeys(cause.pods) if pod not in judged]
     cause_of = {pod: i for i, cause in reversed(list(enumerate(why))) for pod in cause.pods}
     groups: dict[tuple[str | None, _Reasons, int], list[str]] = {}
     for pod, gang, reasons in entries:
         groups.setdefault((gang, reasons, cause_of.get(pod, -1)), []).append(pod)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    found = [_group(pods, gang, reasons, why[at] if at >= 0 else None) for (gang, reasons, at), pods in ordered[:_GROUPS]]
-    rest = [pod for _, pods in ordered[_GROUPS:] for pod in pods]
+    found = [_group(pods, gang, reasons, why[at] if at >= 0 else None) for (gang, reasons, at), pods in ordered[:_MAX_GROUPS]]
+    rest = [pod for _, pods in ordered[_MAX_GROUPS:] for pod in pods]
     if rest:
-        found.append(_group(rest, None, (("Other", 0, f"{len(ordered) - _GROUPS:,} other sets of reasons, left out here"),), None))
+        found.append(_group(rest, None, (("Other", 0, f"{len(ordered) - _MAX_GROUPS:,} other sets of reasons, left out here"),), None))
     return [*_halt(result), *found]
 
 
 def _group(pods: Sequence[str], gang: str | None, reasons: _Reasons, cause: Cause | None) -> dict[str, Any]:
     return {
-        "pods": list(pods[:_NAMED]),
+        "pods": list(pods[:_MAX_NAMED_PODS]),
         "count": len(pods),
         "gang": gang,
         "reasons": [{"rule": rule, "nodes": nodes, "message": message} for rule, nodes, message in reasons],
@@ -57,7 +56,7 @@ def _group(pods: Sequence[str], gang: str | None, reasons: _Reasons, cause: Caus
 
 
 def _stuck(result: Result) -> dict[str, Unplaced]:
-    """Return the new pods that fit nowhere when a rollout comes to a halt, or else those that may not be created."""
+    """Return the new pods that fit nowhere when a rollout halts, or those that may not be created."""
     rollout = result.rollout if isinstance(result, Placement) else None
     if rollout is None or rollout.complete or not isinstance(result, Placement):
         return {}
@@ -74,16 +73,16 @@ def _reasons(found: Unplaced) -> _Reasons:
 
 
 def _without_count(message: str, nodes: int) -> str:
-    """Return ``insufficient cpu on 3`` without the count, where 3 is the number of nodes that stands beside it anyway."""
+    """Return ``insufficient cpu on 3`` without the number of nodes, which is shown next to it."""
     rest = message.removesuffix(f" on {nodes}")
     return message if re.search(r" on \d", rest) else rest
 
 
 def _judged(verdict: PodVerdict) -> _Reasons:
-    """Return the rules that reject a pod, and how many nodes would accept it."""
+    """Return the rules that reject a pod, and the number of nodes that would accept it."""
     found = [(rule, nodes, verdict.messages.get(rule, "")) for rule, nodes in nodes_per_rule(verdict).items()]
     if verdict.feasible:
-        found.append(("Feasible", len(verdict.feasible), "would take the pod as things are"))
+        found.append(("Feasible", len(verdict.feasible), "would accept the pod now"))
     return tuple(found)
 
 
@@ -102,16 +101,16 @@ def _remedy(way: Remedy) -> dict[str, Any]:
 
 
 def _halt(result: Result) -> Iterator[dict[str, Any]]:
-    """Yield where a rollout comes to a halt, and what would complete it."""
+    """Yield the point at which a rollout halts, and remedies."""
     rollout = result.rollout if isinstance(result, Placement) else None
     if rollout is None or rollout.complete:
         return
     stuck = _stuck(result)
-    sure = "wherever its pods are put" if rollout.proved else "as far as was found in time"
-    message = f"the rollout of {rollout.workload} comes to a halt after {counted(len(rollout.waves), 'wave')}, {sure}"
+    sure = "wherever its pods are placed (proved)" if rollout.proved else "as far as the search found in time"
+    message = f"the rollout of {rollout.workload} gets stuck after {counted(len(rollout.waves), 'wave')}, {sure}"
     reasons = dict.fromkeys(reason for each in stuck.values() for reason in _reasons(each))
     yield {
-        "pods": list(stuck)[:_NAMED],
+        "pods": list(stuck)[:_MAX_NAMED_PODS],
         "count": len(stuck),
         "gang": None,
         "reasons": [{"rule": rule, "nodes": nodes, "message": said} for rule, nodes, said in [("Rollout", 0, message), *reasons]],

@@ -1,4 +1,4 @@
-"""Selectors, expressions, taints and domains as short phrases for people, in kubectl's notation."""
+"""Selectors, expressions, taints and domains as short phrases in kubectl's notation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kubestow.models.kube.selectors import Requirement, Selector
 from kubestow.report.documents import numbers
 from kubestow.report.documents.output import some
 
-#: Values and names listed in one phrase.
-_LISTED: Final = 8
+#: Maximum number of values or names in a phrase.
+_MAX_LISTED: Final = 8
 _DOMAINS: Final = {
     "kubernetes.io/hostname": "node",
     "topology.kubernetes.io/zone": "zone",
@@ -23,18 +23,18 @@ _NUMERIC: Final = {"Gt": ">", "Lt": "<"}
 
 
 def listed(names: Sequence[str], separator: str = ", ") -> str:
-    """Return the first few names, and how many more there are."""
-    return some(names, _LISTED, separator)
+    """Return the first names and the number of the others."""
+    return some(names, _MAX_LISTED, separator)
 
 
 def one_domain(key: str) -> str:
-    """Return one value of a topology key in words: ``a node``, ``a zone``, ``a domain of rack``."""
+    """Return a noun for one value of a topology key: ``a node``, ``a zone``, ``a domain of rack``."""
     known = _DOMAINS.get(key)
     return f"a {known}" if known is not None else f"a domain of {key}"
 
 
 def domains(key: str) -> str:
-    """Return the values of a topology key in words: ``nodes``, ``zones``, ``domains of rack``."""
+    """Return a noun for the values of a topology key: ``nodes``, ``zones``, ``domains of rack``."""
     known = _DOMAINS.get(key)
     return f"{known}s" if known is not None else f"domains of {key}"
 
@@ -44,7 +44,7 @@ def preposition(key: str) -> str:
 
 
 def requirement(key: str, operator: str, values: Iterable[str] | None) -> str:
-    """Return one requirement on a label or field, as kubectl writes it: ``app=db``, ``tier in (a,b)``, ``!gpu``, ``cores>8``."""
+    """Return a requirement on a label or field in kubectl's notation: ``app=db``, ``tier in (a,b)``, ``!gpu``, ``cores>8``."""
     found = list(values or ())
     if operator in ("In", "NotIn"):
         if len(found) == 1:
@@ -65,8 +65,11 @@ def _requirement(found: Requirement) -> str:
 
 
 def pods(found: Selector, namespaces: frozenset[str] | None, own: str, *, others: bool = False) -> str:
-    """Return what a term selects, ``pods of app=db in namespace shop``; a pod's ``own`` namespace alone is not mentioned. ``others``: the
-    pod itself would match, and other pods are meant."""
+    """Return the pods of a term, such as ``pods of app=db in namespace shop``.
+
+    The pod's ``own`` namespace alone is not mentioned. With ``others``, the pod itself matches too, so the phrase
+    says other pods.
+    """
     noun = f"{'other' if others else 'any'} pods" if not found else f"{'other ' if others else ''}pods of {selector(found)}"
     if namespaces is None:
         return f"{noun} in any namespace"
@@ -78,14 +81,14 @@ def pods(found: Selector, namespaces: frozenset[str] | None, own: str, *, others
 
 
 def node_term(term: objects.NodeSelectorTerm) -> str:
-    """Return the expressions of a node selector term, all of which must hold; empty for an empty one, which matches nothing."""
+    """Return the expressions of a node selector term, all of which must hold. Empty for an empty term, which matches nothing."""
     parts = [requirement(e.key, e.operator, e.values) for e in term.matchExpressions or ()]
     parts += [requirement(e.key, e.operator, e.values) for e in term.matchFields or ()]
     return listed(parts, ",")
 
 
 def node_selector(found: objects.NodeSelector) -> str:
-    """Return the terms of a node selector, one of which must hold; empty where none can."""
+    """Return the terms of a node selector, one of which must hold. Empty if none can."""
     terms = [text for term in found.nodeSelectorTerms or () if (text := node_term(term))]
     if not terms:
         return ""
@@ -97,12 +100,12 @@ def labels(found: dict[str, str]) -> str:
 
 
 def taint(found: objects.Taint) -> str:
-    """Return ``key=value:Effect``, as kubectl writes it."""
+    """Return ``key=value:Effect`` in kubectl's notation."""
     return f"{found.key}{'=' + found.value if found.value else ''}:{found.effect}"
 
 
 def offer(resource: str, value: int) -> str:
-    """Return what nodes have together, in the words of the page: ``74.3 cores``, ``500m``, ``1,290 cores``, ``255 GiB``."""
+    """Return a total capacity as text: ``74.3 cores``, ``500m``, ``1,290 cores``, ``255 GiB``."""
     if resource == "cpu":
         return numbers.cpu(value) + ("" if abs(value) < 1_000 else " core" if value == 1_000 else " cores")
     units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -1,4 +1,4 @@
-"""What ``verify`` found and what ``explain`` answers, as tables for people."""
+"""Tables for the results of ``verify`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from kubestow.report.terminal.columns import Name
 from kubestow.report.terminal.placement import examples
 from kubestow.report.terminal.workloads import pods_and_workloads
 
-if TYPE_CHECKING:  # numpy takes longer to import than an answer to print
+if TYPE_CHECKING:  # importing numpy takes longer than printing an answer
     from kubestow.solver.explain.affinity_matrix import Matrix
     from kubestow.solver.explain.per_node import PodVerdict
 
-#: A matrix wider than this is listed pair by pair.
-_MATRIX = 8
+#: Maximum number of columns of a matrix. Wider ones are listed pair by pair.
+_MAX_MATRIX_COLUMNS = 8
 
 
 def verdict_line(violations: Sequence[Violation], result: Result) -> str:
-    """Return one line: valid or not, of how many assignments, or moves, evictions and waves, or failures."""
+    """Return the verdict in one line, with the number of checked assignments, moves, evictions and waves, or failures."""
     extent = _extent(result)
     return f"{counted(len(violations), 'violation')} in {extent}" if violations else f"valid: {extent}"
 
 
 def _extent(result: Result) -> str:
-    """What there was to be checked."""
+    """Return the number of checked items, as text."""
     if isinstance(result, Placement):
         return counted(len(result.assignments), "assignment")
     if isinstance(result, RebalancePlan):
@@ -53,7 +53,7 @@ def _extent(result: Result) -> str:
 def violations_table(
     violations: Sequence[Violation], result: Result, says: Sequence[str] = (), not_checked: Sequence[str] = ()
 ) -> Iterator[RenderableType]:
-    """Yield the verdict, what is wrong, what the document says for itself, and what is not checked."""
+    """Yield the verdict, the violations, the claims of the document about itself, and unchecked parts."""
     yield Text(verdict_line(violations, result), style="bold red" if violations else "bold green")
     if violations:
         yield Text()
@@ -61,7 +61,7 @@ def violations_table(
         for v in violations:
             table.add_row(Name(v.pod), Name(v.node or ""), plain(v.rule, style="yellow"), plain(v.why))
         yield inset(table)
-    for title, clauses in (("By its own account", says), ("Not checked", not_checked)):
+    for title, clauses in (("Claims of the document", says), ("Not checked", not_checked)):
         if clauses:
             yield Text()
             yield Text(title, style="bold")
@@ -69,17 +69,17 @@ def violations_table(
 
 
 def affinity_table(matrix: Matrix) -> Iterator[RenderableType]:
-    """Yield A(C1, C2) as a matrix: rows want something of columns; pairs without affinity are blank."""
+    """Yield A(C1, C2) as a matrix. Rows are sources, columns are targets; pairs without affinity are blank."""
     yield plain(f"{matrix.pod}: container affinity A(row, column)", style="bold")
     if not matrix.pairs:
-        yield plain("  no container wants anything of another, nor others of these")
+        yield plain("  no container affinity from or to these containers")
         return
     own = set(matrix.containers)
     prefix = f"{matrix.pod}/"
     rows = list(dict.fromkeys([*(p.source for p in matrix.pairs if p.source in own), *(p.source for p in matrix.pairs)]))
     columns = list(dict.fromkeys([*(p.target for p in matrix.pairs if p.target in own), *(p.target for p in matrix.pairs)]))
     weights = {(p.source, p.target): p.weight for p in matrix.pairs}
-    if len(columns) <= _MATRIX:
+    if len(columns) <= _MAX_MATRIX_COLUMNS:
         table = grid("", *(c.removeprefix(prefix) for c in columns), right=tuple(range(1, len(columns) + 1)))
         for row in rows:
             table.add_row(plain(row.removeprefix(prefix)), *(_weight(weights.get((row, column))) for column in columns))
@@ -97,8 +97,10 @@ def _weight(weight: int | None) -> Text:
 def explanation(
     verdicts: Sequence[PodVerdict], surface: Surface, *, per_node: bool, owned: Mapping[str, str] | None = None
 ) -> Iterator[RenderableType]:
-    """Yield pods with the same answer together, in input order of the first; per rule or, with ``per_node``, per node. ``owned``: pods with
-    their workloads."""
+    """Yield the verdicts per rule or, with ``per_node``, per node.
+
+    Pods with equal verdicts are grouped, in input order of the first. ``owned`` maps pods to their workloads.
+    """
     if not verdicts:
         yield Text("no pending pods", style="bold")
     for group in _alike(verdicts):
@@ -119,7 +121,7 @@ def explanation(
 
 
 def _alike(verdicts: Sequence[PodVerdict]) -> list[list[PodVerdict]]:
-    """Return equal verdicts together. Those of one pod class share their lists, which saves comparing them."""
+    """Return groups of equal verdicts. Pods of one class share their lists, which avoids most comparisons."""
     shared: dict[tuple[int, int], list[PodVerdict]] = {}
     for v in verdicts:
         shared.setdefault((id(v.feasible), id(v.rejected)), []).append(v)
@@ -132,7 +134,7 @@ def _alike(verdicts: Sequence[PodVerdict]) -> list[list[PodVerdict]]:
 
 
 def _where_it_runs(verdict: PodVerdict) -> Text:
-    """Return the node of a bound pod, and whether it could go there now."""
+    """Return the node of a bound pod, and whether the pod could be placed there now."""
     node = verdict.runs_on or ""
     text = plain(verdict.pod, style="bold").append_text(plain(f": runs on {node}", style="default"))
     if node in verdict.feasible:
@@ -156,7 +158,7 @@ def _by_rule(verdict: PodVerdict, surface: Surface) -> Iterator[RenderableType]:
 
 
 def _matrix(verdict: PodVerdict, surface: Surface) -> RenderableType:
-    """Return nodes by rules if the names fit side by side, or each node with the names of its rules."""
+    """Return a matrix of nodes and rules if the names fit side by side. Otherwise, list each node with its rules."""
     rules = list(nodes_per_rule(verdict))
     nodes = [*((n, frozenset[str]()) for n in verdict.feasible), *((n, frozenset(r)) for n, r in verdict.rejected.items())]
     longest = max((len(n) for n, _ in nodes), default=0)

@@ -1,4 +1,4 @@
-"""From rich renderables to the bytes that a terminal, a pipe or a file takes."""
+"""Rendering of rich renderables to bytes for a terminal, a pipe or a file."""
 
 from __future__ import annotations
 
@@ -18,20 +18,27 @@ from kubestow.report.documents.numbers import amount
 from kubestow.report.documents.output import one_line
 from kubestow.report.terminal.columns import Bar, Grid, folded
 
-#: Columns where there is no terminal to ask.
-_WIDTH: Final = 100
-_NARROWEST: Final = 40
-#: How :func:`more` puts it below findings.
+#: Columns if there is no terminal to ask.
+_DEFAULT_COLUMNS: Final = 100
+_MIN_COLUMNS: Final = 40
+#: Text of :func:`more` below findings.
 FINDINGS: Final = "… and {} more (--all lists all)"
 
 
 @dataclass(frozen=True)
 class Surface:
-    """What a table is drawn on. ``width``: of a terminal; None where there is none, and a line is as long as it gets; ``whole``: the width
-    is a wish, and names are whole whatever it is; ``encoding``: text that it lacks is replaced, never an error; ``wide``: with amounts and
-    more columns; ``everything``: lists are not cut."""
+    """The target of a table.
 
-    width: int | None = _WIDTH
+    Attributes:
+        width: Columns of a terminal. None: unlimited line length.
+        colour: True to use colour.
+        encoding: Unsupported characters are replaced.
+        whole: True to keep names whole even beyond ``width``.
+        wide: True to show amounts and more columns.
+        everything: True to show lists in full.
+    """
+
+    width: int | None = _DEFAULT_COLUMNS
     colour: bool = False
     encoding: str = "utf-8"
     whole: bool = False
@@ -43,33 +50,33 @@ class Surface:
         return self.encoding.lower().replace("-", "").replace("_", "").startswith("utf")
 
     def most(self, number: int) -> int:
-        """Return how many lines of a list are shown where ``number`` are by default."""
+        """Return the maximum number of list entries, given the default ``number``."""
         return sys.maxsize if self.everything else number
 
 
 def a_file() -> Surface:
-    """Return what is no terminal as a surface; COLUMNS says how wide running text is to be, names are whole."""
+    """Return the surface for output that is not a terminal. COLUMNS sets the width of running text; names stay whole."""
     columns = os.environ.get("COLUMNS", "")
-    return Surface(max(_NARROWEST, int(columns)) if columns.isascii() and columns.isdigit() and len(columns) < 6 else None, whole=True)
+    return Surface(max(_MIN_COLUMNS, int(columns)) if columns.isascii() and columns.isdigit() and len(columns) < 6 else None, whole=True)
 
 
 def standard_output() -> Surface:
-    """Return standard output as a surface: colour on a terminal only, and not where NO_COLOR asks for none."""
+    """Return standard output as a surface, with colour only on a terminal and unless NO_COLOR is set."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     if sys.stdout is None or not sys.stdout.isatty():
         return replace(a_file(), encoding=encoding)
     colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return Surface(max(_NARROWEST, shutil.get_terminal_size((_WIDTH, 24)).columns), colour, encoding)
+    return Surface(max(_MIN_COLUMNS, shutil.get_terminal_size((_DEFAULT_COLUMNS, 24)).columns), colour, encoding)
 
 
 def render(parts: Sequence[RenderableType], surface: Surface) -> bytes:
-    """Draw the parts one below the other."""
+    """Render the parts one below another."""
     drawn = io.BytesIO()
-    # By the encoding of its file rich decides between Unicode and ASCII.
+    # rich chooses Unicode or ASCII by the encoding of the file.
     file = io.TextIOWrapper(drawn, encoding=surface.encoding, errors="replace", newline="\n")
     console = Console(
         file=file,
-        width=surface.width or _WIDTH,
+        width=surface.width or _DEFAULT_COLUMNS,
         color_system="standard" if surface.colour else None,
         force_terminal=surface.colour,
         no_color=not surface.colour,
@@ -88,7 +95,7 @@ def render(parts: Sequence[RenderableType], surface: Surface) -> bytes:
 
 
 def _lines(part: RenderableType, surface: Surface, indent: int) -> Iterator[Text]:
-    """Yield a part line by line: running text broken at blanks, names whole."""
+    """Yield the lines of a part, with running text wrapped at blanks and names kept whole."""
     if isinstance(part, Padding):
         yield from [Text()] * part.top
         yield from _lines(part.renderable, surface, indent + part.left)
@@ -97,7 +104,7 @@ def _lines(part: RenderableType, surface: Surface, indent: int) -> Iterator[Text
     room = None if surface.width is None else max(1, surface.width - indent)
     if isinstance(part, Grid):
         title, found = part.lines(None if surface.wide else room, amounts=surface.wide, whole=surface.whole)
-        if part.title:  # it stands left of what it is the title of
+        if part.title:  # the title is not indented
             yield from title
         else:
             found = title + found
@@ -108,12 +115,12 @@ def _lines(part: RenderableType, surface: Surface, indent: int) -> Iterator[Text
 
 
 def header(text: str) -> list[RenderableType]:
-    """Return a line to stand above a table, and a blank one; nothing for an empty text."""
+    """Return a dim line and a blank line above a table, or nothing for an empty text."""
     return [plain(text, style="dim"), Text()] if text else []
 
 
 def plain(text: object, style: str = "") -> Text:
-    """Return text as it is: no markup is read from it, and it cannot move the cursor."""
+    """Return text without markup and without control characters."""
     return Text(one_line(str(text)), style=style)
 
 
@@ -122,23 +129,29 @@ def heading(text: str) -> Text:
 
 
 def bar(used: int, total: int, resource: str, surface: Surface) -> Bar:
-    """Return the use of a resource as a bar."""
+    """Return the usage of a resource as a bar."""
     return Bar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
 
 
 def inset(part: RenderableType, by: int = 2) -> Padding:
-    """Return a part that begins so many columns further right."""
+    """Return a part indented by ``by`` columns."""
     return Padding(part, (0, 0, 0, by))
 
 
 def more(left: int, text: str = "... and {:,} more (--all lists all)", by: int = 2) -> Iterator[RenderableType]:
-    """Yield how many entries of a list are left out, if any are; ``text``: with a place for their number; ``by``: columns to the right."""
+    """Yield the number of omitted entries, if any.
+
+    Args:
+        left: Number of omitted entries.
+        text: Format with a placeholder for the number.
+        by: Indent in columns.
+    """
     if left > 0:
         yield inset(plain(text.format(left), style="dim"), by)
 
 
 def listed(title: str, texts: Sequence[str], most: int = sys.maxsize, text: str = "") -> Iterator[RenderableType]:
-    """Yield a heading and the first few sentences below it, nothing if there are none; ``text``: as for :func:`more`."""
+    """Yield a heading and the first sentences below it, or nothing without sentences. ``text`` is as for :func:`more`."""
     if texts:
         yield heading(title)
         yield from (inset(plain(each)) for each in texts[:most])
@@ -146,5 +159,12 @@ def listed(title: str, texts: Sequence[str], most: int = sys.maxsize, text: str 
 
 
 def grid(*headers: str, right: Sequence[int] = (), prose: Sequence[int] = (), title: str = "") -> Grid:
-    """Return a table without lines; ``right``: columns of numbers, ``prose``: of running text, which may be broken at blanks."""
+    """Return a table without lines.
+
+    Args:
+        headers: Column headings.
+        right: Indices of right-aligned columns.
+        prose: Indices of columns with running text, which may be wrapped.
+        title: Title of the table.
+    """
     return Grid(headers, right=right, prose=prose, title=title)

@@ -1,4 +1,4 @@
-"""What a journal tells of a run: how much is done, how long its waves took, what is left, and the cluster's end."""
+"""The result of a run from its journal: progress, wave times, remaining steps, and the end state of the cluster."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from kubestow.report.documents.output import counted
 from kubestow.report.terminal.canvas import Surface, grid, heading, inset, listed, more, plain
 from kubestow.report.terminal.columns import Name
 
-#: Lines of a list that are shown, unless all are asked for.
-_LINES: Final = 50
+#: Maximum number of list entries by default.
+_MAX_LINES: Final = 50
 _MORE: Final = "... and {} more (-f json has all)"
 
 
-def summary_line(told: CarriedOut) -> str:
-    """Return one line: how much of the document is done."""
-    shares = [(told.moves, "move"), (told.evictions, "eviction"), (told.bindings, "binding")]
+def summary_line(result: CarriedOut) -> str:
+    """Return the completed part of the document in one line."""
+    shares = [(result.moves, "move"), (result.evictions, "eviction"), (result.bindings, "binding")]
     parts = ", ".join(f"{share.done} of {counted(share.of, noun)} done" for share, noun in shares if share.of) or "nothing to do"
-    resumed = "" if not told.resumed else f", resumed {counted(told.resumed, 'time')}"
-    ended = f"ended at {told.ended}" if told.ended else "was cut off, or goes on"
-    return f"journal: {parts}; the run of {told.began}{resumed}, {ended}"
+    resumed = "" if not result.resumed else f", resumed {counted(result.resumed, 'time')}"
+    ended = f"ended at {result.ended}" if result.ended else "was interrupted, or is still running"
+    return f"journal: {parts}; the run of {result.began}{resumed}, {ended}"
 
 
-def carried_out(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
-    """Yield what a run did."""
+def carried_out(result: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the report of a run."""
     yield Text()
-    yield plain(summary_line(told), style="bold")
-    sent = told.requests
+    yield plain(summary_line(result), style="bold")
+    sent = result.requests
     counts = [
         counted(sent.evictions, "eviction"),
         counted(sent.bindings, "Binding"),
-        f"{sent.nodes} of nodes",
+        f"{sent.nodes} for nodes",
         counted(sent.others, "other"),
     ]
-    yield inset(plain(f"requests: {', '.join(counts)}; {sent.refused} refused, {sent.unanswered} without an answer"))
-    closed = "all are open again" if not told.leftClosed else f"still closed: {', '.join(told.leftClosed)}"
-    yield inset(plain(f"{counted(told.nodesClosed, 'node')} closed for the run{f', {closed}' if told.nodesClosed else ''}"))
+    yield inset(plain(f"requests: {', '.join(counts)}; {sent.refused} refused, {sent.unanswered} without a response"))
+    closed = "all are open again" if not result.leftClosed else f"still closed: {', '.join(result.leftClosed)}"
+    yield inset(plain(f"{counted(result.nodesClosed, 'node')} closed for the run{f', {closed}' if result.nodesClosed else ''}"))
     yield Text()
     waves = grid("wave", "pods", "done", "seconds", right=(0, 1, 2, 3))
-    for wave in told.waves:
+    for wave in result.waves:
         seconds = "" if wave.seconds is None else f"{wave.seconds:.1f}"
         waves.add_row(plain(wave.wave), plain(wave.pods), plain(wave.done), plain(seconds))
     yield inset(waves)
-    yield from _left(told, surface)
-    yield from listed("Said by the run", told.messages, surface.most(_LINES), _MORE)
-    if told.end is not None:
-        if not told.end.missed:
-            yield heading("The end is as the document says")
-        yield from listed("The end, and what it should be", told.end.missed, surface.most(_LINES), _MORE)
-        yield from listed("Changed by others", told.end.foreign, surface.most(_LINES), _MORE)
+    yield from _left(result, surface)
+    yield from listed("Messages of the run", result.messages, surface.most(_MAX_LINES), _MORE)
+    if result.end is not None:
+        if not result.end.missed:
+            yield heading("The end state is as planned")
+        yield from listed("Differences from the planned end state", result.end.missed, surface.most(_MAX_LINES), _MORE)
+        yield from listed("Changed by others", result.end.foreign, surface.most(_MAX_LINES), _MORE)
 
 
-def _left(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
-    if not told.left:
+def _left(result: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
+    if not result.left:
         return
-    yield heading(f"Left ({len(told.left)})")
+    yield heading(f"Not done ({len(result.left)})")
     table = grid("step", "wave", "pod", "node", "", "refused because", right=(0, 1), prose=(5,))
-    shown = told.left[: surface.most(_LINES)]
+    shown = result.left[: surface.most(_MAX_LINES)]
     for entry in shown:
         begun = plain("begun" if entry.begun else "")
         table.add_row(plain(entry.step), plain(entry.wave), Name(entry.pod), Name(entry.node or "(evicted)"), begun, plain(entry.why))
     yield inset(table)
-    yield from more(len(told.left) - len(shown), _MORE)
+    yield from more(len(result.left) - len(shown), _MORE)

@@ -1,4 +1,4 @@
-"""What ``kubestow apply`` will do, for people."""
+"""Preview of ``kubestow apply`` for terminals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubestow.report.terminal.rebalance_plan import verdict
 
 
 def line(result: Placement | RebalancePlan) -> str:
-    """Return one line: what there is to carry out."""
+    """Return the work to do in one line."""
     if isinstance(result, RebalancePlan):
         return verdict(result)
     return f"{counted(len(result.assignments), 'pod')} to bind"

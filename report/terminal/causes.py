@@ -1,4 +1,4 @@
-"""Why pods cannot be placed and what would help, and what became of gangs, as text for people."""
+"""Causes of unplaced pods with remedies, and results of gangs, as text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from kubestow.report.terminal.workloads import pods_and_workloads
 
 
 @dataclass(frozen=True)
-class _Told:
-    """Causes that read alike once the names of their pods, workloads and gangs are taken out. ``facts``, ``remedies``: as they are told
-    of all of them, each remedy with its options."""
+class _CauseGroup:
+    """Causes that differ only in the names of their pods, workloads and gangs.
+
+    Attributes:
+        causes: The causes.
+        facts: Rules and messages in common.
+        remedies: Remedies in common, each with its command line options.
+    """
 
     causes: list[Cause]
     facts: list[tuple[str, str]]
@@ -28,33 +33,36 @@ class _Told:
 
 
 def causes(found: Sequence[Cause], owned: Mapping[str, str] | None = None) -> Iterator[RenderableType]:
-    """Yield each cause with its facts and its remedies, cheapest first; equal ones together. ``owned``: pods with their workloads."""
+    """Yield each cause with its facts and remedies, cheapest remedy first. Equal causes are grouped.
+
+    ``owned`` maps pods to their workloads.
+    """
     if not found:
         return
     yield heading("Why not, and what would help")
     owned = owned or {}
-    for told in _alike(found, owned):
-        cause = told.causes[0]
-        yield inset(_title(told.causes, owned))
-        for rule, message in told.facts:
+    for group in _alike(found, owned):
+        cause = group.causes[0]
+        yield inset(_title(group.causes, owned))
+        for rule, message in group.facts:
             yield inset(plain(f"{rule}: ", style="yellow").append_text(plain(message, style="default")), 4)
-        several = len(told.causes) > 1
-        if told.remedies:
+        several = len(group.causes) > 1
+        if group.remedies:
             who = "one of them" if not several and cause.gang is None and 1 == cause.together < len(cause.pods) else "it"
-            each = "for each of them, " if several else ""
+            each = "for each pod, " if several else ""
             yield inset(plain(f"{each}any one of these lets {who} be placed (each was tried):", style="dim"), 4)
-        for message, options in told.remedies:
+        for message, options in group.remedies:
             line = plain(message, style="green")
             if options:
                 line.append_text(plain(f"   {options}", style="dim"))
             yield inset(Text("- ").append_text(line), 6)
-        if not told.remedies:
+        if not group.remedies:
             yield inset(plain("no single change that was tried lets it be placed", style="dim"), 4)
 
 
-def _alike(found: Sequence[Cause], owned: Mapping[str, str]) -> list[_Told]:
-    """Return the causes, in the order of the first of each kind."""
-    groups: dict[object, _Told] = {}
+def _alike(found: Sequence[Cause], owned: Mapping[str, str]) -> list[_CauseGroup]:
+    """Return groups of equal causes, in order of their first members."""
+    groups: dict[object, _CauseGroup] = {}
     for cause in found:
         facts = [(f.rule, f.message.removeprefix(f"{f.rule}: ")) for f in cause.facts]
         remedies = [(way.message, shlex.join(way.options)) for way in cause.waysOut]
@@ -62,16 +70,16 @@ def _alike(found: Sequence[Cause], owned: Mapping[str, str]) -> list[_Told]:
         general = [(rule, nameless(text)) for rule, text in facts], [(nameless(text), nameless(options)) for text, options in remedies]
         key = (cause.gang is None, cause.alone, cause.minimal, cause.proved, cause.together, tuple(general[0]), tuple(general[1]))
         if key not in groups:
-            groups[key] = _Told([cause], facts, remedies)
+            groups[key] = _CauseGroup([cause], facts, remedies)
         else:
-            told = groups[key]
-            told.causes.append(cause)
-            told.facts[:], told.remedies[:] = general
+            group = groups[key]
+            group.causes.append(cause)
+            group.facts[:], group.remedies[:] = general
     return list(groups.values())
 
 
 class _Nameless:
-    """Takes the names of a cause's pods, workloads and gang out of a text."""
+    """Replaces the names of a cause's pods, workloads and gang in a text."""
 
     def __init__(self, cause: Cause, owned: Mapping[str, str]) -> None:
         words = {owned[pod].partition(" ")[2]: "its workload" for pod in cause.pods if pod in owned}
@@ -100,14 +108,14 @@ def _title(found: Sequence[Cause], owned: Mapping[str, str]) -> Text:
     how = "cannot be placed" if cause.proved else "no place was found"
     because = "these rules and capacities together rule it out" if len(cause.facts) > 1 else "this alone rules it out"
     if not cause.alone:
-        because += ", the other pods being where they were placed"
+        because += ", given the places of the other pods"
     if not cause.minimal:
-        because += " (there was no time to leave out what does not matter)"
+        because += " (not minimal: the time was up)"
     return text.append(f": {how}; {because}:")
 
 
 def gangs(found: Sequence[GangResult]) -> Iterator[RenderableType]:
-    """A line for each gang: whole, in part, or not placed."""
+    """Yield the placement of each gang in a table: whole, in part, or none."""
     if not found:
         return
     table = grid("gang", "placed", "of", "needed", "running", "topology", right=(1, 2, 3, 4), title="Gangs")

@@ -1,7 +1,8 @@
-"""Tables without lines, in which no name is ever folded.
+"""Tables without lines that never wrap names.
 
-Where the columns do not fit side by side, bars shrink first; then what all names of a column have in common is left out, and the heading
-says so; then the columns of a row go below each other. A name that is wider than the terminal alone makes a longer line.
+If the columns do not fit side by side, bars shrink first. Then the common parts of all names in a column are left
+out, as the heading says. Finally, the columns of a row continue on the next lines. A single name that is wider than
+the terminal makes a longer line.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from rich.text import Text
 from kubestow.report.documents.numbers import percent
 from kubestow.report.documents.output import one_line
 
-#: Blanks between columns, and in front of what goes below the first column.
+#: Blanks between columns, and indent of continuation lines.
 GAP: Final = 2
 _INDENT: Final = 4
-#: Columns that running text gets at least, if its words are no longer.
-_PROSE: Final = 24
-#: What is shorter than this in all names stays.
-_COMMON: Final = 3
+#: Minimum width of running text in columns, unless its longest word is shorter.
+_MIN_PROSE_COLUMNS: Final = 24
+#: Minimum length of a common part of names that is left out.
+_MIN_COMMON_CHARACTERS: Final = 3
 _SEPARATORS: Final = "-./"
-#: Widths of bars, the widest first, and whether the amounts follow.
+#: Widths of bars, widest first, and True if amounts follow.
 _BARS: Final = ((12, True), (8, False), (4, False), (0, False))
 
 
 @dataclass(frozen=True)
 class Name:
-    """The name of an object, of which a narrow table may leave out what all names of its column share. ``indent``: blanks before it."""
+    """The name of an object. A narrow table may omit the common part of all names in the column. ``indent`` is in blanks."""
 
     text: str
     style: str = ""
@@ -41,16 +42,16 @@ class Name:
 
 
 class Sized:
-    """A cell that can be narrower than it would like."""
+    """A cell that can shrink."""
 
     def drawn(self, width: int, *, amounts: bool) -> Text:
-        """Return it with a bar of so many columns at most, and with amounts if they are asked for."""
+        """Return the cell with a bar of at most ``width`` columns, and with amounts if requested."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Bar(Sized):
-    """A share as a bar and a percentage. ``amounts``: what is in use of what, for wide tables."""
+    """A fraction as a bar and a percentage. ``amounts`` is the text with used and total amounts for wide tables."""
 
     used: int
     total: int
@@ -73,14 +74,14 @@ class Bar(Sized):
 
 
 def share(used: int, total: int, parts: int = 100) -> int:
-    """Return ``used`` of ``total`` in ``parts`` (per cent), rounded down, so that 100 means full; use of nothing counts as full."""
+    """Return ``used`` out of ``total`` in ``parts`` (per cent), rounded down. Any usage of a total of 0 counts as full."""
     if total <= 0:
         return parts if used > 0 else 0
     return parts * used // total
 
 
 def usage_style(full: int) -> str:
-    """Return the colour of a percentage in use."""
+    """Return the colour for a percentage in use."""
     return "red" if full >= 95 else "yellow" if full >= 80 else "green"
 
 
@@ -89,24 +90,24 @@ Cell = Text | Name | Sized | str
 
 @dataclass(frozen=True)
 class Common:
-    """What all of some names begin and end with, up to a separator."""
+    """The common beginning and end of names, up to a separator."""
 
     before: str = ""
     after: str = ""
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Common:
-        """Return what different names have in common, nothing where there are not at least two."""
+        """Return the common parts of different names, or nothing for fewer than two."""
         different = sorted(set(names))
         if len(different) < 2:
             return cls()
         before = _shared(different)[: min(map(len, different)) - 1]
         before = before[: 1 + max(before.rfind(c) for c in _SEPARATORS)]
-        before = before if len(before) >= _COMMON else ""
+        before = before if len(before) >= _MIN_COMMON_CHARACTERS else ""
         after = _shared([name[len(before) :][::-1] for name in different])[::-1]
         starts = [at for at in (after.find(c) for c in _SEPARATORS) if at >= 0]
         after = after[min(starts) :] if starts else ""
-        if len(after) < _COMMON or any(len(name) <= len(before) + len(after) for name in different):
+        if len(after) < _MIN_COMMON_CHARACTERS or any(len(name) <= len(before) + len(after) for name in different):
             after = ""
         return cls(before, after)
 
@@ -114,11 +115,11 @@ class Common:
         return bool(self.before or self.after)
 
     def cut(self, name: str) -> str:
-        """Return a name without it."""
+        """Return a name without the common parts."""
         return name.removeprefix(self.before).removesuffix(self.after) or name
 
     def note(self, what: str) -> str:
-        """Return what is left out, for a heading: ``nodes without gke- and .internal``."""
+        """Return the omitted parts for a heading, such as ``nodes without gke- and .internal``."""
         return f"{what} without {' and '.join(one_line(part) for part in (self.before, self.after) if part)}"
 
 
@@ -126,28 +127,41 @@ NOTHING: Final = Common()
 
 
 class Grid:
-    """A table. ``right``: columns of numbers; ``prose``: columns of running text, which may go on below; ``title``: its heading."""
+    """A table.
+
+    Attributes:
+        headers: Column headings.
+        right: Indices of right-aligned columns.
+        prose: Indices of columns with running text, which may be wrapped.
+        title: Title of the table.
+        least: Minimum width by column.
+    """
 
     def __init__(self, headers: Sequence[str], *, right: Collection[int] = (), prose: Collection[int] = (), title: str = "") -> None:
         self.headers, self.right, self.prose, self.title = tuple(headers), frozenset(right), frozenset(prose), title
         self.rows: list[tuple[Cell, ...]] = []
         self.show_header = True
-        self.least: dict[int, int] = {}  # columns that are to be so wide at least
+        self.least: dict[int, int] = {}
 
     def add_row(self, *cells: Cell) -> None:
-        """Add a row, a cell for each header."""
+        """Add a row with one cell per header."""
         self.rows.append(cells)
 
     def lines(self, room: int | None, *, amounts: bool = False, whole: bool = False) -> tuple[list[Text], list[Text]]:
-        """Return the heading and the table, no line wider than ``room`` where names allow it (None: however wide it gets). ``amounts``:
-        bars have amounts beside them also where nobody says how wide; ``whole``: names are whole and side by side, however wide that is."""
+        """Return the heading and the table, with lines no wider than ``room`` if names allow it.
+
+        Args:
+            room: Columns. None: unlimited.
+            amounts: True to show amounts next to bars even without a width.
+            whole: True to keep names whole and columns side by side, regardless of the width.
+        """
         sizes = _BARS if amounts or room is not None else _BARS[1:]
         found = self._fitting(sizes, {}, room)
         if found is not None or whole:
             return self._heading("", room), self._drawn(found or self._rows(sizes[0], {}), room, apart=False)
         trims = self._trims()
         found = self._fitting(sizes, trims, room)
-        if found is None:  # below each other, with the widest bars for which no more columns have to go below
+        if found is None:  # wrapped, with the widest bars that need no additional lines
             found = min((self._rows(size, trims) for size in sizes), key=lambda rows: self._height_and_excess(rows, room))
         notes = ", ".join(trims[i].note(self._called(i)) for i in sorted(trims))
         return self._heading(notes, room), self._drawn(found, room, apart=True)
@@ -161,7 +175,7 @@ class Grid:
         return [*[Text()] * bool(self.title), *([] if not text else [text] if room is None else folded(text, room))]
 
     def _called(self, column: int) -> str:
-        """Return how a heading calls the names of a column."""
+        """Return the noun for the names of a column in a heading."""
         named = {i for row in self.rows for i, cell in enumerate(row) if isinstance(cell, Name)}
         header = self.headers[column].strip()
         return f"{header}s" if len(named) > 1 and header else "names"
@@ -175,7 +189,7 @@ class Grid:
         return found
 
     def _fitting(self, sizes: Sequence[tuple[int, bool]], trims: Mapping[int, Common], room: int | None) -> list[list[Text]] | None:
-        """Return the rows with the widest bars that fit, None if none do."""
+        """Return the rows with the widest bars that fit, or None."""
         for size in sizes:
             rows = self._rows(size, trims)
             if room is None or sum(self._needs(rows)) + GAP * (len(self.headers) - 1) <= room:
@@ -189,26 +203,26 @@ class Grid:
         return header + [[_text(cell, size, trims.get(i)) for i, cell in enumerate(row)] for row in self.rows]
 
     def _needs(self, rows: Sequence[Sequence[Text]]) -> list[int]:
-        """Return the least width of each column."""
+        """Return the minimum width of each column."""
         needs = []
         for i in range(len(self.headers)):
             cells = [row[i] for row in rows]
             widest = max(map(_width, cells), default=0)
             if i in self.prose:
                 word = max((Text(word).cell_len for cell in cells for word in cell.plain.split()), default=0)
-                widest = min(widest, max(word, _PROSE))
+                widest = min(widest, max(word, _MIN_PROSE_COLUMNS))
             needs.append(max(widest, self.least.get(i, 0)))
         return needs
 
     def _drawn(self, rows: list[list[Text]], room: int | None, *, apart: bool) -> list[Text]:
-        """``apart``: columns that do not fit beside the others go below them."""
+        """Return the lines of the table. With ``apart``, columns that do not fit continue on the next lines."""
         needs = self._needs(rows)
         groups = self._groups(needs, room if apart else None)
         widths = list(needs)
         for first, group in enumerate(groups):
             left = None if room is None else room - sum(needs[i] + GAP for i in group) + GAP - (_INDENT if first else 0)
             longest = {i: max(map(_width, (row[i] for row in rows)), default=0) for i in group if i in self.prose}
-            for at, i in enumerate(sorted(longest, key=lambda i: longest[i] - needs[i])):  # prose takes what is left
+            for at, i in enumerate(sorted(longest, key=lambda i: longest[i] - needs[i])):  # prose takes the remaining width
                 more = max(0, longest[i] - needs[i])
                 more = more if left is None else max(0, min(more, left // (len(longest) - at)))
                 widths[i], left = needs[i] + more, None if left is None else left - more
@@ -220,7 +234,7 @@ class Grid:
         return lines
 
     def _groups(self, needs: Sequence[int], room: int | None) -> list[list[int]]:
-        """Return the columns that stand side by side."""
+        """Return groups of columns that fit side by side."""
         groups: list[list[int]] = [[]]
         used = 0
         for i, need in enumerate(needs):
@@ -232,7 +246,7 @@ class Grid:
         return groups
 
     def _height_and_excess(self, rows: Sequence[Sequence[Text]], room: int | None) -> tuple[int, int]:
-        """Return how many lines a row takes, and by how much a single column is wider than there is room."""
+        """Return the number of lines per row, and the excess width of the widest single column."""
         needs = self._needs(rows)
         groups = self._groups(needs, room)
         return len(groups), max(0, max(needs) - (room or 0) + (_INDENT if len(groups) > 1 else 0))
@@ -269,7 +283,7 @@ def _split(text: Text) -> list[Text]:
 
 
 def folded(text: Text, width: int) -> list[Text]:
-    """Return text in lines of this width, broken at blanks only: a longer word is a longer line."""
+    """Return the text wrapped at blanks to a width. A longer word makes a longer line."""
     lines: list[Text] = []
     for line in _split(text):
         if line.cell_len <= width:
@@ -289,6 +303,6 @@ def folded(text: Text, width: int) -> list[Text]:
 
 
 def _shared(names: Sequence[str]) -> str:
-    """Return what all of some names begin with."""
+    """Return the common prefix of names."""
     first, last = min(names), max(names)
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))]

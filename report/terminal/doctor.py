@@ -1,4 +1,4 @@
-"""What the doctor found, as a table."""
+"""The findings of ``kubestow doctor`` as a table."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _STYLES: Final = {"ok": "green", "note": "yellow", "failed": "red"}
 
 
 def doctor_table(found: Doctor, surface: Surface) -> Iterator[RenderableType]:
-    """Yield a row for each thing, and below what the odd ones mean."""
+    """Yield a row per item, and explanations of failures and notes below."""
     failed = sum(each.state == "failed" for each in found.examined)
     notes = sum(each.state == "note" for each in found.examined)
-    line = "all that is needed is there" if found.well else f"{counted(failed, 'thing')} that kubestow needs: missing, or not working"
+    line = "all requirements are met" if found.well else f"{counted(failed, 'requirement')} not met"
     yield Text(line, style="bold").append(f"  ({counted(notes, 'note')})" if notes else "", style="dim")
     yield Text()
     table = grid("", "state", "found", prose=(2,))

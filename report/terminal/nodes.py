@@ -1,4 +1,4 @@
-"""Nodes, zones or namespaces as a table: what is requested, what is free, and the largest pod that still fits."""
+"""A table of nodes, zones or namespaces with requests, free capacity and the largest pod that fits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = ("cpu", "memory", "pods")
 
 
 def nodes_line(found: NodeTable) -> str:
-    """Return how many nodes and pods there are."""
+    """Return the numbers of nodes and pods in one line."""
     waiting = f", {found.total.pending:,} pending" if found.total.pending else ""
     return (
         f"{counted(found.total.nodes, 'node')}, {counted(found.total.pods, 'pod')} on {'it' if found.total.nodes == 1 else 'them'}{waiting}"
@@ -27,9 +27,9 @@ def nodes_line(found: NodeTable) -> str:
 
 
 def nodes_table(found: NodeTable, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the table; bars are requests of what is allocatable."""
-    told = "" if found.by == "namespace" else "  (limits, free and largest pod: CPU / memory)"
-    yield Text(nodes_line(found), style="bold").append(told, style="dim")
+    """Yield the table. Bars show requests as a fraction of allocatable."""
+    legend = "" if found.by == "namespace" else "  (limits, free and largest pod: CPU / memory)"
+    yield Text(nodes_line(found), style="bold").append(legend, style="dim")
     if not found.rows:
         return
     yield Text()
@@ -93,7 +93,7 @@ def _free(row: NodeRow) -> str:
 def _largest(row: NodeRow) -> Text:
     if not row.largest:
         return Text("none", style="red")
-    # As it can stand in a manifest: never more than what fits.
+    # In the notation of manifests, rounded down so that it fits.
     most = row.largest[0]
     memory = f"{most.memory >> 20}Mi" if most.memory >= 1 << 20 else str(most.memory)
     return Text(f"{quantity.format_cpu(most.cpu)} / {memory}", style="bold")

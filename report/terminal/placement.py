@@ -1,4 +1,4 @@
-"""A Placement as a table for people."""
+"""The report on a Placement for terminals."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from kubestow.report.terminal.rollout import rollout
 from kubestow.report.terminal.usage import RESOURCES, Usage, per_node, per_zone
 from kubestow.report.terminal.workloads import added, added_pods, owners, pods_and_workloads
 
-#: Above this many nodes they are summed by zone, and only the fullest are listed.
-_MANY_NODES: Final = 40
-_FULLEST: Final = 10
-#: Assignments listed one by one; kinds of unplaced pods; names given as examples.
-_LISTED: Final = 40
-_GROUPS: Final = 20
-_EXAMPLES: Final = 3
-#: Workloads and preferences listed.
-_LOSING: Final = 10
+#: Maximum number of listed nodes. Above it, only zones and the fullest nodes are listed.
+_MAX_NODES: Final = 40
+_FULLEST_NODES: Final = 10
+#: Maximum numbers of listed assignments, kinds of unplaced pods, and example names.
+_MAX_ASSIGNMENTS: Final = 40
+_MAX_GROUPS: Final = 20
+_MAX_EXAMPLES: Final = 3
+#: Maximum numbers of listed workloads and preferences.
+_MAX_LOSING: Final = 10
 
 STATUS_STYLES: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasible": "bold red", "unknown": "bold red"}
 
 
 def summary(placement: Placement, seconds: float) -> str:
-    """Return one line: how many pods were placed, on how many nodes, how well, in what time (wall-clock seconds)."""
+    """Return placed pods, nodes, score, status and wall-clock seconds in one line."""
     nodes = len({a.node for a in placement.assignments})
     parts = [outcome(placement), f"on {counted(nodes, 'node')}" if nodes else None, score_line(placement), *status_words(placement)]
     return "; ".join([*filter(None, parts), f"{seconds:.1f} s"])
 
 
 def outcome(placement: Placement) -> str:
-    """Return what was placed and what was not: ``80 of 87 pods placed, 7 cannot be (proved)``."""
+    """Return the numbers of placed and unplaced pods: ``80 of 87 pods placed, 7 cannot be (proved)``."""
     pending, placed = placement.snapshot.pending, _placed(placement)
     if not pending:
         return "nothing to place"
@@ -60,25 +60,25 @@ def outcome(placement: Placement) -> str:
 
 
 def _placed(placement: Placement) -> int:
-    """Return how many pods got a node, without those of an old revision that waited for one."""
+    """Return the number of placed pods, without pending pods of an old revision."""
     waves = placement.rollout.waves if placement.rollout is not None else []
     return len(placement.assignments) - sum(entry.old for wave in waves for entry in wave.create)
 
 
 def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts of the report: what was placed, why the rest was not, nodes, preferences; how good that is comes last."""
+    """Yield the parts of the report: placed pods, reasons for unplaced pods, nodes, preferences and, last, the objective."""
     pending, placed = result.snapshot.pending, _placed(result)
     yield Text(outcome(result), style="bold green" if placed == pending else "bold yellow" if placed else "bold red")
     if result.rollout is not None:
         yield from rollout(result.rollout, surface)
     if result.rollout is None or result.rollout.workload.startswith("Deployment "):
-        yield from added(result, snapshot, surface)  # pods that are replaced in place have the old ones' names, or nodes
+        yield from added(result, snapshot, surface)  # pods replaced in place keep their names or nodes
     yield from gangs(result.gangs)
     owned = owners(snapshot, (u.pod for u in result.unplaced))
     if result.unplaced:
         yield from _unplaced(result.unplaced, owned, surface)
     yield from causes(result.causes, owned)
-    if result.rollout is None:  # in a rollout nodes are used by old and new pods in turn
+    if result.rollout is None:  # in a rollout, old and new pods use the nodes in turn
         usages = per_node(snapshot, result)
         if usages:
             yield from _nodes(usages, surface)
@@ -93,8 +93,11 @@ def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterat
 
 
 def objective_heading(result: Placement | RebalancePlan) -> Text:
-    """Return ``Objective: optimal (exact engine, 0.4 s)``, the time where the run kept it. Tiers that the status leaves out stand apart:
-    ``Objective: placed: optimal; evenness of the nodes: gap 3.2 % (greedy engine)``."""
+    """Return ``Objective: optimal (exact engine, 0.4 s)``, with the time if the run recorded it.
+
+    Tiers outside the status follow: ``Objective: placed: optimal; evenness of the nodes: gap 3.2 % (greedy
+    engine)``.
+    """
     s = result.seconds
     took = f", {s.load + s.compile + s.solve + s.verify:.1f} s" if s is not None else ""
     status, *apart = status_words(result)
@@ -105,10 +108,10 @@ def objective_heading(result: Placement | RebalancePlan) -> Text:
 
 
 def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
-    """Return the tiers with value and bound; the placed tiers also say how many pods of that priority there were to place."""
+    """Return the tiers with value and bound. Placed tiers include the number of pods of that priority."""
     priorities = {pod_key(pod): pod.spec.priority or 0 for pod in snapshot.pods}
     to_place = [*(a.pod for a in result.assignments), *(u.pod for u in result.unplaced if not u.gated)]
-    # New pods of a rollout are not in the snapshot; all of them have the priority of their template, which is the tier's.
+    # The snapshot lacks the new pods of a rollout. They have the priority of their template, which is the tier's.
     new = next((tier.priority or 0 for tier in result.objective if tier.tier == "placed"), 0)
     of = Counter(priorities.get(pod, new) for pod in to_place)
     table = grid("goal", "reached", "of", "best possible", "gap", right=(1, 2, 3, 4))
@@ -125,7 +128,7 @@ def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
 
 
 def score_line(result: Placement) -> str | None:
-    """Return the soft tier in words, ``score 340 of at most 360, proved``; None without one."""
+    """Return the soft tier as text, ``score 340 of at most 360, proved``, or None."""
     tier = next((t for t in result.objective if t.tier == "soft"), None)
     if tier is None:
         return None
@@ -134,7 +137,7 @@ def score_line(result: Placement) -> str | None:
 
 
 def _preferences(result: Placement, found: Preferences, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the score, then by family, then the workloads that lost most, then what was not met."""
+    """Yield the score, the families, the workloads that lost most, and unmet preferences."""
     yield heading(f"Preferences: {score_line(result)}")
     table = grid("family", "points", "best alone", "weight", right=(1, 2, 3))
     for family in found.families:
@@ -144,15 +147,15 @@ def _preferences(result: Placement, found: Preferences, surface: Surface) -> Ite
     if losing:
         title = f"Workloads that lost most ({len(losing):,} of {counted(len(found.workloads), 'workload')} with preferences)"
         table = grid("workload", "points", "lost", right=(1, 2), title=title)
-        for workload in losing[: surface.most(_LOSING)]:
+        for workload in losing[: surface.most(_MAX_LOSING)]:
             table.add_row(Name(workload.workload), f"{workload.value:,}", Text(f"{workload.lost:,}", style="yellow"))
         yield inset(table)
     if found.unmet:
         table = grid("lost", "workload", "preference", "pods", right=(0, 3), prose=(2,), title="Not met, the costliest first")
-        for unmet in found.unmet[: surface.most(_LOSING)]:
+        for unmet in found.unmet[: surface.most(_MAX_LOSING)]:
             table.add_row(Text(f"{unmet.lost:,}", style="yellow"), Name(unmet.workload), plain(unmet.preference), f"{unmet.pods:,}")
         yield inset(table)
-        yield from more(len(found.unmet) - surface.most(_LOSING), "... and {:,} more (--all lists them)")
+        yield from more(len(found.unmet) - surface.most(_MAX_LOSING), "... and {:,} more (--all lists them)")
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ def _preferences(result: Placement, found: Preferences, surface: Surface) -> Ite
 
 def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
     zones = per_zone(usages)
-    if len(usages) <= surface.most(_MANY_NODES):
+    if len(usages) <= surface.most(_MAX_NODES):
         table = _usage_table("node", "Nodes")
         for zone in zones:
             if len(zones) > 1 or zone.zone is not None:
@@ -174,8 +177,8 @@ def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
     for zone in zones:
         _usage_row(table, plain(f"{zone.name} ({zone.nodes:,})"), zone, surface)
     yield inset(table)
-    table = _usage_table("node", f"The {_FULLEST} fullest nodes")
-    for usage in sorted(usages, key=lambda u: ([-part for part in u.fullness()], u.name))[:_FULLEST]:
+    table = _usage_table("node", f"The {_FULLEST_NODES} fullest nodes")
+    for usage in sorted(usages, key=lambda u: ([-part for part in u.fullness()], u.name))[:_FULLEST_NODES]:
         _usage_row(table, Name(usage.name), usage, surface)
     yield inset(table)
 
@@ -192,7 +195,7 @@ def _usage_row(table: Grid, name: Cell, usage: Usage, surface: Surface) -> None:
 
 
 def assignments(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the assignments in bind order, those of the manifests' pods first."""
+    """Yield the assignments in bind order, those of pods in manifests first."""
     ordered = sorted(result.assignments, key=lambda a: a.order)
     added = {pod for pods in added_pods(snapshot, result.snapshot.workloads).values() for pod in pods}
     yield from _listed([a for a in ordered if a.pod in added], "Assignments of the manifests, in bind order", snapshot, surface)
@@ -203,7 +206,7 @@ def assignments(result: Placement, snapshot: Snapshot, surface: Surface) -> Iter
 def _listed(found: Sequence[Assignment], title: str, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     if not found:
         return
-    shown = found[: surface.most(_LISTED)]
+    shown = found[: surface.most(_MAX_ASSIGNMENTS)]
     columns: dict[str, Callable[[Assignment], Cell]] = {
         "#": lambda a: f"{a.order:,}",
         "pod": lambda a: Name(a.pod),
@@ -232,19 +235,19 @@ def numa_zones(assignment: Assignment) -> str:
 
 
 def examples(names: Sequence[str], surface: Surface | None = None) -> str:
-    """Return the first few names, with an ellipsis if there are more; on a ``surface`` that shows everything all of them."""
-    most = _EXAMPLES if surface is None else surface.most(_EXAMPLES)
+    """Return the first names, with an ellipsis if there are more. A ``surface`` that shows everything gets all names."""
+    most = _MAX_EXAMPLES if surface is None else surface.most(_MAX_EXAMPLES)
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: Surface) -> Iterator[RenderableType]:
-    """Yield pods with the same reasons together, the largest group first."""
+    """Yield groups of pods with equal reasons, largest group first."""
     yield heading(f"Not placed ({counted(len(unplaced), 'pod')})")
     groups: dict[tuple[tuple[str, int, str], ...], list[str]] = {}
     for entry in unplaced:
         groups.setdefault(tuple((r.rule, r.nodes, r.message) for r in entry.reasons), []).append(entry.pod)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    most = surface.most(_GROUPS)
+    most = surface.most(_MAX_GROUPS)
     for reasons, pods in islice(ordered, most):
         line = Text(pods_and_workloads(pods, owned), style="bold red").append(": ", style="default")
         yield inset(line.append_text(plain(examples(pods, surface), style="default")))
@@ -257,14 +260,14 @@ def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: S
 
 
 class Noted(Protocol):
-    """A document that says what of the input is not modelled, and what a reader must know."""
+    """A document with unmodelled features and notes."""
 
     unmodelled: list[Unmodelled]
     notes: list[str]
 
 
 def unmodelled_and_notes(result: Noted, surface: Surface) -> Iterator[RenderableType]:
-    """Yield what of the input is not modelled, by field and effect, then the notes."""
+    """Yield unmodelled features of the input by field and effect, then the notes."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in result.unmodelled:
         groups.setdefault((entry.field, entry.effect), []).append(entry.pod)

@@ -1,4 +1,4 @@
-"""The waves of a RebalancePlan like a diff: pods of one workload that do the same thing for the same reason share a line."""
+"""The waves of a RebalancePlan in the style of a diff. Pods of one workload with equal steps and reasons share a line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kubestow.report.documents.output import counted, some
 from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from kubestow.report.terminal.columns import GAP, NOTHING, Common
 
-#: Lines listed; nodes named that the pods of one line leave.
-_LINES: Final = 300
-_SOURCES: Final = 4
-#: Columns left of the lines.
+#: Maximum numbers of lines, and of source nodes per line.
+_MAX_LINES: Final = 300
+_MAX_SOURCES: Final = 4
+#: Indent of the lines, in columns.
 _INDENT: Final = 4
 
 _STYLES: Final = {"~": "yellow", "+": "green", "-": "red"}
@@ -29,7 +29,17 @@ _STYLES: Final = {"~": "yellow", "+": "green", "-": "red"}
 
 @dataclass
 class _Line:
-    """Steps that are shown as one. ``sign``: ``~`` moved, ``+`` bound, ``-`` evicted; ``sources``: nodes they leave, with how many pods."""
+    """Steps shown in one line.
+
+    Attributes:
+        sign: ``~`` moved, ``+`` bound, ``-`` evicted.
+        workload: Name of the workload.
+        target: Name of the target node.
+        reason: Reason of the steps.
+        mark: Remarks.
+        pods: Keys of the pods.
+        sources: Number of pods by source node.
+    """
 
     sign: str
     workload: str
@@ -45,19 +55,19 @@ class _Line:
 
 
 def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """Yield a heading for each wave, and its lines: reason by reason, the names aligned over all waves."""
+    """Yield a heading and lines for each wave, grouped by reason, with names aligned over all waves."""
     found = _lines(plan, _workloads(plan, snapshot))
     by_wave: dict[int, list[Move | Eviction]] = {}
     for step in steps(plan):
         by_wave.setdefault(step.wave, []).append(step)
     every = [line for lines in found.values() for line in lines]
-    layout = _Layout.of(every[: surface.most(_LINES)], surface)
+    layout = _Layout.of(every[: surface.most(_MAX_LINES)], surface)
     if layout.note:
         yield Text()
         yield plain(f"({layout.note})", style="dim")
     left_out, shown = 0, 0
     for wave, lines in sorted(found.items()):
-        room = lines[: max(0, surface.most(_LINES) - shown)]
+        room = lines[: max(0, surface.most(_MAX_LINES) - shown)]
         shown += len(room)
         left_out += sum(len(line.pods) for line in lines[len(room) :])
         if room:
@@ -67,13 +77,13 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
 
 
 def steps(plan: RebalancePlan) -> list[Move | Eviction]:
-    """Return moves and evictions in the order of the plan."""
+    """Return moves and evictions in plan order."""
     both: list[Move | Eviction] = [*plan.moves, *plan.evictions]
     return sorted(both, key=lambda step: (step.wave, step.step))
 
 
 def _workloads(plan: RebalancePlan, snapshot: Snapshot) -> dict[str, str]:
-    """Return ``namespace/name`` of the controller of each of the plan's pods, or of the pod if it has none."""
+    """Return ``namespace/name`` of the controller of each pod in the plan, or of the pod itself if it has none."""
     wanted = {step.pod for step in steps(plan)}
     found = {}
     for pod in snapshot.pods:
@@ -84,7 +94,7 @@ def _workloads(plan: RebalancePlan, snapshot: Snapshot) -> dict[str, str]:
 
 
 def _lines(plan: RebalancePlan, workloads: dict[str, str]) -> dict[int, list[_Line]]:
-    """Return the lines of each wave; lines of one reason stand together, in the order of its first step."""
+    """Return the lines of each wave. Lines with the same reason are adjacent, in order of their first step."""
     grouped: dict[int, dict[str, dict[tuple[str, ...], _Line]]] = {}
     for step in steps(plan):
         line = _line(step, workloads.get(step.pod, step.pod))
@@ -104,14 +114,14 @@ def _line(step: Move | Eviction, workload: str) -> _Line:
 
 
 def sizes(members: Iterable[Move | Eviction]) -> str:
-    """Return what some steps are: ``3 moves, 1 eviction``."""
+    """Return the numbers of steps by kind: ``3 moves, 1 eviction``."""
     found = Counter("eviction" if isinstance(step, Eviction) else "binding" if step.source is None else "move" for step in members)
     return ", ".join(counted(found[noun], noun) for noun in ("move", "binding", "eviction") if found[noun])
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How all lines are written: what of names is left out, and the width of the names in columns."""
+    """Format of all lines: omitted parts of names, and the width of names in columns."""
 
     surface: Surface
     pods: Common = NOTHING
@@ -120,7 +130,7 @@ class _Layout:
 
     @classmethod
     def of(cls, lines: list[_Line], surface: Surface) -> _Layout:
-        """Return the layout that leaves names whole, if they fit, else one without what all of them have in common."""
+        """Return a layout with whole names if they fit, otherwise one without their common parts."""
         whole = cls(surface)
         if whole.fits(lines):
             return replace(whole, width=whole.names(lines))
@@ -130,7 +140,7 @@ class _Layout:
 
     @property
     def note(self) -> str:
-        """Return what is left out, nothing if nothing is."""
+        """The omitted parts of names, as text. Empty if nothing is omitted."""
         return ", ".join(common.note(what) for common, what in ((self.pods, "pods"), (self.nodes, "nodes")) if common)
 
     def names(self, lines: list[_Line]) -> int:
@@ -148,16 +158,16 @@ class _Layout:
         return self.pods.cut(line.called) + ("" if len(line.pods) == 1 else f" ({len(line.pods):,} pods)")
 
     def route(self, line: _Line) -> Text:
-        """Return ``n1, n2 (2) → n3``: the nodes left, with the number of pods if it is more than one of several, and the target."""
+        """Return ``n1, n2 (2) → n3``: the source nodes, with the number of pods if above one, and the target."""
         several = len(line.sources) > 1
         left = [f"{self.nodes.cut(node)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
-        text = some(left, self.surface.most(_SOURCES))
+        text = some(left, self.surface.most(_MAX_SOURCES))
         arrow = "→" if self.surface.unicode else "->"
         return plain(f"{text} {arrow} {self.nodes.cut(line.target)}".strip() if line.target else text)
 
 
 def _wave(lines: list[_Line], layout: _Layout) -> Iterator[RenderableType]:
-    marked = any(line.mark for line in lines)  # an empty column would take room
+    marked = any(line.mark for line in lines)  # omit an empty column
     for reason, members in groupby(lines, key=lambda line: line.reason):
         if reason:
             yield inset(plain(reason, style="dim"))

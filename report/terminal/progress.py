@@ -1,4 +1,4 @@
-"""Signs of life on standard error while a solve runs: one live line on a terminal, an occasional plain line elsewhere."""
+"""Progress on standard error during a solve: a live line on a terminal, otherwise occasional plain lines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from kubestow.solver.runtime.options import Progress
 
-#: Seconds between plain lines of one phase.
-_PAUSE: Final = 5.0
+#: Seconds between plain lines within a phase.
+_LINE_INTERVAL_SECONDS: Final = 5.0
 
 
 def describe(event: Progress) -> str:
@@ -39,10 +39,10 @@ def describe(event: Progress) -> str:
 
 
 class Lines:
-    """Prints lines that stay, and shows nothing else; the base of all displays."""
+    """Base of all displays, which only prints permanent lines."""
 
     def say(self, text: str) -> None:
-        """Print a line that stays, beside the display."""
+        """Print a permanent line."""
         with contextlib.suppress(OSError):
             print(one_line(text), file=sys.stderr, flush=True)
 
@@ -50,17 +50,17 @@ class Lines:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Take the display away again."""
+        """Remove the display."""
 
 
 class Redrawn(Lines, ABC):
-    """One line, that of ``__rich__``, which is redrawn in place and removed at the end; lines that stay are put above it."""
+    """A line given by ``__rich__`` that is redrawn in place and removed at the end. Permanent lines are printed above it."""
 
     _live: Live | None = None
 
     @abstractmethod
     def __rich__(self) -> Text:
-        """Return the line as it is now."""
+        """Return the current line."""
 
     def say(self, text: str) -> None:
         if self._live is None:
@@ -83,14 +83,14 @@ class Redrawn(Lines, ABC):
 
 
 class Quiet(Lines):
-    """Shows nothing; also the base of those that do."""
+    """Shows nothing. Base of the other progress displays."""
 
     def update(self, event: Progress) -> None:
-        """Take note of an event; may be called from any thread."""
+        """Record an event. May be called from any thread."""
 
 
 class PlainLines(Quiet):
-    """A line when the phase or tier changes, and every few seconds in between."""
+    """Prints a line when the phase or tier changes, and every few seconds in between."""
 
     def __init__(self) -> None:
         self._last: tuple[str, str | None, int | None, str | None] | None = None
@@ -99,13 +99,13 @@ class PlainLines(Quiet):
     def update(self, event: Progress) -> None:
         now = time.monotonic()
         this = (event.phase, event.tier, event.priority, event.detail)
-        if this != self._last or now - self._when >= _PAUSE:
+        if this != self._last or now - self._when >= _LINE_INTERVAL_SECONDS:
             self._last, self._when = this, now
             print(f"{event.seconds:7.1f} s  {describe(event)}".replace("·", "-"), file=sys.stderr, flush=True)
 
 
 class LiveLine(Redrawn, Quiet):
-    """One line with a clock that goes on between events."""
+    """A live line with a clock that continues between events."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -122,7 +122,7 @@ class LiveLine(Redrawn, Quiet):
 
 
 def choose(*, quiet: bool, verbose: bool) -> Quiet:
-    """Return the display that fits standard error and the options -q and -v."""
+    """Return the display for standard error and the options -q and -v."""
     if quiet or sys.stderr is None:
         return Quiet()
     if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""A RebalancePlan as a table for people: what it gains, then its waves like a diff, then what stays as it is and why."""
+"""The report on a RebalancePlan for terminals: gains, waves in the style of a diff, and unchanged pods with reasons."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kubestow.report.terminal.columns import Name, Sized, share, usage_style
 from kubestow.report.terminal.placement import examples, objective_heading, unmodelled_and_notes
 from kubestow.report.terminal.plan_waves import waves
 
-#: Nodes, obstacles and kinds of unmodelled fields listed one by one.
-_LISTED: Final = 20
+#: Maximum numbers of listed nodes, obstacles and kinds of unmodelled fields.
+_MAX_ENTRIES: Final = 20
 
 
 def plan_line(plan: RebalancePlan, seconds: float) -> str:
-    """Return one line: how many steps, what each goal reaches, how well, in what time (wall-clock seconds)."""
+    """Return steps, reached goals, status and wall-clock seconds in one line."""
     status = [plan.status] if plan.moves or plan.evictions else []
     return "; ".join([verdict(plan), *status, f"{seconds:.1f} s"])
 
 
 def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts of the report: what the plan reaches, what it does not, its steps; how good that is comes last."""
+    """Yield the parts of the report: reached goals, obstacles, steps and, last, the objective."""
     yield from _header(plan, surface)
     yield from _obstacles(plan, surface)
     if plan.moves or plan.evictions:
@@ -39,7 +39,7 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         yield from waves(plan, snapshot, surface)
     if plan.freed:
         yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
-        yield inset(plain(some(plan.freed, surface.most(_LISTED))))
+        yield inset(plain(some(plan.freed, surface.most(_MAX_ENTRIES))))
     if plan.excluded:
         table = grid("pods", "why", "", right=(0,), prose=(2,), title="Left where they are")
         for group in sorted(plan.excluded, key=lambda group: -len(group.pods)):
@@ -76,7 +76,7 @@ def _no_steps(plan: RebalancePlan) -> str:
 
 
 def _reached(plan: RebalancePlan) -> list[str]:
-    """Return what the tiers of the goals say, in words. Costs are negative in the document, and positive here."""
+    """Return the values of the goal tiers as text. Costs are negative in the document and positive here."""
     found: list[str] = []
     placed = [tier for tier in plan.objective if tier.tier == "placed"]
     for tier in plan.objective:
@@ -88,7 +88,7 @@ def _reached(plan: RebalancePlan) -> list[str]:
             found.append(f"{counted(-value, 'broken rule')} left (bound {-bound:,})")
         elif tier.tier == "freed":
             priced = plan.policy is not None and plan.policy.priceLabel
-            # Nodes that were empty before count in the tier, but this plan does not free them.
+            # The tier also counts nodes that were already empty.
             most = f"cost {-value:,}, bound {-bound:,}" if priced else f"bound {len(plan.freed) + bound - value:,}"
             found.append(f"{counted(len(plan.freed), 'node')} freed ({most})")
         elif tier.tier == "improve":
@@ -101,7 +101,7 @@ def _reached(plan: RebalancePlan) -> list[str]:
 
 def _header(plan: RebalancePlan, surface: Surface) -> Iterator[Text]:
     yield plain(verdict(plan), style="bold yellow" if plan.obstacles else "bold green")
-    goals = [f"drain {some(plan.drain, surface.most(_LISTED))}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
+    goals = [f"drain {some(plan.drain, surface.most(_MAX_ENTRIES))}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
     limits = _limits(plan.limits)
     within = plain(f" ({', '.join(limits)})" if limits else "", style="dim")
     yield plain(f"goals: {', then '.join(goals)}", style="default").append_text(within)
@@ -134,9 +134,9 @@ def _tiers(plan: RebalancePlan) -> RenderableType:
 
 
 def _gains(plan: RebalancePlan) -> Iterator[RenderableType]:
-    """Yield what the plan changes as a whole; figures that are zero both before and after are left out."""
+    """Yield the overall changes of the plan, without figures that are zero before and after."""
     before, after = plan.before, plan.after
-    rows: list[tuple[str, int, int, bool]] = [  # the last: more is better
+    rows: list[tuple[str, int, int, bool]] = [  # last field: True if more is better
         ("empty nodes", before.emptyNodes, after.emptyNodes, True),
         ("pending pods", before.pending, after.pending, False),
     ]
@@ -159,14 +159,14 @@ def _gains(plan: RebalancePlan) -> Iterator[RenderableType]:
 
 
 def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the use of the nodes that the plan changes, the largest change first; beyond the first few they are summed up."""
+    """Yield the usage of changed nodes, largest change first. Nodes beyond the first few are summed up."""
     before, after = ({use.node: use for use in side.nodes} for side in (plan.before, plan.after))
     changed = [(before[name], after[name]) for name in before if name in after]
     if not changed:
         return
     changed.sort(key=lambda pair: (-_change(*pair), pair[0].node))
     table = grid("node", "pods", "cpu", "memory", title=f"Nodes that change ({len(changed):,})")
-    most = surface.most(_LISTED)
+    most = surface.most(_MAX_ENTRIES)
     listed = changed if len(changed) <= most else changed[: most - 1]
     rest = changed[len(listed) :]
     rows = [*listed, (_total(old for old, _ in rest), _total(new for _, new in rest))] if rest else listed
@@ -184,7 +184,7 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
 
 
 def _change(old: NodeUse, new: NodeUse) -> int:
-    """Return how much a node changes, for sorting: the larger change of its shares of cpu and memory, in 1/10,000."""
+    """Return the change of a node as a sort key: the larger change in CPU or memory utilisation, in 1/10,000."""
     cpu = share(new.cpu, new.cpuAllocatable, 10_000) - share(old.cpu, old.cpuAllocatable, 10_000)
     memory = share(new.memory, new.memoryAllocatable, 10_000) - share(old.memory, old.memoryAllocatable, 10_000)
     return max(abs(cpu), abs(memory))
@@ -201,7 +201,7 @@ def _total(uses: Iterator[NodeUse]) -> NodeUse:
 
 @dataclass(frozen=True)
 class _Change(Sized):
-    """The use of a resource before and after: ``40% → 75%``, with the amounts where there is room."""
+    """Usage of a resource before and after: ``40% → 75%``, with amounts if there is room."""
 
     old: int
     old_total: int
@@ -220,14 +220,14 @@ class _Change(Sized):
         return text
 
 
-# --- what is in the way -----------------------------------------------------------------------------------------------
+# --- obstacles --------------------------------------------------------------------------------------------------------
 
 
 def _obstacles(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
     if not plan.obstacles:
         return
     yield heading(f"Not reached ({len(plan.obstacles):,})")
-    most = surface.most(_LISTED)
+    most = surface.most(_MAX_ENTRIES)
     for obstacle in plan.obstacles[:most]:
         sure = "proved" if obstacle.proved else "not proved"
         line = plain(f"{obstacle.goal}: ", style="bold red").append_text(plain(obstacle.message, style="default"))

@@ -1,4 +1,4 @@
-"""A rollout as a table for people: wave by wave, where it comes to a halt, and what would free it."""
+"""The report on a rollout for terminals: waves, the point where it halts, and remedies."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rich.text import Text
 from kubestow.models.documents.placement import Rollout, Wave
 from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
 
-#: Waves listed, the last of them at the end, and pods named per cell.
-_WAVES: Final = 20
-_PODS: Final = 4
+#: Maximum numbers of listed waves, including the last one, and of pods per cell.
+_MAX_WAVES: Final = 20
+_MAX_PODS: Final = 4
 
 
 def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
@@ -22,9 +22,9 @@ def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
     yield inset(_verdict(found))
     if found.waves:
         yield inset(_waves(found.waves, surface))
-        yield from more(len(found.waves) - surface.most(_WAVES), "{:,} waves in between are left out (--all lists all)")
+        yield from more(len(found.waves) - surface.most(_MAX_WAVES), "{:,} waves in between are left out (--all lists all)")
     if found.waysOut:
-        yield heading("Goes through with any one of")
+        yield heading("Completes with any one of")
         for way in found.waysOut:
             options = f"  ({' '.join(way.options)})" if way.options else ""
             yield inset(plain(way.message).append_text(plain(options, style="dim")))
@@ -42,14 +42,14 @@ def _pace(found: Rollout) -> str:
 
 
 def _verdict(found: Rollout) -> Text:
-    """Return that it completes, or where it halts and whether that is certain."""
+    """Return the outcome: complete, or where it halts and whether this is proved."""
     waves = f"{len(found.waves):,} wave{'s' * (len(found.waves) != 1)}"
     if found.complete:
         return plain(f"completes in {waves}", style="bold green")
     placed = sum(not entry.old for wave in found.waves for entry in wave.create)
     gone = sum(len(wave.delete) for wave in found.waves)
     asked = found.replicas - (found.partition or 0)
-    sure = "proved: it does so wherever new pods are put" if found.proved else "not proved: another course was not found in time"
+    sure = "proved: it does so wherever the new pods are placed" if found.proved else "not proved: no other course was found in time"
     if found.halted is not None:
         sure = "proved" if found.proved else "not proved"
         text = plain(found.halted, style="bold red").append_text(plain(f" ({sure}); ", style="default"))
@@ -60,7 +60,7 @@ def _verdict(found: Rollout) -> Text:
 
 def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
     table = grid("wave", "new pods", "wait", "old pods that go", right=(0,), prose=(1, 2, 3))
-    shown = waves if len(waves) <= surface.most(_WAVES) else [*waves[: _WAVES - 1], waves[-1]]
+    shown = waves if len(waves) <= surface.most(_MAX_WAVES) else [*waves[: _MAX_WAVES - 1], waves[-1]]
     for wave in shown:
         create = [f"{entry.pod} on {entry.node}{' (old revision)' * entry.old}" for entry in wave.create]
         table.add_row(str(wave.wave), _named(create, surface), _named(wave.waiting, surface), _named(wave.delete, surface))
@@ -68,7 +68,7 @@ def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
 
 
 def _named(names: Sequence[str], surface: Surface) -> Text:
-    most = surface.most(_PODS)
+    most = surface.most(_MAX_PODS)
     lines = [plain(name) for name in names[:most]]
     if len(names) > most:
         lines.append(plain(f"and {len(names) - most:,} more", style="dim"))

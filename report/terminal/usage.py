@@ -1,4 +1,4 @@
-"""How full each node is once a placement is carried out."""
+"""Utilisation of each node after a placement."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.documents.node_rows import zone_of
 from kubestow.report.terminal.columns import share
 
-#: What a table shows: mCPU, bytes, pods.
+#: Resources in tables, in mCPU, bytes and pods.
 RESOURCES: Final = ("cpu", "memory", "pods")
 
 
 @dataclass
 class Usage:
-    """Requested and allocatable amounts of a node, or of several together; ``new``: pods that the placement brings."""
+    """Requested and allocatable amounts of one or more nodes.
+
+    Attributes:
+        name: Name of the node or zone.
+        zone: Name of the zone, if any.
+        nodes: Number of nodes.
+        new: Number of pods added by the placement.
+        used: Requested amounts by resource.
+        allocatable: Allocatable amounts by resource.
+    """
 
     name: str
     zone: str | None
@@ -29,13 +38,15 @@ class Usage:
     allocatable: Counter[str] = field(default_factory=Counter)
 
     def fullness(self) -> list[int]:
-        """Return the shares of the resources in 1/10,000, the largest first, for sorting."""
+        """Return the utilisation of the resources in 1/10,000, largest first, as a sort key."""
         return sorted((share(self.used[r], self.allocatable[r], 10_000) for r in RESOURCES), reverse=True)
 
 
 def per_node(snapshot: Snapshot, placement: Placement) -> list[Usage]:
-    """Return the use of every node, in input order: bound pods that stay, and those that the placement assigns. Pods that are placed again
-    count where they go, not where they were."""
+    """Return the usage of every node, in input order, with remaining bound pods and assigned pods.
+
+    Pods that are placed again count on their new node only.
+    """
     usages = {}
     for node in snapshot.nodes:
         status = node.status
@@ -58,7 +69,7 @@ def per_node(snapshot: Snapshot, placement: Placement) -> list[Usage]:
 
 
 def per_zone(usages: list[Usage]) -> list[Usage]:
-    """Return usage summed by zone, by name; nodes without one last."""
+    """Return usage summed by zone, sorted by name. Nodes without a zone come last."""
     zones: dict[str | None, Usage] = {}
     for usage in usages:
         total = zones.setdefault(usage.zone, Usage(usage.zone or "no zone", usage.zone, nodes=0))

@@ -1,4 +1,4 @@
-"""The workloads of manifests, a row each: how many of their pods have a node, on how many nodes, in which zones."""
+"""The workloads of manifests, one row each: placed pods, nodes and zones."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kubestow.report.documents.output import counted, some
 from kubestow.report.terminal.canvas import Surface, grid, inset, more, plain
 from kubestow.report.terminal.columns import Name
 
-#: Workloads, and zones or nodes of one, that are listed.
-_LISTED: Final = 40
-_PLACES: Final = 4
+#: Maximum numbers of listed workloads, and of zones or nodes per workload.
+_MAX_WORKLOADS: Final = 40
+_MAX_PLACES: Final = 4
 
 
 def owners(snapshot: Snapshot, pods: Iterable[str]) -> dict[str, str]:
-    """Return the owner of each of these pods (``namespace/name``), ``Kind namespace/name``; none of what the snapshot lacks."""
+    """Return the owner (``Kind namespace/name``) by pod (``namespace/name``). Pods missing from the snapshot are left out."""
     wanted, found = set(pods), Owners(snapshot)
     return {key: found.of(pod) for pod in snapshot.pods if (key := pod_key(pod)) in wanted} if wanted else {}
 
 
 def pods_and_workloads(pods: Iterable[str], owned: Mapping[str, str]) -> str:
-    """Return ``7 pods of 7 workloads``, or ``2 pods`` where they are of one, or some of none."""
+    """Return ``7 pods of 7 workloads``, or ``2 pods`` if all belong to one workload or some to none."""
     named = list(pods)
     workloads = {owned.get(pod, "Pod") for pod in named}
     several = len(workloads) > 1 and not any(workload.startswith("Pod") for workload in workloads)
@@ -38,7 +38,7 @@ def pods_and_workloads(pods: Iterable[str], owned: Mapping[str, str]) -> str:
 
 
 def added_pods(snapshot: Snapshot, workloads: Iterable[str]) -> dict[str, list[str]]:
-    """Return the pods of each of these workloads (``Kind namespace/name``) that are not over."""
+    """Return the pods of each workload (``Kind namespace/name``) that have not terminated."""
     found: dict[str, list[str]] = {workload: [] for workload in workloads}
     if found:
         of = Owners(snapshot)
@@ -66,7 +66,7 @@ def added(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[R
     headers = ["workload", "placed", "of", *(["running before"] if runs else []), "nodes", *(["on"] if detailed else []), "zones"]
     right = tuple(range(1, 5 if runs else 4))
     table = grid(*headers, right=right, prose=range(right[-1] + 1, len(headers)), title="Workloads of the manifests")
-    for workload, pods in list(listed.items())[: surface.most(_LISTED)]:
+    for workload, pods in list(listed.items())[: surface.most(_MAX_WORKLOADS)]:
         where = Counter(node for pod in pods if (node := goes.get(pod, runs.get(pod))) is not None)
         placed = where.total()
         style = "green" if placed == len(pods) else "yellow" if placed else "bold red"
@@ -78,10 +78,10 @@ def added(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[R
             by_zone[zones.get(node) or "no zone"] += number
         table.add_row(*cells, plain(_places(by_zone, surface) if set(by_zone) != {"no zone"} else ""))
     yield inset(table)
-    yield from more(len(listed) - surface.most(_LISTED))
+    yield from more(len(listed) - surface.most(_MAX_WORKLOADS))
 
 
 def _places(found: Mapping[str, int], surface: Surface) -> str:
-    """Return ``a 3, b 1``: places with their numbers of pods."""
+    """Return places with their numbers of pods: ``a 3, b 1``."""
     named = [f"{name} {number:,}" for name, number in sorted(found.items())]
-    return some(named, surface.most(_PLACES))
+    return some(named, surface.most(_MAX_PLACES))

@@ -94,7 +94,7 @@ def static(component: str, on: str) -> Object:
 
 
 def kubeadm() -> list[Object]:
-    """Three nodes of the control plane and six workers over three zones, with what runs on all of them."""
+    """Make three control-plane nodes and six workers in three zones, with the system pods of every node."""
     parts = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
     taint = {"key": ROLE, "effect": "NoSchedule"}
     found = [node(f"cp{i}", labels={ROLE: "", ZONE: f"z{i}", REGION: "r", HOST_ID: f"h{i}"}, taints=[taint]) for i in range(3)]

@@ -1,4 +1,4 @@
-"""Every code has an instance that triggers it and one that does not, and docs/audit.md explains all of them.
+"""Every code has an instance that triggers it and one that does not, and docs/audit.md explains every code.
 
 ``python tests/audit/test_catalogue.py --write`` renews the codes in docs/audit.md.
 """

@@ -1,4 +1,4 @@
-"""Clusters as they are in the field: what is healthy there is not found fault with, and what is wrong is told once and as it is."""
+"""Clusters as in the field: healthy parts have no findings, and every defect is reported once and correctly."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ HEALTHY: dict[str, list[Object]] = {
     "stateful, with volumes": [
         *BASE, *claims(), service("db-0", {"statefulset.kubernetes.io/pod-name": "db-0"}), budget("db", maxUnavailable=1),
     ],
-    "stateful, one of them being deleted": [
+    "stateful, one pod being deleted": [
         *BASE,
         *(terminating(o) if o["metadata"]["name"] == "db-0" else o for o in runs("StatefulSet", "db", NODES[:3], affinity=apart("db"))),
     ],
@@ -151,7 +151,7 @@ def test_waiting_for_a_cordoned_node_is_not_for_ever() -> None:
     tight = runs("StatefulSet", "db", [*NODES[1:], None], affinity=apart("db"))
     (finding,) = found(*drained(BASE, "w0"), *tight)
     assert (finding.severity, finding.code) == ("warning", "KS219")
-    assert finding.message.endswith("are in 5: at most 5 can run, 6 once nodes are uncordoned or well again")
+    assert finding.message.endswith("are in 5: at most 5 can run, 6 once nodes are uncordoned or healthy")
     assert told(*BASE, *runs("StatefulSet", "db", [*NODES, None], affinity=apart("db"))) == [("error", "KS219", "StatefulSet default/db")]
     # The pod on the cordoned node runs on: with it all six can run.
     assert told(*drained(BASE, "w0"), *runs("StatefulSet", "db", [*NODES[:5], None], affinity=apart("db"))) == []
@@ -165,7 +165,7 @@ def test_a_cordoned_zone_blocks_nothing_that_runs() -> None:
     (finding,) = found(*drained(BASE, "w0", "w3"), *runs("StatefulSet", "db", NODES, **constraint))
     assert (finding.severity, finding.code) == ("info", "KS402")
     assert "z0 (3 nodes, 2 pods that count) can take none of its pods" in finding.message
-    assert finding.message.endswith("all 6 run now, of 6 placed anew at most 2 could")
+    assert finding.message.endswith("all 6 run now, but if all 6 were placed again, at most 2 could run")
     assert told(*drained(BASE, "w0", "w3"), *runs("StatefulSet", "db", ["w0", "w1", None], **constraint)) == []
     waits = runs("StatefulSet", "db", ["w1", "w2", None], **constraint)
     assert told(*drained(BASE, "w0", "w3"), *waits) == [("warning", "KS402", "StatefulSet default/db")]
@@ -227,7 +227,7 @@ def test_manifests_alone_leave_objects_to_the_cluster() -> None:
     spec: Any = {"priorityClassName": "theirs", "volumes": taken()}
     result = audit(from_objects([mine, *volume("other", "z0"), workload("Deployment", "web", 1, **spec)]), AuditOptions())
     assert result.findings == []
-    assert sum("the snapshot is of no cluster" in note for note in result.notChecked) == 2
+    assert sum("the snapshot is not of a cluster" in note for note in result.notChecked) == 2
 
 
 def test_a_namespace_with_pods_is_there() -> None:
@@ -239,7 +239,7 @@ def test_a_namespace_with_pods_is_there() -> None:
 
 
 def test_requests_that_nobody_misses_now() -> None:
-    """What is scaled to zero fills no node, and a LimitRange fills in what a template lacks."""
+    """A workload scaled to zero uses no node, and a LimitRange sets the requests that a template lacks."""
     bare: Object = {"containers": [container(resources=None)]}
     assert told(*BASE, *runs("Deployment", "web", [], **bare)) == [("info", "KS801", "Deployment default/web")]
     limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": [

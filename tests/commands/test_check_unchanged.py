@@ -50,8 +50,8 @@ def test_inputs_from_the_field(manifest: str, cluster: str, expected: tuple[str,
 def test_a_capture_without_digests_says_that_annotations_are_not_known() -> None:
     _, document = check(FIELD / "annotation-unchanged.yaml", "--cluster", FIELD / "cluster.json")
     assert document["notes"] == [
-        "the snapshot lacks annotations, images, environment, commands, probes and whatever else placement does not read of "
-        "Deployment ck/a: a change of them is not seen"
+        "the snapshot lacks annotations, images, environment, commands, probes and other fields that placement does not read of "
+        "Deployment ck/a: changes there are not detected"
     ]
 
 

@@ -28,8 +28,7 @@ def test_placement_and_manifests_are_of_one_search(tmp_path: Path) -> None:
     result = run("solve", CLUSTER, "-w", PAIR, "-f", f"json={placement}", "-f", f"manifests={written}", "--gates", "-q")
     assert (result.exit_code, result.stdout) == (0, "")
     assert (
-        result.stderr
-        == "note: the gate kubestow.dev/placement holds these pods, and later ones, until `kubestow apply --serve` takes it off\n"
+        result.stderr == "note: the gate kubestow.dev/placement holds these pods and later ones until `kubestow apply --serve` removes it\n"
     )
     assignments = json.loads(placement.read_text())["assignments"]
     for name, document in zip("ab", filter(None, yaml.safe_load_all(written.read_text())), strict=True):
@@ -55,7 +54,7 @@ def test_what_has_no_node_is_named_and_is_exit_3() -> None:
     cluster = "\n---\n".join(d for d in Path(CLUSTER).read_text().split("\n---\n") if not re.search("name: (a2|b1|b2|c2),", d))
     result = run("solve", "-", "-w", PAIR, "-f", "manifests", "-q", stdin=cluster)
     assert result.exit_code == 3
-    assert "note: Deployment default/a: of 3 pods the placement has no node for 3\n" in result.stderr
+    assert "note: Deployment default/a: the placement has no node for 3 of 3 pods\n" in result.stderr
     assert "preferredDuring" not in result.stdout
 
 

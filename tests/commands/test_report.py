@@ -89,7 +89,7 @@ def _template(folder: Path) -> Path:
 
 
 GATED = [node("a"), pod("runs", node_name="a"), pod("waits"), pod("gated", schedulingGates=[{"name": "example.com/quota"}])]
-NO_PODS = "Nothing was to be placed."
+NO_PODS = "There were no pods to place."
 
 CASES = {
     "placement": Case(_of("quickstart"), ("solve",), title="Placement of 15 pods", words=("pods placed, priority", "15 of 15")),

@@ -107,7 +107,7 @@ def test_rows_and_the_page_have_the_snapshots(tmp_path: Path, series: list[str],
         ("2026-11-02T20:00:00Z", "1.0", "decides"),
     ]
     run("report", *series, "--result", str(answer), "-o", str(page))
-    assert "Snapshots for which the nodes do" in page.read_text()
+    assert "Snapshots for which the nodes suffice" in page.read_text()
     document = read_result(str(answer))
     assert isinstance(document, Sizing)
     shown = panel(load(series[:1]), document)["series"]

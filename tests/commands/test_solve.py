@@ -90,5 +90,5 @@ def test_pods_that_a_binding_would_strand_are_named_and_get_none(run: Run, fakes
     fakes.snapshot.pods[1].spec.resourceClaims = [PodResourceClaim("gpu")]
     result = run("solve", "x", "-f", "kubectl", "-q")
     assert [json.loads(line)["metadata"]["name"] for line in result.stdout.splitlines()] == ["web-1"]
-    assert result.stderr == "note: prod/web-2 gets no Binding, and is for the scheduler (planned for n1): it has resource claims\n"
+    assert result.stderr == "note: prod/web-2 gets no Binding and is left to the scheduler (planned for n1): it has resource claims\n"
     assert result.exit_code == 0

@@ -91,7 +91,7 @@ def test_a_run_that_did_all_is_valid_and_told(files: Files) -> None:
     assert result.stderr.splitlines()[1] == "valid: 5 moves, 2 waves"
     assert result.stderr.splitlines()[2].startswith("journal: 5 of 5 moves done; the run of 2026-11-22T13:00:01Z, ended at ")
     table = files.verify("--end", files.path("end.json"), "-f", "table").stdout
-    for words in ("5 evictions, 5 Bindings", "3 nodes closed for the run, all are open again", "The end is as the document says"):
+    for words in ("5 evictions, 5 Bindings", "3 nodes closed for the run, all are open again", "The end state is as planned"):
         assert words in table
 
 
@@ -102,8 +102,8 @@ def test_a_run_that_was_cut_off_leaves_something(files: Files) -> None:
     result = files.verify("--end", files.path("end.json"), "-f", "table")
     assert result.exit_code == 3
     assert "1 of 5 moves done" in result.stdout
-    assert "Left (4)" in result.stdout
-    assert "The end, and what it should be" in result.stdout
+    assert "Not done (4)" in result.stdout
+    assert "Differences from the planned end state" in result.stdout
     assert files.verify().exit_code == 4  # without an end, nodes that the journal leaves closed are a violation
 
 

@@ -33,7 +33,7 @@ ROWS = (
         "on the host's network a container port is a host port, and a surge of one node's only pod has no other node",
     ),
     Row(
-        "02-hostnetwork-notready", "audit cluster.yaml", 0, ("at most 2 can run, 3 once nodes are uncordoned or well again",),
+        "02-hostnetwork-notready", "audit cluster.yaml", 0, ("at most 2 can run, 3 once nodes are uncordoned or healthy",),
         "the pod on the lost node still counts, and each node that is well has its port taken",
     ),
     Row(
@@ -207,7 +207,7 @@ ROWS = (
         "the third zone has room for one pod only, so no plan mends the skew",
     ),
     Row(
-        "31-repair-zone-skew", "audit cluster.yaml", 4, ("KS404", "of 6 placed anew at most 5 could"),
+        "31-repair-zone-skew", "audit cluster.yaml", 4, ("KS404", "if all 6 were placed again, at most 5 could run"),
         "six replicas never fit within this skew",
     ),
     Row(

@@ -1,4 +1,4 @@
-"""A small cluster and a placement of it, as the renderers get them."""
+"""A small cluster and a placement, in the form that renderers take."""
 
 from __future__ import annotations
 

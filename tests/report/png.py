@@ -83,8 +83,8 @@ def _predicted(line: list[int], above: list[int], size: int, predict: Callable[[
 
 
 def write(pixels: Pixels) -> bytes:
-    """A PNG with a palette of at most 256 colours: exactly those of the picture where they are so few, else the most frequent ones, each
-    other colour as the nearest of them."""
+    """Return a PNG with a palette of at most 256 colours: exactly those of the picture if it has no more, else the most frequent ones, with
+    the nearest in place of each other colour."""
     high, wide, _ = pixels.shape
     codes = pixels.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
     colours, places, counts = np.unique(codes.reshape(-1), return_inverse=True, return_counts=True)
@@ -104,7 +104,7 @@ def write(pixels: Pixels) -> bytes:
 
 
 def blocks(pixels: Pixels, across: int = 32, down: int = 20) -> NDArray[np.float64]:
-    """Mean colours of a grid laid over the picture: what is left of it when letters can no longer be told apart."""
+    """Return the mean colours of a grid over the picture, too coarse to distinguish letters."""
     high, wide, _ = pixels.shape
     xs, ys = np.linspace(0, wide, across + 1).astype(int), np.linspace(0, high, down + 1).astype(int)
     sums = np.add.reduceat(np.add.reduceat(pixels.astype(np.float64), ys[:-1], axis=0), xs[:-1], axis=1)

@@ -1,8 +1,8 @@
 """The screenshots in docs/report.md: made by ``python tests/report/test_screenshots.py --write [NAME…]``, and checked against the page as
 it is.
 
-What a search finds in given time differs from run to run: the results of two scenes are kept in ``tests/report/data``; ``--write`` makes
-them anew where the snapshot has changed. The scene of 5,000 nodes is made in runs marked slow only.
+The result of a search with a time limit differs from run to run: the results of two scenes are kept in ``tests/report/data``;
+``--write`` renews these where the snapshot has changed. The scene of 5,000 nodes is made in runs marked slow only.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def page_of(report: Report, folder: Path) -> Path:
 
 
 def shot(chromium: Chromium, scene: Scene, page: Path) -> png.Pixels:
-    """What the browser shows of a scene."""
+    """Return the browser's picture of a scene."""
 
     def take(browser: Any) -> bytes:
         wide, high = scene.size
@@ -134,7 +134,7 @@ def shot(chromium: Chromium, scene: Scene, page: Path) -> png.Pixels:
             opened.page.emulate_media(media=scene.media, reduced_motion="reduce")
             if scene.act:
                 opened.do(scene.act)
-            # What comes into sight is drawn in the next frames.
+            # Elements that scroll into view are drawn in the next frames.
             opened.do("new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 200))")
             return bytes(opened.page.screenshot(caret="hide"))
 
@@ -186,7 +186,7 @@ def test_a_fresh_screenshot_resembles_the_one_shown(chromium: Chromium, page: Ca
 
 @pytest.mark.parametrize("name", SCENES)
 def test_neither_a_blank_nor_another_page_resembles_it(name: str) -> None:
-    """What the comparison above is worth."""
+    """The comparison above detects changes of a picture."""
     own = committed(name)
     fresh = np.random.default_rng(1).normal(0, 12, own.shape)  # as much as other fonts differ, and more
     assert png.likeness(own, np.clip(own + fresh, 0, 255).astype(np.uint8)) >= ALIKE
@@ -224,7 +224,7 @@ def test_pictures_are_written_and_read_back(colours: int) -> None:
 
 
 def write(names: list[str]) -> None:
-    """Make the images anew, and the kept results that are missing or of another snapshot."""
+    """Renew the images, and the kept results that are missing or of another snapshot."""
     path = executable()
     if path is None:
         sys.exit("no Chromium on PATH nor in KUBESTOW_CHROMIUM")

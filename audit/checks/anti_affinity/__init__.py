@@ -1,4 +1,4 @@
-"""Checks of required anti-affinity: closed domains, who may use it, and its opportunity cost.
+"""Checks of required anti-affinity: closed domains, permitted users, and opportunity cost.
 
-One kind of finding a module. See docs/audit.md, KS301 to KS306.
+One kind of finding per module. See docs/audit.md, KS301 to KS306.
 """

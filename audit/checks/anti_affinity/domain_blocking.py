@@ -1,4 +1,4 @@
-"""Required anti-affinity that keeps others out of whole domains: a denial of service (docs/sources.md#inter-pod-affinity)."""
+"""Required anti-affinity that closes whole domains to other pods: a denial of service (docs/sources.md#inter-pod-affinity)."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from kubestow.models.workloads.checks import describe
 
 _ALL: Final = Code(
     "KS301", "anti-affinity-over-all-namespaces", "warning",
-    "Required anti-affinity over all namespaces with a key other than the hostname",
-    "A single small pod keeps every pod that it matches, of every team, out of a whole zone or region: the denial of service that the"
-    " design of anti-affinity warns of. The scheduler accepts it.",
-    "Limit the rule to its own namespace, use kubernetes.io/hostname, or make it a preferred rule; solve can refuse such rules by policy"
+    "Required anti-affinity covers all namespaces, with a topology key other than the hostname",
+    "One small pod closes a whole zone or region to all matching pods of all teams. The design of anti-affinity warns of this denial of"
+    " service, and the scheduler does not prevent it.",
+    "Limit the rule to its own namespace, use kubernetes.io/hostname, or make the rule preferred. A policy can make solve reject such rules"
     " (refuseAllNamespacesAntiAffinity).",
 )  # fmt: skip
 _CLAIMS: Final = Code(
     "KS302", "anti-affinity-claims-domain", "warning",
-    "Required anti-affinity that keeps pods of other workloads out of whole domains",
-    "Hard anti-affinity holds in both directions: one pod of it closes its domain to all pods that it matches, though these have no rule.",
-    "Let the selector match its own pods only, use kubernetes.io/hostname, or make it a preferred rule.",
+    "Required anti-affinity closes whole domains to pods of other workloads",
+    "Required anti-affinity works in both directions: one pod closes its domain to all matching pods, even if these have no such rule.",
+    "Restrict the selector to the workload's own pods, use kubernetes.io/hostname, or make the rule preferred.",
 )  # fmt: skip
 _HOLDS: Final = Code(
     "KS303", "domain-held", "warning",
     "A running pod closes a whole domain to others",
-    "Nothing of what its anti-affinity matches can be placed there as long as it runs, however much room there is.",
-    "Change the rule (see KS301 and KS302) and let the workload roll out, or move it to where it is in nobody's way.",
+    "While it runs, no pod that its anti-affinity matches can be placed there, regardless of free capacity.",
+    "Change the rule (see KS301 and KS302) and roll out the workload, or move the pod to a domain that no other workload needs.",
 )  # fmt: skip
 _NODES: Final = Code(
     "KS304", "anti-affinity-claims-node", "info",
-    "Required anti-affinity that keeps pods of other workloads off its nodes",
-    "Each of its pods closes its node to all pods that it matches. That may be meant; it also costs that node for them.",
-    "If it is not meant, let the selector match its own pods only.",
+    "Required anti-affinity closes nodes to pods of other workloads",
+    "Each of its pods closes its node to all matching pods. This may be intended, but those pods lose the node.",
+    "If this is not intended, restrict the selector to the workload's own pods.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (_ALL, _CLAIMS, _HOLDS, _NODES)
 
@@ -58,7 +58,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
             hits = matches.hits(term.selector, term.namespaces)
             everywhere = term.everywhere(spaces)
             others, pods = matches.subjects(hits, without=s), matches.pods(hits, without=s)
-            if term.key == HOSTNAME or not everywhere:  # who has the same rule agrees with it
+            if term.key == HOSTNAME or not everywhere:  # workloads with the same rule accept it
                 agreed = {i for h in others if _same(matches, h, term) for i in view.subjects[h].pods}
                 others = [h for h in others if not _same(matches, h, term)]
                 pods = [i for i in pods if i not in agreed]
@@ -89,10 +89,10 @@ def _found(
         text = f"refuses {whom} {term.where} on its nodes"
     if others or pods:
         names = some([view.subjects[h].name for h in others]) if others else "static pods"
-        now = f"{len(pods)} pod{'s' * (len(pods) != 1)} of other workloads now ({names})" if pods else f"those of {names} among them"
-        text += f", {now}"
+        now = f"{len(pods)} pod{'s' * (len(pods) != 1)} of other workloads now ({names})" if pods else f"including those of {names}"
+        text += f": {now}"
     else:
-        text += "; today these are its own"
+        text += "; currently these are only its own"
     if code is not _NODES and view.snapshot.nodes:
         codes, values = view.nodes.column(term.key)
         if values:
@@ -106,36 +106,39 @@ def _found(
 
 
 def _homes(view: ClusterView, subject: Subject, codes: Ids) -> dict[int, int]:
-    """By running pod of a subject, the domain that it is in. ``codes``: int32[N], the domain of each node, -1 for none."""
+    """Return the domain of each running pod of a subject. ``codes`` is int32[N]: the domain of each node, -1 for none."""
     pods = view.snapshot.pods
     found = ((i, view.node_index.get(pods[i].spec.nodeName or "")) for i in subject.pods)
     return {i: int(codes[n]) for i, n in found if n is not None and codes[n] >= 0}
 
 
 def _cost(view: ClusterView, subject: Subject, term: PodTerm) -> str:
-    """Return what the rule costs those that it refuses: what is free now where its pods run, else all that the largest domain has beside
-    one pod, of those that could take it."""
+    """Return the cost of a rule to the pods that it rejects, as text.
+
+    This is the free capacity in the domains where its pods run. If none run, it is the capacity of the largest
+    usable domain minus one pod.
+    """
     codes, values = view.nodes.column(term.key)
     room = view.once(Headroom)
     homes = _homes(view, subject, codes)
     if homes:
         held = np.isin(codes, sorted(set(homes.values())))
-        return f"; its {len(homes)} running pod{'s keep' if len(homes) > 1 else ' keeps'} them from {room.left(held)} that are free there"
+        return f"; its {len(homes)} running pod{'s deny' if len(homes) > 1 else ' denies'} them the {room.left(held)} that are free there"
     if not view.snapshot.nodes:
         return ""
     usable = view.once(UsableNodes).place(subject).usable
     most = room.largest((codes == d for d in range(len(values)) if (usable & (codes == d)).any()), subject.pod)
-    return f"; one pod of it would keep them from up to {most}" if most is not None else ""
+    return f"; one of its pods would deny them up to {most}" if most is not None else ""
 
 
 def _same(matches: LabelMatches, h: int, term: PodTerm) -> bool:
-    """Return whether a subject has the same rule."""
+    """Return True if a subject has the same rule."""
     kept = (term.kind, term.required, term.key, term.selector, term.namespaces)
     return any((t.kind, t.required, t.key, t.selector, t.namespaces) == kept for t in matches.terms[h])
 
 
 def _broad(matches: LabelMatches, s: int, term: PodTerm, others: list[int]) -> bool:
-    """Return whether a term matches every pod there will be, or most of several other workloads where it looks."""
+    """Return True if a term matches every pod, or most of several other workloads in its namespaces."""
     if not term.selector:
         return True
     view = matches.view
@@ -144,7 +147,7 @@ def _broad(matches: LabelMatches, s: int, term: PodTerm, others: list[int]) -> b
 
 
 def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int]) -> Iterator[Finding]:
-    """The domains in which a subject's pods run now. ``pods``: those of others that the term matches."""
+    """Yield the finding about domains where the subject's pods run. ``pods`` are the matching pods of other workloads."""
     view = matches.view
     codes, values = view.nodes.column(term.key)
     holders = _homes(view, subject, codes)
@@ -155,12 +158,12 @@ def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int
     waiting = [i for i in pods if not view.snapshot.pods[i].spec.nodeName]
     shut = [i for i in waiting if _nowhere_else(view, i, held)]
     inside = int(np.count_nonzero(held))
-    text = f"closes {some(domains)} ({inside} of {view.nodes.size} nodes) to the pods that its anti-affinity matches, with"
-    text += f" {view.once(Headroom).left(held)} that are free there"
+    text = f"closes {some(domains)} ({inside} of {view.nodes.size} nodes) to the pods that its anti-affinity matches;"
+    text += f" {view.once(Headroom).left(held)} are free there"
     if shut:
-        text += f"; {len(shut)} waiting pod{'s' * (len(shut) > 1)} could use no other node: {some(view.keys(shut))}"
+        text += f"; {len(shut)} pending pod{'s' * (len(shut) > 1)} cannot use any other node: {some(view.keys(shut))}"
     elif waiting:
-        text += f", {len(waiting)} waiting one{'s' * (len(waiting) > 1)} among them"
+        text += f"; {len(waiting)} pending pod{'s' * (len(waiting) > 1)} affected"
     yield _HOLDS.found(
         subject.name, text, field=term.path, rule=term.rule, pods=view.keys(list(holders)), severity="error" if shut else None,
         nodes=[view.nodes.names[n] for n in np.flatnonzero(held)[:20]], domain=domains[0] if len(domains) == 1 else None,
@@ -168,7 +171,7 @@ def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int
 
 
 def _nowhere_else(view: ClusterView, i: int, held: Bools) -> bool:
-    """Return whether a waiting pod could use nodes of the held domains, and no others."""
+    """Return True if the held domains contain all nodes that a pending pod could use."""
     subject = view.subject_of.get(i)
     if subject is None or subject.kind == "DaemonSet":
         return False

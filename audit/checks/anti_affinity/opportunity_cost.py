@@ -1,4 +1,4 @@
-"""What required anti-affinity takes away beyond requests: the opportunity cost (docs/sources.md#inter-pod-affinity)."""
+"""Capacity that required anti-affinity takes beyond requests: the opportunity cost (docs/sources.md#inter-pod-affinity)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kubestow.models.kube.objects import Pod, pod_key
 
 COST: Final = Code(
     "KS305", "anti-affinity-opportunity-cost", "info",
-    "Required anti-affinity that takes more than its pods request",
-    "What the nodes of a closed domain have beyond the pods' requests is lost to the pods that the rule refuses. Neither requests nor a"
-    " quota on requests show it.",
-    "Let quotas charge it (quotaCharge: opportunityCost in the policy of solve and check), select smaller nodes by node affinity, or make"
+    "Required anti-affinity takes more capacity than its pods request",
+    "The pods that the rule rejects cannot use the remaining capacity of the closed domain. Neither requests nor a quota on requests show"
+    " this loss.",
+    "Charge it to quotas (quotaCharge: opportunityCost in the policy of solve and check), select smaller nodes by node affinity, or make"
     " the rule preferred.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (COST,)
@@ -30,7 +30,7 @@ CODES: Final[tuple[Code, ...]] = (COST,)
 
 @dataclass(frozen=True)
 class _Amount:
-    """CPU (mCPU), memory (bytes), and nodes."""
+    """CPU (mCPU), memory (bytes) and a number of nodes."""
 
     values: tuple[Fraction, ...]
     nodes: Fraction
@@ -56,8 +56,15 @@ _NONE: Final = _Amount((Fraction(0),) * len(RESOURCES), Fraction(0))
 
 @dataclass(frozen=True)
 class _Closer:
-    """A workload whose anti-affinity closes nodes to others. ``each``: average and largest of one pod, beyond its request; ``count``: pods
-    that it is to have; ``pods``: those that close nodes now, by index."""
+    """A workload whose anti-affinity closes nodes to others.
+
+    Attributes:
+        subject: The workload.
+        keys: Topology keys of its rules.
+        each: Average and maximum closed by one pod, beyond its request.
+        count: Desired number of pods.
+        pods: Indices of the pods that close nodes now.
+    """
 
     subject: Subject
     keys: tuple[str, ...]
@@ -67,7 +74,7 @@ class _Closer:
 
 
 class Closers:
-    """All workloads that close nodes, or will, with what that takes. Made once for the check and for the document."""
+    """All workloads that close nodes now or will do so, with the closed capacity. Shared by the check and the document."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view, self._room = view, view.once(Headroom)
@@ -90,7 +97,7 @@ class Closers:
                 yield found
 
     def _refuses(self, s: int) -> bool:
-        """Return whether required anti-affinity of a workload refuses pods of others: any that may come, or some that there are."""
+        """Return True if required anti-affinity of a workload rejects pods of others, existing ones or any that may come."""
         matches = self._view.once(LabelMatches)
         for term in matches.terms[s]:
             if not (term.required and term.kind == "anti-affinity") or term.selector is None:
@@ -102,7 +109,7 @@ class Closers:
         return False
 
     def _each(self, pod: Pod, estimate: Estimate | None) -> tuple[_Amount, _Amount]:
-        """Return the average and the largest of a pod, beyond its request."""
+        """Return the average and maximum capacity closed by a pod, beyond its request."""
         if estimate is None:
             return _NONE, _NONE
         asked = self._room.of(pod)
@@ -111,11 +118,11 @@ class Closers:
         return _Amount(average, estimate.average_nodes), _Amount(largest, Fraction(estimate.largest_nodes))
 
     def nodes(self, pods: Iterable[int]) -> list[int]:
-        """Return the nodes that some pods close now, by index, ascending."""
+        """Return the indices of the nodes that the given pods close now, ascending."""
         return sorted(frozenset[int]().union(*(self._costs.closed(self._view.snapshot.pods[i]) for i in pods)))
 
     def actual(self, closers: Sequence[_Closer]) -> _Amount:
-        """Return what workloads close now beyond what their pods there ask for, each node once."""
+        """Return the capacity that workloads close now beyond the requests of their pods there, counting each node once."""
         return self._beyond([i for each in closers for i in each.pods], [i for each in closers for i in each.subject.pods])
 
     def _beyond(self, closing: Sequence[int], pods: Iterable[int]) -> _Amount:
@@ -133,7 +140,7 @@ class Closers:
         return _Amount(tuple(map(Fraction, values)), Fraction(len(nodes)))
 
     def entries(self, namespaces: Sequence[str]) -> list[OpportunityCost]:
-        """Return what is closed, by namespace, workload and pod; only that of ``namespaces``, if any are given."""
+        """Return the closed capacity by namespace, workload and pod, restricted to ``namespaces`` if given."""
         chosen = [each for each in self.all if not namespaces or each.subject.namespace in namespaces]
         spaces: dict[str, list[_Closer]] = {}
         for each in chosen:
@@ -151,7 +158,7 @@ class Closers:
         return OpportunityCost(level, name, namespace, count, average.document(), largest.document(), actual.document())
 
     def _of_namespace(self, namespace: str, closers: Sequence[_Closer]) -> _Amount:
-        """As a quota of the namespace counts it: with all of its pods that are on the closed nodes."""
+        """Return the closed capacity as a quota of the namespace counts it: minus all of its pods on the closed nodes."""
         pods = self._view.snapshot.pods
         own = [i for i in self._view.running if (pods[i].metadata.namespace or "default") == namespace]
         return self._beyond([i for each in closers for i in each.pods], own)
@@ -179,10 +186,10 @@ def check(view: ClusterView) -> Iterator[Finding]:
             asked = "their requests" if several else "its request"
             now = f"{len(each.pods)} running pod{'s close' if several else ' closes'} {closers.actual([each]).text} beyond {asked}"
             said.append(f"{now} ({some(nodes)})")
-        if any(each.each[1].values) and (not each.pods or subject.kind != "Pod"):  # a bare pod is not made again
+        if any(each.each[1].values) and (not each.pods or subject.kind != "Pod"):  # bare pods are not recreated
             who = "it" if subject.kind == "Pod" and each.count == 1 else "each new pod"
             average, largest = each.each
-            wide = largest.text if average == largest else f"{average.text} on average and {largest.text} at most,"
+            wide = largest.text if average == largest else f"{average.text} on average, up to {largest.text},"
             said.append(f"{who} will close {wide} beyond its request")
         yield COST.found(
             subject.name, f"over {', '.join(each.keys)}: {'; '.join(said)}", field=f"{subject.path}.affinity.podAntiAffinity",
@@ -191,7 +198,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def describe(view: ClusterView, namespaces: Sequence[str] = ()) -> list[OpportunityCost] | None:
-    """Return what anti-affinity takes by namespace, workload and pod; None where it takes nothing."""
+    """Return the closed capacity by namespace, workload and pod. None if nothing is closed."""
     return (view.once(Closers).entries(namespaces) if view.snapshot.nodes else []) or None
 
 

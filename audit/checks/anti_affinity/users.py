@@ -1,4 +1,4 @@
-"""Required anti-affinity of pods that the policy does not name as its users (docs/policy.md#antiaffinityuser)."""
+"""Required anti-affinity of pods that are not on the policy's list of users (docs/policy.md#antiaffinityuser)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kubestow.models.documents.findings.audit import Finding
 
 _NOT_GRANTED: Final = Code(
     "KS306", "anti-affinity-not-granted", "error",
-    "Required anti-affinity that the policy does not grant",
-    "One pod of it can keep others out of a node or a whole domain. The policy lists who may use it (antiAffinityUsers), and these pods"
-    " are not on the list: solve refuses them.",
-    "Make it a preferred rule, use kubernetes.io/hostname where the policy grants that, or add the workload to antiAffinityUsers.",
+    "The policy does not permit a required anti-affinity rule",
+    "One pod with such a rule can close a node or a whole domain to others. The policy lists the permitted users (antiAffinityUsers), and"
+    " solve rejects pods that are not on the list.",
+    "Make the rule preferred, use kubernetes.io/hostname if the policy permits that, or add the workload to antiAffinityUsers.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (_NOT_GRANTED,)
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Findings KS306; none where the policy has no list."""
+    """Yield findings KS306. Without a list in the policy there are none."""
     if not view.policy.antiAffinityUsers:
         return
     users = AntiAffinityUsers(view.snapshot, view.policy)

@@ -1,4 +1,5 @@
-"""The redundancy of the control plane: its members, the machines and zones they stand on, which failures are survived.
+"""Redundancy of the control plane: its members, their machines and zones, and the failures that it survives.
 
-Enter at :mod:`kubestow.audit.checks.control_plane.check`. It may import ``kubestow.audit.view`` and ``models``.
+Enter at :mod:`kubestow.audit.checks.control_plane.check`. The package may import ``kubestow.audit.view`` and
+``models``.
 """

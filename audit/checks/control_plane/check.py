@@ -1,4 +1,4 @@
-"""Redundancy of the control plane (docs/sources.md#anti-affinity-of-nodes), and how the workers stand."""
+"""Redundancy of the control plane (docs/sources.md#anti-affinity-of-nodes), and distribution of the workers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ CODES: Final[tuple[Code, ...]] = codes.CODES
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Return what is wrong with the control plane, with how workers stand, and with the labels both are judged by. What the snapshot does
-    not show of it is noted in ``view.not_checked``."""
+    """Yield findings about the control plane, the distribution of workers, and the labels that both depend on.
+
+    Parts that the snapshot does not show are noted in ``view.not_checked``.
+    """
     found = layout(view)
     if found is None:
         if view.snapshot.nodes:
             view.not_checked.append(
-                f"the control plane: no node has its role and no {API_SERVER} is among the pods, as where it is managed or hosted elsewhere"
+                f"the control plane: no node has its role and no pod is a {API_SERVER}; it may be managed or hosted elsewhere"
             )
     else:
         view.not_checked += _unseen(found)
@@ -41,13 +43,13 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def concerned(view: ClusterView, found: Layout | None) -> bool:
-    """Return whether the requirements of SCS are looked at: a control plane is seen, or a label of machines is seen or asked for."""
+    """Return True if the SCS requirements apply: the snapshot shows a control plane, or a machine label is found or given."""
     labels = labels_of(view.snapshot)
     return len(labels) > 1 and (found is not None or bool(view.machine_labels) or physical_label(view, labels, found) is not None)
 
 
 def requirements(view: ClusterView) -> list[Requirement] | None:
-    """Return what SCS asks of a cluster, each as met, broken or not provable; None where it is not looked at."""
+    """Return the SCS requirements, each as met, broken or not provable. None if they do not apply."""
     found = layout(view)
     if not concerned(view, found):
         return None
@@ -56,13 +58,13 @@ def requirements(view: ClusterView) -> list[Requirement] | None:
 
 
 def describe(view: ClusterView) -> ControlPlane | None:
-    """Return how the control plane stands; None where the snapshot shows none."""
+    """Return the layout of the control plane for the document. None if the snapshot shows none."""
     found = layout(view)
     return found.document() if found is not None else None
 
 
 def _unseen(found: Layout) -> Iterator[str]:
-    """Components of which there is no trace; etcd has a finding of its own."""
+    """Yield notes on components without any trace. etcd has its own finding."""
     seen = {part.name for part in found.members.components}
     missing = [name for name in USUAL if name not in seen and name != ETCD]
     if len(missing) == len(USUAL) - 1:

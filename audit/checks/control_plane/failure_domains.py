@@ -1,4 +1,4 @@
-"""What the labels of nodes say of the machines, zones, clouds and locations that a control plane stands on, and of their failures."""
+"""Machines, zones, clouds and locations of a control plane, derived from node labels, and the failures that it survives."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Final, Literal
 from kubestow.audit.checks.control_plane.members import Component
 from kubestow.models.documents.findings.audit import Stage
 
-#: Names the physical machine (its hypervisor's, not the virtual machine's). A legacy key of the retired SCS tests, in no current standard.
+#: Names the physical machine of the hypervisor, not the virtual machine. A legacy key of the retired SCS tests, not
+#: in any current standard.
 HOST_ID: Final = "topology.scs.community/host-id"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
-#: The first that all nodes of the control plane carry is taken.
+#: Default labels. The first one that all control-plane nodes have is used.
 MACHINE_LABELS: Final = (HOST_ID, HOSTNAME, ZONE)
 StageName = Literal["machines", "zones", "clouds", "locations"]
-#: Stages beyond machines, and their labels unless others are given; none is known for clouds.
+#: Stages beyond machines with their default labels. There is no default for clouds.
 STAGE_LABELS: Final[Mapping[StageName, str | None]] = {"zones": ZONE, "clouds": None, "locations": "topology.kubernetes.io/region"}
-#: Stages whose domains hold whole domains of another: a zone, a cloud and a location hold whole machines, the latter two whole zones.
+#: Stages whose domains contain whole domains of another: zones, clouds and locations contain machines; clouds and
+#: locations contain zones.
 _AROUND: Final[Mapping[StageName, tuple[StageName, ...]]] = {
     "machines": ("zones", "clouds", "locations"),
     "zones": ("clouds", "locations"),
@@ -32,19 +34,24 @@ Labels = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Machines:
-    """How machines are told apart. ``label``: None where no label will do, and a node stands for a machine; ``sense``: what a value of it
-    stands for: one ``machine``; a ``node``, of which several may be on a machine; or a ``zone``, which may hold several machines."""
+    """How machines are identified.
+
+    Attributes:
+        label: Node label. None if no label is suitable, so each node counts as a machine.
+        sense: Meaning of a label value: one ``machine``; a ``node``, which may share a machine with others; or a
+            ``zone``, which may contain several machines.
+    """
 
     label: str | None
     sense: Literal["machine", "node", "zone"]
 
     def of(self, labels: Labels, node: str) -> str:
-        """Return the machine of a node (its own name where no label tells); nodes without the label are none of the control plane's."""
+        """Return the machine of a control-plane node. Without a label, this is the node's own name."""
         return (value(labels, node, self.label) if self.label else None) or node
 
 
 def value(labels: Labels, node: str, key: str) -> str | None:
-    """Return a node's value of a label; an empty one tells nothing apart and counts as none."""
+    """Return a node's value of a label. Empty values count as missing."""
     return labels.get(node, {}).get(key) or None
 
 
@@ -54,11 +61,10 @@ def lacking(labels: Labels, nodes: Iterable[str], key: str) -> list[str]:
 
 
 def machines(labels: Labels, nodes: Collection[str], asked: Sequence[str]) -> Machines:
-    """Return how to tell the machines below some nodes apart: the first label that all of them carry, of those asked for or else the
-    defaults.
+    """Return the first requested or default label that all the given nodes have, to identify machines.
 
-    Values of different labels cannot be compared, as a machine may have another value of each; so it is one label for all nodes. A label
-    that was asked for is believed, and so is the host-id; a hostname that was not asked for may be a virtual machine's.
+    One label is used for all nodes, because values of different labels are not comparable. Requested labels and
+    host-id are taken to name physical machines. A default hostname may be that of a virtual machine.
     """
     for key in asked or MACHINE_LABELS:
         if nodes and not lacking(labels, nodes, key):
@@ -69,12 +75,12 @@ def machines(labels: Labels, nodes: Collection[str], asked: Sequence[str]) -> Ma
 
 
 def survives(counts: Iterable[int], needed: int) -> int:
-    """Return the largest number of domains of which *any* so many may fail, with at least ``needed`` instances left.
+    """Return the largest k such that any k domains may fail with at least ``needed`` instances remaining.
 
-    ``counts``: instances by domain. The worst failures are those of the fullest domains.
+    ``counts`` holds the instances by domain. The worst case is the failure of the fullest domains.
     """
     left, failures = 0, -1
-    for count in sorted(counts):  # domains that remain, the emptiest first: the fullest have failed
+    for count in sorted(counts):  # remaining domains, emptiest first: the fullest have failed
         left += count
         if left >= needed:
             failures += 1
@@ -82,12 +88,12 @@ def survives(counts: Iterable[int], needed: int) -> int:
 
 
 def spread(part: Component, where: Mapping[str, str]) -> Counter[str]:
-    """Instances by domain; ``where``: the domain of each node."""
+    """Return the number of instances by domain. ``where`` maps nodes to domains."""
     return Counter(where[home] for home in part.homes)
 
 
 def stages(labels: Labels, nodes: Sequence[str], parts: Sequence[Component], found: Machines, asked: Mapping[str, str]) -> list[Stage]:
-    """Return how far the failures of domains are outlived, stage by stage. ``asked``: labels by stage, where not the defaults."""
+    """Return the domain failures that the control plane survives, by stage. ``asked`` overrides the default labels by stage."""
     listed = [_stage("machines", found.label, {node: found.of(labels, node) for node in nodes}, parts, known=found.sense == "machine")]
     for name, default in STAGE_LABELS.items():
         key = asked.get(name, default)
@@ -112,8 +118,16 @@ Grade = Literal["non-distributed", "unknown", "machines", "clouds", "locations"]
 
 
 def grade(listed: Sequence[Stage], *, by_node: int) -> Grade:
-    """Return the furthest stage that is reached; non-distributed where known machines are not outlived, or nodes are not (``by_node``: how
-    many are), each of which is on one machine; unknown where nothing is shown."""
+    """Return the furthest stage reached.
+
+    Args:
+        listed: All stages, machines first.
+        by_node: Number of node failures that the control plane survives.
+
+    Returns:
+        non-distributed if the control plane does not survive the failure of a known machine or of a node; unknown
+        if the labels show nothing.
+    """
     if not by_node or (listed[0].known and not listed[0].survives):
         return "non-distributed"
     reached = {stage.name for stage in listed if stage.reached}

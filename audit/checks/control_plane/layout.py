@@ -1,4 +1,4 @@
-"""A control plane on its machines and further domains: what the checks ask."""
+"""The layout of a control plane on its machines and larger failure domains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from kubestow.models.documents.findings.audit import ComponentSpread, ControlPla
 
 @dataclass(frozen=True)
 class Layout:
-    """``labels``: of all nodes; ``machines``: how the control plane's are told apart; ``workers``: names of worker nodes."""
+    """A control plane on its machines.
+
+    Attributes:
+        view: The cluster.
+        members: Nodes and components of the control plane.
+        labels: Labels of all nodes.
+        machines: How machines are identified.
+        workers: Names of the worker nodes.
+    """
 
     view: ClusterView
     members: Members
@@ -29,22 +37,24 @@ class Layout:
 
     @cached_property
     def machine_of(self) -> dict[str, str]:
-        """The machine of each node of the control plane."""
+        """The machine of each control-plane node."""
         return {node: self.machines.of(self.labels, node) for node in self.members.nodes}
 
     @cached_property
     def stages(self) -> list[Stage]:
-        """Machines, zones, clouds, locations."""
+        """The stages: machines, zones, clouds, locations."""
         return stages(self.labels, self.members.nodes, self.parts, self.machines, self.view.stage_labels)
 
     @cached_property
     def outlives_nodes(self) -> int:
-        """Return how many nodes may fail, whichever they are."""
+        """The number of arbitrary node failures that the control plane survives."""
         return min(survives(Counter(part.homes).values(), part.needed) for part in self.parts)
 
     def stopped(self, where: Mapping[str, str]) -> dict[str, list[str]]:
-        """By domain whose failure is too much for a component, the components. ``where``: the domain of each node. Of a component the worst
-        domain is looked at."""
+        """Return the components that a domain failure stops, by domain. ``where`` maps nodes to domains.
+
+        Only the worst domain of each component is included.
+        """
         found: dict[str, list[str]] = {}
         for part in self.parts:
             counts = spread(part, where)
@@ -74,7 +84,7 @@ class Layout:
 
 
 def layout(view: ClusterView) -> Layout | None:
-    """Return how the control plane of a snapshot stands; None where it shows none."""
+    """Return the layout of a snapshot's control plane. None if the snapshot shows none."""
     members = find(view.snapshot)
     if members is None:
         return None
@@ -84,12 +94,12 @@ def layout(view: ClusterView) -> Layout | None:
 
 
 def worker_machines(labels: Labels, names: tuple[str, ...], key: str | None) -> Counter[str]:
-    """By machine, how many of the workers that have the label are on it."""
+    """Return the number of workers by machine, for workers with the label."""
     return Counter(machine for name in names if key is not None and (machine := value(labels, name, key)) is not None)
 
 
 def physical_label(view: ClusterView, labels: Labels, found: Layout | None) -> str | None:
-    """Return the label that names physical machines; without a control plane the first of those believed that any node has."""
+    """Return the label that names physical machines. Without a control plane, return the first trusted label that any node has."""
     if found is not None:
         return found.machines.label if found.machines.sense == "machine" else None
     asked = view.machine_labels or (HOST_ID,)

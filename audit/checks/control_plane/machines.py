@@ -1,4 +1,4 @@
-"""Findings about the components of a control plane on their nodes and machines."""
+"""Findings about control-plane components on their nodes and machines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kubestow.audit.checks.control_plane.members import Component
 from kubestow.audit.view.finding import some
 from kubestow.models.documents.findings.audit import Finding
 
-#: What the findings about all of it are of.
+#: Object of findings about the whole control plane.
 WHOLE = "ControlPlane"
 
 
 def check(found: Layout) -> Iterator[Finding]:
-    """Doubled, no more than half on a machine, a machine's failure outlived; how etcd counts, and whether machines are known."""
+    """Yield findings about redundancy, distribution over machines, the number of etcd members, and unknown machines."""
     yield from _doubled(found)
-    if found.machines.sense == "zone":  # a zone may hold many machines: only nodes are sure to be on one
+    if found.machines.sense == "zone":  # a zone may contain many machines, but a node is on one
         where, key = {node: node for node in found.members.nodes}, None
     else:
         where, key = found.machine_of, found.machines.label
@@ -32,9 +32,10 @@ def check(found: Layout) -> Iterator[Finding]:
 def _doubled(found: Layout) -> Iterator[Finding]:
     if len(found.members.nodes) == 1:
         (node,) = found.members.nodes
-        message = f"node {node} is its only node, so that nothing there is double; at least two are required"
+        message = f"node {node} is its only node, so no component is redundant; at least two nodes are required"
         pods = found.view.keys([i for part in found.members.components for i in part.pods])
-        # Nothing is broken: who sets up one node means it. One of several nodes that lacks a component is another matter.
+        # A single-node cluster is intended, so this is a warning. A missing instance among several nodes is an
+        # error.
         yield codes.NOT_DOUBLED.found(WHOLE, message, pods=pods, nodes=[node], severity="warning")
         return
     for part in found.members.components:
@@ -59,8 +60,8 @@ def _halves(found: Layout, where: Mapping[str, str], key: str | None) -> Iterato
 
 
 def _apart(found: Layout) -> Iterator[Finding]:
-    """The record's own words: half of every component on other nodes and other machines than the other half."""
-    if len(found.members.nodes) == 1:  # else nothing is double, as was said
+    """Yield components whose halves share machines, in the sense of the SCS decision record."""
+    if len(found.members.nodes) == 1:  # otherwise KS901 covers it
         return
     for part, (status, why) in standard.halves_of(found):
         if status == "broken" and len(part.homes) > 1:
@@ -68,15 +69,18 @@ def _apart(found: Layout) -> Iterator[Finding]:
 
 
 def _distributed(found: Layout, where: Mapping[str, str], key: str | None) -> Iterator[Finding]:
-    """A machine whose failure is too much for a component. Known machines or nodes: what is shown here holds however machines lie."""
+    """Yield the finding about domains whose failure stops a component.
+
+    The domains are known machines or nodes, so the result is valid wherever the machines are.
+    """
     stopped = found.stopped(where)
-    if stopped and len(found.members.nodes) > 1:  # else nothing is double, as was said
+    if stopped and len(found.members.nodes) > 1:  # otherwise KS901 covers it
         noun = "machine" if key else "node"
         yield codes.NOT_DISTRIBUTED.found(WHOLE, failures(stopped, noun), nodes=found.members.nodes)
 
 
 def failures(stopped: Mapping[str, Sequence[str]], noun: str) -> str:
-    """Return what :meth:`Layout.stopped` tells, in words; ``noun``: what a domain is."""
+    """Return the result of :meth:`Layout.stopped` as text. ``noun`` names a domain."""
     return "; ".join(f"the failure of {noun} {domain} leaves {', '.join(parts)}" for domain, parts in stopped.items())
 
 
@@ -86,11 +90,11 @@ def _etcd(found: Layout) -> Iterator[Finding]:
         total = len(part.homes)
         if total % 2 == 0:
             left = total - part.needed
-            outlive = f"outlive {left} failure{'s' if left > 1 else ''}" if left else "outlive no failure"
+            outlive = f"survive {left} failure{'s' if left > 1 else ''}" if left else "survive no failure"
             message = f"{total} members need {part.needed} for a majority and {outlive}, as {total - 1} would"
             yield codes.EVEN.found(_object(part), message, pods=found.view.keys(part.pods), nodes=part.homes)
     if not members:
-        message = "no pod or role of a node shows a member of etcd: it is outside the cluster, or a process of the hosts"
+        message = "no pod or node role shows a member of etcd: it runs outside the cluster, or as a host process"
         yield codes.ETCD_UNSEEN.found(WHOLE, message, nodes=found.members.nodes)
 
 
@@ -109,9 +113,9 @@ def _known(found: Layout) -> Iterator[Finding]:
 
 
 def unlabelled(found: Layout) -> str | None:
-    """Return the label of machines that nodes should have, where the control plane is told apart without and no finding says so yet."""
-    told = found.stages[0].known or len(found.members.nodes) == 1
-    return (found.view.machine_labels or (HOST_ID,))[0] if told and len(found.labels) > 1 else None
+    """Return the machine label that nodes should have, if the control plane is graded without one and no finding says so."""
+    graded = found.stages[0].known or len(found.members.nodes) == 1
+    return (found.view.machine_labels or (HOST_ID,))[0] if graded and len(found.labels) > 1 else None
 
 
 def _object(part: Component) -> str:

@@ -1,4 +1,4 @@
-"""Which nodes and pods are the control plane, and which nodes are workers."""
+"""Nodes and pods of the control plane, and the worker nodes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 API_SERVER: Final = "kube-apiserver"
 ETCD: Final = "etcd"
-#: Components that every control plane has.
+#: Components of every control plane.
 USUAL: Final = (API_SERVER, "kube-controller-manager", "kube-scheduler", ETCD)
-#: What pods call a component: itself, or as kops calls the members of its two etcd clusters.
+#: Component by the name that pods use: its own, or those of kops for its two etcd clusters.
 _NAMES: Final = {name: name for name in USUAL} | {
     "etcd-manager-main": ETCD,
     "etcd-manager-events": "etcd-events",
@@ -22,7 +22,7 @@ _NAMES: Final = {name: name for name in USUAL} | {
 _NAMESPACES: Final = frozenset(
     {"kube-system", "openshift-etcd", *(f"openshift-{name}" for name in USUAL if name != ETCD)},
 )
-#: node-role.kubernetes.io/… of nodes of the control plane; the last two are the names of older releases and of RKE.
+#: Roles of control-plane nodes. The last two are the names of older releases and of RKE.
 _ROLES: Final = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "controlplane"))
 _ETCD_ROLE: Final = "node-role.kubernetes.io/etcd"
 _WORKER_ROLE: Final = "node-role.kubernetes.io/worker"
@@ -30,8 +30,13 @@ _WORKER_ROLE: Final = "node-role.kubernetes.io/worker"
 
 @dataclass(frozen=True)
 class Component:
-    """A component. ``homes``: the node of each instance, by name, in the order of the snapshot; ``pods``: their indices, none where only
-    the role of nodes tells of the instances."""
+    """A component of the control plane.
+
+    Attributes:
+        name: Name of the component.
+        homes: Node name of each instance, in snapshot order.
+        pods: Indices of the instances. Empty if only node roles show them.
+    """
 
     name: str
     homes: tuple[str, ...]
@@ -43,19 +48,24 @@ class Component:
 
     @property
     def noun(self) -> str:
-        """Return what several of them are called."""
+        """The plural noun for its instances."""
         return f"members of {self.name}" if self.is_etcd else self.name
 
     @property
     def needed(self) -> int:
-        """Return how many instances must be left for it to work: a majority of etcd's members, one of the others."""
+        """The number of instances that must remain: a majority for etcd, one for other components."""
         return len(self.homes) // 2 + 1 if self.is_etcd else 1
 
 
 @dataclass(frozen=True)
 class Members:
-    """A control plane. ``nodes``: names of those that have the role or run a component, in the order of the snapshot; ``by_role``: of
-    those that have the role."""
+    """A control plane.
+
+    Attributes:
+        nodes: Names of the nodes that have the role or run a component, in snapshot order.
+        by_role: Names of the nodes that have the role.
+        components: The components.
+    """
 
     nodes: tuple[str, ...]
     by_role: tuple[str, ...]
@@ -63,7 +73,7 @@ class Members:
 
     @property
     def etcd(self) -> Literal["stacked", "external", "unknown"]:
-        """Return whether etcd's members share nodes with API servers (with nodes of the role where no API server is seen)."""
+        """Position of etcd: stacked if members share nodes with API servers (if none is visible, with nodes of the role)."""
         homes = {home for part in self.components if part.is_etcd for home in part.homes}
         served = {home for part in self.components if part.name == API_SERVER for home in part.homes} or set(self.by_role)
         if not homes or not served:
@@ -72,13 +82,16 @@ class Members:
 
     @property
     def parts(self) -> tuple[Component, ...]:
-        """The components, or where none is seen the nodes as if each could serve alone."""
+        """The components. If none is visible, the nodes, as if each could serve alone."""
         return self.components or (Component("nodes", self.nodes),)
 
 
 def find(snapshot: Snapshot) -> Members | None:
-    """Return the control plane that a snapshot shows; None where no node has the role and no API server runs as a pod, as in managed
-    clusters and those whose control plane another cluster hosts."""
+    """Return the control plane of a snapshot.
+
+    None if no node has the role and no API server runs as a pod, as in managed clusters or with a control plane
+    hosted in another cluster.
+    """
     labels = labels_of(snapshot)
     role = [name for name, own in labels.items() if any(key in own for key in _ROLES)]
     components = list(_components(snapshot))
@@ -89,7 +102,7 @@ def find(snapshot: Snapshot) -> Members | None:
         components += [Component(ETCD, members)] if members else []
     there = {*role, *(home for part in components for home in part.homes)}
     nodes = [name for name in labels if name in there]
-    lost = sorted(there - labels.keys())  # nodes that the snapshot lacks
+    lost = sorted(there - labels.keys())  # nodes missing from the snapshot
     return Members((*nodes, *lost), tuple(role), tuple(components))
 
 
@@ -99,7 +112,7 @@ def labels_of(snapshot: Snapshot) -> dict[str, Mapping[str, str]]:
 
 
 def workers(snapshot: Snapshot, members: Members | None) -> list[str]:
-    """Names of the nodes that are not the control plane's, and of those that have both roles."""
+    """Return the names of nodes outside the control plane, and of nodes with both roles."""
     own = frozenset(members.nodes if members else ())
     return [name for name, labels in labels_of(snapshot).items() if name not in own or _WORKER_ROLE in labels]
 
@@ -121,10 +134,11 @@ def _homes(snapshot: Snapshot, pods: Iterable[int]) -> Iterator[str]:
 
 
 def component_of(pod: Pod) -> str | None:
-    """Return the component that a bound pod of a system namespace is an instance of.
+    """Return the component to which a bound pod of a system namespace belongs.
 
-    By its labels: ``component`` (kubeadm, RKE2), ``k8s-app`` (kops, Talos), ``app`` (OpenShift); else by its name, which for a static pod
-    ends in the name of its node. etcd must be a static pod or of the tier control-plane: other software brings an etcd of its own.
+    The component follows from the label ``component`` (kubeadm, RKE2), ``k8s-app`` (kops, Talos) or ``app``
+    (OpenShift). Otherwise it follows from the name, which for a static pod ends with the node name. etcd must be a
+    static pod or of the tier control-plane, because other software includes its own etcd.
     """
     labels = pod.metadata.labels or {}
     static = is_mirror(pod) or labels.get("tier") == "control-plane"

@@ -1,7 +1,7 @@
-"""What two documents of the Sovereign Cloud Stack ask of a cluster, each requirement as met, broken or not provable.
+"""Requirements of two documents of the Sovereign Cloud Stack (SCS), each met, broken or not provable.
 
-scs-0213-v1 is the decision record, scs-0214-v2 the standard (docs/sources.md#anti-affinity-of-nodes). A snapshot shows labels and pods:
-where these do not decide, nothing is proved.
+scs-0213-v1 is the decision record, scs-0214-v2 the standard (docs/sources.md#anti-affinity-of-nodes). If labels and
+pods of the snapshot do not decide, the requirement is not provable.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kubestow.models.documents.findings.audit import Requirement, RequirementLev
 RECORD: Final = "scs-0213-v1"
 STANDARD: Final = "scs-0214-v2"
 REGION: Final = "topology.kubernetes.io/region"
-#: The labels that every node must carry.
+#: Labels that every node must have.
 REQUIRED_LABELS: Final = (ZONE, REGION)
-#: Former names of the same labels. A node whose two values differ has one that is not kept up to date.
+#: Deprecated names of these labels. If both values of a node differ, one is outdated.
 _FORMER: Final[Mapping[str, str]] = {
     ZONE: "failure-domain.beta.kubernetes.io/zone",
     REGION: "failure-domain.beta.kubernetes.io/region",
@@ -31,10 +31,11 @@ _Verdict = tuple[RequirementStatus, str]
 
 
 def halves(part: Component, labels: Labels, machine_keys: Collection[str], wider_keys: Collection[str]) -> _Verdict:
-    """Return whether half of a component's instances are on other nodes and other physical machines than the other half.
+    """Return whether half of a component's instances is on different nodes and physical machines than the other
+    half.
 
-    Of an odd number, one half is the larger by one. Instances on nodes of different machines, zones, clouds or locations are on different
-    machines; instances on one node are on one machine.
+    With an odd number, one half has one more. Instances on nodes of different machines, zones, clouds or locations
+    are on different machines. Instances on one node are on one machine.
     """
     total = len(part.homes)
     if total < 2:
@@ -46,12 +47,12 @@ def halves(part: Component, labels: Labels, machine_keys: Collection[str], wider
     counts = Counter((value(labels, home, known[0]) or "") if known else home for home in part.homes)
     if not splits(counts.values(), total // 2):
         where = ", ".join(f"{count} on {name}" for name, count in counts.most_common(3)) + (", …" if len(counts) > 3 else "")
-        return "broken", f"{total} {_noun(part)} cannot be parted into {total // 2} and {total - total // 2} on different machines: {where}"
+        return "broken", f"{total} {_noun(part)} cannot be split into {total // 2} and {total - total // 2} on different machines: {where}"
     return "not provable", f"{part.name}: its nodes may share a machine"
 
 
 def splits(counts: Iterable[int], half: int) -> bool:
-    """Return whether some of the domains hold exactly ``half`` of the instances together."""
+    """Return True if some of the domains contain exactly ``half`` of the instances."""
     reached = {0}
     for count in counts:
         reached |= {total + count for total in reached if total + count <= half}
@@ -59,7 +60,7 @@ def splits(counts: Iterable[int], half: int) -> bool:
 
 
 def halves_of(found: Layout) -> Iterator[tuple[Component, _Verdict]]:
-    """Yield the verdict of :func:`halves` for each component that is seen, or for the nodes."""
+    """Yield the verdict of :func:`halves` for each visible component, or for the nodes."""
     machine, wider = _keys(found.view)
     if found.machines.sense == "machine" and found.machines.label is not None:
         machine = [found.machines.label]
@@ -68,7 +69,7 @@ def halves_of(found: Layout) -> Iterator[tuple[Component, _Verdict]]:
 
 
 def requirements(view: ClusterView, found: Layout | None, labels: Labels, workers: Collection[str]) -> list[Requirement]:
-    """Return the requirements with their status: those of the standard, then those of the record."""
+    """Return the requirements with their status: first the standard's, then the record's."""
     listed = []
 
     def add(standard: str, level: RequirementLevel, text: str, verdict: _Verdict) -> None:
@@ -89,12 +90,12 @@ def requirements(view: ClusterView, found: Layout | None, labels: Labels, worker
         add(RECORD, "SHOULD", "half of every component on other nodes and other machines than the other half", _worst(found))
     if len(workers) > 1:
         add(RECORD, "RECOMMENDED", "workers on different machines", _several(labels, workers, machine, wider, "machine"))
-    add(RECORD, "SHOULD", "nodes labelled with what they share a machine with", _mapped(labels, workers, machine))
+    add(RECORD, "SHOULD", "nodes labelled with the machine that they share", _mapped(labels, workers, machine))
     return listed
 
 
 def sharing(labels: Labels, workers: Collection[str], keys: Iterable[str]) -> str:
-    """Return how many workers share a machine, with and without the label, in words."""
+    """Return the number of workers that share a machine, with and without the label, as text."""
     key = min(keys, key=lambda each: len(lacking(labels, workers, each)))
     counts = Counter(found for name in workers if (found := value(labels, name, key)) is not None)
     bare = len(workers) - counts.total()
@@ -103,17 +104,17 @@ def sharing(labels: Labels, workers: Collection[str], keys: Iterable[str]) -> st
     if counts:
         machines = f"{len(counts)} machine{'s' * (len(counts) != 1)}"
         with_label += f", on {machines}: {f'{together} share theirs with another worker' if together else 'no two share one'}"
-    return with_label + (f"; how many machines the {bare} without it share is not known" if bare else "")
+    return with_label + (f"; the machines of the {bare} without it are unknown" if bare else "")
 
 
 def _keys(view: ClusterView) -> tuple[list[str], list[str]]:
-    """Return the labels that name machines, and those of domains that hold whole machines."""
+    """Return the labels that name machines, and the labels of domains that contain whole machines."""
     wider = [view.stage_labels.get(stage, default) for stage, default in STAGE_LABELS.items()]
     return list(view.machine_labels or (HOST_ID,)), [key for key in wider if key is not None]
 
 
 def _several(labels: Labels, nodes: Collection[str], keys: Iterable[str], wider: Iterable[str], noun: str) -> _Verdict:
-    """Return whether nodes are in several domains: two values of a label show it, one value on all nodes shows that they are not."""
+    """Return whether nodes are in several domains. Two values of a label prove it; one value on all nodes disproves it."""
     named = list(keys)
     known = [key for key in named if not lacking(labels, nodes, key)][:1]
     for key in known or (*named, *wider):
@@ -135,7 +136,7 @@ def _carried(labels: Labels, key: str) -> _Verdict:
 
 
 def _current(labels: Labels, machine: Iterable[str]) -> _Verdict:
-    """A snapshot cannot show that labels are kept up to date; it can show that they contradict each other."""
+    """Return whether labels are up to date. A snapshot cannot prove it, but contradictory labels disprove it."""
     for key, former in _FORMER.items():
         wrong = [name for name in labels if value(labels, name, key) != value(labels, name, former) and value(labels, name, former)]
         wrong = [name for name in wrong if value(labels, name, key)]

@@ -1,4 +1,4 @@
-"""Pods of users on nodes of the control plane."""
+"""User pods on control-plane nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube.objects import Pod, controller_of
 from kubestow.models.snapshot.scope import is_mirror
 
-#: Namespaces of a distribution's own components begin so.
+#: Prefixes of the namespaces that belong to a distribution's own components.
 _SYSTEM = ("kube-", "openshift-", "openshift")
 
 
 def check(found: Layout) -> Iterator[Finding]:
-    """Return a finding for each workload with such pods. Where no node is a worker only, pods have to be there."""
+    """Yield a finding for each workload with such pods. If no node is a pure worker, user pods must run there, so there are none."""
     view = found.view
     workers = frozenset(found.workers)
     own = frozenset(found.members.nodes) - workers

@@ -1,4 +1,4 @@
-"""Findings about the stages beyond machines, the workers, and the labels of all nodes."""
+"""Findings about stages beyond machines, about workers, and about labels of all nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from kubestow.models.documents.findings.audit import Finding, Severity, Stage
 
 
 def check(found: Layout) -> Iterator[Finding]:
-    """Zones by default, the further stages where their label was asked for: most clusters are in one cloud and location on purpose."""
+    """Yield findings about zones, and about further stages if their label was given.
+
+    Most clusters are in one cloud and location on purpose.
+    """
     asked = found.view.stage_labels
     for stage in found.stages[1:]:
         key = asked.get(stage.name, STAGE_LABELS[stage.name])
@@ -27,7 +30,7 @@ def check(found: Layout) -> Iterator[Finding]:
             everywhere = len(bare) == len(found.members.nodes)
             which = "no node of the control plane has" if everywhere else f"{some(bare)} of the control plane lacks"
             message = f"{which} {key}: the stage {stage.name} is not graded"
-            severity: Severity | None = "warning" if everywhere else None  # asked for, and nowhere: it may be misspelt
+            severity: Severity | None = "warning" if everywhere else None  # given, but on no node: it may be misspelt
             yield codes.STAGE_LABEL.found(WHOLE, message, nodes=bare, field=f"metadata.labels[{key}]", severity=severity)
         elif not bare and found.stages[0].survives and not stage.survives and (stage.name == "zones" or stage.name in asked):
             yield _stopped(found, stage, key)
@@ -45,7 +48,7 @@ def _stopped(found: Layout, stage: Stage, key: str) -> Finding:
 
 
 def check_required_labels(labels: Labels) -> Iterator[Finding]:
-    """Return a finding for each label that every node must carry, where nodes lack it."""
+    """Yield a finding for each required label that nodes lack."""
     for key in REQUIRED_LABELS:
         bare = lacking(labels, labels, key)
         if bare:
@@ -56,16 +59,21 @@ def check_required_labels(labels: Labels) -> Iterator[Finding]:
 
 
 def check_labels(view: ClusterView, labels: Labels, workers: tuple[str, ...], key: str) -> Iterator[Finding]:
-    """Return what the label of physical machines says of all nodes: those that lack it, where the workers are, contradictions.
+    """Yield findings from the label of physical machines: nodes without it, the distribution of workers, and
+    contradictions.
 
-    ``workers``: their names; ``key``: the label.
+    Args:
+        view: The cluster.
+        labels: Labels of all nodes.
+        workers: Names of the worker nodes.
+        key: The label.
     """
     bare = lacking(labels, labels, key)
     if bare:
         verb = "lacks" if len(bare) == 1 else "lack"
         message = f"{len(bare)} of {len(labels)} nodes {verb} {key}: {some(bare)}"
         message += f"; {sharing(labels, workers, [key])}" if workers else ""
-        misspelt = key in view.machine_labels and len(bare) == len(labels)  # or so it may be
+        misspelt = key in view.machine_labels and len(bare) == len(labels)  # probably
         yield codes.UNLABELLED.found(
             f"Node {bare[0]}" if len(bare) == 1 else "Nodes", message, nodes=bare, field=f"metadata.labels[{key}]",
             severity="warning" if misspelt else None,

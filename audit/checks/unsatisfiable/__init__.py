@@ -1,4 +1,5 @@
-"""Workloads whose rules no node can meet, or that name objects that are not there.
+"""Workloads whose rules no node can satisfy, or that refer to missing objects.
 
-Enter at :mod:`kubestow.audit.checks.unsatisfiable.check`. It may import ``kubestow.audit.view``, ``kubestow.solver.rules`` and ``models``.
+Enter at :mod:`kubestow.audit.checks.unsatisfiable.check`. The package may import ``kubestow.audit.view``,
+``kubestow.solver.rules`` and ``models``.
 """

@@ -1,7 +1,7 @@
-"""Affinity and anti-affinity that can never hold with the nodes and pods there are.
+"""Affinity and anti-affinity that can never hold with the existing nodes and pods.
 
-All verdicts are on the safe side: a finding says that no node is left although every pod that could be a provider were wherever it could
-be, and each term were alone.
+All verdicts are conservative. A finding means that no node remains even if every possible provider ran on each of
+its usable nodes, and each term were alone.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ from kubestow.models.workloads.checks import describe
 
 _KEY: Final = Code(
     "KS215", "affinity-key-missing", "error",
-    "Required affinity over a topology key that no node it may use carries",
-    "A node without the key belongs to no domain and is rejected: no pod of it can be placed.",
+    "No eligible node has the topology key of a required affinity rule",
+    "A node without the key belongs to no domain and is rejected, so none of the pods can be placed.",
     "Correct the topologyKey, or label the nodes.",
 )  # fmt: skip
 _IDLE: Final = Code(
     "KS216", "anti-affinity-key-missing", "warning",
-    "Anti-affinity, or preferred affinity, over a topology key that no node carries",
-    "Unlike required affinity it rejects no node then: the rule has no effect, and pods that it should keep apart may meet.",
+    "No node has the topology key of an anti-affinity or preferred affinity rule",
+    "Unlike required affinity, such a rule rejects no node. It has no effect, so pods that it should separate may share a domain.",
     "Correct the topologyKey, or label the nodes.",
 )  # fmt: skip
 _TARGET: Final = Code(
     "KS217", "affinity-without-target", "error",
-    "Required affinity to pods that do not exist",
-    "Each node is rejected until such a pod runs. Only a pod that matches all its own terms may be the first.",
-    "Correct the selector, deploy what it asks for, or make the affinity a preferred one.",
+    "Required affinity matches no existing pod",
+    "Every node is rejected until a matching pod runs. Only a pod that matches all its own terms can be placed first.",
+    "Correct the selector, deploy the required pods, or make the affinity preferred.",
 )  # fmt: skip
 _REACH: Final = Code(
     "KS218", "affinity-out-of-reach", "error",
-    "Required affinity to pods in domains that it cannot use",
-    "Where the pods that it follows are, its own node rules, taints or requests exclude every node.",
-    "Let both use nodes of a common domain, or use a topologyKey with larger domains.",
+    "Required affinity to pods whose domains the workload cannot use",
+    "In the domains of these pods, the workload's own node rules, tolerations or requests exclude every node.",
+    "Allow both to use nodes of a common domain, or use a topologyKey with larger domains.",
 )  # fmt: skip
 _MANY: Final = Code(
     "KS219", "replicas-exceed-domains", "error",
-    "More replicas than domains for required anti-affinity among them",
-    "Each domain takes one of them; the others stay pending.",
-    "Add domains, lower the number of replicas, use a key with more domains, or a preferred rule.",
+    "A workload has more replicas than domains for its required anti-affinity",
+    "Each domain takes one replica, and the others stay pending.",
+    "Add domains, lower the number of replicas, use a key with more domains, or make the rule preferred.",
 )  # fmt: skip
 _PORTS: Final = Code(
     "KS220", "replicas-exceed-host-ports", "error",
-    "More replicas than nodes for a host port",
-    "A host port is taken once on a node, so each node takes one of them; the others stay pending.",
-    "Use a Service instead of the host port, lower the number of replicas, or make it a DaemonSet.",
+    "A workload with a host port has more replicas than nodes",
+    "A node can assign a host port only once, so each node takes one replica, and the others stay pending.",
+    "Use a Service instead of the host port, lower the number of replicas, or use a DaemonSet.",
 )  # fmt: skip
 _BOTH: Final = Code(
     "KS221", "affinity-contradicts-anti-affinity", "error",
-    "It must and must not be in one domain with the same pods",
-    "Required anti-affinity holds in both directions, so wherever its affinity lets it go, the anti-affinity turns it away.",
-    "Remove one of the two rules, or give them different pods or domains.",
+    "Required affinity and anti-affinity contradict each other for the same pods",
+    "Required anti-affinity works in both directions, so it rejects every node that the affinity allows.",
+    "Remove one of the two rules, or change them to different pods or domains.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (_KEY, _IDLE, _TARGET, _REACH, _MANY, _PORTS, _BOTH)
 
 
 def judge(matches: LabelMatches, usable_nodes: UsableNodes, s: int) -> Iterator[Finding]:
-    """Findings of the subject of index ``s``."""
+    """Yield the findings about subject ``s``."""
     view, subject = matches.view, matches.view.subjects[s]
     for term in matches.terms[s]:
         if term.kind != "spread" and not (term.required and term.kind == "affinity") and not view.nodes.with_keys([term.key]).any():
@@ -84,9 +84,9 @@ def judge(matches: LabelMatches, usable_nodes: UsableNodes, s: int) -> Iterator[
         return
     place = usable_nodes.place(subject)
     if not place.usable.any():
-        return  # said already
+        return  # already reported
     affinity = [t for t in matches.terms[s] if t.required and t.kind == "affinity"]
-    if affinity and all(t.selector is not None for t in affinity):  # a nil selector is KS203
+    if affinity and all(t.selector is not None for t in affinity):  # KS203 reports nil selectors
         yield from _affinity(matches, usable_nodes, s, place, affinity)
     yield from _replicas(matches, usable_nodes, s, place)
     yield from _ports(view, usable_nodes, subject, place)
@@ -101,7 +101,7 @@ def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
     if not usable.any():
         none = [key for key in keys if not nodes.with_keys([key]).any()]
         text = f"no node has the label {some(none)}" if none else f"no node that it may use has the label {some(keys)}"
-        text += f", over which its affinity is required{hint(none, view.snapshot.nodes)}"
+        text += f", the topology key of its required affinity{hint(none, view.snapshot.nodes)}"
         yield _KEY.found(subject.name, text, field=field, rule=rule, severity=severity)
         return
     targets = np.logical_and.reduce([matches.may_hit(t.selector, t.may_look) for t in affinity])
@@ -109,7 +109,7 @@ def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
     if not targets.any():
         several = " all of" if len(affinity) > 1 else ""
         where = ", ".join(dict.fromkeys(t.where for t in affinity))
-        text = f"{over} to pods that match{several} {whom}: {where} there are none, and it is none itself"
+        text = f"{over} to pods that match{several} {whom}: none exist {where}, and it does not match them itself"
         yield _TARGET.found(subject.name, text, field=field, rule=rule, severity=severity)
         return
     clash = _clash(matches, s, targets, keys)
@@ -121,16 +121,16 @@ def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
         return
     possible, now = _providers(matches, usable_nodes, targets)
     if not _near(nodes, keys, usable, possible).any():
-        text = f"{over} to pods {whom}: they can be on no node whose domain it may use"
+        text = f"{over} to pods {whom}: they cannot run in any domain that it may use"
         yield _REACH.found(subject.name, text, field=field, rule=rule, severity=severity)
     elif now.any() and running(view, subject) < wanted(subject) and not _near(nodes, keys, usable, now).any():
         at = [nodes.names[n] for n in np.flatnonzero(now)]
-        text = f"{over} to pods {whom}: they run on {some(at)} now, in no domain that it may use"
+        text = f"{over} to pods {whom}: they run on {some(at)} now, outside the domains that it may use"
         yield _REACH.found(subject.name, text, field=field, rule=rule, severity="warning", nodes=at[:20])
 
 
 def _providers(matches: LabelMatches, usable_nodes: UsableNodes, targets: Bools) -> tuple[Bools, Bools]:
-    """bool[N] each: nodes where pods of some profiles could be, and where some are."""
+    """Return two bool[N]: nodes where pods of the given profiles could run, and nodes where some run now."""
     view = matches.view
     now = np.zeros(view.nodes.size, dtype=bool)
     now[view.homes(matches.pods(targets))] = True
@@ -142,7 +142,7 @@ def _providers(matches: LabelMatches, usable_nodes: UsableNodes, targets: Bools)
 
 
 def _near(nodes: NodeTable, keys: Sequence[str], usable: Bools, providers: Bools) -> Bools:
-    """bool[N]: usable nodes whose domain of each key has a provider."""
+    """Return bool[N]: usable nodes whose domain of each key has a provider."""
     found = usable.copy()
     for key in keys:
         codes, values = nodes.column(key)
@@ -153,7 +153,7 @@ def _near(nodes: NodeTable, keys: Sequence[str], usable: Bools, providers: Bools
 
 
 def _clash(matches: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -> str | None:
-    """The anti-affinity because of which each pod that a subject must be with may not be with it."""
+    """Return the anti-affinity that excludes every pod required by the subject's affinity, as text. None if there is none."""
     view, own = matches.view, matches.own[s]
     anti = [t for t in matches.terms[s] if t.required and t.kind == "anti-affinity"]
     profiles = np.flatnonzero(targets).tolist()
@@ -189,13 +189,18 @@ def _columns(nodes: NodeTable, inner: str, outer: str) -> bool:
 
 
 def _within(nodes: NodeTable, inner: str, outer: str) -> bool:
-    """Return whether each domain of one key is inside a domain of the other."""
+    """Return True if each domain of the inner key is inside a domain of the outer key."""
     return inner == outer or _columns(nodes, inner, outer)
 
 
 def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
-    """Return how many pods can run if each domain takes one, beside those that are together already. Usable nodes have a domain.
-    ``homes``: int64[N], pods on each node; they run on, whatever became of the node."""
+    """Return the number of pods that can run if each domain takes one. Pods that already share a domain stay.
+
+    Args:
+        codes: int32[N]: domains.
+        usable: bool[N]: usable nodes, which have a domain.
+        homes: int64[N]: running pods on each node, which keep running regardless of the node.
+    """
     size = int(codes.max(initial=-1)) + 1
     there = np.bincount(codes[codes >= 0], weights=homes[codes >= 0], minlength=size).astype(np.int64)
     takes = np.zeros(size, dtype=np.int64)
@@ -204,15 +209,17 @@ def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
 
 
 def _short(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: Place, codes: Ids) -> tuple[str, Severity] | None:
-    """Return how many pods can run at most where each domain takes one, in words, and how grave that is: no more than a warning where nodes
-    that are cordoned, or not well, would do. None where that is enough."""
+    """Return the maximum number of pods with one per domain, as text, and the severity. None if it suffices.
+
+    The severity is at most warning if cordoned or unhealthy nodes would suffice.
+    """
     homes = np.bincount(view.homes(subject.pods), minlength=view.nodes.size)
     most = _one_each(codes, place.usable, homes)
     if wanted(subject) <= most:
         return None
     later = place.selected & ~place.small & ~(place.tainted & ~usable_nodes.transient(subject)) & (codes >= 0)
     held, severity = _one_each(codes, place.usable | later, homes), grave(view, subject)
-    more = f", {held} once nodes are uncordoned or well again" if held > most else ""
+    more = f", {held} once nodes are uncordoned or healthy" if held > most else ""
     return f"at most {most} can run{more}", "warning" if severity == "error" and wanted(subject) <= held else severity
 
 
@@ -223,10 +230,10 @@ def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
             continue
         codes, _ = view.nodes.column(term.key)
         if (codes[place.usable] < 0).any():
-            continue  # nodes without the key take as many as they like
+            continue  # nodes without the key are unlimited
         if (short := _short(view, usable_nodes, subject, place, codes)) is not None:
             fit = len(np.unique(codes[place.usable]))
-            text = f"wants {wanted(subject)} pods, each in a domain of {term.key} of its own, and the nodes that it may use are in {fit}:"
+            text = f"needs a separate domain of {term.key} for each of {wanted(subject)} pods, and its eligible nodes are in {fit}:"
             yield _MANY.found(subject.name, f"{text} {short[0]}", field=term.path, rule=term.rule, severity=short[1])
 
 
@@ -234,6 +241,6 @@ def _ports(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place
     ports = usable_nodes.rules(subject).ports
     if ports and (short := _short(view, usable_nodes, subject, place, np.arange(view.nodes.size, dtype=np.int32))) is not None:
         fit, names = int(np.count_nonzero(place.usable)), some(sorted(f"{number}/{protocol}" for _, protocol, number in ports))
-        text = f"wants {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: {short[0]}"
+        text = f"needs {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: {short[0]}"
         field = f"{subject.path}.{host_port(subject.pod.spec, int(min(ports)[2]))}"
         yield _PORTS.found(subject.name, text, field=field, rule="NodePorts", severity=short[1])

@@ -1,4 +1,4 @@
-"""Rules that can never hold with the nodes and objects that there are. The parts are in modules of their own."""
+"""Rules that can never hold with the existing nodes and objects. The parts are in separate modules."""
 
 from __future__ import annotations
 

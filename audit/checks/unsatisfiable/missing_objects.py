@@ -1,4 +1,4 @@
-"""Objects that workloads name and that are not there: PriorityClasses, claims, StorageClasses."""
+"""Missing objects that workloads refer to: PriorityClasses, claims, StorageClasses."""
 
 from __future__ import annotations
 
@@ -15,58 +15,61 @@ from kubestow.models.workloads.view import priority_of
 
 _PRIORITY: Final = Code(
     "KS223", "priority-class-missing", "error",
-    "It names a PriorityClass that does not exist",
+    "A workload uses a PriorityClass that does not exist",
     "The API server refuses to create its pods.",
-    "Create the PriorityClass, or name one that there is.",
+    "Create the PriorityClass, or use an existing one.",
 )  # fmt: skip
 _CLAIM: Final = Code(
     "KS224", "claim-missing", "error",
-    "It mounts a PersistentVolumeClaim that does not exist",
-    "The scheduler rejects every node until the claim is there.",
+    "A workload mounts a PersistentVolumeClaim that does not exist",
+    "The scheduler rejects every node until the claim exists.",
     "Create the claim, or correct its name or namespace.",
 )  # fmt: skip
 _CLASS: Final = Code(
     "KS225", "storage-class-missing", "error",
-    "A claim names a StorageClass that does not exist",
-    "No volume is made for it, and no existing one is of that class: the claim stays unbound and its pods pending.",
-    "Create the StorageClass, or name one that there is.",
+    "A claim uses a StorageClass that does not exist",
+    "No volume is provisioned, and no existing volume has that class. The claim stays unbound, and its pods stay pending.",
+    "Create the StorageClass, or use an existing one.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (_PRIORITY, _CLAIM, _CLASS)
 
 
 def find(view: ClusterView) -> Iterator[Finding]:
-    """Return what a snapshot has none of at all was most likely not captured, and is not judged; nor is what manifests alone leave to the
-    cluster."""
-    snapshot = view.snapshot
-    asked: list[str] = []
+    """Yield findings about missing objects.
 
-    def told(kind: str, there: object) -> bool:
+    A kind without any object in the snapshot was probably not captured and is not judged, nor are manifests without
+    a cluster.
+    """
+    snapshot = view.snapshot
+    uncaptured: list[str] = []
+
+    def is_captured(kind: str, there: object) -> bool:
         if not (there and snapshot.nodes):
-            asked.append(kind)
+            uncaptured.append(kind)
         return bool(there and snapshot.nodes)
 
     for subject in view.subjects:
         spec = subject.pod.spec
         name = spec.priorityClassName
         unknown = name and subject.workload is not None and priority_of(subject.workload.spec, snapshot) is None
-        if unknown and told("PriorityClasses", snapshot.priority_classes):
+        if unknown and is_captured("PriorityClasses", snapshot.priority_classes):
             yield _PRIORITY.found(
                 subject.name, f"there is no PriorityClass {name}", field=f"{subject.path}.priorityClassName", rule="Priority",
                 severity=grave(view, subject),
             )  # fmt: skip
         mounts = any(v.persistentVolumeClaim is not None for v in spec.volumes or ())
-        if mounts and told("PersistentVolumeClaims", snapshot.persistent_volume_claims):
+        if mounts and is_captured("PersistentVolumeClaims", snapshot.persistent_volume_claims):
             yield from _claims(view, subject)
-    if any(True for _ in _unbound(view)) and told("StorageClasses", snapshot.storage_classes):
+    if any(True for _ in _unbound(view)) and is_captured("StorageClasses", snapshot.storage_classes):
         yield from _classes(view)
-    for kind in dict.fromkeys(asked):
-        why = "has none at all" if snapshot.nodes else "is of no cluster"
-        view.not_checked.append(f"whether the {kind} that pods ask for exist: the snapshot {why}")
+    for kind in dict.fromkeys(uncaptured):
+        why = "has none" if snapshot.nodes else "is not of a cluster"
+        view.not_checked.append(f"whether the {kind} that pods use exist: the snapshot {why}")
 
 
 def _claims(view: ClusterView, subject: Subject) -> Iterator[Finding]:
     if running(view, subject):
-        return  # a mounted claim cannot go: the snapshot lacks it
+        return  # a mounted claim cannot be deleted, so it was not captured
     for i, volume in enumerate(subject.pod.spec.volumes or ()):
         if volume.persistentVolumeClaim is None:
             continue
@@ -78,7 +81,7 @@ def _claims(view: ClusterView, subject: Subject) -> Iterator[Finding]:
 
 
 def _unbound(view: ClusterView) -> Iterator[tuple[str, str, objects.PersistentVolumeClaimSpec, Subject | None]]:
-    """Object, field and spec of each claim and claim template that names a class, and whose it is."""
+    """Yield object, field and spec of each claim or claim template with a class, and the subject that owns it."""
     for key, claim in view.snapshot.persistent_volume_claims.items():
         if claim.spec is not None and claim.spec.storageClassName and not claim.spec.volumeName:
             yield f"PersistentVolumeClaim {key}", "spec.storageClassName", claim.spec, None
@@ -100,7 +103,7 @@ def _classes(view: ClusterView) -> Iterator[Finding]:
     for name, field, spec, subject in _unbound(view):
         wants = spec.storageClassName or ""
         if wants in view.snapshot.storage_classes or wants in volumes:
-            continue  # volumes that exist may be of a class that has no object
+            continue  # existing volumes may have a class without an object
         if subject is not None and (running(view, subject) or not wanted(subject)):
-            continue  # its claims are there
+            continue  # its claims exist
         yield _CLASS.found(name, f"there is no StorageClass {wants}", field=field, rule="VolumeBinding")

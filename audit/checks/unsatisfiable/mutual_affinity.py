@@ -1,4 +1,4 @@
-"""Workloads whose pods wait for each other: required affinity in a circle, of which no pod can be the first."""
+"""Workloads whose pods wait for each other: cycles of required affinity in which no pod can be placed first."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 MUTUAL: Final = Code(
     "KS231", "affinity-mutual", "error",
-    "Workloads that require each other's pods nearby, and are no gang",
-    "kube-scheduler places one pod at a time: the first one of each waits for one of the others, and none is ever placed. Where they run,"
-    " they do not come back once all of one kind are gone.",
-    "Give both pod templates the annotation kubestow.dev/gang with one name, so that kubestow places them together; or make one of the"
-    " rules preferred.",
+    "Workloads require affinity to each other's pods without being a gang",
+    "kube-scheduler places one pod at a time. The first pod of each workload waits for a pod of another, so none is ever placed. If they"
+    " run now, they cannot restart once all pods of one workload are gone.",
+    "Add the annotation kubestow.dev/gang with the same name to the pod templates, so that kubestow places them together, or make one of"
+    " the rules preferred.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (MUTUAL,)
 
 
 def find(view: ClusterView, matches: LabelMatches) -> Iterator[Finding]:
-    """Return a finding for each circle."""
+    """Yield a finding for each cycle."""
     wants = {s: targets for s in range(len(view.subjects)) if (targets := _targets(matches, s))}
     free = set(range(len(view.subjects))) - wants.keys()
     grown = True
-    while grown:  # whose pods can be placed by way of others that can
+    while grown:  # add subjects that follow subjects whose pods can be placed
         more = {s for s, targets in wants.items() if s not in free and not free.isdisjoint(targets)}
         free |= more
         grown = bool(more)
@@ -54,8 +54,11 @@ def find(view: ClusterView, matches: LabelMatches) -> Iterator[Finding]:
 
 
 def _targets(matches: LabelMatches, s: int) -> list[int] | None:
-    """Other subjects whose pods a subject has to be near; None where it can be the first of its kind, or is near pods of no workload, or of
-    none at all, which others tell of."""
+    """Return the other subjects whose pods a subject must be near.
+
+    None if it can be placed first, or if its targets belong to no workload or do not exist, which other findings
+    report.
+    """
     affinity = [t for t in matches.terms[s] if t.required and t.kind == "affinity"]
     if not affinity or any(t.selector is None for t in affinity):
         return None
@@ -68,7 +71,7 @@ def _targets(matches: LabelMatches, s: int) -> list[int] | None:
 
 
 def _circles(graph: dict[int, list[int]]) -> Iterator[list[int]]:
-    """Return the nodes of each group of a graph in which all reach each other, two at least, ascending."""
+    """Yield the nodes of each strongly connected component with at least two nodes, ascending."""
     reach: dict[int, set[int]] = {}
     for s in graph:
         seen: set[int] = set()
@@ -79,9 +82,9 @@ def _circles(graph: dict[int, list[int]]) -> Iterator[list[int]]:
                 seen.add(h)
                 queue += graph.get(h, ())
         reach[s] = seen
-    told: set[int] = set()
+    yielded: set[int] = set()
     for s in sorted(graph):
         circle = sorted(h for h in graph if h in reach[s] and s in reach[h])
-        if s in reach[s] and s not in told and len(circle) > 1:
-            told.update(circle)
+        if s in reach[s] and s not in yielded and len(circle) > 1:
+            yielded.update(circle)
             yield circle

@@ -1,4 +1,4 @@
-"""Workloads that no node can take: by their node rules, taints, or requests."""
+"""Workloads that no node can take because of node rules, taints or requests."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from kubestow.models.kube.selectors import NodeTable, Tolerations
 
 _MATCH: Final = Code(
     "KS211", "node-rules-match-no-node", "error",
-    "No node matches its nodeSelector or required node affinity",
-    "No pod of it can be placed on the nodes that there are.",
-    "Correct the labels it asks for, or label (or add) nodes that it may use.",
+    "No node matches the nodeSelector or required node affinity of a workload",
+    "None of its pods can be placed on the existing nodes.",
+    "Correct the required labels, or label or add suitable nodes.",
 )  # fmt: skip
 _CONTRADICT: Final = Code(
     "KS212", "node-rules-contradict", "error",
     "Node rules contradict each other",
-    "No node, however labelled, can meet them: all expressions of a term hold together, and the nodeSelector with each of them.",
-    "Remove one of the contradicting expressions; alternatives are separate nodeSelectorTerms.",
+    "No node can satisfy them, regardless of its labels: all expressions of a term must hold together with the nodeSelector.",
+    "Remove one of the contradicting expressions. Write alternatives as separate nodeSelectorTerms.",
 )  # fmt: skip
 _REFUSED: Final = Code(
     "KS213", "all-nodes-refuse", "error",
-    "Every node that it could use is tainted or cordoned",
-    "No pod of it can be placed as long as its tolerations and the taints stay as they are.",
-    "Add the toleration that is missing, remove the taint, or uncordon the nodes.",
+    "Every node that a workload could use is tainted or cordoned",
+    "None of its pods can be placed until its tolerations or the taints change.",
+    "Add the missing toleration, remove the taint, or uncordon the nodes.",
 )  # fmt: skip
-_WAIT: Final = "Uncordon a node, or see why those with a taint of their state are not well; then the workload needs no change."
+_WAIT: Final = "Uncordon a node, or find out why the nodes with a condition taint are unhealthy. The workload needs no change."
 _LARGE: Final = Code(
     "KS214", "requests-exceed-nodes", "error",
-    "Its requests exceed every node that it could use",
-    "No pod of it fits even on an empty node.",
+    "The requests of a workload exceed every node that it could use",
+    "None of its pods fits, even on an empty node.",
     "Lower the requests, split the pod, or add a larger node.",
 )  # fmt: skip
 _NAMED: Final = Code(
     "KS222", "node-name-missing", "error",
-    "It names a node that does not exist",
-    "nodeName goes past the scheduler: the pod is bound to nothing and never runs; the garbage collector deletes it in the end.",
-    "Name a node that there is, or use nodeSelector or node affinity instead.",
+    "A workload names a node that does not exist",
+    "nodeName bypasses the scheduler. The pod is bound to a missing node, never runs, and is eventually deleted by the garbage collector.",
+    "Name an existing node, or use nodeSelector or node affinity instead.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (_MATCH, _CONTRADICT, _REFUSED, _LARGE, _NAMED)
 
 
 def judge(view: ClusterView, subject: Subject, usable_nodes: UsableNodes | None) -> Iterator[Finding]:
-    """``usable_nodes``: None where there are no nodes; contradictions are found all the same."""
+    """Yield the findings about a subject. Without nodes (``usable_nodes`` None), only contradictions are found."""
     broken = yield from _contradictions(view, subject)
     if usable_nodes is None:
         return
     yield from _node_name(view, subject)
     if broken or (subject.kind == "DaemonSet" and subject.workload is None):
-        return  # pods of a DaemonSet have the affinity of their one node
+        return  # each pod of a DaemonSet has an affinity to its own node
     place = usable_nodes.place(subject)
     if not place.selected.any():
-        if _is_told(view, subject):
+        if _is_reported(view, subject):
             return
         yield _MATCH.found(
             subject.name,
@@ -71,15 +71,15 @@ def judge(view: ClusterView, subject: Subject, usable_nodes: UsableNodes | None)
             severity=grave(view, subject),
         )
     elif subject.kind == "DaemonSet":
-        return  # it runs where it may, and nowhere is often meant
+        return  # it runs wherever it may, and no node at all is often intended
     elif not (place.selected & ~place.tainted & ~place.cordoned).any():
         yield _refused(view, subject, usable_nodes, place)
     elif not place.usable.any():
         yield _large(view, subject, usable_nodes, place)
 
 
-def _is_told(view: ClusterView, subject: Subject) -> bool:
-    """Return whether all of a workload's pods run, and break these very rules where they do: KS101 tells of them."""
+def _is_reported(view: ClusterView, subject: Subject) -> bool:
+    """Return True if all pods of a workload run and break these rules now, which KS101 reports."""
     spec, pods = subject.pod.spec, [view.snapshot.pods[i].spec for i in subject.pods]
     same = all(
         pod.nodeName in view.node_index
@@ -112,12 +112,12 @@ def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, pla
     total = int(np.count_nonzero(place.selected))
     parts = [text if total == 1 else f"{text} on {count}" for text, count in sorted(taints.items(), key=lambda item: -item[1])]
     parts += ["cordoned" if total == 1 else f"{cordoned} cordoned"] if cordoned else []
-    # A cordon, as the state of a node, is for a time: if its end is enough, the workload is not wrong.
+    # Cordons and condition taints are temporary. If waiting suffices, the workload is not wrong.
     held = bool((place.selected & usable_nodes.transient(subject)).any())
     severity = grave(view, subject)
     return _REFUSED.found(
         subject.name,
-        f"{'the one node' if total == 1 else f'each of the {total} nodes'} that its node rules allow refuses it: {some(parts)}",
+        f"{'the one node' if total == 1 else f'each of the {total} nodes'} that its node rules allow rejects it: {some(parts)}",
         field=f"{subject.path}.tolerations", rule="TaintToleration" if taints else "NodeUnschedulable",
         nodes=[view.nodes.names[n] for n in np.flatnonzero(place.selected)[:20]],
         severity="warning" if held and severity == "error" else severity, fix=_WAIT if held else None,
@@ -133,25 +133,25 @@ def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place
             unit = "m" if cluster.resources[r] == "cpu" else ""
             short = requesting(subject.pod.spec, cluster.resources[r]) if short == "containers" else short
             parts.append(
-                f"{cluster.resources[r]} {asked}{unit}, and the largest has {most}{unit}"
+                f"{cluster.resources[r]} {asked}{unit} while the largest node has {most}{unit}"
                 if most
-                else f"{cluster.resources[r]}, which none has"
+                else f"{cluster.resources[r]}, which no node has"
             )
     total = int(np.count_nonzero(open_))
     if not cluster.slots[open_].any():
-        parts.append("a place, and none of them takes any pod (allocatable pods)")
-    text = "; ".join(parts) or "more than any one of them has of everything together"
+        parts.append("a pod slot, which no node has (allocatable pods)")
+    text = "; ".join(parts) or "more resources together than any one node has"
     return _LARGE.found(
-        subject.name, f"of the {_count(total, 'node', 'nodes')} that it may use it asks {text}", field=f"{subject.path}.{short}",
+        subject.name, f"it may use {_count(total, 'node', 'nodes')} and requests {text}", field=f"{subject.path}.{short}",
         rule="NodeResourcesFit", severity=grave(view, subject),
     )  # fmt: skip
 
 
-# --- node rules in themselves -------------------------------------------------------------------------------------------
+# --- contradictions ---------------------------------------------------------------------------------------------------
 
 
 def _contradictions(view: ClusterView, subject: Subject) -> Generator[Finding, None, bool]:
-    """Yields what is contradictory, and returns whether nothing is left that a node could meet."""
+    """Yield contradictory rules. Return True if no alternative remains that a node could satisfy."""
     spec = subject.pod.spec
     affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
     plain = [objects.NodeSelectorRequirement(key, "In", [value]) for key, value in (spec.nodeSelector or {}).items()]
@@ -170,13 +170,13 @@ def _contradictions(view: ClusterView, subject: Subject) -> Generator[Finding, N
             yield _CONTRADICT.found(subject.name, text, field=path, rule="NodeAffinity", severity=severity)
         else:
             for i, why in dead.items():
-                text = f"{why}: of {len(listed)} alternatives this one never holds"
+                text = f"{why}: this one of {len(listed)} alternatives never holds"
                 yield _CONTRADICT.found(subject.name, text, field=f"{path}[{i}]", rule="NodeAffinity", severity="warning")
     return none_left
 
 
 def _impossible(term: objects.NodeSelectorTerm, plain: list[objects.NodeSelectorRequirement]) -> str | None:
-    """Return why no node, however labelled, matches a term together with the nodeSelector; None where one could."""
+    """Return why no node matches a term together with the nodeSelector, regardless of its labels. None if one could."""
     if not term.matchExpressions and not term.matchFields:
         return "a term without expressions matches no node"
     by_key: dict[str, list[objects.NodeSelectorRequirement]] = {}
@@ -194,8 +194,10 @@ def _impossible(term: objects.NodeSelectorTerm, plain: list[objects.NodeSelector
 
 
 def _possible(key: str, found: list[objects.NodeSelectorRequirement]) -> bool:
-    """Return whether some value of a label, or its absence, meets all requirements: the values that they name, their neighbours and another
-    one stand for all there are."""
+    """Return True if some value of a label, or its absence, satisfies all requirements.
+
+    It suffices to test the named values, their numeric neighbours, one other value, and absence.
+    """
     values = dict.fromkeys(value for r in found for value in r.values or ())
     for text in list(values):
         if text.isascii() and text.isdigit():
@@ -227,7 +229,7 @@ def _asked(spec: objects.PodSpec) -> str:
 
 
 def _label_keys(spec: objects.PodSpec) -> list[str]:
-    """Return the labels that a pod asks for in its nodeSelector and its required node affinity."""
+    """Return the label keys in a pod's nodeSelector and required node affinity."""
     affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
     selector = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
     terms = selector.nodeSelectorTerms or () if selector is not None else ()

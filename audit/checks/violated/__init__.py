@@ -1,4 +1,5 @@
-"""Rules that running pods break now, one kind of rule a module.
+"""Rules that running pods break now, one kind of rule per module.
 
-Enter at :mod:`kubestow.audit.checks.violated.check`. It may import ``kubestow.audit.view``, ``kubestow.solver.rules`` and ``models``.
+Enter at :mod:`kubestow.audit.checks.violated.check`. The package may import ``kubestow.audit.view``,
+``kubestow.solver.rules`` and ``models``.
 """

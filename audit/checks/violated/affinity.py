@@ -1,4 +1,4 @@
-"""Required affinity that nobody fulfils any more, and required anti-affinity between pods that are together."""
+"""Required affinity that no pod satisfies any more, and required anti-affinity between pods in one domain."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from kubestow.solver.explain.conflict.wording import selector
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 AFFINITY = Code(
-    "KS106", "affinity-broken", "warning", "Required pod affinity is no longer fulfilled",
-    "Kubernetes lets the pod run on (IgnoredDuringExecution), but apart from the pods that it says it needs; restarted, it would be let in "
-    "only where they are, and stay Pending if they are nowhere.",
-    "Bring the pods that it asks for back into its domain, or move it to theirs (kubestow rebalance --goal repair); or make the term "
-    "preferred if the pod works without.",
+    "KS106", "affinity-broken", "warning", "Required pod affinity is no longer satisfied",
+    "Kubernetes keeps the pod running (IgnoredDuringExecution), but away from the pods that it requires. After a restart it can be placed "
+    "only in their domains, and stays pending if there are none.",
+    "Move the required pods back into its domain, or move it to theirs (kubestow rebalance --goal repair). If the pod works without them, "
+    "make the term preferred.",
 )  # fmt: skip
 APART = Code(
-    "KS107", "anti-affinity-broken", "warning", "Pods are together that required anti-affinity keeps apart",
-    "Kubernetes lets them run on (IgnoredDuringExecution), but one failure takes down what was to fail apart, or they disturb each other; "
-    "the scheduler would let neither in beside the other.",
-    "Delete or move one of them so that its replacement goes elsewhere (kubestow rebalance --goal repair); look for labels that "
-    "were changed on running pods, and for pods that were bound without the scheduler.",
+    "KS107", "anti-affinity-broken", "warning", "Pods share a domain despite required anti-affinity",
+    "Kubernetes keeps them running (IgnoredDuringExecution), but one failure stops pods that should fail separately, or they disturb each "
+    "other. The scheduler would place neither pod there again.",
+    "Delete or move one of the pods (kubestow rebalance --goal repair). Check for labels that were changed on running pods, and for pods "
+    "that were bound without the scheduler.",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Lonely:
-    """Pods of class ``g`` on node ``n`` that miss the pods of their affinity in the node's domain of ``key``."""
+    """Pods of class ``g`` on node ``n`` without the pods of their affinity in the node's domain of ``key``."""
 
     g: int
     n: int
@@ -42,7 +42,14 @@ class Lonely:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Pods in one domain that a term keeps apart. ``owners``: those that have it; ``matched``: those that it matches; both ascending."""
+    """Pods in one domain that a term separates.
+
+    Attributes:
+        term: The anti-affinity term.
+        domain: The domain, as ``key=value``.
+        owners: Indices of the pods with the term, ascending.
+        matched: Indices of the pods that it matches, ascending.
+    """
 
     term: AffinityTerm
     domain: str
@@ -50,13 +57,15 @@ class Together:
     matched: dict[int, None]
 
     def broken_by(self, i: int) -> bool:
-        """Return whether the pod is here with another that it is to be kept apart from."""
+        """Return True if the pod shares the domain with a pod from which the term separates it."""
         return (i in self.owners and any(j != i for j in self.matched)) or (i in self.matched and any(j != i for j in self.owners))
 
 
 def lonely(running: Running) -> Iterator[Lonely]:
-    """Pods whose required affinity the others do not fulfil. A pod that alone matches its own terms fulfils them itself (it was the first
-    of its group), on nodes with all the keys.
+    """Yield pods whose required affinity no other pod satisfies.
+
+    A pod that alone matches its own terms satisfies them itself on nodes with all keys, because it was the first of
+    its group.
 
     Source: kube-scheduler plugin interpodaffinity (filtering.go, satisfyPodAffinity).
     """
@@ -75,7 +84,7 @@ def lonely(running: Running) -> Iterator[Lonely]:
         found, own = rule.attractions[index], int(cls.affinity.itself)
         for n, pods in running.cells[g]:
             if not running.view.unsure.isdisjoint(pods):
-                continue  # labels of namespaces decide that are not known
+                continue  # it depends on unknown labels of namespaces
             first = bool(own) and found.total - int(found.any_key[n]) == 0
             for key, codes, count in zip(found.keys, found.codes, found.counts, strict=True):
                 if codes[n] < 0 or (not first and count[codes[n]] - own < 1):
@@ -83,7 +92,7 @@ def lonely(running: Running) -> Iterator[Lonely]:
 
 
 def together(running: Running) -> Iterator[Together]:
-    """Pods in one domain that required anti-affinity keeps apart, by term and domain, where one of them at least is not being deleted."""
+    """Yield pods in one domain that required anti-affinity separates, by term and domain, unless all are terminating."""
     cluster = running.cluster
     owners: dict[AffinityTerm, list[int]] = {}
     for g, cls in enumerate(cluster.classes):
@@ -110,21 +119,21 @@ def together(running: Running) -> Iterator[Together]:
             found = Together(term, f"{term.key}={values[d]}", *(dict.fromkeys(sorted(by_domain[d])) for by_domain in inside))
             unsure = running.view.unsure
             if unsure and not unsure.isdisjoint(found.owners) and not unsure.isdisjoint(found.matched):
-                continue  # labels of namespaces decide that are not known
+                continue  # it depends on unknown labels of namespaces
             if any(running.is_steady(i) and found.broken_by(i) for i in found.owners | found.matched):
                 yield found
 
 
 def _counts(running: Running, classes: list[int], codes: Ids, size: int) -> Ints:
-    """int64[size]: pods of some classes per domain."""
-    total = np.zeros(size + 1, dtype=np.int64)  # the last: nodes without the key
+    """Return int64[size]: the number of pods of the given classes per domain."""
+    total = np.zeros(size + 1, dtype=np.int64)  # the last entry counts nodes without the key
     for g in classes:
         np.add.at(total, codes[running.nodes[g]], [len(pods) for _, pods in running.cells[g]])
     return total[:size]
 
 
 def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
-    """Findings of affinity. ``but``: pods that are reported otherwise."""
+    """Yield findings about affinity, except for the pods ``but``, which other findings cover."""
     view, cluster = running.view, running.cluster
     found: dict[tuple[str, str, str, str], Group] = {}
     for each in lonely(running):
@@ -140,20 +149,20 @@ def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
         pods, places = list(group.pods), list(group.places)
         only = places[0] if len(places) == 1 and places[0].startswith(f"{key}=") else None
         yield AFFINITY.found(
-            name, f"no other pod {wanted}, as required affinity asks for, is in {some(places)}, where {runs(view, pods)}",
+            name, f"no other pod {wanted}, as its required affinity demands, is in {some(places)}, where {runs(view, pods)}",
             field=f"{path}.affinity.podAffinity", rule=InterPodAffinity.name, pods=view.keys(pods), domain=only,
         )  # fmt: skip
 
 
 def apart(running: Running) -> Iterator[Finding]:
-    """Findings of anti-affinity: one for each workload that has the term, with the pods of both sides."""
+    """Yield findings about anti-affinity, one per workload with the term, with the pods of both sides."""
     view, cluster = running.view, running.cluster
     found: dict[tuple[str, str, str, AffinityTerm], Group] = {}
     for each in together(running):
         wanted = selector(cluster, each.term.matcher)
         broken = [i for i in each.owners | each.matched if running.is_steady(i) and each.broken_by(i)]
         owners = [i for i in broken if i in each.owners]
-        # Where only pods with the rule are being deleted, it is reported of those that are left.
+        # If all pods with the rule are terminating, the finding is about the other pods.
         objects: dict[tuple[str, str], list[int]] = {}
         for i in owners or broken:
             objects.setdefault(whose(view, i), []).append(i)

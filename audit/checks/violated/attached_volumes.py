@@ -1,7 +1,8 @@
-"""Volumes that pods wait for: bound to nobody's claim, or attached to another node.
+"""Volumes that pods wait for: their claim is never bound, or they are attached to another node.
 
-kube-scheduler itself lets pods with a ReadWriteOnce claim onto several nodes. Source: pkg/scheduler/framework/plugins/volumebinding;
-pkg/controller/volume/attachdetach/reconciler (isMultiAttachForbidden).
+kube-scheduler itself places pods with a ReadWriteOnce claim on several nodes. Source:
+pkg/scheduler/framework/plugins/volumebinding; pkg/controller/volume/attachdetach/reconciler
+(isMultiAttachForbidden).
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ from kubestow.models.snapshot.scope import Scope, select
 from kubestow.solver import rules
 
 NEVER_BOUND = Code(
-    "KS116", "claim-never-bound", "error", "Pods that name their node wait for a claim that nobody binds",
-    "kube-scheduler binds a claim of a class with WaitForFirstConsumer while it places the claim's pod. It does not see pods whose spec "
-    "names a node: the claim stays Pending, and the pods stay in ContainerCreating.",
-    "Leave nodeName out, and select the node with nodeSelector or node affinity; or bind the claim to a volume by hand.",
+    "KS116", "claim-never-bound", "error", "Pods with nodeName wait for a claim that is never bound",
+    "kube-scheduler binds a WaitForFirstConsumer claim when it places a pod that uses it. It ignores pods with nodeName, so "
+    "the claim stays Pending and the pods stay in ContainerCreating.",
+    "Remove nodeName and select the node with nodeSelector or node affinity, or bind the claim to a volume manually.",
 )  # fmt: skip
 SEVERAL_NODES = Code(
-    "KS117", "volume-on-several-nodes", "error", "Pods on several nodes use a volume that one node at a time can have",
-    "The scheduler lets them, as ReadWriteOnce is no rule of its. The controller attaches the volume to one node only: pods on the others "
-    "wait with a Multi-Attach error until the first node has none left.",
-    "Give each pod a claim of its own (a StatefulSet's volumeClaimTemplates), use ReadWriteMany, or keep the pods on one node by required "
+    "KS117", "volume-on-several-nodes", "error", "Pods on several nodes use a volume that attaches to one node at a time",
+    "The scheduler does not enforce ReadWriteOnce. The controller attaches the volume to one node only, and pods on other nodes "
+    "wait with a Multi-Attach error until no pod on the first node uses it.",
+    "Give each pod its own claim (volumeClaimTemplates of a StatefulSet), use ReadWriteMany, or keep the pods on one node by required "
     "pod affinity over kubernetes.io/hostname.",
 )  # fmt: skip
 HELD = Code(
     "KS118", "volume-held-elsewhere", "error", "Pending pods fit only on nodes that do not have their volume",
-    "The volume is attached to another node, and one node at a time can have it: once it is scheduled, the pod waits with a Multi-Attach "
-    "error until the pods that use the volume there have gone.",
-    "Make room on the node that has the volume, delete the pods that use it there, or use ReadWriteMany.",
+    "The volume attaches to one node at a time and is on another node. Once scheduled, the pod waits with a Multi-Attach "
+    "error until the pods that use the volume there are gone.",
+    "Free capacity on the node with the volume, delete the pods that use it there, or use ReadWriteMany.",
 )  # fmt: skip
 _PATH = "volumes"
 
 
 def unbound(view: ClusterView) -> Iterator[Finding]:
-    """Yield a finding for each workload and claim whose pods wait for a claim that nobody binds."""
+    """Yield a finding for each workload and claim whose pods wait for a claim that is never bound."""
     found: dict[tuple[str, str, str], Group] = {}
     for i, claims in never_bound(view.snapshot).items():
         for claim in claims:
@@ -66,7 +67,7 @@ def _class_of(view: ClusterView, key: str) -> str:
 
 
 def attached(view: ClusterView) -> Iterator[Finding]:
-    """Yield findings of volumes that one node at a time can have, whose pods are on several nodes, or can only go to others."""
+    """Yield findings about single-node volumes whose pods run on several nodes, or fit only on other nodes."""
     held = holders(view.snapshot, view.running)
     for each in sorted(held.values(), key=lambda each: each.claim):
         if len(each.pods) > 1 and not _one_pod(view, each.claim):
@@ -74,7 +75,7 @@ def attached(view: ClusterView) -> Iterator[Finding]:
             keys = view.keys(sorted(i for pods in each.pods.values() for i in pods))
             yield SEVERAL_NODES.found(
                 f"PersistentVolumeClaim {each.claim}",
-                f"volume {each.volume} goes to one node at a time, and its pods are on {some(list(each.pods))}: if {each.node} has it, "
+                f"volume {each.volume} attaches to one node at a time; its pods are on {some(list(each.pods))}: while {each.node} has it, "
                 f"{some(view.keys(sorted(elsewhere)))} waits",
                 field="spec.accessModes", rule="MultiAttach", pods=keys, nodes=list(each.pods),
             )  # fmt: skip
@@ -82,7 +83,7 @@ def attached(view: ClusterView) -> Iterator[Finding]:
 
 
 def _one_pod(view: ClusterView, key: str) -> bool:
-    """Return True if a claim is ReadWriteOncePod, which KS111 is about."""
+    """Return True if a claim is ReadWriteOncePod, which KS111 covers."""
     spec = view.snapshot.persistent_volume_claims[key].spec
     return spec is not None and "ReadWriteOncePod" in (spec.accessModes or ())
 

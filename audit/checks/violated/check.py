@@ -1,7 +1,8 @@
-"""Hard rules that running pods break now, one code for each kind.
+"""Hard rules that running pods break now, with one code per kind of rule.
 
-What the scheduler would refuse were the pod, taken out, to come again to its own node; but for a cordon, which is about pods that come.
-Findings say the same as ``before.rules`` of a RebalancePlan, by workload and rule instead of by pod. Source: specification of the rules.
+A rule is broken if the scheduler would reject the pod on its own node after removing it, except for cordons, which
+concern new pods only. Findings agree with ``before.rules`` of a RebalancePlan, grouped by workload and rule instead
+of by pod. Source: specification of the rules.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ CODES: Final[tuple[Code, ...]] = (
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Findings KS101 to KS118. Rules that hold during execution, too, are of
-    :mod:`kubestow.audit.checks.violated.required_during_execution`.
+    """Yield findings KS101 to KS118. :mod:`kubestow.audit.checks.violated.required_during_execution` covers rules
+    that must hold during execution.
 
     Raises:
-        InputError: quantities that cannot be summed, or node topologies that cannot be read.
+        InputError: Quantities cannot be summed, or node topologies cannot be parsed.
     """
     snapshot = view.snapshot
     if not snapshot.nodes:

@@ -1,4 +1,4 @@
-"""Rules that hold during execution, evaluated on their own: who breaks them, and who would have to go."""
+"""Rules that must hold during execution, evaluated alone: the pods that break them, and the pods that would be evicted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ from kubestow.solver.rebalance.problem.forgiveness import Forgiveness, forgive
 
 @dataclass
 class Executed:
-    """``running``: with no affinity but that which holds during execution; ``enforced``: who has to make way for whom; ``order``: pods that
-    would have to go, in order, each with the pod for which it goes; ``alone``: running pods that miss those of their affinity now."""
+    """Rules that must hold during execution, evaluated for running pods.
+
+    Attributes:
+        running: Running pods with only the affinity that must hold during execution.
+        enforced: The pods that each pod must yield to.
+        order: Pods that would be evicted, in order, each mapped to the pod that causes it.
+        alone: Running pods without the pods of their affinity now.
+    """
 
     running: Running
     enforced: Enforced
@@ -28,27 +34,29 @@ class Executed:
     alone: frozenset[int] = frozenset()
 
     def going(self, pods: Iterable[int]) -> list[int]:
-        """Return those of some pods that would have to go, and before each those that have to be near it, in order. For a pod that may stay
-        after all these are the pods whose going lets it stay."""
+        """Return the given pods that would be evicted, and the pods that must follow them, in order.
+
+        For a pod that may stay in the end, return the pods whose eviction allows it to stay.
+        """
         wanted = set(pods)
         staying = wanted - self.order.keys() - set(self.order.values())
         wanted = wanted.union(*(self.enforced.relieved_by(i, self.order) for i in staying))
         return [i for i, cause in self.order.items() if i in wanted or cause in wanted]
 
     def breaking(self, group: Together) -> list[int]:
-        """Return the pods that break anti-affinity of a group when it is their turn to go."""
+        """Return the pods that break anti-affinity within a group when it is their turn to be evicted."""
         turn = {i: k for k, i in enumerate(self.order)}
         late = len(turn)
         return [i for i, begun in self.enforced.begun.items() if any(turn.get(j, late) >= begun for j in self._stronger(group, i))]
 
     def _stronger(self, group: Together, i: int) -> set[int]:
-        """Those of a group that a pod of it has to make way for."""
+        """Return the pods of a group to which one of its pods must yield."""
         others = {*(group.matched if i in group.owners else ()), *(group.owners if i in group.matched else ())}
         return others & self.enforced.losing.get(i, set())
 
 
 def executed(view: ClusterView) -> Executed | None:
-    """None where no pod has such a rule."""
+    """Return the evaluation, or None if no pod has such a rule."""
     forgiven = view.once(forgiveness).rules
     snapshot = only_execution(without(view.snapshot, forgiven))
     if snapshot is None or not snapshot.nodes:
@@ -58,24 +66,26 @@ def executed(view: ClusterView) -> Executed | None:
 
 
 def forgiveness(view: ClusterView) -> Forgiveness:
-    """Return the rules that are broken within their grace, and do not count."""
+    """Return the rules that are broken within their grace period, which do not count."""
     return forgive(view.snapshot, view.history, view.exempt)
 
 
 def grace_notes(view: ClusterView) -> list[str]:
-    """Return what a reader must know of rules that are within their grace."""
+    """Return notes about rules that are within their grace period."""
     return sentences(view.snapshot, view.history, view.once(forgiveness)) if view.snapshot.nodes else []
 
 
 def lonely_in_execution(view: ClusterView) -> frozenset[int]:
-    """Running pods whose affinity that holds during execution is broken, and counts."""
+    """Return the running pods that break their affinity during execution, beyond any grace period."""
     snapshot = only_execution(without(view.snapshot, view.once(forgiveness).rules))
     return frozenset() if snapshot is None else _alone(view, Running(view, snapshot))
 
 
 def mending(view: ClusterView, i: int) -> list[int]:
-    """Return pods that wait and would give a running pod what its affinity misses: all of its terms match them, and nodes of its domains
-    could take them."""
+    """Return the pending pods that would satisfy the affinity of a running pod.
+
+    All of its terms match them, and nodes of its domains could take them.
+    """
     pods, node = view.snapshot.pods, view.nodes
     affinity = pods[i].spec.affinity
     part = affinity.podAffinity if affinity is not None else None
@@ -99,8 +109,11 @@ def mending(view: ClusterView, i: int) -> list[int]:
 
 
 def _alone(view: ClusterView, running: Running) -> frozenset[int]:
-    """Pods that miss others by these terms. Those with plain terms as well have to miss them by all of their terms together, too: else
-    they would be let in here again."""
+    """Return the pods that miss others by these terms.
+
+    Pods that also have plain terms must miss the others by all terms together. Otherwise they could be placed here
+    again.
+    """
     found = {i for each in lonely(running) for i in each.pods}
     mixed = {i for i in found if _has_plain(view, i)}
     if mixed:

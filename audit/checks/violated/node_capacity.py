@@ -1,4 +1,4 @@
-"""Nodes that hold more than they have: requests above allocatable, and host ports that two pods ask for."""
+"""Overcommitted nodes: requests above allocatable, and conflicting host ports."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 Exact = NDArray[np.object_]
 
 PORTS = Code(
-    "KS104", "host-port-conflict", "error", "Pods on one node ask for the same host port",
-    "Only one of them gets the traffic, and which one may change with every restart; the kubelet refuses the other when it starts "
+    "KS104", "host-port-conflict", "error", "Pods on one node request the same host port",
+    "Only one pod gets the traffic, and every restart may change which one. The kubelet rejects the other pod when it starts "
     "(NodePorts).",
-    "Give one of them another port, or anti-affinity over the hostname; then delete one of the two.",
+    "Change the port of one pod, or add anti-affinity over the hostname. Then delete one of the pods.",
 )  # fmt: skip
 OVERCOMMITTED = Code(
-    "KS105", "node-overcommitted", "error", "Running pods request more than the node has to give",
-    "Requests are no longer guaranteed: CPU is shared below what was asked for and memory runs out, until the kubelet evicts; it "
-    "refuses pods that do not fit when it restarts (OutOfcpu, OutOfmemory), and the scheduler sends nothing here any more.",
-    "Delete or move the pods named here, the lowest priority first (kubestow rebalance --goal repair), or give the node back what "
-    "was taken (a raised reservation, a smaller machine, pods bound without the scheduler).",
+    "KS105", "node-overcommitted", "error", "Running pods request more than the node's allocatable resources",
+    "Requests are no longer guaranteed: pods get less CPU than requested, and memory may run out until the kubelet evicts pods. After a "
+    "restart, the kubelet rejects pods that do not fit (OutOfcpu, OutOfmemory). The scheduler places no more pods here.",
+    "Delete or move the named pods, lowest priority first (kubestow rebalance --goal repair), or restore the node's capacity. Possible "
+    "causes are a raised reservation, a smaller machine, or pods bound without the scheduler.",
 )  # fmt: skip
 
 
 def ports(running: Running) -> Iterator[Finding]:
-    """Findings of host ports: one for each port and the workloads that are in conflict over it."""
+    """Yield findings about host ports, one per port and group of conflicting workloads."""
     view, cluster = running.view, running.cluster
     asked: dict[tuple[int, str, int], list[tuple[Port, int]]] = {}
     for g, cls in enumerate(cluster.classes):
@@ -59,14 +59,17 @@ def ports(running: Running) -> Iterator[Finding]:
         nodes = list(group.places)
         keys = view.keys(list(group.pods))
         yield PORTS.found(
-            objects[0][0], f"host port {number}/{protocol} on {some(nodes)} is asked for by {some(keys)}",
+            objects[0][0], f"host port {number}/{protocol} on {some(nodes)} is requested by {some(keys)}",
             field=f"{objects[0][1]}.containers", rule=NodePorts.name, pods=keys, nodes=nodes,
         )  # fmt: skip
 
 
 def fit(running: Running) -> Iterator[Finding]:
-    """Findings of overcommitted nodes, one for each. What running pods hold counts: the larger of spec and status, as they may have been
-    resized in place (:func:`kubestow.models.kube.pod_requests.pod_request`). What every node has and this one does not state is KS805's."""
+    """Yield findings about overcommitted nodes, one per node.
+
+    The larger of the requests in spec and status counts, because pods may have been resized in place
+    (:func:`kubestow.models.kube.pod_requests.pod_request`). KS805 reports nodes without allocatable resources.
+    """
     cluster, view = running.cluster, running.view
     requests = Requests(running.snapshot)
     used = np.zeros((cluster.n_nodes, len(cluster.resources)), dtype=object)
@@ -93,11 +96,9 @@ def fit(running: Running) -> Iterator[Finding]:
                 said.append(f"{wanted} requested, {excess} above allocatable")
         if not said:
             continue
-        pods = _to_go(running, requests, n, {name: taken[name] - room[name] for name in taken if name not in silent})
+        pods = _pods_to_remove(running, requests, n, {name: taken[name] - room[name] for name in taken if name not in silent})
         keys = view.keys(pods)
-        going = (
-            f"would have to go, in this order: {some(keys, 10)}" if keys else "pods that are being deleted leave enough when they are gone"
-        )
+        going = f"pods to remove, in this order: {some(keys, 10)}" if keys else "terminating pods will free enough capacity"
         yield OVERCOMMITTED.found(
             f"Node {cluster.nodes.names[n]}", f"{'; '.join(said)}; {going}", field="status.allocatable",
             rule=NodeResourcesFit.name, pods=keys, nodes=[cluster.nodes.names[n]],
@@ -105,7 +106,7 @@ def fit(running: Running) -> Iterator[Finding]:
 
 
 def _held(running: Running, requests: Requests, g: int, i: int) -> Exact:
-    """object[R], exact integers: what pod i of class g holds; that of one that was resized in place is not what its spec asks for."""
+    """Return object[R], exact integers: the resources that pod i of class g holds. For resized pods, they differ from the spec."""
     cluster, pod = running.cluster, running.snapshot.pods[i]
     if not is_resized(pod):
         return np.array(cluster.demand[g].tolist(), dtype=object)
@@ -113,9 +114,13 @@ def _held(running: Running, requests: Requests, g: int, i: int) -> Exact:
     return np.array([amounts.get(name, 0) for name in cluster.resources], dtype=object)
 
 
-def _to_go(running: Running, requests: Requests, n: int, excess: dict[str, int]) -> list[int]:
-    """Pods whose leaving makes the others fit, in order: the lowest priority first, static pods last, nobody in vain. ``excess``: by
-    resource, what is taken beyond what there is (below 0: what is left). Those being deleted go anyway."""
+def _pods_to_remove(running: Running, requests: Requests, n: int, excess: dict[str, int]) -> list[int]:
+    """Return the pods whose removal makes the others fit, in order: lowest priority first, static pods last, and
+    none without need.
+
+    Terminating pods leave anyway. ``excess`` is the usage beyond capacity by resource; negative values are free
+    capacity.
+    """
     cluster, pods = running.cluster, running.snapshot.pods
     of: dict[int, dict[str, int]] = {}
     for g, here in running.on(n):
@@ -139,7 +144,7 @@ def _to_go(running: Running, requests: Requests, n: int, excess: dict[str, int])
         if any(left.get(name, 0) > 0 for name in of[i]):
             leave(i, 1)
             gone.append(i)
-    for i in reversed(gone.copy()):  # as after a preemption: whoever fits again stays, the highest priority first
+    for i in reversed(gone.copy()):  # as after a preemption: pods that fit again stay, highest priority first
         leave(i, -1)
         if any(amount > 0 for amount in left.values()):
             leave(i, 1)

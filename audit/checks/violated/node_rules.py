@@ -1,4 +1,4 @@
-"""Pods on nodes that their own rules about nodes no longer allow: node selection, taints, NUMA zones, and nodes that are not there."""
+"""Pods on nodes that their node rules no longer allow: node selection, taints, NUMA zones, and missing nodes."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from kubestow.solver.rules.node_static import NodeAffinity, TaintToleration
 
 SELECTION = Code(
     "KS101", "node-affinity-broken", "warning", "Running pods are on nodes that their nodeSelector or required node affinity excludes",
-    "Kubernetes lets them run on (IgnoredDuringExecution; only those of a DaemonSet are deleted by its controller), but what they need of "
-    "the node may be missing by now, and once they are restarted they go elsewhere, or nowhere if no other node fits.",
-    "Give the nodes their labels back, correct the rule, or move the pods (kubestow rebalance --goal repair).",
+    "Kubernetes keeps them running (IgnoredDuringExecution; only a DaemonSet's controller deletes its pods), but the node may lack "
+    "something that they need. After a restart they run elsewhere, or stay pending if no other node fits.",
+    "Restore the node labels, correct the rule, or move the pods (kubestow rebalance --goal repair).",
 )  # fmt: skip
 TAINT = Code(
     "KS102", "taint-not-tolerated", "warning", "Running pods do not tolerate a NoSchedule taint of their node",
-    "NoSchedule is for pods that come: these run on, on nodes that were meant for others or for nobody, and would not be let in again.",
-    "Move the pods (kubestow rebalance --goal repair), add the toleration if they belong there, or take the taint off.",
+    "NoSchedule affects new pods only. These pods keep running on nodes reserved for others, and could not be placed there again.",
+    "Move the pods (kubestow rebalance --goal repair), add the toleration if they belong there, or remove the taint.",
 )  # fmt: skip
 EVICTED = Code(
     "KS103", "no-execute-not-tolerated", "error", "Running pods do not tolerate a NoExecute taint of their node",
-    "The taint eviction of the control plane deletes such pods as soon as it acts, without regard to PodDisruptionBudgets: either that is "
-    "about to happen, or it does not work here.",
-    "Add the toleration if they belong there, or move them before they are deleted (kubestow rebalance --goal repair); if the "
-    "taint is old, look for what keeps the taint eviction controller from acting.",
+    "The taint eviction controller deletes such pods without regard to PodDisruptionBudgets. Either this is about to happen, "
+    "or the controller does not work.",
+    "Add the toleration if they belong there, or move them before they are deleted (kubestow rebalance --goal repair). If the "
+    "taint is old, find out why the taint eviction controller does not act.",
 )  # fmt: skip
 LOST_NODE = Code(
-    "KS114", "node-missing", "warning", "Pods are bound to a node that the snapshot lacks",
-    "Nothing can be said of these pods' rules, and others that count on them (affinity, spread) are judged without them. If the node is "
-    "gone from the cluster, nothing runs there, and the pods are deleted only once the garbage collector notices.",
-    "Capture all nodes; if the node is really gone, delete the pods (kubectl delete pod --force) so that their controllers replace them.",
+    "KS114", "node-missing", "warning", "Pods are bound to a node that is missing from the snapshot",
+    "The rules of these pods cannot be checked, and rules of other pods (affinity, spread) are checked without them. If the node is "
+    "gone from the cluster, its pods do not run, and are deleted only once the garbage collector notices.",
+    "Capture all nodes. If the node is really gone, delete the pods (kubectl delete pod --force) so that their controllers replace them.",
 )  # fmt: skip
 ZONES = Code(
-    "KS115", "numa-zones-too-small", "warning", "Running pods ask for more than the NUMA zones of their node can give under its policy",
-    "The kubelet's Topology Manager would refuse the pod even on the empty node (TopologyAffinityError): after its next restart it does "
-    "not run here again, and the scheduler may send its replacements here without knowing.",
-    "Ask for less in one container, move the pod to nodes with larger zones, or change the node's Topology Manager policy.",
+    "KS115", "numa-zones-too-small", "warning", "Running pods request more than the NUMA zones of their node can provide under its policy",
+    "The kubelet's Topology Manager would reject the pod even on an empty node (TopologyAffinityError). After its next restart it cannot "
+    "run here, but the scheduler may still place its replacement here.",
+    "Request less per container, move the pod to nodes with larger zones, or change the node's Topology Manager policy.",
 )  # fmt: skip
-#: A scheduler that looks at no taints: of EKS Fargate, whose pods have no toleration of their node's.
+#: Scheduler of EKS Fargate, which ignores taints. Its pods have no toleration for their node's taint.
 _UNTAINTED: Final = "fargate-scheduler"
-_PASSES: Final = "Nothing, if the node comes back or is about to go anyway: the taint goes with its state, and the pods with the node."
+_PASSES: Final = "Do nothing if the node will recover or be removed: the taint follows the node's state, and the pods end with the node."
 
 
 def selection(running: Running) -> Iterator[Finding]:
-    """Findings of nodeSelector and required node affinity: one for each workload. Static pods are the kubelet's, whatever they select."""
+    """Yield findings about nodeSelector and required node affinity, one per workload. Static pods are exempt."""
     view, cluster = running.view, running.cluster
     rule = NodeAffinity(cluster)
     found: dict[tuple[str, str, str], Group] = {}
@@ -79,7 +79,7 @@ def selection(running: Running) -> Iterator[Finding]:
 
 
 def _of_all(pod: Pod) -> Pod:
-    """The pod without the one node that the controller of a DaemonSet names for it: its other rules are those of all of them."""
+    """Return the pod without the node that a DaemonSet controller names for it, so that pods of one DaemonSet have equal rules."""
     owner, affinity = controller_of(pod), pod.spec.affinity
     own = affinity.nodeAffinity if affinity is not None else None
     required = own.requiredDuringSchedulingIgnoredDuringExecution if own is not None else None
@@ -93,15 +93,18 @@ def _of_all(pod: Pod) -> Pod:
 
 
 def _is_plainly_kept(running: Running, pod: Pod, n: int) -> bool:
-    """Return whether the pod's rules about nodes allow the node but for those that hold during execution, which are reported otherwise."""
+    """Return True if the pod's node rules allow the node, apart from rules that must hold during execution, which KS121 covers."""
     table, affinity = running.cluster.nodes, pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
     selector = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     return bool(table.has_labels(pod.spec.nodeSelector or {})[n] and (selector is None or table.selector(selector)[n]))
 
 
 def taints(running: Running) -> Iterator[Finding]:
-    """Findings of taints: one for each workload and taint, or node and taint of its state. A cordon breaks nothing, whichever way it is
-    told, and a taint nothing of static pods: the kubelet runs them without asking."""
+    """Yield findings about taints, one per workload and taint, or per node and condition taint.
+
+    A cordon breaks no rule, in either representation. Static pods are exempt, because the kubelet runs them
+    regardless of taints.
+    """
     view, cluster = running.view, running.cluster
     rule = TaintToleration(cluster)
     found: dict[tuple[str, str, str, bool], tuple[Code, Group]] = {}
@@ -125,7 +128,7 @@ def taints(running: Running) -> Iterator[Finding]:
     for (name, path, shown, transient), (code, group) in found.items():
         pods, nodes = list(group.pods), list(group.places)
         if transient:
-            text = f"taint {shown}, which tells of its state, is not tolerated by {len(pods)} pod{'s' * (len(pods) != 1)} on it"
+            text = f"condition taint {shown} is not tolerated by {len(pods)} pod{'s' * (len(pods) != 1)} on it"
             yield code.found(
                 name, text, field=path, rule=rule.name, pods=view.keys(pods), nodes=nodes, severity="info", fix=_PASSES,
             )  # fmt: skip
@@ -141,8 +144,9 @@ def _shown(taint: Taint) -> str:
 
 
 def zones(running: Running) -> Iterator[Finding]:
-    """Findings of NUMA zones: what no zones of the node could hold were it empty, by what the zones have in all. What running pods hold of
-    them is in no snapshot, so more cannot be said.
+    """Yield findings about NUMA zones: pods that would not fit the node's zones even if the node were empty.
+
+    Snapshots do not show which zones running pods use, so only total capacities are checked.
 
     Source: pkg/kubelet/cm/topologymanager (policy_single_numa_node.go, policy_restricted.go).
     """
@@ -161,13 +165,13 @@ def zones(running: Running) -> Iterator[Finding]:
     for (name, path, policy), group in found.items():
         pods, nodes = list(group.pods), list(group.places)
         yield ZONES.found(
-            name, f"under {policy} no zones of {some(nodes)} could hold what a pod asks for, where {runs(view, pods)}",
+            name, f"a pod requests more than the zones of {some(nodes)} can provide under {policy}; {runs(view, pods)} there",
             field=f"{path}.containers", rule=NodeResourceTopologyMatch.name, pods=view.keys(pods), nodes=nodes,
         )  # fmt: skip
 
 
 def lost(view: ClusterView) -> Iterator[Finding]:
-    """Findings of nodes that the snapshot lacks, one for each."""
+    """Yield findings about nodes missing from the snapshot, one per node."""
     by_node: dict[str, list[int]] = {}
     for i in select(view.snapshot).invisible:
         by_node.setdefault(view.snapshot.pods[i].spec.nodeName or "", []).append(i)
@@ -175,5 +179,5 @@ def lost(view: ClusterView) -> Iterator[Finding]:
         keys = view.keys(pods)
         count = f"{len(pods)} pod{'s are' if len(pods) != 1 else ' is'}"
         yield LOST_NODE.found(
-            f"Node {name}", f"{count} bound to it, and the snapshot has no such node: {some(keys)}", pods=keys, nodes=[name]
+            f"Node {name}", f"{count} bound to it, but the snapshot has no such node: {some(keys)}", pods=keys, nodes=[name]
         )

@@ -1,7 +1,8 @@
-"""Rules that hold during execution (requiredDuringSchedulingRequiredDuringExecution, docs/sources.md), broken now: who would have to go.
+"""Broken rules that must hold during execution (requiredDuringSchedulingRequiredDuringExecution, docs/sources.md),
+and the pods to evict.
 
-Kubernetes never got them, so that manifests and hand-written snapshots alone have them. Source: specification of the rules; the pod with
-the rule goes, and of two pods that are to be kept apart the one of lower priority where priorities differ.
+Kubernetes never implemented them, so only manifests and hand-written snapshots have them. Source: specification of
+the rules. The pod with the rule is evicted; of two separated pods, it is the one with lower priority.
 """
 
 from __future__ import annotations
@@ -20,33 +21,34 @@ from kubestow.solver.explain.conflict.wording import node_rule, selector
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.node_static import NodeAffinity
 
-_WHY: Final = "The rule is to hold while the pod runs: a cluster that enforced it would evict the pods named here, and "
-_FIX: Final = "Plan it before something does it for you: kubestow rebalance --goal repair moves them, --allow-eviction lets them go. "
+_WHY: Final = "The rule must hold while the pod runs. A cluster that enforced it would evict the named pods"
+_FIX: Final = "Plan the moves with kubestow rebalance --goal repair; --allow-eviction also permits evictions. "
 SELECTION: Final = Code(
-    "KS121", "execution-node-affinity-broken", "error", "Node affinity that holds during execution is broken",
-    f"{_WHY}they would come back only where a node matches.", f"{_FIX}Or give the nodes their labels back.",
+    "KS121", "execution-node-affinity-broken", "error", "Node affinity that must hold during execution is broken",
+    f"{_WHY}, which could restart only on matching nodes.", f"{_FIX}Alternatively, restore the node labels.",
 )  # fmt: skip
 AFFINITY: Final = Code(
-    "KS122", "execution-affinity-broken", "error", "Pod affinity that holds during execution is broken",
-    f"{_WHY}they would come back only where the pods are that they need; evicting others does not help.",
-    f"{_FIX}Or bring the pods back that they are to be near.",
+    "KS122", "execution-affinity-broken", "error", "Pod affinity that must hold during execution is broken",
+    f"{_WHY}, which could restart only in the domains of the required pods. Evicting other pods does not help.",
+    f"{_FIX}Alternatively, move the required pods back.",
 )  # fmt: skip
 APART: Final = Code(
-    "KS123", "execution-anti-affinity-broken", "error", "Anti-affinity that holds during execution is broken",
-    f"{_WHY}the order is theirs: the lowest priority first, and among equals the pod that has the rule.",
-    f"{_FIX}Or take the label off that made the pods match.",
+    "KS123", "execution-anti-affinity-broken", "error", "Anti-affinity that must hold during execution is broken",
+    f"{_WHY}, lowest priority first and, among equals, the pod with the rule first.",
+    f"{_FIX}Alternatively, remove the label that makes the pods match.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (SELECTION, AFFINITY, APART)
 _FIELD: Final = "requiredDuringSchedulingRequiredDuringExecution"
-#: So many pods are named in a sentence, in their order.
-_NAMED: Final = 10
+#: Maximum number of pods named in a sentence.
+_MAX_NAMED_PODS: Final = 10
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Findings KS121 to KS123; ``pods`` are those that would have to go, in order, those included that have to be near them.
+    """Yield findings KS121 to KS123. Their ``pods`` would be evicted, in order, including pods that must be near
+    them.
 
     Raises:
-        InputError: as for :func:`kubestow.audit.checks.violated.check.check`.
+        InputError: As for :func:`kubestow.audit.checks.violated.check.check`.
     """
     found = executed(view)
     if found is None:
@@ -89,7 +91,7 @@ def _affinity(found: Executed) -> Iterator[Finding]:
         if any(waiting):
             who = view.keys(list(dict.fromkeys(j for each in waiting for j in each)))
             where = some(list(domains)) if mended else "some of these domains"
-            text += f"; {some(who)} wait{'s' * (len(who) == 1)} and would mend it in {where}: wait before it counts as broken"
+            text += f"; pending {some(who)} would repair it in {where}, so it does not count as broken yet"
         yield AFFINITY.found(
             name, text, field=f"{path}.affinity.podAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=view.keys(found.going(pods)),
             nodes=_nodes(running, pods), severity="warning" if mended else None,
@@ -119,7 +121,7 @@ def _nodes(running: Running, pods: Iterable[int]) -> list[str]:
 
 def _going(found: Executed, pods: Iterable[int]) -> str:
     view, order = found.running.view, found.going(pods)
-    text = f"would have to go, in this order: {some(view.keys(order), _NAMED)}"
+    text = f"pods to evict, in this order: {some(view.keys(order), _MAX_NAMED_PODS)}"
     behind = [i for i in order if i not in set(pods)]
     if behind:
         causes = view.keys(list(dict.fromkeys(found.order[i] for i in behind)))

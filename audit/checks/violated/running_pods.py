@@ -1,4 +1,4 @@
-"""The pods that run, compiled as if each of them were to be placed where it is: what checks of broken rules look at."""
+"""Running pods, compiled as if each were to be placed on its own node. The checks of broken rules use them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 @dataclass
 class Group:
-    """What one finding is about: pods (indices) and names of nodes or domains, each once, in the order of their arrival."""
+    """The pods (indices) and the names of nodes or domains of one finding, without duplicates, in insertion order."""
 
     pods: dict[int, None] = field(default_factory=dict)
     places: dict[str, None] = field(default_factory=dict)
@@ -31,13 +31,17 @@ class Group:
 
 
 class Running:
-    """Pods on nodes of a snapshot that are not over, in classes; those being deleted are in classes of their own.
+    """Living pods on nodes of a snapshot, in classes. Terminating pods have separate classes.
 
-    ``cells``: by class, the nodes where it runs, ascending, each with the indices of its pods there; ``steady``: by class, whether its pods
-    are not being deleted: only such pods are said to break a rule. ``snapshot``: that of the view, or one with other rules of its pods.
+    Attributes:
+        view: The cluster.
+        snapshot: The snapshot of the view, or a copy with changed pod rules.
+        cluster: The compiled cluster.
+        steady: By class, True unless its pods are terminating. Only steady pods are reported.
+        cells: By class, its nodes, ascending, each with the indices of its pods there.
 
     Raises:
-        InputError: as for :func:`kubestow.models.cluster.compile.compile_cluster`.
+        InputError: As for :func:`kubestow.models.cluster.compile.compile_cluster`.
     """
 
     def __init__(self, view: ClusterView, snapshot: Snapshot | None = None) -> None:
@@ -83,44 +87,46 @@ class Running:
         return self.snapshot.pods[i].spec.priority or 0
 
     def first_to_go(self, pods: Iterable[int]) -> list[int]:
-        """Pods in the order in which they would have to go: the lowest priority first, then the youngest, then by name."""
+        """Return pods in the order of removal: lowest priority first, then youngest, then by name."""
         found = sorted(pods, key=lambda i: pod_key(self.snapshot.pods[i]))
         found.sort(key=lambda i: self.snapshot.pods[i].metadata.creationTimestamp or "", reverse=True)
         return sorted(found, key=self.priority)
 
     def domain(self, key: str, n: int) -> str | None:
-        """``key=value`` of a node, None where it lacks the key."""
+        """Return ``key=value`` of a node, or None if it lacks the key."""
         value = self.cluster.nodes.labels(n).get(key)
         return None if value is None else f"{key}={value}"
 
 
 def whose(view: ClusterView, i: int) -> tuple[str, str]:
-    """Return the object that a pod is reported under, and the path of its pod spec: its workload, or the pod itself if it has none."""
+    """Return the object under which a pod is reported and the path of its pod spec: its workload, or the pod itself."""
     subject = view.subject_of.get(i)
     return (subject.name, subject.path) if subject is not None else (f"Pod {pod_key(view.snapshot.pods[i])}", "spec")
 
 
 def runs(view: ClusterView, pods: Sequence[int]) -> str:
-    """``2 of 5 pods run`` for some pods of one object."""
+    """Return a phrase such as ``2 of 5 pods run`` for pods of one object."""
     subject = view.subject_of.get(pods[0])
     whole = len(subject.pods) if subject is not None else 1
     return f"{len(pods)} of {whole} pods run{'s' * (len(pods) == 1)}" if whole > 1 else "its pod runs"
 
 
 def without_execution(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without terms of pods that hold during execution, too; pod affinity keeps them where it has others, as the
-    scheduler asks for pods that match all terms at once. Node affinity keeps them: spread counts on the nodes that it leaves."""
+    """Return the snapshot without pod terms that must hold during execution.
+
+    Pod affinity keeps them if it has other terms, because the scheduler looks for pods that match all terms. Node
+    affinity keeps them because topology spread counts on the nodes that it allows.
+    """
     return _changed(snapshot, enforced=False)
 
 
 def only_execution(snapshot: Snapshot) -> Snapshot | None:
-    """Return the snapshot with no rules about nodes and pods but those that hold during execution, as plain required terms; None if no pod
-    has any."""
+    """Return the snapshot with only the rules that must hold during execution, as plain required terms. None if there are none."""
     return _changed(snapshot, enforced=True) if any(has_execution(pod) for pod in snapshot.pods) else None
 
 
 def has_execution(pod: Pod) -> bool:
-    """Return whether the pod has a rule that holds during execution (requiredDuringSchedulingRequiredDuringExecution)."""
+    """Return True if the pod has a rule that must hold during execution (requiredDuringSchedulingRequiredDuringExecution)."""
     affinity = pod.spec.affinity
     return affinity is not None and any(
         part is not None and part.requiredDuringSchedulingRequiredDuringExecution

@@ -1,4 +1,4 @@
-"""DoNotSchedule constraints that running pods exceed."""
+"""DoNotSchedule spread constraints that running pods exceed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
 SKEW = Code(
     "KS108", "spread-exceeded", "warning", "Pods are spread more unevenly than their DoNotSchedule constraint allows",
-    "The scheduler looks at maxSkew only when a pod is bound: after nodes went or pods were removed it stays exceeded, the failure of "
-    "the full domain takes more than was meant, and a new pod can only go to the emptiest domain.",
-    "Move pods from the full domains to the empty ones (kubestow rebalance --goal repair), or restart the workload once all "
-    "domains take pods again.",
+    "The scheduler checks maxSkew only when it binds a pod, so removed nodes or pods may leave it exceeded. A failure of the fullest "
+    "domain then stops too many pods, and new pods can only go to the emptiest domain.",
+    "Move pods from full to empty domains (kubestow rebalance --goal repair), or restart the workload once all "
+    "domains accept pods again.",
 )  # fmt: skip
-#: So many domains of a constraint are counted up in a sentence.
-_MOST: Final = 6
+#: Maximum number of domains listed in a sentence.
+_MAX_LISTED_DOMAINS: Final = 6
 
 
 def spread(running: Running) -> Iterator[Finding]:
-    """Findings of spread: one for each workload and constraint.
+    """Yield findings about spread, one per workload and constraint.
 
-    Source: kube-scheduler plugin podtopologyspread (filtering.go); pods being deleted do not count.
+    Source: kube-scheduler plugin podtopologyspread (filtering.go). Terminating pods do not count.
     """
     cluster, view = running.cluster, running.view
     if not any(cls.spread for cls in cluster.classes):
@@ -63,29 +63,29 @@ def spread(running: Running) -> Iterator[Finding]:
 
 
 def _broken(running: Running, constraint: Spread, tally: Tally | None, n: int) -> str | None:
-    """The domain of the node where pods with the constraint exceed it; the node's name where it lacks the key."""
+    """Return the domain of the node if pods there exceed the constraint, or the node's name if it lacks the key. Otherwise None."""
     domain = running.domain(constraint.key, n)
     if domain is None:
         return running.cluster.nodes.names[n]
     if tally is None:
         return None
-    # The filter counts the pod itself whether its node counts or not.
+    # The filter counts the pod itself even if its node does not count.
     count = int(tally.counts[tally.codes[n]]) + int(constraint.itself and not tally.eligible[n])
     return domain if count - tally.floor(constraint.min_domains) > constraint.max_skew else None
 
 
 def _counts(running: Running, constraint: Spread, tally: Tally) -> str:
-    """Domains with their counts, the fullest first, and what follows of them."""
+    """Return the domains with their counts, fullest first, and the resulting skew, as text."""
     _, values = running.cluster.nodes.column(constraint.key)
     inside = sorted(np.flatnonzero(tally.counted).tolist(), key=lambda d: (-int(tally.counts[d]), values[d]))
-    shown = inside if len(inside) <= _MOST else [*inside[: _MOST - 1], inside[-1]]
+    shown = inside if len(inside) <= _MAX_LISTED_DOMAINS else [*inside[: _MAX_LISTED_DOMAINS - 1], inside[-1]]
     parts = [f"{values[d]} {int(tally.counts[d])}" for d in shown]
     if len(shown) < len(inside):
         parts.insert(-1, "…")
     floor = tally.floor(constraint.min_domains)
     few = ""
     if len(inside) < constraint.min_domains:
-        few = f" (the minimum is 0 as {len(inside)} of minDomains {constraint.min_domains} are there)"
+        few = f" (the minimum is 0 because only {len(inside)} of minDomains {constraint.min_domains} exist)"
     wanted = selector(running.cluster, constraint.matcher) if constraint.matcher is not None else ""
     top = int(tally.counts[inside].max(initial=0)) - floor
     return (

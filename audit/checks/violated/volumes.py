@@ -1,4 +1,4 @@
-"""Claims of running pods: out of their nodes' reach, used by more pods than they admit, or no longer of any use; and full nodes.
+"""Claims of running pods that are unreachable, used by too many pods or unusable, and nodes with too many volumes.
 
 Source: kube-scheduler plugins volumebinding, volumezone, volumerestrictions and nodevolumelimits.
 """
@@ -18,39 +18,41 @@ from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, Volum
 
 REACH = Code(
     "KS109", "volume-out-of-reach", "error", "Running pods are on nodes that their volume's node affinity excludes",
-    "The kubelet refuses to mount the volume there (NodeAffinity of the PersistentVolume): the pod does not start again on this node, and "
-    "may never have got its volume.",
-    "Move the pod to a node that the volume allows, give the node its labels back, or correct the volume's nodeAffinity.",
+    "The kubelet refuses to mount the volume there (nodeAffinity of the PersistentVolume). The pod cannot restart on this node, and "
+    "may never have mounted its volume.",
+    "Move the pod to a node that the volume allows, restore the node's labels, or correct the volume's nodeAffinity.",
 )  # fmt: skip
 ZONE = Code(
-    "KS110", "volume-in-other-zone", "warning", "Running pods are in another zone or region than their volume's labels say",
-    "The scheduler would not let the pod in here again (VolumeZone); if the labels are right, the volume cannot be attached from here.",
-    "Correct the labels of the node or of the PersistentVolume, whichever are wrong, or move the pod to the volume's zone.",
+    "KS110", "volume-in-other-zone", "warning", "Running pods are in another zone or region than their volume's labels",
+    "The scheduler would not place the pod here again (VolumeZone). If the labels are correct, the volume cannot be attached here.",
+    "Correct the labels of the node or the PersistentVolume, or move the pod to the volume's zone.",
 )  # fmt: skip
 ONCE = Code(
     "KS111", "once-pod-claim-shared", "error", "A ReadWriteOncePod claim is used by several pods",
-    "The claim promises a single writer. Two pods that write side by side can destroy the data; a kubelet with the promise kept leaves the "
-    "second one waiting.",
-    "Delete all but one of the pods, and look for what bound the others without the scheduler; use ReadWriteMany if they are to share.",
+    "The claim guarantees a single writer. Two concurrent writers can corrupt the data. If the kubelet enforces the guarantee, "
+    "the second pod waits.",
+    "Delete all but one pod, and find out what bound the others without the scheduler. To share the volume, use ReadWriteMany.",
 )  # fmt: skip
 LIMIT = Code(
     "KS112", "volume-limit-exceeded", "error", "A node has more volumes of a driver than it can attach",
-    "Beyond the limit of the driver (CSINode) volumes are not attached: some of these pods wait for theirs, or will after a restart.",
-    "Move pods with volumes of the driver to other nodes, and look for what bound them without the scheduler.",
+    "Volumes beyond the limit of the driver (CSINode) are not attached, so some of these pods wait now or after a restart.",
+    "Move pods with volumes of the driver to other nodes, and find out what bound them without the scheduler.",
 )  # fmt: skip
 USELESS = Code(
     "KS113", "claim-unusable", "error", "Running pods use a claim that is missing, unbound, lost or being deleted",
-    "The pods may still have their volume, but none of them starts again, here or elsewhere: the scheduler and the kubelet both wait for "
+    "The pods may still have their volume, but cannot restart on any node, because the scheduler and the kubelet wait for "
     "the claim.",
-    "Restore or create the claim (and its volume) before the pods are restarted; if the claim was deleted on purpose, delete the pods.",
+    "Restore or create the claim and its volume before the pods restart. If the claim was deleted on purpose, delete the pods.",
 )  # fmt: skip
 _PATH = "volumes"
 
 
 def volumes(running: Running) -> Iterator[Finding]:
-    """Findings of volumes, one for each workload and claim, or claim, or node and driver. Where the snapshot has no claims or no volumes at
-    all they were not captured, and nothing is said of what is missing; nor where those of a namespace are missing altogether, as a claim
-    that is mounted cannot go."""
+    """Yield findings about volumes: one per workload and claim, per claim, or per node and driver.
+
+    If the snapshot has no claims or no volumes, they were not captured, so missing ones are not reported. The same
+    holds for a namespace without claims, because mounted claims cannot disappear.
+    """
     snapshot, view = running.snapshot, running.view
     users = [g for g, cls in enumerate(running.cluster.classes) if cls.claims]
     if users and not snapshot.persistent_volume_claims:
@@ -76,7 +78,7 @@ def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
             faults = ((claim, _broken(running, claim, n, named=claim.key in named)) for claim in claims)
             broken = [(claim, *fault) for claim, fault in faults if fault is not None]
             if not broken and unplaced is not None and unplaced[n]:
-                broken = [(c, USELESS, "no volume is left for it beside the pod's other claims") for c in claims if c.delayed][:1]
+                broken = [(c, USELESS, "no volume remains for it in addition to the pod's other claims") for c in claims if c.delayed][:1]
             for claim, code, why in broken:
                 for i in pods:
                     group = found.setdefault((*whose(view, i), code.code, claim.key), (code, why, Group()))[2]
@@ -90,7 +92,7 @@ def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
 
 
 def _broken(running: Running, claim: Claim, n: int, *, named: bool) -> tuple[Code, str] | None:
-    """Return what is wrong with a claim for pods on a node. ``named``: the pods mount it by name, so that VolumeZone looks at it."""
+    """Return the problem of a claim for pods on a node, or None. ``named``: the pods mount it by name, so VolumeZone checks it."""
     snapshot = running.snapshot
     known = snapshot.persistent_volume_claims.get(claim.key)
     if known is None:
@@ -109,7 +111,7 @@ def _broken(running: Running, claim: Claim, n: int, *, named: bool) -> tuple[Cod
         if named and not claim.zone[n]:
             return ZONE, f"volume {volume} is labelled for another zone or region"
     elif not claim.binding[n] and (claim.delayed or snapshot.storage_classes):
-        return USELESS, "it is unbound, and no volume is in the node's reach" if claim.delayed else "it is unbound"
+        return USELESS, "it is unbound, and the node can reach no volume" if claim.delayed else "it is unbound"
     return None
 
 

@@ -18,12 +18,12 @@ function fill(element, attributes, children) {
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-// A name from outside: isolated, so that right-to-left letters in it do not turn the text around it.
+// A name from the document, isolated so that right-to-left letters do not reorder the text around it.
 const name = (text, className) => h("bdi", { class: className ? `name ${className}` : "name" }, text);
 
 const badge = (tone, text) => h("span", { class: `badge ${tone}` }, text);
 
-// To a part of the page, for eyes and for the focus.
+// Scroll to a part of the page and move the focus there.
 function goToHeading(part) {
   const title = byId(`${part}-title`);
   title.closest("section").scrollIntoView();
@@ -44,7 +44,7 @@ function table(caption, head, rows) {
   return box;
 }
 
-// A table that is wider than its place can be scrolled by keyboard; the others are no stop on the way.
+// Tables wider than their container are tab stops, so that they can be scrolled by keyboard.
 const widths = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth + 1) target.tabIndex = 0;
@@ -52,10 +52,10 @@ const widths = new ResizeObserver((entries) => {
   }
 });
 
-// What is left out on the screen and drawn before the page is printed.
+// Functions that draw hidden parts before the page is printed.
 const beforePrint = [];
 
-// The first `limit` of `items` and a button for the rest; the element's `all` shows them, too.
+// The first `limit` of `items` and a button that shows the others. The element's `all` shows them, too.
 function more(items, limit, what, draw) {
   const box = h("div", { class: "more" });
   const show = (count) => {
@@ -77,7 +77,7 @@ function more(items, limit, what, draw) {
   return box;
 }
 
-// A part that is built when it is opened for the first time.
+// A part that is built when first opened.
 function later(summary, build, className) {
   const details = h("details", { class: className }, h("summary", null, summary));
   let built = false;

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formatting of numbers.
 
 const whole = new Intl.NumberFormat("en");
 const number = (value) => whole.format(value);
@@ -14,10 +14,10 @@ function rounded(value, unit) {
   return `${value < 0 ? "-" : ""}${number(Number(parts) / scale)}`;
 }
 
-// Millicores: below one core as Kubernetes writes them, else in cores.
+// Millicores: below one core as Kubernetes writes them, otherwise in cores.
 const cpu = (milli) => (milli !== 0 && Math.abs(milli) < 1000 ? `${milli}m` : rounded(milli, 1000));
 
-// like: an amount whose unit is too coarse; the next smaller one is taken
+// like: an amount whose unit is too coarse, so the next smaller unit is used
 function bytes(value, like) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let unit = 0;
@@ -30,7 +30,7 @@ function bytes(value, like) {
   return `${rounded(value, 1024 ** unit)} ${units[unit]}`;
 }
 
-// A part of a whole; where both would read alike and are not, finer.
+// A part of a whole, with a finer unit if both would look equal but differ.
 function partOf(write, part, of) {
   const [a, b] = [write(part), write(of)];
   if (a !== b || part === of) return `${a} of ${b}`;
@@ -40,7 +40,7 @@ function partOf(write, part, of) {
 
 const amount = (measure, value) => (measure === "cpu" ? cpu(value) : bytes(value));
 
-// Never rounded up to 100, nor down to it: what is full and what is over must be right.
+// Never rounded to 100, so that full and overcommitted are exact.
 function percent(part, of) {
   if (of <= 0) return part > 0 ? 101 : 0;
   const rounded = Math.round((100 * part) / of);
@@ -57,7 +57,7 @@ function quantity(text) {
   return Number(match[1]) * scale;
 }
 
-// The middle goes: node names differ at their ends.
+// Cut the middle, because node names differ at their ends.
 function shorten(text, most) {
   if (text.length <= most) return text;
   const tail = Math.ceil((most - 1) * 0.55);

@@ -1,17 +1,17 @@
-// The document, and indices of it that are made when they are first asked for.
+// The document, and indices that are built on first use.
 
 const D = JSON.parse(byId("data").textContent);
 const N = D.nodes.name.length;
 const grouped = D.pods === null;
 const P = D.pods || D.named || { name: [], workload: [], shape: [], priority: [], place: D.views.map(() => []), zones: {}, state: [] };
 const W = D.waves.length;
-const LAST = W || D.views.length - 1; // the positions: 0 is before, LAST is after; with waves each wave is one
+const LAST = W || D.views.length - 1; // positions: 0 is before, LAST is after, and each wave is one in between
 const TILES = N > 300 || grouped; // small tiles without pods
 
-const POOL = Boolean(D.capacity) && D.capacity.kind === "Upgrade"; // all nodes that are ever there, the old and the new
+const POOL = Boolean(D.capacity) && D.capacity.kind === "Upgrade"; // all nodes of the upgrade, old and new
 const FLAGS = [[1, "⊘", "cordoned"], [2, "◆", "control plane"], [4, "○", POOL ? "drained" : "freed by the plan"], [8, "+", POOL ? "new" : D.capacity && D.capacity.kind === "Sizing" ? "bought" : "added by a what-if edit"],
   [16, "◐", "to drain, not emptied"], [32, "◎", "free before the plan"]];
-const ROLLS = D.kind === "Rollout"; // old pods are removed and new ones made, nothing is evicted
+const ROLLS = D.kind === "Rollout"; // old pods are removed and new ones created, none is evicted
 const STATES = ["", "placed", "moved", ROLLS ? "removed" : "evicted", "left pending", "gated", ROLLS ? "new" : "from a manifest"];
 
 const flagsOf = (n) => FLAGS.filter(([bit]) => D.nodes.flags[n] & bit);
@@ -27,10 +27,10 @@ const podIndex = once(() => new Map(P.name.map((text, p) => [text, p])));
 const stepPod = (step) => (typeof step.pod === "number" ? step.pod : podIndex().get(step.pod) ?? -1);
 const stepName = (step) => (typeof step.pod === "number" ? P.name[step.pod] : step.pod);
 
-// What a pod asks for at a position: a pod that was made again has forgotten a resize in place.
+// The request of a pod at a position. A recreated pod loses an in-place resize.
 const need = (measure, p, at = state.at) => {
-  const anew = P.anew && P.anew[p];
-  return anew && madeAgain(p, at) ? anew[MEASURES.indexOf(measure)] : D.shapes[P.shape[p]][measure];
+  const recreated = P.anew && P.anew[p];
+  return recreated && madeAgain(p, at) ? recreated[MEASURES.indexOf(measure)] : D.shapes[P.shape[p]][measure];
 };
 const workloadName = (w) => (w < 0 ? "no workload" : D.workloads[w].name);
 const zoneName = (n) => {
@@ -38,7 +38,7 @@ const zoneName = (n) => {
   return zone && zone.name ? zone.name : "";
 };
 
-// What all node names end with (a DNS domain): said once above the map instead of in every node.
+// The common end of all node names (a DNS domain), shown once above the map instead of in every node.
 const commonEnd = once(() => {
   if (N < 2) return "";
   const first = D.nodes.name[0];

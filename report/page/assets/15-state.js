@@ -1,4 +1,4 @@
-// What is shown now. Every change goes through set(); those who asked for a key hear of it, and the address keeps what can be shared.
+// The current view. Every change goes through set(), which notifies listeners of a key and writes the shareable part to the address.
 
 const state = { at: LAST, node: -1, pod: -1, colour: "utilisation", measure: "cpu", mark: null };
 const COLOURS = ["utilisation", "workload", "priority", "change"].slice(0, D.views.length > 1 ? 4 : 3);
@@ -34,7 +34,7 @@ function writeHash() {
   try {
     history.replaceState(null, "", `#${parts.join("&")}`);
   } catch {
-    // a page without an address of its own (a preview) is not shareable anyway
+    // a page without its own address (a preview) cannot be shared anyway
   }
 }
 

@@ -1,4 +1,4 @@
-// Where the pods are at a position: before, after each wave, after.
+// The places of pods at a position: before, after each wave, after.
 
 // The node of each (named) pod at a position. Waves are replayed from the start: a plan has far fewer steps than a map has pods.
 function placesAt(at) {
@@ -16,7 +16,7 @@ function placesAt(at) {
   return placesAt.made;
 }
 
-// Whether a pod was stopped and made again by a position.
+// Return true if a pod was recreated before a position.
 const madeAgain = (p, at) => at === LAST || D.waves.slice(0, at).some((wave) => wave.steps.some((step) => stepPod(step) === p));
 
 // The pods of each node at a position, as one list with the start of each node's part.
@@ -39,7 +39,7 @@ const podsOn = (n, at) => {
   return list.subarray(start[n], start[n + 1]);
 };
 
-// What is requested of each node at a position, from the exact numbers of the document; between them the steps are added up.
+// The requests on each node at a position: exact numbers of the document at the ends, sums of steps in between.
 function usageAt(at) {
   if (at === 0 || at === LAST) return D.usage[at === 0 ? 0 : D.usage.length - 1];
   if (usageAt.at !== at) {

@@ -1,5 +1,5 @@
 // The four colourings. A class names the colour; the style sheet has a value for each theme. Utilisation and priority are ordered by
-// lightness, workloads carry a letter, changes a pattern: nothing is told by hue alone.
+// lightness, workloads carry a letter, changes a pattern: no information is in the hue alone.
 
 const BINS = [20, 40, 60, 75, 90, 100];
 const LETTERS = "ABCDEFGH";
@@ -11,7 +11,7 @@ const utilisationClass = (share) => {
 
 const utilisationOf = (n) => percent(usageAt(state.at)[state.measure][n], capacity(state.measure, n));
 
-// The workloads with the largest sums of requests get a letter each; the others share one colour.
+// The workloads with the largest total requests get a letter each; the others share one colour.
 const lettered = once(() => {
   const sum = new Float64Array(D.workloads.length);
   const add = (w, shape, count) => {
@@ -42,7 +42,7 @@ function cellClass(p, nodeClass) {
   return state.colour === "change" ? CHANGES[P.state[p]] : nodeClass;
 }
 
-// A tile stands for all pods of its node: the workload or priority that asks for most, gains and losses.
+// A tile represents all pods of its node: the workload or priority with the largest requests, and gains and losses.
 function tileClass(n) {
   if (state.colour === "change") return `t${differences(state.at)[n]}`;
   if (state.colour === "utilisation") return utilisationClass(utilisationOf(n));
@@ -85,7 +85,7 @@ function legend() {
   return items;
 }
 
-// Rebuilt only for another colouring: a button that was pressed keeps the focus.
+// Rebuilt only for another colouring, so that a pressed button keeps the focus.
 function showLegend() {
   const root = byId("legend");
   if (root.dataset.colour !== state.colour) root.replaceChildren(...legend());

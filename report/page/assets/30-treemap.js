@@ -1,6 +1,6 @@
-// Squarified treemap (Bruls, Huizing, van Wijk 2000, doi:10.1007/978-3-7091-6783-0_4): areas in proportion to weights, cells near to squares.
+// Squarified treemap (Bruls, Huizing, van Wijk 2000, doi:10.1007/978-3-7091-6783-0_4): areas proportional to weights, cells close to squares.
 
-// weights: descending and positive. Gives [x, y, width, height] for each.
+// weights: descending and positive. Returns [x, y, width, height] for each.
 function treemap(weights, x, y, width, height) {
   const cells = [];
   let total = 0;

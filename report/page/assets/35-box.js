@@ -1,9 +1,9 @@
-// The inside of a node on the map: a tank as high as the node's capacity, filled with its pods, areas in proportion to their requests.
+// The inside of a node on the map: a tank as high as the node's capacity, filled with its pods, areas proportional to their requests.
 
 const WIDE = 120;
 const HIGH = 64;
 const LEAST = 5; // height of pods that request nothing
-const LETTER = { large: 5, medium: 6.5, small: 7.5 }; // as the style sheet has it: cells as high and wide get one
+const LETTER = { large: 5, medium: 6.5, small: 7.5 }; // as in the style sheet; cells of this height and width get a letter
 
 function fillTank(target, list, x, y, width, height, full, nodeClass, own) {
   if (!list.length) return;
@@ -13,7 +13,7 @@ function fillTank(target, list, x, y, width, height, full, nodeClass, own) {
   const least = Math.max(1, sum / 300);
   const cells = treemap(sorted.map(([value]) => Math.max(value, least)), x, y + height - level, width, level);
   const letter = LETTER[byId("map").dataset.size];
-  const last = []; // what is outlined lies above its neighbours
+  const last = []; // outlined cells are drawn above their neighbours
   cells.forEach(([cx, cy, w, high], i) => {
     const p = sorted[i][1];
     const colour = cellClass(p, nodeClass);
@@ -27,7 +27,7 @@ function fillTank(target, list, x, y, width, height, full, nodeClass, own) {
   target.push(...last);
 }
 
-// The NUMA zone of a pod: its index where all its containers have the same single zone, else -1.
+// The NUMA zone of a pod: its index if all containers have the same single zone, otherwise -1.
 function zoneOf(p, zones) {
   const found = P.zones[p];
   if (!found || !found.length) return -1;
@@ -45,7 +45,7 @@ function drawTank(n, target) {
   if (!zones || zones.length < 2) {
     fillTank(children, list, 0, 0, WIDE, HIGH, full, nodeClass, own);
   } else {
-    // Zones side by side above a band of the pods that belong to no single one.
+    // Zones side by side, above a band of pods that belong to no single zone.
     const parts = zones.map(() => []);
     const shared = [];
     for (const p of list) (parts[zoneOf(p, zones)] || shared).push(p);
@@ -64,7 +64,7 @@ function drawTank(n, target) {
   target.replaceChildren(...children);
 }
 
-// The pods that the wave shown last has moved: outlined.
+// The pods moved by the current wave, which are outlined.
 function ofWave() {
   if (!W || state.at === 0) return new Set();
   if (ofWave.at !== state.at) {

@@ -1,4 +1,4 @@
-// Marking: pods, workloads or nodes that were looked for stand out on the map, the rest steps back.
+// Marking: pods, workloads or nodes that were searched for are highlighted on the map, and others are dimmed.
 
 const hit = (p) => Boolean(state.mark && (state.mark.pods.has(p) || state.mark.workloads.has(P.workload[p])));
 
@@ -9,10 +9,10 @@ function markWorkload(w) {
 
 const markOf = (w) => mark(`workload ${w}`, workloadName(w), { workloads: [w] });
 
-// label: a text from outside; note: our own words after it
+// label: a text from the document; note: our own text after it
 const mark = (key, label, { pods: some, workloads, nodes, note = "" }) => ({ key, label, note, pods: new Set(some), workloads: new Set(workloads), nodes: new Set(nodes) });
 
-// The pods that a pod's rules name, and those of its own workload, where the document says which.
+// The pods of workloads that a pod's rules name, and of its own workload.
 function markTies(p) {
   const rules = D.shapes[P.shape[p]].rules || [];
   const workloads = [P.workload[p], ...rules.flatMap((rule) => rule.workloads || [])].filter((w) => w >= 0);
@@ -20,7 +20,7 @@ function markTies(p) {
   set({ mark: mark(`pod ${p}`, P.name[p], { pods: [p], workloads, note }) });
 }
 
-// The nodes with something marked, and how many pods that is.
+// The nodes with marks, and the number of marked pods.
 function marked() {
   const { pods: some, workloads, nodes } = state.mark;
   const counts = new Map();

@@ -1,4 +1,4 @@
-// The map: zones as sections, nodes as buttons in them. What is inside a node is drawn when it comes near to the window.
+// The map: zones as sections, nodes as buttons in them. The inside of a node is drawn when it comes near the window.
 
 const boxes = []; // per node: {button, tank, bars, share, shown...}
 let seen = null;
@@ -72,7 +72,7 @@ function nodeLabel(n) {
   return `${D.nodes.name[n]}${where}: ${parts.join(", ")}, ${pods(usage.pods[n])}${flagsOf(n).map(([, , text]) => `, ${text}`).join("")}`;
 }
 
-// Texts, levels and colours of all nodes; only what differs from what is shown is touched.
+// Update texts, levels and colours of all nodes. Only differences are written.
 function refresh() {
   const found = showMark();
   const usage = usageAt(state.at);
@@ -133,7 +133,7 @@ function showBoxes(entries) {
   drawNear();
 }
 
-// A jump further than the observer looks ahead: it would tell of it some frames later, and these would show empty nodes.
+// After a jump beyond the observer's margin, the observer is some frames late, which would show empty nodes.
 let drawnAt = 0;
 
 function drawAfterJump() {
@@ -157,15 +157,15 @@ function drawNear(all) {
 
 beforePrint.push(() => drawNear(true));
 
-// The word for the marks of nodes that are there, and what was cut from all names.
+// The legend of node flags, and the common end that was cut from all names.
 function mapNotes() {
   const bits = FLAGS.filter(([bit]) => D.nodes.flags.some((flags) => flags & bit));
   const notes = bits.map(([, glyph, text]) => h("span", null, h("span", { "aria-hidden": "true" }, TILES ? "" : `${glyph} `), TILES ? "" : text));
   if (!TILES && commonEnd()) notes.push(h("span", null, "Names end with ", name(commonEnd())));
   if (!TILES && D.views.length > 1) notes.push(h("span", null, h("span", { class: "tick-key", "aria-hidden": "true" }), "level before"));
   if (!TILES && Object.keys(D.nodes.numa || {}).length) notes.push(h("span", null, "┊ NUMA zones side by side"));
-  const meaning = { utilisation: "", workload: ", coloured by the workload that asks for most", priority: ", coloured by the priority that asks for most", change: "" };
-  if (TILES) notes.push(h("span", null, `One tile a node, filled as far as its ${state.measure === "cpu" ? "CPU" : "memory"} is requested${meaning[state.colour]}`));
-  if (LAST) notes.push(h("span", { class: "paper" }, `The map is that ${atText(state.at)}`)); // the player is not printed
+  const meaning = { utilisation: "", workload: ", coloured by the workload with the largest requests", priority: ", coloured by the priority with the largest requests", change: "" };
+  if (TILES) notes.push(h("span", null, `One tile per node, filled as far as its ${state.measure === "cpu" ? "CPU" : "memory"} is requested${meaning[state.colour]}`));
+  if (LAST) notes.push(h("span", { class: "paper" }, `The map shows the state ${atText(state.at)}`)); // the player is not printed
   byId("map-notes").replaceChildren(...notes);
 }

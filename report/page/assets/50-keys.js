@@ -15,7 +15,7 @@ function focusNode(n) {
   boxes[current].button.focus();
 }
 
-// The node one row above or below: the one whose middle is nearest in the next row that there is, in whichever zone.
+// The node one row above or below: the nearest one in the next row, in any zone.
 function vertical(order, at, way) {
   const from = boxes[order[at]].button.getBoundingClientRect();
   const middle = from.left + from.width / 2;

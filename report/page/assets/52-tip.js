@@ -1,4 +1,4 @@
-// A readout beside the pointer, or beside a tile that has the keyboard's focus. It repeats what names and the panel say.
+// A tooltip next to the pointer, or next to a tile with the keyboard focus. It repeats accessible names and the panel.
 
 function buildTip() {
   const tip = byId("tip");

@@ -1,4 +1,4 @@
-// The panel of one node: how full it is, what runs on it, which rules tie its pods, and what came and went.
+// The panel of one node: utilisation, pods with their rules, and changes.
 
 const BUILT_AT_ONCE = 400;
 
@@ -93,7 +93,7 @@ function podBody(p) {
     rows.length ? table(`Containers of ${P.name[p]}`, ["Container", ["CPU", "num"], ["Memory", "num"]], rows) : null,
     podDevices(p),
     h("h4", null, "Rules"),
-    ties.length ? h("ul", { class: "rules" }, ties.map((rule) => h("li", null, h("span", { class: "rule" }, rule.rule), " ", name(rule.text), tiedTo(rule)))) : empty("No rules tie this pod; only its requests count."));
+    ties.length ? h("ul", { class: "rules" }, ties.map((rule) => h("li", null, h("span", { class: "rule" }, rule.rule), " ", name(rule.text), tiedTo(rule)))) : empty("No rules apply to this pod, only its requests."));
 }
 
 const tiedTo = (rule) => (rule.workloads || []).length > 0 && h("span", { class: "dim" }, " → ", rule.workloads.map((w, i) => [i ? ", " : "", name(workloadName(w))]));
@@ -116,7 +116,7 @@ function inWaves(p) {
   return found.length ? ` in wave ${found.join(", ")}` : "";
 }
 
-// Pods that were here before and are not now, or will come until the end: the difference in words.
+// Pods that were on the node before but are not now, and pods that will come until the end.
 function goneFrom(n) {
   if (LAST === 0) return [];
   const from = P.place[0];
@@ -130,11 +130,11 @@ function goneFrom(n) {
   }
   const list = (title, found, where, word) => found.length > 0 && [h("h3", null, `${title} `, h("span", { class: "dim" }, number(found.length))),
     h("ul", { class: "plain" }, found.map((p) => h("li", null, name(P.name[p]), h("span", { class: "dim" }, where[p] >= 0 ? [` ${word} `, goTo(where[p])] : word === "→" ? " is gone" : " is new", inWaves(p)))))];
-  const some = grouped ? ", by name" : ""; // not all that change have one here
+  const some = grouped ? ", by name" : ""; // not all changed pods are named
   return [list(`Gone since before${some}`, left, now, "→"), list(`Still to come${some}`, coming, now, "from")].flat().filter(Boolean);
 }
 
-// How many pods of each workload a node has more or fewer than before, where they are aggregated.
+// The change in the number of pods by workload, if pods are aggregated.
 function groupChanges(n) {
   if (!grouped || state.at === 0) return [];
   const counts = new Map();
@@ -158,7 +158,7 @@ function groupsOf(n) {
   const own = [...podsOn(n, state.at)];
   return [podsTitle(total),
     list.length ? more(list, 100, "groups", draw) : empty("No pods on this node."),
-    own.length ? [h("h3", null, "Of them changed ", h("span", { class: "dim" }, number(own.length))), h("div", { class: "pods" }, own.map(podRow))] : []].flat();
+    own.length ? [h("h3", null, "Changed pods ", h("span", { class: "dim" }, number(own.length))), h("div", { class: "pods" }, own.map(podRow))] : []].flat();
 }
 
 function groupBody(group, shape) {
@@ -189,7 +189,7 @@ function unfold(p) {
   return details;
 }
 
-// A pod that was chosen on the map or in the search: opened, and in sight.
+// Open a pod that was chosen on the map or in the search, and scroll to it.
 function openPod() {
   const details = state.pod < 0 ? null : unfold(state.pod);
   if (!details) return;

@@ -1,4 +1,4 @@
-// Devices: which of them a node reaches, and what claims take of them.
+// Devices that a node can use, and their allocation to claims.
 
 const T = D.devices ? D.devices.taken : { device: [], pods: [] };
 const deviceName = (i) => `${D.devices.pools[D.devices.pool[i]].join("/")}/${D.devices.name[i]}`;
@@ -14,7 +14,7 @@ const takenOf = (key) => once(() => {
 const takenOfDevice = takenOf("device");
 const takenOfPod = takenOf("pods");
 
-// In the midst of waves what was taken before is so as long as a pod is where it was, and what is taken after once one is where it goes.
+// Between waves, an earlier allocation lasts while a pod is at its old place, and a later one begins when a pod is at its new place.
 function isTaken(t, at) {
   const view = at === 0 ? 1 : at === LAST ? 2 : 0;
   if (view || T.when[t] === 3) return (T.when[t] & (view || 3)) > 0;
@@ -42,7 +42,7 @@ function nodeDevices(n) {
     const shares = taken.filter((t) => T.how[t] === 1);
     const sums = shares.length > 1 ? (D.devices.capacity[device] || []).map(([label]) => [label, shares.flatMap((t) => T.amounts[t]).reduce((sum, [each, value]) => sum + (each === label ? value : 0), 0)]) : [];
     const by = taken.map((t) => h("li", null, name(T.claim[t]), takenHow(t) && ` ${takenHow(t)}`, usersOf(t)));
-    return [name(deviceName(device)), by.length ? [h("ul", { class: "plain" }, by), sums.length ? h("span", { class: "dim" }, "together ", sums.map(([label, value]) => amountOf(device, label, value)).join(", ")) : null] : "nobody"];
+    return [name(deviceName(device)), by.length ? [h("ul", { class: "plain" }, by), sums.length ? h("span", { class: "dim" }, "together ", sums.map(([label, value]) => amountOf(device, label, value)).join(", ")) : null] : "none"];
   });
   const draw = (some) => table("Devices of this node", ["Device", "Taken by claim"], some);
   return [h("h3", null, "Devices ", h("span", { class: "dim" }, number(rows.length))), more(rows, 40, "devices", draw)];

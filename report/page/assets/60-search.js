@@ -26,7 +26,7 @@ function runSearch() {
   box.replaceChildren(...groups.filter(([, list]) => list.length).map(([title, list, draw]) => h("section", null,
     h("h2", null, `${title} `, h("span", { class: "dim" }, list.length > SHOWN ? `${number(list.length)}, the first ${SHOWN}` : number(list.length))),
     h("ul", null, list.slice(0, SHOWN).map((i) => h("li", null, draw(i)))))));
-  if (!total) box.append(empty(grouped ? "Nothing matches. Pods are aggregated here: only those that change are listed by name." : "Nothing matches."));
+  if (!total) box.append(empty(grouped ? "Nothing matches. Pods are aggregated here; only changed pods are listed by name." : "Nothing matches."));
   box.hidden = false;
   const text = total ? `${plural(found.nodes.length, "node")}, ${plural(found.workloads.length, "workload")}, ${pods(found.pods.length)} found` : "Nothing matches";
   say(text);
@@ -62,13 +62,13 @@ const podHit = (p) => {
   });
 };
 
-// A node that is not in sight is brought to the middle.
+// Scroll a node outside the window to the middle.
 function reveal(n) {
   const { top, bottom } = boxes[n].button.getBoundingClientRect();
   if (top < headroom() || bottom > innerHeight) scrollBy(0, (top + bottom - headroom() - innerHeight) / 2);
 }
 
-// What sticks to the upper edge of the window.
+// The height of sticky parts at the top of the window.
 const headroom = () => Math.max(0, ...[document.querySelector(".top"), byId("player")].map((each) => {
   return each && getComputedStyle(each).position === "sticky" ? each.getBoundingClientRect().bottom : 0;
 }));

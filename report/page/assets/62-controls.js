@@ -1,4 +1,4 @@
-// Choices: the view, the colouring, what is measured, the theme.
+// Choices: view, colouring, measure, theme.
 
 // Radio buttons that look like one switch; the arrow keys come with them.
 function choice(root, legendText, key, options, chosenNow, choose) {
@@ -25,14 +25,14 @@ function buildControls() {
   new ResizeObserver(headerHeight).observe(document.querySelector(".top"));
 }
 
-// The header stays in sight where it is low enough; the player then stops below it.
+// A low header is sticky, and the player then stops below it.
 function headerHeight([entry]) {
   const height = Math.round(entry.borderBoxSize[0].blockSize);
   document.body.classList.toggle("tall", height > 110);
   document.documentElement.style.setProperty("--top", `${height > 110 ? 0 : height}px`);
 }
 
-// The theme is kept where the browser allows it; a file that is opened from a disk may have no storage.
+// The theme is stored if the browser permits it. A file opened from a disk may have no storage.
 function buildTheme() {
   const kept = () => {
     try {

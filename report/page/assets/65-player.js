@@ -1,10 +1,10 @@
-// The player of the waves: the map shows the state after the wave chosen, and the steps of that wave are listed. What is said aloud of it
-// comes from the page's one live region.
+// The player of the waves: the map shows the state after the chosen wave, with a list of its steps. Announcements come from the page's
+// only live region.
 
 const PAUSE = 1600; // milliseconds for each wave
 let playing = 0;
 
-// Drawn, since many fonts lack the characters for them.
+// Drawn, because many fonts lack the characters.
 const GLYPHS = {
   first: "M3 2h2v10H3zM12 2v10L5 7z", previous: "M9 2l1.4 1.4L6.8 7l3.6 3.6L9 12 4 7z", play: "M4 2l8 5-8 5z",
   next: "M5 2L3.6 3.4 7.2 7l-3.6 3.6L5 12l5-5z", last: "M9 2h2v10H9zM2 2v10l7-5z", pause: "M3 2h3v10H3zM8 2h3v10H8z",
@@ -65,7 +65,7 @@ function showWave() {
   byId("slider").setAttribute("aria-valuetext", text);
   byId("wave").textContent = text;
   if (started) say(text);
-  // Buttons that lead nowhere keep the focus of those who pressed them to get there.
+  // Disabled buttons keep the focus of the user who pressed them.
   for (const [id, end] of [["first", 0], ["previous", 0], ["next", LAST], ["last", LAST]]) byId(id).setAttribute("aria-disabled", String(state.at === end));
   byId("steps").replaceChildren(state.at === 0 ? empty("Nothing has moved yet.") : stepTable(D.waves[state.at - 1]));
 }
@@ -92,7 +92,7 @@ function showPlaying(glyph, text) {
   button.title = text;
 }
 
-// All waves as a list: what is read and printed.
+// All waves as a list, for reading and printing.
 function buildWaves() {
   const root = byId("waves");
   if (!W) {

@@ -1,4 +1,4 @@
-// What came out: status, violations, figures, and the objective with its bounds.
+// The result: status, violations, figures, and the objective with its bounds.
 
 function tone(status) {
   const text = String(status || "").toLowerCase();
@@ -52,9 +52,9 @@ function buildTiles(S) {
 function buildTiers(S) {
   const root = byId("tiers");
   if (D.capacity && (!S.tiers.length || D.kind === "RebalancePlan")) return;
-  if (!S.tiers.length) return void root.append(empty(D.kind === "Snapshot" ? "A snapshot alone: there is no objective. Give --result to see what a solver made of it." : "This result has no objective."));
+  if (!S.tiers.length) return void root.append(empty(D.kind === "Snapshot" ? "This is a snapshot without a result. Pass --result to see a placement." : "This result has no objective."));
   const gap = (text) => (text === "proved" ? h("span", { class: "proved" }, "✓ proved") : text);
-  root.append(table("Objective, the weightiest tier first", ["Goal", ["Reached", "num"], ["Best possible", "num"], "Gap"],
+  root.append(table("Objective, most important tier first", ["Goal", ["Reached", "num"], ["Best possible", "num"], "Gap"],
     S.tiers.map((tier) => [name(tier.label), [number(tier.value), tier.of !== null && tier.of !== undefined ? h("span", { class: "dim" }, ` of ${number(tier.of)}`) : null],
       tier.bound === null ? "–" : number(tier.bound), gap(tier.gap)])));
 }

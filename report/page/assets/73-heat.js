@@ -1,7 +1,7 @@
-// Failures as a heat map: a tile for each node or domain that can fail, told by sign, number and shade of what comes of it; of pairs a
-// matrix besides. Arrow keys move, Enter or a click says more.
+// Failures as a heat map: a tile for each node or domain that can fail, with sign, number and shade for the effect, and a matrix of
+// pairs. Arrow keys move, Enter or a click shows details.
 
-const OUTCOMES = ["not looked at", "nothing has to come back", "all come back", "not known", "pods stay pending"];
+const OUTCOMES = ["not examined", "no pods affected", "all come back", "unknown", "pods stay pending"];
 const heatClass = (outcome, pending, worst) => (outcome < 4 ? `f${outcome}` : `f4 p${Math.min(2, Math.floor((3 * (pending - 1)) / Math.max(1, worst)))}`);
 const heatSign = (outcome, pending) => ["", "·", "✓", "?", number(pending)][outcome];
 
@@ -11,7 +11,7 @@ function heatParts(H) {
   const grid = heatGrid(H, worst, (i) => showFailures(H, detail, (failed) => failed.includes(i), i));
   return [
     h("ul", { class: "heat-legend", "aria-label": "Legend of failures" }, heatLegend(H)),
-    H.atOnce > 1 && h("p", { class: "dim" }, `Each tile tells the worst of all failures of ${H.atOnce} at once in which it has a part.`),
+    H.atOnce > 1 && h("p", { class: "dim" }, `Each tile shows the worst of all failures of ${H.atOnce} at once that include it.`),
     grid, H.pairs && H.pairs.length > 0 ? later("Every pair", () => heatMatrix(H, worst)) : null, detail, badFailures(H, detail),
   ];
 }
@@ -21,7 +21,7 @@ function heatLegend(H) {
   return OUTCOMES.map((text, i) => (used.has(i) ? h("li", null, h("span", { class: `heat-cell sample ${heatClass(i, 1, 1)}`, "aria-hidden": "true" }, i === 4 ? "n" : heatSign(i, 0)), text) : null)).filter(Boolean);
 }
 
-const cellText = (cell) => `${cell[0]}: ${cell[2] === 4 ? `${pods(cell[3])} of ${number(cell[4])} stay pending at least` : `${OUTCOMES[cell[2]]}${cell[4] ? `, ${pods(cell[4])}` : ""}`}`;
+const cellText = (cell) => `${cell[0]}: ${cell[2] === 4 ? `at least ${pods(cell[3])} of ${number(cell[4])} stay pending` : `${OUTCOMES[cell[2]]}${cell[4] ? `, ${pods(cell[4])}` : ""}`}`;
 
 function heatGrid(H, worst, open) {
   const box = h("div", { class: "heat", role: "toolbar", "aria-label": H.fail === "node" ? "Nodes that fail" : "Domains that fail" });
@@ -71,20 +71,20 @@ function below(cells, from, way) {
 
 const failedNames = (H, failed) => failed.map((i, k) => [k ? " and " : "", H.fail === "node" ? nodeLink(H.cells[i][0]) : name(H.cells[i][0])]);
 
-// What is known of the failures in which one has a part.
+// Details of the failures that include a domain.
 function showFailures(H, detail, wanted, i) {
   const cell = i === undefined ? null : H.cells[i];
   const examples = H.counterexamples.filter((each) => wanted(each.failed));
   const others = H.failures.filter(([failed]) => wanted(failed) && !examples.some((each) => String(each.failed) === String(failed)));
-  const decided = { nothing: "no pod has to come back", bound: "a bound decided it", composition: "the places of single failures were put together", search: "places were found one after the other", solver: "the solver decided it" };
+  const decided = { nothing: "no pods affected", bound: "decided by a bound", composition: "combined from single failures", search: "places found by construction", solver: "decided by the solver" };
   detail.hidden = false;
   detail.replaceChildren(...[
     cell && h("h3", null, name(cell[0])),
     cell && h("p", null, cellText(cell).slice(cell[0].length + 2), H.atOnce === 1 && cell[5] ? h("span", { class: "dim" }, ` · ${decided[cell[5]] || cell[5]}`) : null,
       H.atOnce > 1 ? h("span", { class: "dim" }, ` · ${plural(cell[6], "failure")}`) : null, H.fail === "node" ? [" · ", nodeLink(cell[0])] : null),
     more(examples, 5, "counterexamples", (some) => some.map((each) => counterexample(H, each))),
-    others.length > 0 && more(others, 10, "failures", (some) => table("Other failures", ["What fails", "Outcome", ["Displaced", "num"]],
-      some.map(([failed, outcome, pending, displaced]) => [failedNames(H, failed), outcome === 4 ? `${pods(pending)} pending at least` : OUTCOMES[outcome], number(displaced)]))),
+    others.length > 0 && more(others, 10, "failures", (some) => table("Other failures", ["Failure", "Outcome", ["Displaced", "num"]],
+      some.map(([failed, outcome, pending, displaced]) => [failedNames(H, failed), outcome === 4 ? `at least ${pods(pending)} pending` : OUTCOMES[outcome], number(displaced)]))),
   ].filter(Boolean));
   detail.scrollIntoView({ block: "nearest" });
 }
@@ -92,27 +92,27 @@ function showFailures(H, detail, wanted, i) {
 function counterexample(H, each) {
   const hidden = each.count - each.pods.length;
   return h("article", { class: "card" },
-    h("h3", null, failedNames(H, each.failed), h("span", { class: "dim" }, ` · ${pods(each.least)} at least stay pending`)),
+    h("h3", null, failedNames(H, each.failed), h("span", { class: "dim" }, ` · at least ${pods(each.least)} stay${each.least === 1 ? "s" : ""} pending`)),
     later(`Pods that stay pending in the best answer (${number(each.count)})`, () => h("ul", { class: "plain columns" }, each.pods.map((pod) => h("li", null, name(pod))), hidden > 0 ? h("li", { class: "dim" }, `and ${number(hidden)} more`) : null)),
     each.cause ? h("div", null, h("h4", null, "Why"), causeOf(each.cause)) : null,
-    each.consequences.length ? h("div", null, h("h4", null, "What it breaks besides"), h("ul", { class: "rules" }, each.consequences.map(([, object, message]) => h("li", null, name(object), ": ", name(message))))) : null);
+    each.consequences.length ? h("div", null, h("h4", null, "Other effects"), h("ul", { class: "rules" }, each.consequences.map(([, object, message]) => h("li", null, name(object), ": ", name(message))))) : null);
 }
 
 function badFailures(H, detail) {
   if (!H.failures.length) return null;
-  return [h("h3", null, "Failures that are not survived"), more(H.failures, 10, "failures", (some) => table("Failures that are not survived", ["What fails", "Outcome", ["Pods that must come back", "num"], ""],
-    some.map(([failed, outcome, pending, displaced]) => [failedNames(H, failed), outcome === 4 ? `${pods(pending)} pending at least` : OUTCOMES[outcome], number(displaced),
+  return [h("h3", null, "Failures that are not survived"), more(H.failures, 10, "failures", (some) => table("Failures that are not survived", ["Failure", "Outcome", ["Displaced", "num"], ""],
+    some.map(([failed, outcome, pending, displaced]) => [failedNames(H, failed), outcome === 4 ? `at least ${pods(pending)} pending` : OUTCOMES[outcome], number(displaced),
       h("button", { class: "link screen", onclick: () => showFailures(H, detail, (other) => String(other) === String(failed)) }, "details")]))),
   H.more ? h("p", { class: "dim" }, `${number(H.more)} more are left out`) : null];
 }
 
-// Of pairs: rows and columns are what fails.
+// Pairs of failures as rows and columns.
 function heatMatrix(H, worst) {
   const n = H.cells.length;
   const found = new Map(H.pairs.map(([i, j, outcome, pending]) => [i * n + j, [outcome, pending]]));
   const at = (i, j) => found.get(Math.min(i, j) * n + Math.max(i, j));
   return h("div", { class: "scroll", role: "group", "aria-label": "Every pair", tabindex: 0 }, h("table", { class: "matrix" },
-    h("caption", { class: "hidden" }, "What comes of each pair of failures"),
+    h("caption", { class: "hidden" }, "Effect of each pair of failures"),
     h("thead", null, h("tr", null, h("td"), H.cells.map((cell) => h("th", { scope: "col" }, name(shorten(cell[0], 16)))))),
     h("tbody", null, H.cells.map((cell, i) => h("tr", null, h("th", { scope: "row" }, name(shorten(cell[0], 24))), H.cells.map((_, j) => {
       const pair = i === j ? null : at(i, j);

@@ -1,4 +1,4 @@
-// What the audit finds in a snapshot that is shown alone: the most serious first.
+// Findings of the audit for a snapshot without a result, most severe first.
 
 const SEVERE = { error: ["bad", "✕ error"], warning: ["warn", "! warning"], info: ["plain", "info"] };
 
@@ -9,10 +9,10 @@ function buildAudit() {
   byId("audit-count").textContent = A.findings.length ? number(A.findings.length + A.more) : "";
   const body = byId("audit-body");
   if (A.findings.length) body.append(more(A.findings, 20, "findings", findings));
-  else body.append(empty("Nothing was found."));
+  else body.append(empty("No findings."));
   if (A.more) body.append(h("p", { class: "dim" }, `${number(A.more)} more are left out here: kubestow audit lists them.`));
   if (A.notChecked.length) body.append(later("Not checked", () => h("ul", { class: "notes" }, A.notChecked.map((text) => h("li", null, name(text))))));
 }
 
-const findings = (some) => table("Findings of the audit", ["Severity", "Code", "Object", "What is wrong", "What to do"],
+const findings = (some) => table("Findings of the audit", ["Severity", "Code", "Object", "Problem", "Remedy"],
   some.map((each) => [badge(...SEVERE[each.severity]), h("span", { class: "whole" }, each.code), name(each.object), name(each.message), name(each.fix)]));

@@ -1,7 +1,7 @@
-// Preferences: how many of their points each family has, whose were lost, and which were not met. Of a plan: before and after.
+// Preferences: points by family, workloads that lost points, and unmet preferences. For a plan: before and after.
 
 function bar(value, best) {
-  if (best <= 0) return "–"; // a share of nothing, or of a cost, says nothing
+  if (best <= 0) return "–"; // no meaningful fraction of 0 or of a cost
   const level = h("i");
   level.style.width = `${Math.max(0, Math.min(100, (100 * value) / best))}%`;
   return h("span", { class: "track wide", "aria-hidden": "true" }, level);

@@ -1,13 +1,13 @@
-// How incumbent and bound came together over time: one small step chart for each tier, with the same numbers as a table.
+// Incumbent and bound over time: one small step chart per tier, with the same numbers as a table.
 
 function buildCharts() {
   const root = byId("search-body");
   const found = D.search.filter((each) => each.points.length);
-  if (!found.length) return void root.append(empty(D.kind === "Snapshot" ? "Nothing was searched." : "The result does not record how the search went."));
+  if (!found.length) return void root.append(empty(D.kind === "Snapshot" ? "Nothing was searched." : "The result has no record of the search."));
   root.append(h("div", { class: "charts" }, found.map(chart)));
 }
 
-// Two heights of labels, apart enough to be read.
+// Two label heights, far enough apart to be readable.
 function apart(first, second) {
   const near = LINE - Math.abs(first - second);
   const way = first <= second ? 1 : -1;
@@ -16,7 +16,7 @@ function apart(first, second) {
 
 const LINE = 14;
 
-// The lines stand between their first values at the left and their last ones at the right, so that no number stands on a line.
+// The first values are left of the lines and the last ones right, so that no number overlaps a line.
 function chart({ label, fewer, points }) {
   const limit = (value) => `${fewer ? "≥" : "≤"} ${number(value)}`;
   const last = points[points.length - 1];

@@ -1,4 +1,4 @@
-// Before printing everything that is folded or left out is built and opened, and closed again afterwards.
+// Before printing, folded and omitted parts are built and opened; afterwards they are closed again.
 
 let opened = [];
 

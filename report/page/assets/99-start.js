@@ -1,4 +1,4 @@
-// Everything in the order in which it is looked at.
+// Build all parts, in reading order.
 
 function start() {
   buildSummary();

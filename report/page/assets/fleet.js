@@ -1,4 +1,4 @@
-// The page of a batch: tables in the order of a column, and only the rows in which a text occurs. Without a script they stand as they are.
+// The page of a batch: sorting of tables by column, and filtering of rows by text. Without a script, the tables stay unsorted.
 "use strict";
 (() => {
   const live = document.getElementById("live");
@@ -10,7 +10,7 @@
     return { text, number };
   };
 
-  // Numbers before texts, and what is empty at the end in either direction; what is equal stays in its order.
+  // Numbers before texts, and empty cells last in either direction. Equal cells keep their order.
   function compare(a, b, sign) {
     if (!a.text || !b.text) return (a.text ? 0 : 1) - (b.text ? 0 : 1);
     const numbers = [a, b].map((each) => !Number.isNaN(each.number));

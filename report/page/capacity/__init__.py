@@ -1,4 +1,1 @@
-"""Panels of the page about capacity.
-
-A module a document, each giving plain values for the page.
-"""
+"""Panels of the page about capacity, one module per document, as plain values."""

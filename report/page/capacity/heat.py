@@ -1,4 +1,4 @@
-"""Failures as a heat map: each node or domain that can fail, and what comes of it."""
+"""Failures as a heat map: each node or domain that can fail, and the effect."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kubestow.models.documents.survival import Scenario, Survival
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.page.unplaced import cause_data
 
-#: Outcomes in the order of their severity, as the page numbers them: not looked at, nothing to come back, survives, not known, pending.
+#: Outcomes by severity, as numbered on the page: not examined, no pods affected, survives, unknown, pending.
 ABSENT, NOTHING, SURVIVES, UNKNOWN, PENDING = range(5)
 _ZONE: Final = "topology.kubernetes.io/zone"
-#: Failures that are listed, counterexamples that are told, and domains whose pairs are drawn.
-_LISTED: Final = 500
-_TOLD: Final = 200
-_MATRIX: Final = 60
-_PODS: Final = 50
+#: Maximum numbers of listed failures, counterexamples, domains in a matrix of pairs, and pods per counterexample.
+_MAX_FAILURES: Final = 500
+_MAX_COUNTEREXAMPLES: Final = 200
+_MAX_MATRIX_DOMAINS: Final = 60
+_MAX_PODS: Final = 50
 
 
 def outcome(scenario: Scenario) -> int:
@@ -25,15 +25,18 @@ def outcome(scenario: Scenario) -> int:
 
 
 def heat(snapshot: Snapshot, survival: Survival) -> dict[str, Any]:
-    """Return the cells (of each node or domain ``[name, group, outcome, pending, displaced, by, failures]``: the worst of all failures in
-    which it has a part), pairs where they can be drawn, the failures that are not survived, and counterexamples."""
+    """Return the cells, pairs if they can be drawn, unsurvived failures, and counterexamples.
+
+    A cell ``[name, group, outcome, pending, displaced, by, failures]`` has the worst of all failures that include
+    the node or domain.
+    """
     groups = _domains(snapshot, survival.fail)
     names = list(groups)
     index = {name: i for i, name in enumerate(names)}
     cells: list[list[Any]] = [[name, groups[name], ABSENT, 0, 0, "", 0] for name in names]
     pairs: list[list[int]] = []
     bad: list[tuple[int, int, list[int], Scenario]] = []
-    drawn = survival.atOnce == 2 and len(names) <= _MATRIX
+    drawn = survival.atOnce == 2 and len(names) <= _MAX_MATRIX_DOMAINS
     for scenario in survival.outcomes:
         code = outcome(scenario)
         for failed in (scenario.failed, *scenario.alike):
@@ -53,24 +56,24 @@ def heat(snapshot: Snapshot, survival: Survival) -> dict[str, Any]:
         "atOnce": survival.atOnce,
         "cells": cells,
         "pairs": pairs if drawn else None,
-        "failures": [[members, code, pending, each.displaced, each.by] for code, pending, members, each in bad[:_LISTED]],
-        "more": max(0, len(bad) - _LISTED),
+        "failures": [[members, code, pending, each.displaced, each.by] for code, pending, members, each in bad[:_MAX_FAILURES]],
+        "more": max(0, len(bad) - _MAX_FAILURES),
         "counterexamples": [
             {
                 "failed": [index[name] for name in each.failed if name in index],
-                "pods": each.pending[:_PODS],
+                "pods": each.pending[:_MAX_PODS],
                 "count": len(each.pending),
                 "least": each.least,
                 "cause": cause_data(each.cause) if each.cause is not None else None,
                 "consequences": [[c.kind, c.object, c.message] for c in each.consequences],
             }
-            for each in survival.counterexamples[:_TOLD]
+            for each in survival.counterexamples[:_MAX_COUNTEREXAMPLES]
         ],
     }
 
 
 def _domains(snapshot: Snapshot, fail: str) -> dict[str, str]:
-    """What can fail, with the group that it is drawn in: nodes by their zone, domains in one."""
+    """Return the nodes or domains that can fail, each with its group in the map: nodes by zone, domains in one group."""
     found: dict[str, str] = {}
     for node in snapshot.nodes:
         labels = node.metadata.labels or {}

@@ -1,4 +1,4 @@
-"""What the page says of a document about capacity beside its map: figures, tables, and failures as a heat map."""
+"""The panel of a document about capacity next to its map: figures, tables, and failures as a heat map."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from kubestow.report.page.capacity.heat import heat
 from kubestow.report.page.owners import short
 from kubestow.report.page.unplaced import cause_data
 
-_LISTED: Final = 1_000
+_MAX_ENTRIES: Final = 1_000
 Panel = dict[str, Any]
 
 
 def panel(snapshot: Snapshot, document: Capacity) -> Panel:
-    """Return ``capacity`` of the page: ``kind``, ``title``, ``status`` (a word and its tone), ``facts`` and what is special to the kind.
-    ``snapshot``: of the map."""
+    """Return ``capacity`` of the page: ``kind``, ``title``, ``status`` (text and tone), ``facts`` and fields
+    specific to the kind.
+
+    ``snapshot`` is that of the map.
+    """
     if isinstance(document, Fit):
         return _fit(document)
     if isinstance(document, Sizing):
@@ -43,7 +46,7 @@ def _fit(fit: Fit) -> Panel:
         facts.append(["Kept free", f"{fit.keep.percent}%", f"of every {fit.keep.of}"])
     best = max(fit.growth, key=lambda grown: grown.units, default=None)
     if best is not None:
-        facts.append(["One node more", f"+{best.units:,}", f"like {best.like}"])
+        facts.append(["One more node", f"+{best.units:,}", f"like {best.like}"])
     return {
         "kind": "Fit",
         "title": f"{counted(fit.units, 'unit')} more of {', '.join(short(t.workload) for t in fit.templates)}",
@@ -51,7 +54,7 @@ def _fit(fit: Fit) -> Panel:
         "facts": facts,
         "templates": templates,
         "cause": cause_data(fit.cause) if fit.cause is not None else None,
-        "growth": [[g.like, g.nodes, g.units, g.bound] for g in fit.growth[:_LISTED]],
+        "growth": [[g.like, g.nodes, g.units, g.bound] for g in fit.growth[:_MAX_ENTRIES]],
     }
 
 
@@ -72,7 +75,7 @@ def _sizing(snapshot: Snapshot, sizing: Sizing) -> Panel:
     if sizing.removed:
         priced = sizing.replaced
         note = f"cost {_money(priced.cost)} per hour" if priced is not None and priced.priced == priced.nodes else ""
-        facts.append(["Nodes that go", f"{len(sizing.removed):,}", note])
+        facts.append(["Nodes removed", f"{len(sizing.removed):,}", note])
     names = {node.metadata.name: n for n, node in enumerate(snapshot.nodes)}
     tones = {"optimal": "good", "feasible": "plain", "infeasible": "bad", "unknown": "warn"}
     found: Panel = {
@@ -82,26 +85,27 @@ def _sizing(snapshot: Snapshot, sizing: Sizing) -> Panel:
         "facts": facts,
         "buy": [
             [p.shape, p.zone, p.count, _money(p.price), money.text(money.parse(p.price) * p.count), [names.get(n, -1) for n in p.nodes]]
-            for p in sizing.buy[:_LISTED]
+            for p in sizing.buy[:_MAX_ENTRIES]
         ],
         "utilisation": [
             [u.shape or "all", u.resource, *(_amount(u.resource, n) for n in (u.requested, u.daemons, u.allocatable)), _share(u)]
-            for u in sizing.utilisation[:_LISTED]
+            for u in sizing.utilisation[:_MAX_ENTRIES]
         ],
         "workloads": [
             [short(w.workload) if w.workload else "nodes without pods", w.pods, _money(w.cost), w.daemon]
-            for w in sizing.workloads[:_LISTED]
+            for w in sizing.workloads[:_MAX_ENTRIES]
         ],
         "misfits": [
-            [m.pods[0] if m.pods else "", len(m.pods), [[r.shape, r.rule, r.message] for r in m.reasons]] for m in sizing.misfits[:_LISTED]
+            [m.pods[0] if m.pods else "", len(m.pods), [[r.shape, r.rule, r.message] for r in m.reasons]]
+            for m in sizing.misfits[:_MAX_ENTRIES]
         ],
         "causes": [{"pods": c.pods[:20], "cause": cause_data(c)} for c in sizing.causes[:20]],
         "heat": None,
     }
     if sizing.series is not None:
-        found["series"] = [_moment(moment) for moment in sizing.series[:_LISTED]]
+        found["series"] = [_moment(moment) for moment in sizing.series[:_MAX_ENTRIES]]
         deciding = [moment.snapshot.capturedAt for moment in sizing.series if moment.decides]
-        found["facts"].append(["Snapshots", f"{len(sizing.series):,}", f"{len(deciding):,} of them decide" if deciding else ""])
+        found["facts"].append(["Snapshots", f"{len(sizing.series):,}", f"{len(deciding):,} decide" if deciding else ""])
     if sizing.survival is not None:
         found["heat"] = heat(snapshot, sizing.survival)
         found["facts"] += _survival_facts(sizing.survival)
@@ -109,7 +113,7 @@ def _sizing(snapshot: Snapshot, sizing: Sizing) -> Panel:
 
 
 def _moment(moment: Moment) -> list[Any]:
-    """A row: time, pods, what it needs alone, how full the nodes bought are, whether it decides."""
+    """Return a row: time, pods, own minimum cost, utilisation of the purchased nodes, and True if it decides."""
     use = {row.resource: f"{_share(row)} %" for row in moment.utilisation if not row.shape}
     alone = "none" if moment.alone is None else _money(moment.alone.value)
     return [moment.snapshot.capturedAt, moment.snapshot.pending, alone, use.get("cpu", ""), use.get("memory", ""), moment.decides]
@@ -122,7 +126,7 @@ def _amount(resource: str, amount: int) -> str:
 
 
 def _share(use: Any) -> int:
-    """Per cent, never rounded up to 100."""
+    """Return the utilisation in per cent, rounded down."""
     return use.requested * 100 // use.allocatable if use.allocatable > 0 else 0
 
 
@@ -134,10 +138,10 @@ def _survival_facts(survival: Survival) -> list[list[str]]:
     lived = sum(1 + len(o.alike) for o in survival.outcomes if o.outcome == "survives")
     facts = [
         ["Failures survived", f"{lived:,} of {said.all:,}", _fails(survival)],
-        ["Looked at", f"{said.distinct - said.open:,}", f"{said.solved:,} by search, {said.bounded:,} by bounds"],
+        ["Examined", f"{said.distinct - said.open:,}", f"{said.solved:,} by search, {said.bounded:,} by bounds"],
     ]
     worst = max((o.pending for o in survival.outcomes), default=0)
-    return facts + ([["Pending at worst", f"{worst:,}", "pods at least"]] if worst else [])
+    return facts + ([["Pending at worst", f"{worst:,}", "or more pods"]] if worst else [])
 
 
 def _fails(survival: Survival) -> str:
@@ -152,7 +156,7 @@ def _survival(snapshot: Snapshot, survival: Survival) -> Panel:
         "status": ["certified", "good"] if survival.certified else ["not certified", "bad"],
         "facts": _survival_facts(survival),
         "heat": heat(snapshot, survival),
-        "exposed": [[e.kind, e.object, e.failures, " and ".join(e.worst), e.message] for e in survival.exposed[:_LISTED]],
+        "exposed": [[e.kind, e.object, e.failures, " and ".join(e.worst), e.message] for e in survival.exposed[:_MAX_ENTRIES]],
         "remedy": None,
     }
     remedy = survival.remedy
@@ -170,12 +174,12 @@ def _upgrade(upgrade: Upgrade) -> Panel:
     drained = sum(len(wave.drain) for wave in upgrade.waves)
     facts = [
         ["Nodes upgraded", f"{drained:,} of {len(upgrade.nodes):,}", f"pool {upgrade.pool}"],
-        ["Waves", f"{len(upgrade.waves):,}", f"{upgrade.maxUnavailable} unavailable, {upgrade.surge} surge at most"],
+        ["Waves", f"{len(upgrade.waves):,}", f"at most {upgrade.maxUnavailable} unavailable, {upgrade.surge} surge"],
         ["Moves", f"{sum(len(wave.moves) for wave in upgrade.waves):,}", ""],
     ]
     if upgrade.smallestSurge is not None:
-        sure = "no smaller one helps" if upgrade.smallestProved else "a smaller one may help"
-        facts.append(["Surge that helps", f"{upgrade.smallestSurge:,}", sure])
+        sure = "no smaller one is enough" if upgrade.smallestProved else "a smaller one may be enough"
+        facts.append(["Sufficient surge", f"{upgrade.smallestSurge:,}", sure])
     done = upgrade.complete
     return {
         "kind": "Upgrade",
@@ -185,7 +189,7 @@ def _upgrade(upgrade: Upgrade) -> Panel:
         "waves": [
             [w.wave, w.domain or "", list(w.drain), _new(w.surge), _new(w.joined), len(w.moves)] for w in upgrade.waves
         ],
-        "blocked": [[b.node, b.kind, b.object, b.message, b.proved] for b in upgrade.blocked[:_LISTED]],
+        "blocked": [[b.node, b.kind, b.object, b.message, b.proved] for b in upgrade.blocked[:_MAX_ENTRIES]],
     }  # fmt: skip
 
 

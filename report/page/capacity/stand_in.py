@@ -1,4 +1,4 @@
-"""The result that the cluster map shows for a document about capacity: its placement, or its moves as a plan on all nodes ever there."""
+"""The result that the map shows for a document about capacity: its placement, or the moves of an upgrade as a plan on all its nodes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _change = msgspec.structs.replace
 
 
 def stand_in(snapshot: Snapshot, result: Result) -> tuple[Snapshot, Placement | RebalancePlan | None]:
-    """Return the snapshot of the map and the result that is drawn on it; none where a document only says what would be."""
+    """Return the snapshot of the map and the result drawn on it, or None if the document has no placement."""
     if isinstance(result, Placement | RebalancePlan):
         return snapshot, result
     return _upgrade(snapshot, result) if isinstance(result, Upgrade) else (snapshot, result.placement)
 
 
 def _upgrade(snapshot: Snapshot, upgrade: Upgrade) -> tuple[Snapshot, RebalancePlan]:
-    """All nodes that are ever there, and the moves of each wave in one."""
+    """Return a snapshot with all nodes of the upgrade, and its moves as a plan with one wave per wave."""
     joining = [new for wave in upgrade.waves for new in (*wave.surge, *wave.joined)]
     moves = [_change(move, wave=wave.wave) for wave in upgrade.waves for move in wave.moves]
     moves = [_change(move, step=step) for step, move in enumerate(moves, 1)]

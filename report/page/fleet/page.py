@@ -1,4 +1,4 @@
-"""The page of a batch: a row for each cluster and set of options, its newest result, and lines over time; a file that loads nothing."""
+"""The page of a batch: one row per cluster and set of options with its newest result and lines over time, as a self-contained file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ _WIDTH, _HEIGHT = 96, 22
 
 @dataclass(frozen=True)
 class Cell:
-    """``lines``: points of a line over time, none if empty; ``says``: the same in words; ``value``: by which rows are sorted."""
+    """A cell of the table.
+
+    Attributes:
+        text: The newest value as text.
+        value: Sort key.
+        lines: Points of a line over time. Empty for no line.
+        says: The line as text.
+    """
 
     text: str
     value: float | None
@@ -32,7 +39,7 @@ class Cell:
 
 @dataclass
 class Line:
-    """A cluster under a set of options."""
+    """A cluster with a set of options."""
 
     name: str
     task: str
@@ -47,7 +54,7 @@ class Line:
 
 
 def render(found: BatchSummary) -> bytes:
-    """Return the page as UTF-8; equal summaries give equal bytes."""
+    """Return the page as UTF-8. Equal summaries give equal bytes."""
     good = [row for row in found.rows if row.result is not None]
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in good:
@@ -99,7 +106,7 @@ def _line(rows: list[Row], measures: list[_Measure]) -> Line:
 
 
 def _cell(rows: list[Row], name: str, value: Callable[[Row], float | None], text: Callable[[Row], str]) -> Cell:
-    """Return the newest value, with a line if there are several with capture times."""
+    """Return the newest value, with a line if several have capture times."""
     known = [(row, v) for row in rows if row.capturedAt and (v := value(row)) is not None]
     if len(known) < 2:
         return Cell(text(rows[-1]), value(rows[-1]))

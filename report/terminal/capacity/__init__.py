@@ -1,4 +1,1 @@
-"""Tables of documents about capacity.
-
-A module a document.
-"""
+"""Reports on documents about capacity, one module per document."""

@@ -1,4 +1,4 @@
-"""A Fit as a table for people."""
+"""The report on a Fit for terminals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kubestow.report.terminal.capacity import headroom
 from kubestow.report.terminal.columns import Name
 from kubestow.report.terminal.placement import unmodelled_and_notes
 
-#: Kinds of nodes listed.
-_KINDS = 20
+#: Maximum number of listed node kinds.
+_MAX_KINDS = 20
 
 
 def outcome(found: Fit) -> str:
-    """Return how many more fit: ``64 more replicas of Deployment shop/web fit (proved)``."""
+    """Return the result in one line: ``64 more replicas of Deployment shop/web fit (proved)``."""
     single = len(found.templates) == 1
     noun = f"more replica{'s' * (found.units != 1)} of {found.templates[0].workload}" if single else f"unit{'s' * (found.units != 1)}"
     proof = "proved" if found.units == found.bound else f"at most {found.bound:,}"
@@ -29,12 +29,12 @@ def outcome(found: Fit) -> str:
 
 
 def fit(found: Fit, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts: how many of each template, what ends it, what one node more brings."""
+    """Yield the parts: counts per template, the limiting conflict, and the gain from one more node."""
     yield Text(outcome(found), style="bold green" if found.units else "bold red")
     yield Text()
     if found.keep is not None:
-        yield plain(f"{found.keep.percent} % of every {found.keep.of} stay free, of what the templates request")
-    table = grid("template", "running", "more that fit", "total", "at most", "in a unit", right=(1, 2, 3, 4, 5))
+        yield plain(f"{found.keep.percent} % of every {found.keep.of} stays free, of each resource that the templates request")
+    table = grid("template", "running", "more that fit", "total", "at most", "per unit", right=(1, 2, 3, 4, 5))
     for t in found.templates:
         numbers = (t.runs, t.fits, t.runs + t.fits, t.runs + t.bound, t.ratio)
         table.add_row(Name(t.workload), *(f"{number:,}" for number in numbers))
@@ -49,22 +49,22 @@ def fit(found: Fit, surface: Surface) -> Iterator[RenderableType]:
 
 def _cause(found: Fit, cause: Cause) -> Iterator[RenderableType]:
     unit = "replica" if len(found.templates) == 1 else "unit"
-    yield heading(f"What ends it: why {unit} {found.units + 1:,} does not fit")
-    beside = "" if cause.alone else ", the others being where the placement has them"
+    yield heading(f"Limit: why {unit} {found.units + 1:,} does not fit")
+    beside = "" if cause.alone else ", given the places of the others"
     kept = any(fact.rule == "Keep" for fact in cause.facts)
-    rest = "" if cause.minimal else " (beside the rules)" if kept else " (there was no time to leave out what does not matter)"
+    rest = "" if cause.minimal else " (in addition to the rules)" if kept else " (not minimal: the time was up)"
     said = "these rules and capacities together rule it out" if len(cause.facts) > 1 else "this alone rules it out"
-    yield inset(plain(f"{counted(cause.together, 'pod')} asked for at once{beside}: {said}{rest}"))
+    yield inset(plain(f"{counted(cause.together, 'pod')} requested at once{beside}: {said}{rest}"))
     for fact in cause.facts:
         message = fact.message.removeprefix(f"{fact.rule}: ")
         yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(message, style="default")), 4)
 
 
 def _growth(found: Fit, surface: Surface) -> Iterator[RenderableType]:
-    yield heading("What one node more brings")
+    yield heading("Gain from one more node")
     what = "replicas" if len(found.templates) == 1 else "units"
-    table = grid("a node like", "nodes of the kind", f"more {what}", right=(1, 2))
-    shown = found.growth[: surface.most(_KINDS)]
+    table = grid("like node", "nodes of this kind", f"more {what}", right=(1, 2))
+    shown = found.growth[: surface.most(_MAX_KINDS)]
     for entry in shown:
         table.add_row(Name(entry.like), f"{entry.nodes:,}", _range(entry))
     yield inset(table)
@@ -72,5 +72,5 @@ def _growth(found: Fit, surface: Surface) -> Iterator[RenderableType]:
 
 
 def _range(entry: Growth) -> str:
-    """What it brings, or between which numbers that is."""
+    """Return the gain, or its range."""
     return f"{entry.units:+,}" if entry.units == entry.bound else f"{entry.units:+,} to {entry.bound:+,}"

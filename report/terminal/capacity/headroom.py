@@ -1,4 +1,4 @@
-"""The headroom of CapacityBuffers, a line for each buffer."""
+"""The headroom of CapacityBuffers, one line per buffer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kubestow.models.documents.sizing import Sizing
 from kubestow.report.documents.output import counted
 from kubestow.report.terminal.canvas import Surface, heading, inset, more, plain
 
-#: Buffers that are listed.
-_BUFFERS = 20
+#: Maximum number of listed buffers.
+_MAX_BUFFERS = 20
 
 
 def of_fit(rooms: Sequence[Headroom] | None, surface: Surface) -> Iterator[RenderableType]:
@@ -29,7 +29,7 @@ def of_fit(rooms: Sequence[Headroom] | None, surface: Surface) -> Iterator[Rende
 
 
 def of_states(rooms: Sequence[Headroom] | None, noun: str, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the headroom in the worst state. ``noun``: of a state, failure or wave."""
+    """Yield the headroom in the worst state. ``noun`` names a state: failure or wave."""
     lines = []
     when = {"failure": "after the failure of", "wave": "in wave"}[noun]
     for parts in _by_buffer(rooms):
@@ -38,13 +38,13 @@ def of_states(rooms: Sequence[Headroom] | None, noun: str, surface: Surface) -> 
         if not short:
             lines.append(_line(worst, f"all {counted(worst.chunks, 'chunk')} fit in each of {counted(len(parts), noun)} (proved)", True))
         else:
-            said = f"{when} {state} {_fits(worst)}, the fewest; fewer than it asks for in {short:,} of {counted(len(parts), noun)}"
+            said = f"{when} {state} {_fits(worst)}, the fewest; fewer than requested in {short:,} of {counted(len(parts), noun)}"
             lines.append(_line(worst, said, False))
     yield from _section(lines, surface)
 
 
 def of_sizing(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
-    """Yield what the nodes hold for buffers, and what that costs."""
+    """Yield the headroom that the nodes provide for buffers, and its cost."""
     lines = [_line(room, f"the nodes hold {counted(room.chunks, 'chunk')}", True) for room in result.buffers or ()]
     without = result.withoutBuffers
     if lines and without is not None:
@@ -59,14 +59,14 @@ def _section(lines: Sequence[Text], surface: Surface) -> Iterator[RenderableType
     if not lines:
         return
     yield heading("Headroom of CapacityBuffers")
-    shown = lines[: surface.most(_BUFFERS)]
+    shown = lines[: surface.most(_MAX_BUFFERS)]
     for line in shown:
         yield inset(line)
     yield from more(len(lines) - len(shown), "{} more buffers (--all shows them)")
 
 
 def _by_buffer(rooms: Sequence[Headroom] | None) -> Iterator[list[tuple[str, BufferRoom]]]:
-    """Yield for each buffer its states with its room in them."""
+    """Yield, for each buffer, its states with the available headroom."""
     for place in range(len(rooms[0].buffers) if rooms else 0):
         yield [(room.state, room.buffers[place]) for room in rooms or ()]
 
@@ -78,5 +78,5 @@ def _fits(room: BufferRoom) -> str:
 
 def _line(room: BufferRoom, said: str, whole: bool) -> Text:
     if room.problem is not None:
-        return plain(f"{room.buffer}: ", style="red").append_text(plain(f"asks for nothing: {room.problem}", style="default"))
+        return plain(f"{room.buffer}: ", style="red").append_text(plain(f"requests nothing: {room.problem}", style="default"))
     return plain(f"{room.buffer}: ", style="green" if whole else "yellow").append_text(plain(said, style="default"))

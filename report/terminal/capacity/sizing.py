@@ -1,4 +1,4 @@
-"""A Sizing as a table for people."""
+"""The report on a Sizing for terminals."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from kubestow.report.documents.output import counted
 from kubestow.report.documents.tier_words import gap_text
 from kubestow.report.terminal.canvas import Surface, bar, grid, heading, inset, more, plain
 from kubestow.report.terminal.capacity import headroom
-from kubestow.report.terminal.capacity.moments import decided_by, moments
+from kubestow.report.terminal.capacity.series import decided_by, moments
 from kubestow.report.terminal.columns import Cell, Name
 from kubestow.report.terminal.placement import STATUS_STYLES, assignments, examples, unmodelled_and_notes
 
-#: A month, as clouds count it.
-MONTH: Final = 730
-#: Workloads, groups of pods that fit nowhere, and shapes of each that are listed.
-_LISTED: Final = 10
-#: Per cent from which a resource is what limits.
-_FULL: Final = 90
+#: Hours in a month, as cloud providers count.
+MONTH_HOURS: Final = 730
+#: Maximum numbers of listed workloads, groups of unplaceable pods, and shapes of each.
+_MAX_ENTRIES: Final = 10
+#: Per cent of utilisation from which a resource counts as the limit.
+_FULL_PERCENT: Final = 90
 
 
 def summary(sizing: Sizing, seconds: float) -> str:
-    """Return one line: what to buy, how good that is, in what time (wall-clock seconds)."""
+    """Return the purchase, its quality and the wall-clock seconds in one line."""
     gap = [f"gap {_gap(sizing)}"] if sizing.status == "feasible" and _value(sizing) != _bound(sizing) else []
     decided = [decided_by(sizing)] if sizing.series is not None else []
     return "; ".join([outcome(sizing), *filter(None, decided), *gap, sizing.status, f"{seconds:.1f} s"])
@@ -41,7 +41,7 @@ def summary(sizing: Sizing, seconds: float) -> str:
 def outcome(sizing: Sizing) -> str:
     """Return the answer: ``buy 12 nodes of 2 shapes for 4.56 per hour, proved the least``."""
     if sizing.status == "unknown":
-        return "no purchase that places everything was found, nor that there is none"
+        return "no purchase that places everything was found, and none is proved impossible"
     if sizing.status == "infeasible":
         lost = sum(len(misfit.pods) for misfit in sizing.misfits)
         return "no purchase places everything (proved)" + (f": {counted(lost, 'pod')} fit on no shape" if lost else "")
@@ -53,8 +53,10 @@ def outcome(sizing: Sizing) -> str:
 
 
 def sizing(result: Sizing, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts of the report: the answer, what to buy, what it is used for; how good it is comes last. ``snapshot``: with the nodes
-    bought."""
+    """Yield the parts of the report: the answer, the purchase, its use and, last, the objective.
+
+    ``snapshot`` contains the purchased nodes.
+    """
     yield Text(outcome(result), style=STATUS_STYLES[result.status])
     if result.series is not None and (decided := decided_by(result)):
         yield plain(decided)
@@ -82,7 +84,7 @@ def sizing(result: Sizing, snapshot: Snapshot, surface: Surface) -> Iterator[Ren
 
 
 def _purchase(result: Sizing) -> Iterator[RenderableType]:
-    table = grid("shape", "zone", "nodes", "each", "per hour", f"per month of {MONTH} h", right=(2, 3, 4, 5), title="To buy")
+    table = grid("shape", "zone", "nodes", "each", "per hour", f"per month of {MONTH_HOURS} h", right=(2, 3, 4, 5), title="To buy")
     total = 0
     for purchase in result.buy:
         price = money.parse(purchase.price)
@@ -96,18 +98,18 @@ def _purchase(result: Sizing) -> Iterator[RenderableType]:
 
 
 def _hour_and_month(millionths: int) -> tuple[str, str]:
-    """Return an hourly cost, and that of a month to the cent."""
-    cents = (millionths * MONTH + 5_000) // 10_000
+    """Return the cost per hour and per month, rounded to the cent."""
+    cents = (millionths * MONTH_HOURS + 5_000) // 10_000
     return money.text(millionths), money.text(cents * 10_000)
 
 
 def _replaced(result: Sizing, gone: Replaced) -> Iterator[RenderableType]:
-    """Yield what the nodes that go cost, beside what is bought instead."""
+    """Yield the cost of the replaced nodes compared with the purchase."""
     nodes = counted(gone.nodes, "node")
     if not gone.priced:
         text = f"instead of {nodes}, whose instance types are not in the catalogue"
     elif gone.priced < gone.nodes:
-        text = f"instead of {nodes}; {gone.priced:,} of them are in the catalogue and cost {money.text(money.parse(gone.cost))} per hour"
+        text = f"instead of {nodes}; the catalogue has {gone.priced:,}, which cost {money.text(money.parse(gone.cost))} per hour"
     else:
         before = money.parse(gone.cost)
         less = before - _value(result)
@@ -118,11 +120,11 @@ def _replaced(result: Sizing, gone: Replaced) -> Iterator[RenderableType]:
 
 
 def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
-    """Yield pods that no shape takes, what each shape lacks, and the cause."""
+    """Yield pods that no shape takes, with the reasons per shape and the cause."""
     found = result.misfits
     if found:
-        yield heading("What fits on no shape")
-    for misfit in found[: surface.most(_LISTED)]:
+        yield heading("Pods that fit on no shape")
+    for misfit in found[: surface.most(_MAX_ENTRIES)]:
         line = plain(f"{counted(len(misfit.pods), 'pod')}: ", style="bold red").append_text(
             plain(examples(misfit.pods, surface), "default")
         )
@@ -136,31 +138,31 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
         cause = next((cause for cause in result.causes if set(cause.pods) & set(misfit.pods)), None)
         for fact in cause.facts if cause is not None else ():
             yield inset(plain(f"because {fact.message}"), 6)
-    yield from more(len(found) - surface.most(_LISTED), "... and {:,} more kinds of pods (--all lists them)")
+    yield from more(len(found) - surface.most(_MAX_ENTRIES), "... and {:,} more kinds of pods (--all lists them)")
     named = {pod for misfit in found for pod in misfit.pods}
     yield from _other_causes([cause for cause in result.causes if named.isdisjoint(cause.pods)], surface)
 
 
 def _other_causes(rest: Sequence[Cause], surface: Surface) -> Iterator[RenderableType]:
-    """Yield why pods are left that each fit on some shape."""
+    """Yield the causes of unplaced pods that fit some shape on their own."""
     if rest:
-        yield heading("What leaves no way")
-    for cause in rest[: surface.most(_LISTED)]:
+        yield heading("Conflicts")
+    for cause in rest[: surface.most(_MAX_ENTRIES)]:
         line = plain(f"{counted(len(cause.pods), 'pod')}: ", style="bold red")
         yield inset(line.append_text(plain(examples(cause.pods, surface), "default")))
         for fact in cause.facts:
             yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(fact.message, style="default")), 6)
-    yield from more(len(rest) - surface.most(_LISTED), "... and {:,} more (--all lists them)")
+    yield from more(len(rest) - surface.most(_MAX_ENTRIES), "... and {:,} more (--all lists them)")
 
 
 def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[RenderableType]:
-    """Yield a row for each shape, a column for each resource, then which of them is the fullest."""
+    """Yield a row per shape and a column per resource, then the limiting resource."""
     rows: dict[str, dict[str, Utilisation]] = {}
     for entry in found:
         rows.setdefault(entry.shape, {})[entry.resource] = entry
     whole = rows.pop("", {})
     names = list(whole)
-    table = grid("shape", *names, title="How full they are")
+    table = grid("shape", *names, title="Utilisation")
     for shape, cells in [*rows.items(), *([("", whole)] if len(rows) > 1 else [])]:
         first: Cell = Name(shape) if shape else Text("all", style="bold")
         drawn = [bar(cells[r].requested, cells[r].allocatable, r, surface) if r in cells else "" for r in names]
@@ -169,29 +171,27 @@ def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[Ren
     own = ", ".join(f"{percent(e.daemons, e.allocatable)} % of {r}" for r, e in whole.items() if e.daemons and e.allocatable)
     if own:
         yield inset(plain(f"DaemonSets and static pods, which every node brings, take {own}"))
-    yield inset(plain(f"What limits it: {limit(whole.values())}"))
+    yield inset(plain(f"Limit: {limit(whole.values())}"))
 
 
 def limit(whole: Iterable[Utilisation]) -> str:
-    """Return which resource is the fullest, and what else limits a purchase where none is full."""
+    """Return the fullest resource, and other limits of a purchase if it is not full."""
     fullest = max(whole, key=lambda e: Fraction(e.requested, max(1, e.allocatable)))
     share = percent(fullest.requested, fullest.allocatable)
-    text = f"{fullest.resource}, of which {share} % is asked for"
-    return text if share >= _FULL else f"{text}; the rest is due to rules, or to the sizes, zones and numbers that can be had"
+    text = f"{fullest.resource}, {share} % requested"
+    return text if share >= _FULL_PERCENT else f"{text}; rules, or the available sizes, zones and counts, limit the purchase more"
 
 
 def _costs(found: Sequence[WorkloadCost], surface: Surface) -> Iterator[RenderableType]:
-    """Yield the dearest workloads, then what all DaemonSets and static pods cost together."""
+    """Yield the most expensive workloads, then the total cost of DaemonSets and static pods."""
     costs = [money.parse(entry.cost) for entry in found]
     total = sum(costs)
-    table = grid(
-        "workload", "pods", "per hour", "share", right=(1, 2, 3), title="What workloads cost, by the resource that they take most of"
-    )
-    for entry, cost in list(zip(found, costs, strict=True))[: surface.most(_LISTED)]:
+    table = grid("workload", "pods", "per hour", "share", right=(1, 2, 3), title="Cost of workloads, by their dominant resource")
+    for entry, cost in list(zip(found, costs, strict=True))[: surface.most(_MAX_ENTRIES)]:
         first: Cell = Name(entry.workload) if entry.workload else plain("(nodes without pods)", style="dim")
         table.add_row(first, f"{entry.pods:,}", money.text(cost), f"{percent(cost, total)} %")
     yield inset(table)
-    yield from more(len(found) - surface.most(_LISTED), "... and {:,} more (--all lists them)")
+    yield from more(len(found) - surface.most(_MAX_ENTRIES), "... and {:,} more (--all lists them)")
     own = sum(cost for entry, cost in zip(found, costs, strict=True) if entry.daemon)
     if own:
         yield inset(plain(f"DaemonSets and static pods together: {money.text(own)} per hour, {percent(own, total)} %"))
@@ -206,7 +206,7 @@ def _objective(result: Sizing) -> Iterator[RenderableType]:
     table = grid("goal", "reached", "best possible", "gap", right=(1, 2, 3))
     nodes = result.nodes
     goals = [("cost per hour", money.text(_value(result)), money.text(_bound(result)), _gap(result))]
-    if _value(result) == _bound(result):  # fewer nodes are looked for at the least cost only
+    if _value(result) == _bound(result):  # the number of nodes is minimised at the least cost only
         goals.append(("nodes at this cost", f"{nodes.value:,}", f"{nodes.bound:,}", gap_text(nodes.value, nodes.bound)))
     for name, reached, best, gap in goals:
         table.add_row(name, reached, best, Text(gap, style="green" if gap == "proved" else "yellow"))
@@ -222,5 +222,5 @@ def _bound(result: Sizing) -> int:
 
 
 def _gap(result: Sizing) -> str:
-    """Return how far the cost may be above the least, in per cent of the cost."""
+    """Return the gap between cost and lower bound, in per cent of the cost."""
     return gap_text(_value(result), _bound(result))

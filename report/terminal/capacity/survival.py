@@ -1,4 +1,4 @@
-"""What survives failures, as a table for people."""
+"""The report on a Survival for terminals."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from kubestow.report.terminal.columns import Name
 from kubestow.report.terminal.placement import examples, unmodelled_and_notes
 from kubestow.report.terminal.workloads import owners
 
-#: Counterexamples, failures and exposed objects that are listed.
-_LISTED: Final = 5
-_FAILURES: Final = 40
-_EXPOSED: Final = 12
-#: Workloads and nodes that a line names.
-_NAMED: Final = 4
+#: Maximum numbers of listed counterexamples, failures and exposed objects.
+_MAX_COUNTEREXAMPLES: Final = 5
+_MAX_FAILURES: Final = 40
+_MAX_EXPOSED: Final = 12
+#: Maximum numbers of workloads and nodes named in a line.
+_MAX_NAMED: Final = 4
 _BY: Final = {
-    "nothing": "nothing had to come back",
+    "nothing": "no pods affected",
     "bound": "a bound",
     "composition": "single failures",
     "search": "a construction",
     "solver": "the solver",
 }
 _STYLE: Final = {"survives": "green", "pending": "red", "unknown": "yellow"}
-_OUTCOME: Final = {"survives": "all come back", "pending": "pods stay pending", "unknown": "not known"}
+_OUTCOME: Final = {"survives": "all come back", "pending": "pods stay pending", "unknown": "unknown"}
 
 
 def verdict_line(found: Survival) -> str:
-    """Return whether it is certified, in a sentence."""
+    """Return the verdict in one sentence."""
     several = found.atOnce > 1
     total = found.scenarios.all
     whose = ("their" if several else "its") + " pods"
@@ -57,12 +57,12 @@ def verdict_line(found: Survival) -> str:
             f"{lost:,} {way} leave{'s' if lost == 1 else ''} pods pending" if several else f"{lost:,} {way} may not fail: pods stay pending"
         )
     if unsure:
-        parts.append(f"{unsure:,}{'' if parts else ' ' + way} {'is' if unsure == 1 else 'are'} not decided")
+        parts.append(f"{unsure:,}{'' if parts else ' ' + way} {'is' if unsure == 1 else 'are'} undecided")
     return f"Not certified: {'; '.join(parts)}"
 
 
 def survival(found: Survival, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts of the report: the verdict, what does not come back and why, what would help, what else breaks, how it is proved."""
+    """Yield the parts of the report: verdict, pending pods with causes, remedies, other effects, and the proof."""
     style = "bold green" if found.certified else "bold red" if found.counterexamples else "bold yellow"
     yield Text(verdict_line(found), style=style)
     yield from _counterexamples(found, snapshot, surface)
@@ -92,22 +92,22 @@ def _failures(outcomes: Sequence[Scenario], outcome: str) -> int:
 
 
 def _proof(found: Survival) -> str:
-    """Return how the failures were decided."""
+    """Return the ways in which the failures were decided."""
     s = found.scenarios
     parts = [f"{counted(s.all, 'failure')}", f"{s.distinct:,} distinct" if s.distinct < s.all else ""]
-    composed = f" ({s.composed:,} of them by putting single failures together)" if s.composed else ""
+    composed = f" ({s.composed:,} by combining single failures)" if s.composed else ""
     parts += [f"{s.bounded:,} decided by bounds", f"{s.solved:,} solved{composed}", f"{s.open:,} open" if s.open else ""]
     took = f"; {found.seconds.load + found.seconds.compile + found.seconds.solve + found.seconds.verify:.1f} s" if found.seconds else ""
     return ", ".join(part for part in parts if part) + took
 
 
-# --- what does not come back --------------------------------------------------------------------------------------------
+# --- counterexamples ---------------------------------------------------------------------------------------------------
 
 
 def _counterexamples(found: Survival, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     if not found.counterexamples:
         return
-    shown = found.counterexamples[: surface.most(_LISTED)]
+    shown = found.counterexamples[: surface.most(_MAX_COUNTEREXAMPLES)]
     yield heading(f"Pods that do not come back, the worst failure{'s' if len(shown) > 1 else ''} first")
     owned = owners(snapshot, {pod for each in shown for pod in each.pending})
     of = {tuple(scenario.failed): scenario for scenario in found.outcomes}
@@ -116,17 +116,17 @@ def _counterexamples(found: Survival, snapshot: Snapshot, surface: Surface) -> I
         yield inset(plain(_by_workload(each.pending, owned, surface)), 4)
         if each.cause is not None:
             yield from _why(each.cause.facts, each.cause.pods)
-            for way in each.cause.waysOut[: surface.most(_NAMED)]:
+            for way in each.cause.waysOut[: surface.most(_MAX_NAMED)]:
                 yield inset(Text("- ").append_text(plain(way.message, style="green")), 6)
         for consequence in each.consequences:
             yield inset(plain(f"{consequence.object}: ", style="yellow").append_text(plain(consequence.message, style="default")), 4)
-    told = sum(1 + len(scenario.alike) for each in shown if (scenario := of.get(tuple(each.failed))) is not None)
-    rest = _failures(found.outcomes, "pending") - told
+    shown_failures = sum(1 + len(scenario.alike) for each in shown if (scenario := of.get(tuple(each.failed))) is not None)
+    rest = _failures(found.outcomes, "pending") - shown_failures
     yield from more(rest, f"... and {counted(rest, 'more failure')} (--all lists all)")
 
 
 def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -> Text:
-    """Return ``zone a: 3 of 12 pods stay pending``."""
+    """Return the effect of a failure: ``zone a: 3 of 12 pods stay pending``."""
     text = plain(f"{_noun(found, len(each.failed))} {', '.join(each.failed)}", style="bold red")
     total = f" of {scenario.displaced:,}" if scenario is not None else ""
     least = f"{each.least:,}{total} pod{'s' if each.least != 1 or total else ''}"
@@ -143,7 +143,7 @@ def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -
 def _by_workload(pods: Sequence[str], owned: Mapping[str, str], surface: Surface) -> str:
     """Return ``2 of Deployment prod/web, 1 of StatefulSet prod/db: prod/web-1, ...``."""
     counts = Counter(owned.get(pod, f"Pod {pod}") for pod in pods).most_common()
-    most = surface.most(_NAMED)
+    most = surface.most(_MAX_NAMED)
     named = ", ".join(f"{number:,} of {owner}" for owner, number in counts[:most])
     rest = f" and {len(counts) - most:,} more workloads" if len(counts) > most else ""
     return f"{named}{rest}: {examples(pods, surface)}" if pods else ""
@@ -157,12 +157,12 @@ def _why(facts: Sequence[Fact], pods: Sequence[str]) -> Iterator[RenderableType]
         yield inset(said, 6)
 
 
-# --- what would help, and what else breaks ------------------------------------------------------------------------------
+# --- remedies and other effects ------------------------------------------------------------------------------------------
 
 
 def _remedy(remedy: SurvivalRemedy) -> Iterator[RenderableType]:
-    """Yield the nodes with which it is certified, what they cost, and how to try them."""
-    yield heading("Certified with" if remedy.certified else "What would help (the certificate was not finished with it)")
+    """Yield the additional nodes for a certificate, their cost, and the options to try them."""
+    yield heading("Certified with" if remedy.certified else "Possible remedy (its certificate was not completed)")
     for text in (*remedy.addNodes, *remedy.buy):
         number, _, what = text.partition(":")
         kind, _, zone = what.partition("@")
@@ -182,7 +182,7 @@ def _cost(remedy: SurvivalRemedy) -> str:
     if remedy.bound is None:
         return what
     if remedy.bound >= value:
-        return f"{what}: {'no fewer' if remedy.cost is None else 'nothing cheaper'} will do, proved"
+        return f"{what}: {'fewer are' if remedy.cost is None else 'less is'} not enough, proved"
     unit = "nodes are" if remedy.cost is None else "per hour is"
     return f"{what}: at least {remedy.bound:g} {unit} needed, proved"
 
@@ -190,17 +190,17 @@ def _cost(remedy: SurvivalRemedy) -> str:
 def _exposed(found: Survival, surface: Surface) -> Iterator[RenderableType]:
     if not found.exposed:
         return
-    table = grid("failures", "of what", "the worst", "leaves", right=(0,), prose=(3,), title="What failures break or take")
-    for each in found.exposed[: surface.most(_EXPOSED)]:
+    table = grid("failures", "object", "the worst", "effect", right=(0,), prose=(3,), title="Other effects of failures")
+    for each in found.exposed[: surface.most(_MAX_EXPOSED)]:
         name = each.object if each.kind != "lost" else examples([f"Pod {pod}" for pod in each.object[4:].split(",")])
         table.add_row(f"{each.failures:,} of {found.scenarios.all:,}", Name(name), plain(", ".join(each.worst)), plain(each.message))
     yield inset(table)
-    yield from more(len(found.exposed) - surface.most(_EXPOSED))
+    yield from more(len(found.exposed) - surface.most(_MAX_EXPOSED))
 
 
 def _outcomes(found: Survival, surface: Surface) -> Iterator[RenderableType]:
     table = grid("fails", "equal", "pods", "pending", "outcome", "decided by", right=(1, 2, 3), title="Failures")
-    shown = found.outcomes[: surface.most(_FAILURES)]
+    shown = found.outcomes[: surface.most(_MAX_FAILURES)]
     for each in shown:
         by = "" if each.outcome == "unknown" else _BY[each.by]
         equal = f"+{len(each.alike):,}" if each.alike else ""

@@ -1,4 +1,4 @@
-"""The upgrade of a node pool, as a table for people: whether it gets through, what blocks it and what would help, then its waves."""
+"""The report on a node pool upgrade for terminals: the verdict, blockers with remedies, and waves."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from kubestow.report.terminal.columns import Name
 from kubestow.report.terminal.placement import unmodelled_and_notes
 from kubestow.report.terminal.workloads import owners
 
-#: Waves and blockers that are listed; nodes and workloads that a line names.
-_WAVES: Final = 40
-_BLOCKERS: Final = 20
-_NAMED: Final = 3
+#: Maximum numbers of listed waves and blockers, and of nodes and workloads named in a line.
+_MAX_WAVES: Final = 40
+_MAX_BLOCKERS: Final = 20
+_MAX_NAMED: Final = 3
 _KINDS: Final = {
     "PodDisruptionBudget": "a budget",
     "localVolume": "a local volume",
     "barePod": "a bare pod",
     "room": "no room",
     "rule": "a rule",
-    "notEvictable": "not to be evicted",
+    "notEvictable": "not evictable",
 }
 
 
 def verdict_line(found: Upgrade) -> str:
-    """Return whether the upgrade gets through, in a sentence."""
+    """Return the verdict in one sentence."""
     done = sum(len(wave.drain) for wave in found.waves)
     total, waves = len(found.nodes), counted(len(found.waves), "wave")
     moves = counted(sum(len(wave.moves) for wave in found.waves), "move")
@@ -69,19 +69,21 @@ def _limits(found: Upgrade) -> str:
 
 
 def _blockers(blocked: Sequence[Blocker], surface: Surface) -> Iterator[RenderableType]:
-    """Yield what is in the way, that of several nodes once."""
-    yield heading(f"What blocks ({len({b.node for b in blocked}):,} {'nodes' if len({b.node for b in blocked}) > 1 else 'node'})")
+    """Yield the blockers, merging equal ones of several nodes."""
+    yield heading(f"Blockers ({len({b.node for b in blocked}):,} {'nodes' if len({b.node for b in blocked}) > 1 else 'node'})")
     by_cause: dict[tuple[str, str, bool], list[Blocker]] = {}
     for blocker in blocked:
         by_cause.setdefault((blocker.kind, blocker.message, blocker.proved), []).append(blocker)
-    shown = list(by_cause.items())[: surface.most(_BLOCKERS)]
+    shown = list(by_cause.items())[: surface.most(_MAX_BLOCKERS)]
     for (kind, message, proved), same in shown:
         line = plain(f"{_KINDS[kind]}: ", style="bold red").append_text(plain(message, style="default"))
         yield inset(line.append(" (proved)" if proved else "", style="dim"))
         yield inset(plain(f"on {_some([b.node for b in same], surface)}", style="dim"), 4)
         ways = list(dict.fromkeys(text for b in same for text in b.remedies))
         if ways:
-            yield inset(plain("any one of these ends it (each was tried):" if len(ways) > 1 else "this ends it (tried):", style="dim"), 4)
+            yield inset(
+                plain("any one of these removes it (each was tried):" if len(ways) > 1 else "this removes it (tried):", style="dim"), 4
+            )
         for text in ways:
             yield inset(plain(f"- {text}"), 6)
     yield from more(len(by_cause) - len(shown))
@@ -90,18 +92,18 @@ def _blockers(blocked: Sequence[Blocker], surface: Surface) -> Iterator[Renderab
 def _help(found: Upgrade) -> Iterator[RenderableType]:
     yield heading("Surge")
     if found.smallestSurge is not None:
-        sure = "no smaller one does, proved" if found.smallestProved else "a smaller one may do"
+        sure = "no smaller one is enough, proved" if found.smallestProved else "a smaller one may be enough"
         text, style = f"with --surge {found.smallestSurge:,} every drain gets through ({sure})", "green"
     elif found.smallestProved:
-        text, style = "no surge helps: what blocks stays, however many nodes join (proved)", "default"
+        text, style = "no surge helps: the blockers remain with any number of new nodes (proved)", "default"
     else:
-        text, style = "no surge was found that helps", "default"
+        text, style = "no sufficient surge was found", "default"
     yield inset(plain(text, style=style))
 
 
 def _waves(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     yield heading("Waves")
-    shown = found.waves[: surface.most(_WAVES)]
+    shown = found.waves[: surface.most(_MAX_WAVES)]
     owned = owners(snapshot, {move.pod for wave in shown for move in wave.moves}) if surface.wide or surface.everything else {}
     columns = [
         "wave",
@@ -139,7 +141,7 @@ def _moves(waves: Sequence[UpgradeWave], owned: dict[str, str]) -> Iterator[Rend
 
 
 def _at_once(wave: UpgradeWave) -> int:
-    """The most pods that may be evicted at once."""
+    """Return the maximum number of pods that may be evicted at once."""
     return max(Counter(move.wave for move in wave.moves).values(), default=0)
 
 
@@ -148,4 +150,4 @@ def _nodes(names: Sequence[str], surface: Surface) -> Name | Text:
 
 
 def _some(names: Sequence[str], surface: Surface) -> str:
-    return some(list(dict.fromkeys(names)), surface.most(_NAMED))
+    return some(list(dict.fromkeys(names)), surface.most(_MAX_NAMED))

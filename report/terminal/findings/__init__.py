@@ -1,4 +1,5 @@
-"""Findings in a terminal: tables of the audit and of a check, and of what the descheduler and Karpenter would do.
+"""Findings for terminals: tables of the audit and the check, and of the descheduler and Karpenter simulations.
 
-Each module draws one document. May import :mod:`kubestow.models` and the modules of :mod:`kubestow.report.terminal` beside it.
+One module per document. The package may import :mod:`kubestow.models` and its sibling modules in
+:mod:`kubestow.report.terminal`.
 """

@@ -1,4 +1,4 @@
-"""An Audit as a table."""
+"""The report on an Audit for terminals."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kubestow.report.terminal.findings.descheduler import descheduler_table
 from kubestow.report.terminal.findings.karpenter import karpenter_table
 
 STYLES: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
-#: Findings of one kind that the table lists.
-_LISTED: Final = 10
-_EXAMPLES: Final = 4
+#: Maximum number of listed findings per code, and of example pods.
+_MAX_FINDINGS: Final = 10
+_MAX_EXAMPLES: Final = 4
 _GRADES: Final = {
     "non-distributed": "not distributed",
-    "unknown": "how far it is distributed is not known",
+    "unknown": "distribution unknown",
     "machines": "distributed over machines",
     "clouds": "distributed over clouds",
     "locations": "distributed over locations",
@@ -40,28 +40,28 @@ _GRADES: Final = {
 
 
 def failing(audit: Audit, threshold: str) -> int:
-    """Return the number of findings at or above ``threshold``, one of the severities or ``never``."""
+    """Return the number of findings at or above ``threshold``: a severity or ``never``."""
     counted_in = at_or_above(threshold)
     return sum(finding.severity in counted_in for finding in audit.findings)
 
 
 def audit_line(audit: Audit) -> str:
-    """Return one line: how many findings of each severity."""
+    """Return the number of findings per severity in one line."""
     known = audit.selection.known if audit.selection is not None else 0
-    beside = f" ({known:,} known from the baseline)" if known else ""
+    known_note = f" ({known:,} known from the baseline)" if known else ""
     if not audit.findings:
-        return f"nothing{' new' * bool(known)} found{beside}"
-    return ", ".join(per_severity(audit.counts)) + beside
+        return f"nothing{' new' * bool(known)} found{known_note}"
+    return ", ".join(per_severity(audit.counts)) + known_note
 
 
 def per_severity(counts: Mapping[str, int]) -> list[str]:
-    """Return how many findings there are of each severity that some have."""
+    """Return the numbers of findings by severity, without zeros."""
     found = [(severity, counts[severity]) for severity in SEVERITIES if counts.get(severity)]
     return [counted(number, severity) if severity != "info" else f"{number:,} info" for severity, number in found]
 
 
 def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> Iterator[RenderableType]:
-    """Yield findings of a kind together, the most serious first; ``titles``: by code, a sentence."""
+    """Yield findings grouped by code, most severe first. ``titles`` maps codes to sentences."""
     ref = audit.snapshot
     yield Text(audit_line(audit), style="bold").append(f"  ({counted(ref.nodes, 'node')}, {counted(ref.pods, 'pod')})", style="dim")
     for (severity, code), group in groupby(audit.findings, key=lambda f: (f.severity, f.code)):
@@ -69,10 +69,10 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
         title = Text("\n").append_text(plain(severity, style=STYLES[severity]))
         yield title.append_text(plain(f"  {code}  ", style="bold")).append_text(plain(titles.get(code, findings[0].name)))
         yield inset(plain(findings[0].why, style="dim"))
-        for finding in findings[: surface.most(_LISTED)]:
+        for finding in findings[: surface.most(_MAX_FINDINGS)]:
             yield inset(_entry(finding, surface))
-        yield from more(len(findings) - surface.most(_LISTED), FINDINGS)
-        for fix in dict.fromkeys(finding.fix for finding in findings[: surface.most(_LISTED)]):
+        yield from more(len(findings) - surface.most(_MAX_FINDINGS), FINDINGS)
+        for fix in dict.fromkeys(finding.fix for finding in findings[: surface.most(_MAX_FINDINGS)]):
             yield inset(Text("→ ", style="green").append_text(plain(fix, style="green")))
     if audit.opportunityCosts:
         yield from _opportunity_costs(audit.opportunityCosts, surface)
@@ -91,7 +91,7 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
     yield from listed("Not checked", audit.notChecked)
     yield from listed("Not taken into account", audit.notes)
     unmodelled = [f"{entry.pod}: {entry.field}: {entry.effect}" for entry in audit.unmodelled]
-    yield from listed("Not modelled", unmodelled, surface.most(_LISTED), "… and {} more")
+    yield from listed("Not modelled", unmodelled, surface.most(_MAX_FINDINGS), "… and {} more")
 
 
 def _left_out(selection: Selection) -> Iterator[str]:
@@ -100,20 +100,20 @@ def _left_out(selection: Selection) -> Iterator[str]:
     if selection.ignore:
         yield f"codes {', '.join(selection.ignore)}"
     if selection.namespaces:
-        yield f"{counted(selection.elsewhere, 'finding')} about nothing in {', '.join(selection.namespaces)}"
+        yield f"{counted(selection.elsewhere, 'finding')} about other namespaces than {', '.join(selection.namespaces)}"
     if selection.known:
-        yield f"{counted(selection.known, 'finding')} that the baseline knows"
+        yield f"{counted(selection.known, 'finding')} known from the baseline"
 
 
 def _entry(finding: Finding, surface: Surface) -> Text:
     text = Text("- ").append_text(plain(finding.object, style="bold")).append_text(plain(f": {finding.message}"))
     if finding.pods and not all(pod in finding.message or pod in finding.object for pod in finding.pods):
-        text.append_text(plain(f" [{some(finding.pods, surface.most(_EXAMPLES))}]", style="dim"))
+        text.append_text(plain(f" [{some(finding.pods, surface.most(_MAX_EXAMPLES))}]", style="dim"))
     return text
 
 
 def _requirements(found: Sequence[Requirement]) -> RenderableType:
-    table = grid("", "", "asked for", "", "", prose=(2, 4))
+    table = grid("", "", "requirement", "", "", prose=(2, 4))
     for entry in found:
         style = {"met": "green", "broken": "red", "not provable": "yellow"}[entry.status]
         table.add_row(entry.standard, entry.level, entry.text, Text(entry.status, style=style), plain(entry.why))
@@ -121,15 +121,15 @@ def _requirements(found: Sequence[Requirement]) -> RenderableType:
 
 
 def _opportunity_costs(found: Sequence[OpportunityCost], surface: Surface) -> Iterator[RenderableType]:
-    """Yield a row for each namespace and workload; pods are in the document."""
+    """Yield a row per namespace and workload. Pods are in the document only."""
     rows = [entry for entry in found if entry.level != "pod"]
     yield heading("Opportunity cost of required anti-affinity, beyond requests")
-    table = grid("whose", "pods", "closed now", "average", "largest", right=(1,))
-    for entry in rows[: surface.most(_LISTED)]:
+    table = grid("object", "pods", "closed now", "average", "largest", right=(1,))
+    for entry in rows[: surface.most(_MAX_FINDINGS)]:
         now, average, largest = (_capacity(amount) for amount in (entry.actual, entry.average, entry.largest))
         table.add_row(plain(entry.object), f"{entry.pods:,}", now, average, largest)
     yield inset(table)
-    yield from more(len(rows) - surface.most(_LISTED), "… and {} more")
+    yield from more(len(rows) - surface.most(_MAX_FINDINGS), "… and {} more")
 
 
 def _capacity(amount: ClosedCapacity | None) -> str:
@@ -154,5 +154,5 @@ def _control_plane(found: ControlPlane) -> Iterator[RenderableType]:
         for stage in found.stages:
             mark = Text("reached", style="green") if stage.reached else Text("not reached" if stage.known else "not shown", style="yellow")
             counts = (str(stage.domains), str(stage.survives)) if stage.label else ("", "")
-            table.add_row(plain(stage.name), plain(stage.label or "not known"), *counts, mark)
+            table.add_row(plain(stage.name), plain(stage.label or "unknown"), *counts, mark)
         yield inset(table)

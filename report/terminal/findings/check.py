@@ -1,4 +1,4 @@
-"""A Check as a table: the verdict on each workload, then the findings, each with its place in the manifests."""
+"""The report on a Check for terminals: the verdict per workload, then findings with positions in the manifests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kubestow.report.terminal.canvas import FINDINGS, Surface, heading, inset, l
 from kubestow.report.terminal.findings.audit import STYLES, per_severity
 
 _FIT: Final = {"fits": "bold green", "does not fit": "bold red", "unproved": "bold yellow"}
-#: Findings, and workloads that fit, of which a table has so many at most.
-_LISTED: Final = 50
+#: Maximum numbers of listed findings and workloads.
+_MAX_ENTRIES: Final = 50
 
 
 def summary(check: Check) -> str:
-    """Return one line: what does not fit, and how many findings of each severity are new."""
+    """Return the workloads that do not fit and the number of new findings per severity in one line."""
     parts = []
     if check.snapshot is not None:
         wrong, known = unfit(check), sum(fit.known for fit in check.workloads)
@@ -34,24 +34,24 @@ def summary(check: Check) -> str:
 
 
 def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the table."""
+    """Yield the report."""
     yield Text(summary(found), style="bold")
     if found.workloads:
         yield heading("Fit")
-        for fit in sorted(found.workloads, key=lambda each: list(_FIT).index(each.fit), reverse=True)[: surface.most(_LISTED)]:
+        for fit in sorted(found.workloads, key=lambda each: list(_FIT).index(each.fit), reverse=True)[: surface.most(_MAX_ENTRIES)]:
             yield from _fit(fit)
-        yield from more(len(found.workloads) - surface.most(_LISTED), FINDINGS)
+        yield from more(len(found.workloads) - surface.most(_MAX_ENTRIES), FINDINGS)
     if found.faults:
         yield heading("Findings")
-        for fault in found.faults[: surface.most(_LISTED)]:
+        for fault in found.faults[: surface.most(_MAX_ENTRIES)]:
             yield from _fault(fault)
-        yield from more(len(found.faults) - surface.most(_LISTED), FINDINGS)
+        yield from more(len(found.faults) - surface.most(_MAX_ENTRIES), FINDINGS)
     for title, texts in (
         ("Not checked", found.notChecked),
         ("Not taken into account", found.notes),
         ("Not modelled", [f"{entry.pod}: {entry.field}: {entry.effect}" for entry in found.unmodelled]),
     ):
-        yield from listed(title, texts, surface.most(_LISTED), FINDINGS)
+        yield from listed(title, texts, surface.most(_MAX_ENTRIES), FINDINGS)
 
 
 def _fit(fit: WorkloadFit) -> Iterator[RenderableType]:
@@ -59,7 +59,7 @@ def _fit(fit: WorkloadFit) -> Iterator[RenderableType]:
     line.append_text(plain(f"{fit.placed} of {counted(fit.replicas, 'pod')} placed{', as with the base' * fit.known}"))
     yield inset(line)
     if fit.fit != "fits":
-        yield from _told(place(fit.position), fit.cause, fit.fix)
+        yield from _details(place(fit.position), fit.cause, fit.fix)
 
 
 def _fault(fault: Fault) -> Iterator[RenderableType]:
@@ -67,10 +67,10 @@ def _fault(fault: Fault) -> Iterator[RenderableType]:
     line = plain(finding.severity, style=STYLES[finding.severity]).append_text(plain(f"  {finding.code}  ", style="bold"))
     line.append_text(plain(f"{finding.object}: {finding.message}{' (known)' * fault.known}"))
     yield inset(line)
-    yield from _told(place(fault.position), finding.why, finding.fix)
+    yield from _details(place(fault.position), finding.why, finding.fix)
 
 
-def _told(where: str | None, why: str | None, fix: str | None) -> Iterator[RenderableType]:
+def _details(where: str | None, why: str | None, fix: str | None) -> Iterator[RenderableType]:
     if where is not None:
         yield inset(plain(where, style="cyan"), 4)
     if why:
@@ -80,7 +80,7 @@ def _told(where: str | None, why: str | None, fix: str | None) -> Iterator[Rende
 
 
 def place(position: Position | None) -> str | None:
-    """Return ``file:line:column``, as far as it is known."""
+    """Return ``file:line:column``, as far as known."""
     if position is None:
         return None
     return ":".join(str(part) for part in (position.file, position.line, position.column) if part is not None)

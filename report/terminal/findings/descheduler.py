@@ -1,4 +1,4 @@
-"""What the descheduler would do, as a table for people."""
+"""The report on the descheduler simulation for terminals."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kubestow.models.documents.findings.descheduler import DeschedulerAudit, Oft
 from kubestow.report.documents.output import counted
 from kubestow.report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
 
-#: Evictions that the table lists.
-_LISTED = 10
+#: Maximum number of listed evictions.
+_MAX_EVICTIONS = 10
 
 
 def descheduler_table(found: DeschedulerAudit, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the strategies with what helps, the evictions, what plans do instead, and what is not modelled."""
+    """Yield the strategies with their benefit, the evictions, alternative plans, and unmodelled parts."""
     yield heading(f"Descheduler: {summary(found)}")
     if found.skipped:
         yield inset(plain(found.skipped))
@@ -26,12 +26,12 @@ def descheduler_table(found: DeschedulerAudit, surface: Surface) -> Iterator[Ren
         yield from (inset(plain(f"{result.plugin}: {note}", style="dim")) for note in result.notes)
     if found.evictions:
         table = grid("plugin", "pod", "node", "why", "helps", "", prose=(3, 5), title="Evictions")
-        for entry in found.evictions[: surface.most(_LISTED)]:
+        for entry in found.evictions[: surface.most(_MAX_EVICTIONS)]:
             table.add_row(*map(plain, (entry.plugin, entry.pod, entry.node, entry.why, entry.helps or "", _outcome(entry))))
         yield inset(table)
-        yield from more(len(found.evictions) - surface.most(_LISTED), FINDINGS)
+        yield from more(len(found.evictions) - surface.most(_MAX_EVICTIONS), FINDINGS)
     if found.instead:
-        table = grid("goal", "moves", "instead of", "asked again", "status", title="rebalance, for the same aims")
+        table = grid("goal", "moves", "instead of", "requested again", "status", title="rebalance, for the same aims")
         for plan in found.instead:
             table.add_row(*map(plain, _plan(plan)))
         yield inset(table)
@@ -41,7 +41,7 @@ def descheduler_table(found: DeschedulerAudit, surface: Surface) -> Iterator[Ren
 
 
 def summary(found: DeschedulerAudit) -> str:
-    """Return in a few words what the evictions come to."""
+    """Return the result of the evictions as a phrase."""
     granted = [entry for entry in found.evictions if entry.refused is None]
     helps: dict[Often, int] = {"always": 0, "sometimes": 0, "never": 0}
     for entry in granted:
@@ -54,7 +54,7 @@ def summary(found: DeschedulerAudit) -> str:
 
 
 def _strategies(found: DeschedulerAudit) -> RenderableType:
-    headers = ("profile", "plugin", "evictions", "refused", "help", "may return", "may wait", "asked again")
+    headers = ("profile", "plugin", "evictions", "refused", "help", "may return", "may wait", "requested again")
     table = grid(*headers, right=(2, 3, 4, 5, 6, 7))
     for result in found.strategies:
         table.add_row(plain(result.profile), plain(result.plugin), *map(plain, _numbers(result)))
@@ -76,7 +76,7 @@ def _outcome(entry: PolicyEviction) -> str:
     if entry.refused is not None:
         return f"refused: {entry.refused}"
     if not entry.recreated:
-        return "gone: no controller makes it again"
+        return "gone: no controller recreates it"
     texts = ((entry.returns, "comes back to its node"), (entry.pending, "finds no node"))
     return "; ".join(f"{often} {text}" for often, text in texts if often not in (None, "never"))
 
@@ -88,6 +88,6 @@ def _plan(plan: PlanInstead) -> tuple[str, ...]:
 
 def _continuations(found: DeschedulerAudit) -> str:
     number = counted(found.continuations, "continuation")
-    whole = "all there are" if found.exhaustive else "there are more"
+    whole = "all possible ones" if found.exhaustive else "a sample"
     empty = f"{counted(found.emptyBefore, 'empty node')} before, {_ranged(found.emptyAfter)} after the cycle"
-    return f"{number} ({whole}) of how the scheduler may bind the pods again; {empty}"
+    return f"{number} ({whole}) of the scheduling after the evictions; {empty}"

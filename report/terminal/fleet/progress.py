@@ -1,4 +1,4 @@
-"""How far a batch is, on standard error: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a batch on standard error: a bar on a terminal, otherwise occasional lines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 #: Seconds between plain lines.
-_PAUSE: Final = 15.0
-_BAR: Final = 24
+_LINE_INTERVAL_SECONDS: Final = 15.0
+_BAR_COLUMNS: Final = 24
 
 
 class Display(Lines):
-    """Counts tasks and shows nothing; also the base of those that do. ``width``: tasks that run at once."""
+    """Counts tasks and shows nothing. Base of the other displays. ``width`` is the number of parallel tasks."""
 
     def __init__(self, total: int, width: int = 1) -> None:
         self.total, self.width = total, width
@@ -25,16 +25,16 @@ class Display(Lines):
         self._started = time.monotonic()
 
     def begin(self, task: Any) -> None:
-        """Count a task that was handed out."""
+        """Count a started task."""
         self.begun += 1
 
     def end(self, *, failed: bool) -> None:
-        """Count a task that is done, with or without a result."""
+        """Count a finished task, successful or not."""
         self.done += 1
         self.failed += failed
 
     def text(self) -> str:
-        """Return the numbers in a line."""
+        """Return the counts in one line."""
         running = max(0, min(self.width, self.begun - self.done, self.total - self.done))
         parts = [f"{self.done:,} of {self.total:,} done", f"{running:,} running"]
         parts += [f"{self.failed:,} failed"] if self.failed else []
@@ -45,7 +45,7 @@ class Display(Lines):
 
 
 def _clock(seconds: float) -> str:
-    """Return a time that is left, in the unit that fits it."""
+    """Return the remaining time in a suitable unit."""
     whole = round(seconds)
     if whole < 100:
         return f"{whole} s"
@@ -54,7 +54,7 @@ def _clock(seconds: float) -> str:
 
 
 class PlainLines(Display):
-    """A line every few seconds, when a task ends."""
+    """Prints a line every few seconds, when a task ends."""
 
     def __init__(self, total: int, width: int = 1) -> None:
         super().__init__(total, width)
@@ -63,25 +63,25 @@ class PlainLines(Display):
     def end(self, *, failed: bool) -> None:
         super().end(failed=failed)
         now = time.monotonic()
-        if now - self._when >= _PAUSE:
+        if now - self._when >= _LINE_INTERVAL_SECONDS:
             self._when = now
             self.say(self.text())
 
 
 class Bar(Redrawn, Display):
-    """A bar and the numbers in one line, redrawn in place and removed at the end."""
+    """A bar with counts in one line, redrawn in place and removed at the end."""
 
     def __rich__(self) -> Text:
         from rich.text import Text
 
-        full = _BAR * self.done // max(1, self.total)
+        full = _BAR_COLUMNS * self.done // max(1, self.total)
         unicode = (getattr(sys.stderr, "encoding", None) or "").lower().replace("-", "").startswith("utf")
-        bar = ("█" * full + "·" * (_BAR - full)) if unicode else ("#" * full + "." * (_BAR - full))
+        bar = ("█" * full + "·" * (_BAR_COLUMNS - full)) if unicode else ("#" * full + "." * (_BAR_COLUMNS - full))
         return Text(f"{bar}  {self.text()}", no_wrap=True, overflow="ellipsis")
 
 
 def choose(total: int, width: int, *, quiet: bool) -> Display:
-    """Return the display that fits standard error and -q."""
+    """Return the display for standard error and -q."""
     if quiet or sys.stderr is None:
         return Display(total, width)
     return Bar(total, width) if sys.stderr.isatty() else PlainLines(total, width)

@@ -1,4 +1,4 @@
-"""The summary of a batch as a table for people: a row for each task, those without a result last, with why."""
+"""The summary of a batch for terminals: one row per task, failed ones last with reasons."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kubestow.report.documents.output import counted
 from kubestow.report.terminal.canvas import Surface, grid, heading, more, plain
 from kubestow.report.terminal.columns import Cell, Name
 
-#: Rows that are shown, with and without a result.
-_ROWS: Final = 60
-_FAILED: Final = 20
+#: Maximum numbers of listed rows, with and without a result.
+_MAX_ROWS: Final = 60
+_MAX_FAILED_ROWS: Final = 20
 
 
 def line(found: BatchSummary) -> str:
-    """Return how it went, in a sentence without its end."""
+    """Return the result of the batch as a phrase."""
     parts = [counted(found.tasks, "task")]
     parts += [f"{found.failed:,} failed"] if found.failed else []
     parts += [f"{found.left:,} left"] if found.left else []
@@ -29,49 +29,49 @@ def line(found: BatchSummary) -> str:
 
 
 def table(found: BatchSummary, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts of the table."""
+    """Yield the parts of the report."""
     good = [row for row in found.rows if row.result is not None]
     failed = [row for row in found.rows if row.result is None]
     yield Text(line(found), style="bold red" if failed or found.left else "bold green")
     if good:
         yield Text()
-        yield _grid(good[: surface.most(_ROWS)])
-        yield from more(len(good) - surface.most(_ROWS), by=0)
+        yield _grid(good[: surface.most(_MAX_ROWS)])
+        yield from more(len(good) - surface.most(_MAX_ROWS), by=0)
     if failed:
         yield heading(f"Failed ({len(failed):,})")
         rows = grid("snapshot", "task", "exit", "why", right=(2,), prose=(3,))
-        for row in failed[: surface.most(_FAILED)]:
+        for row in failed[: surface.most(_MAX_FAILED_ROWS)]:
             rows.add_row(
                 Name(", ".join(row.snapshot)), plain(_task(row)), "" if row.exit is None else str(row.exit), plain(row.reason or "")
             )
         yield rows
-        yield from more(len(failed) - surface.most(_FAILED), by=0)
+        yield from more(len(failed) - surface.most(_MAX_FAILED_ROWS), by=0)
     if found.series:
         yield from _over_time(found, surface)
     if found.notes:
         yield heading("Notes")
-        for note in found.notes[: surface.most(_FAILED)]:
+        for note in found.notes[: surface.most(_MAX_FAILED_ROWS)]:
             yield plain(note)
-        yield from more(len(found.notes) - surface.most(_FAILED), by=0)
+        yield from more(len(found.notes) - surface.most(_MAX_FAILED_ROWS), by=0)
 
 
 def _over_time(found: BatchSummary, surface: Surface) -> Iterator[RenderableType]:
-    """Yield how each series ends, and what changed since its first snapshot."""
+    """Yield the end of each series, and changes since its first snapshot."""
     yield heading("Over time")
     names = ("cluster", "snapshots", "cpu", "memory", "cpu stranded", "memory stranded", "appeared", "went")
     rows = grid(*names, right=range(1, len(names)))
-    for each in found.series[: surface.most(_ROWS)]:
+    for each in found.series[: surface.most(_MAX_ROWS)]:
         first, last = each.points[0], each.points[-1]
         parts = ((first.utilisation, last.utilisation), (first.fragmentation, last.fragmentation))
         shares = [(before.get(name), after.get(name)) for before, after in parts for name in ("cpu", "memory")]
         changes = sum(len(p.appeared) for p in each.points), sum(len(p.went) for p in each.points)
         rows.add_row(Name(each.cluster), f"{len(each.points):,}", *(_trend(*pair) for pair in shares), *(f"{n:,}" for n in changes))
     yield rows
-    yield from more(len(found.series) - surface.most(_ROWS), by=0)
+    yield from more(len(found.series) - surface.most(_MAX_ROWS), by=0)
 
 
 def _trend(first: float | None, last: float | None) -> str:
-    """Return both shares, rounded down, so that 100% is all."""
+    """Return both shares, rounded down so that 100% means all."""
     if last is None or first is None:
         return ""
     return f"{int(first * 100)}% - {int(last * 100)}%"
@@ -82,7 +82,7 @@ def _task(row: Row) -> str:
 
 
 def _grid(rows: list[Row]) -> RenderableType:
-    """Return the columns that some row has."""
+    """Return the table, without columns that are empty in all rows."""
     several = len({(row.command, row.set) for row in rows}) > 1
     every: dict[str, list[Cell]] = {
         "cluster": [Name(row.cluster or _stem(row)) for row in rows],
@@ -104,5 +104,5 @@ def _grid(rows: list[Row]) -> RenderableType:
 
 
 def _stem(row: Row) -> str:
-    """Return what a snapshot is called that does not name its cluster."""
+    """Return the name of a snapshot that does not name its cluster."""
     return os.path.basename(row.snapshot[0].rstrip("/")) if row.snapshot else ""

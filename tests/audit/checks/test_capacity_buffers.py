@@ -24,7 +24,7 @@ def test_chunks_that_do_not_fit() -> None:
 
 def test_pods_that_wait_in_vain_are_named() -> None:
     found = told(template("t"), buffer("b", "t", 3), pod("p", cpu="9"))
-    assert found[0][2] == "2 of 3 chunks fit now (proved), beside 1 pod that waits in vain"
+    assert found[0][2] == "2 of 3 chunks fit now (proved), in addition to 1 pending pod without a place"
 
 
 def test_what_is_missing_is_an_error_and_what_is_not_known_a_warning() -> None:
@@ -40,4 +40,4 @@ def test_without_nodes_nothing_has_to_fit() -> None:
 def test_without_time_it_is_said() -> None:
     view = ClusterView(from_objects([*nodes(1), template("t"), buffer("b", "t", 3)]), deadline=time.monotonic() - 1)
     assert list(capacity_buffers.check(view)) == []
-    assert view.not_checked == ["the headroom of CapacityBuffers (KS522): there was no time"]
+    assert view.not_checked == ["the headroom of CapacityBuffers (KS522): no time was left"]

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, by what they allow of workloads of a stated size, and of pods that run."""
+"""PodDisruptionBudgets, by the evictions they allow for workloads of a stated size and for running pods."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_budgets_of_pods_that_an_operator_makes_of_new_objects(app: str, expecte
     operated: Object = {"apiVersion": "monitoring.coreos.com/v1", "kind": "Alertmanager", "metadata": metadata, "spec": {"replicas": 3}}
     view = ClusterView(from_objects([operated, workload("Deployment", 3), budget(app=app, maxUnavailable=1)]))
     assert [finding.code for finding in disruption_budgets.check(view)] == expected
-    assert any("Alertmanager default/main makes" in note for note in view.not_checked) is (expected == [])
+    assert any("Alertmanager default/main creates" in note for note in view.not_checked) is (expected == [])
 
 
 def test_a_pod_under_two_budgets() -> None:

@@ -98,4 +98,4 @@ def test_what_refuses_one_more_pod_is_named() -> None:
     assert finding.message.startswith("has 1 of 2 pods, and creating more fails (ReplicaFailure: FailedCreate; exceeded quota: team")
     quota["spec"]["hard"] = {"pods": "2"}
     (finding,) = found(web(2, replicas=1), running, quota)
-    assert (finding.severity, "does not tell why" in finding.message) == ("warning", True)
+    assert (finding.severity, "does not show why" in finding.message) == ("warning", True)

@@ -37,5 +37,5 @@ def test_updates_that_go_through_are_no_finding(strategy: Object) -> None:
 
 
 def test_large_daemon_sets_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollout_updates, "FOLLOWED", 1)
+    monkeypatch.setattr(rollout_updates, "MAX_SIMULATED_PODS", 1)
     assert found(daemons("2", **SURGE)) == []

@@ -34,7 +34,7 @@ def codes(objects: list[Object]) -> list[str]:
 
 
 def runs(snapshot: Snapshot) -> bool:
-    """Whether the Deployment has all its pods, each on a node."""
+    """Return whether the Deployment has all its pods, each on a node."""
     pods = [p for p in snapshot.pods if (p.metadata.labels or {}).get("app") == "web"]
     return all(p.spec.nodeName for p in pods) and len(pods) >= snapshot.workloads["Deployment"][0].spec.replicas
 
@@ -168,7 +168,7 @@ def test_searches_get_a_quarter_of_the_time() -> None:
 
 
 def stuck(number: int, *, nodes: int = 3) -> Snapshot:
-    """Deployments in namespaces of their own, none of which can be rolled out."""
+    """Make Deployments in separate namespaces; no rollout of these can complete."""
     teams = [msgspec.json.decode(msgspec.json.encode(spread_out(nodes, nodes, strategy=rolling(1, 0))[nodes:])) for _ in range(number)]
     for k, objects in enumerate(teams):
         for each in objects:
@@ -179,7 +179,7 @@ def stuck(number: int, *, nodes: int = 3) -> Snapshot:
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_whoever_searches_the_findings_are_the_same(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With time enough for every remedy, however busy the machine is."""
-    monkeypatch.setattr(rollouts, "EACH", 300)
+    monkeypatch.setattr(rollouts, "ROLLOUT_LIMIT_SECONDS", 300)
     snapshot, now = stuck(3 * jobs), time.monotonic()
     alone, expected = ClusterView(snapshot, began=now, deadline=now + 3000), 3 * jobs
     findings = list(rollouts.check(alone))

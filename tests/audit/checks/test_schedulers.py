@@ -1,4 +1,4 @@
-"""Pods that wait for a scheduler of which nothing is seen."""
+"""Pods that wait for a scheduler without any trace in the cluster."""
 
 from __future__ import annotations
 

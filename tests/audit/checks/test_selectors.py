@@ -50,7 +50,7 @@ def test_a_dead_selector_of_several_replicas_names_the_label_that_differs() -> N
     assert "the template has no label app (but role=web)" in finding.message
     (finding,) = found([deployment("w", 3, spread({"matchLabels": {"app": "web"}}), app="wab")])
     assert (finding.code, finding.severity, finding.rule) == ("KS201", "warning", "PodTopologySpread")
-    assert "it wants app=web, and the template has app=wab" in finding.message
+    assert "it requires app=web, but the template has app=wab" in finding.message
 
 
 def test_keeping_away_from_what_is_not_there_is_worth_knowing_only() -> None:
@@ -81,7 +81,7 @@ def test_all_but_its_own_is_meant() -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}}
     rule = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
     assert codes([deployment("web", 3, rule), deployment("noisy", 1)]) == []
-    assert codes([deployment("web", 3, rule)]) == []  # all others, of which there are none yet
+    assert codes([deployment("web", 3, rule)]) == []  # all others; there are none yet
 
 
 def test_anti_affinity_that_misses_its_own_by_one_label() -> None:
@@ -176,5 +176,5 @@ def test_services_of_pods_that_an_operator_makes_of_new_objects(selector: dict[s
     operated: Object = {"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus", "metadata": metadata, "spec": {"replicas": 2}}
     view = ClusterView(from_objects([operated, deployment("x", 1), service(**selector)]))
     assert [finding.code for finding in selectors.check(view)] == expected
-    said = "whether Service default/s selects pods that Prometheus default/k8s makes"
+    said = "whether Service default/s selects pods that Prometheus default/k8s creates"
     assert (said in view.not_checked) is (expected == [])

@@ -1,4 +1,4 @@
-"""Hard spread that cannot hold. That what is found is true is held against all states of tiny clusters in test_never."""
+"""Hard spread that cannot hold. The unsatisfiable check's tests compare the findings with all states of tiny clusters."""
 
 from __future__ import annotations
 

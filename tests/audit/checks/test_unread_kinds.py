@@ -110,7 +110,7 @@ def test_every_template_of_an_object_is_counted_once() -> None:
     )
     (finding,) = [f for f in audit(from_objects([node("n1"), two], manifests=True), AuditOptions()).findings if f.code == "KS809"]
     assert finding.message == (
-        "2 pod templates in a kind that is not read, PyTorchJob (kubeflow.org/v1): "
+        "2 pod templates in the unsupported kind PyTorchJob (kubeflow.org/v1): "
         "spec.pytorchReplicaSpecs.Master.template.spec, spec.pytorchReplicaSpecs.Worker.template.spec"
     )
 

@@ -40,7 +40,7 @@ def read(folder: Path, plain: object, things: list[Object]) -> policy.Policy:
 
 
 def judged(folder: Path, plain: object, things: list[Object]) -> DeschedulerAudit:
-    """What a policy comes to on a snapshot."""
+    """Return the outcome of a policy on a snapshot."""
     settings = Settings(DEFAULT, (), 20.0, time.monotonic() + 600, threading.Event())
     return judge(from_objects(things), read(folder, plain, things), settings)
 

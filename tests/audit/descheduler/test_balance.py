@@ -1,4 +1,4 @@
-"""Strategies that even out, on clusters of which it can be said by hand what goes and what that is good for."""
+"""Balancing strategies, on clusters whose evictions and benefits can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubestow.audit.descheduler import cycle
-from kubestow.audit.descheduler.world import Facts, World
+from kubestow.audit.descheduler.cluster_state import ClusterState, Facts
 from kubestow.models.documents.findings.descheduler import Range
 from kubestow.models.snapshot.snapshot import from_objects
 from tests.audit.descheduler.planted import evicted, judged, policy_of, profile, read
@@ -73,7 +73,7 @@ def zones(*names: str) -> list[Object]:
 
 
 def sized(sizes: tuple[int, ...]) -> list[Object]:
-    """A zone for each size, with a node and so many pods."""
+    """Make a zone for each size, with one node and this number of pods."""
     names = "abcdef"[: len(sizes)]
     pods = [zoned(size, f"n-{name}", start=100 * k) for k, (name, size) in enumerate(zip(names, sizes, strict=True))]
     return [*zones(*names), *(each for listed in pods for each in listed)]
@@ -92,13 +92,13 @@ def test_large_domains_give_up_what_brings_them_near_the_average(tmp_path: Path,
     [((5, 2), 1, 1), ((4, 0), 1, 2), ((0, 1, 3, 5), 1, 3), ((2, 6), 2, 1), ((8, 7, 0), 1, 5), ((5, 5, 5), 1, 0), ((0, 1, 50), 1, 33)],
 )
 def test_how_many_go_is_what_the_descheduler_itself_counts(tmp_path: Path, sizes: tuple[int, ...], skew: int, gone: int) -> None:
-    # The numbers of its own tests; of the last half as many pods, one third of which are to be in each domain.
+    # The numbers of the descheduler's own tests; the last case has half as many pods, a third to be in each domain.
     things = sized(sizes)
     for thing in things:
         for constraint in thing["spec"].get("topologySpreadConstraints", ()):
             constraint["maxSkew"] = skew
     facts = Facts(from_objects(things))
-    done = cycle.run(read(tmp_path, policy_of(profile(SPREAD)), things), World.of(facts))
+    done = cycle.run(read(tmp_path, policy_of(profile(SPREAD)), things), ClusterState.of(facts))
     assert len(done.evictions) == gone
 
 
@@ -177,7 +177,7 @@ def test_actual_utilisation_is_not_known_and_that_is_said(tmp_path: Path) -> Non
     things = [node("n1"), node("n2"), *many("a", 8, "n1", cpu="500m")]
     found = judged(tmp_path, policy_of(profile(LOW, low(metricsUtilization={"source": "KubernetesMetrics"}))), things)
     assert evicted(found) == []
-    why = "what pods really use is not in a snapshot; none of its evictions"
+    why = "a snapshot has no actual usage; its evictions are not simulated"
     assert found.notModelled == [f"profile p: LowNodeUtilization: metricsUtilization: {why}"]
 
 

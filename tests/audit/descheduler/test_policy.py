@@ -1,4 +1,4 @@
-"""Policies that the descheduler refuses are refused, with the place; what is not modelled of others is named."""
+"""Policies that the descheduler refuses are refused, with the place; in the others, unmodelled settings are named."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def test_v1alpha1_is_refused_in_one_line(tmp_path: Path) -> None:
     ("plain", "said"),
     [
         ([], "a list"),
-        ({**policy_of(), "profiles": []}, "profiles: there is none"),
+        ({**policy_of(), "profiles": []}, "profiles: empty"),
         (policy_of(profile(TAINTS), maxNoOfPodsToEvictPerNode=-1), "maxNoOfPodsToEvictPerNode"),
-        (policy_of(profile(TAINTS), nodeSelector="a in b"), "nodeSelector: 'a in b' is no label selector"),
+        (policy_of(profile(TAINTS), nodeSelector="a in b"), "nodeSelector: 'a in b' is not a label selector"),
         (policy_of(profile(TAINTS), unheard=1), "unheard"),
-        (policy_of(profile("Unheard")), "'Unheard' is no plugin of the descheduler"),
-        (policy_of({**profile(TAINTS), "pluginConfig": []}), "is enabled and has no pluginConfig"),
-        (policy_of({**profile(LOW, {}), "plugins": {"deschedule": {"enabled": [LOW]}}}), "is no plugin of this extension point"),
+        (policy_of(profile("Unheard")), "'Unheard' is not a plugin of the descheduler"),
+        (policy_of({**profile(TAINTS), "pluginConfig": []}), "is enabled without a pluginConfig"),
+        (policy_of({**profile(LOW, {}), "plugins": {"deschedule": {"enabled": [LOW]}}}), "is not a plugin of this extension point"),
         (policy_of(profile(TAINTS, {"unheard": 1})), "profiles[0].pluginConfig[0].args"),
         (policy_of(profile(TAINTS, {"includedTaints": ["a"], "excludedTaints": ["b"]})), "only one of includedTaints and excludedTaints"),
         (policy_of(profile(TAINTS, {"namespaces": {"include": ["a"], "exclude": ["b"]}})), "only one of include and exclude"),
         (policy_of(profile(TAINTS, {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}})), "operator 'Is'"),
-        (policy_of(profile("RemovePodsViolatingNodeAffinity")), "nodeAffinityType: none is given"),
+        (policy_of(profile("RemovePodsViolatingNodeAffinity")), "nodeAffinityType: empty"),
         (policy_of(profile("RemovePodsViolatingNodeAffinity", {"nodeAffinityType": ["x"]})), "nodeAffinityType: 'x'"),
         (policy_of(profile("RemovePodsViolatingTopologySpreadConstraint", {"constraints": ["x"]})), "constraints: 'x'"),
         (policy_of(profile(LOW)), "thresholds: no resource is named"),
-        (policy_of(profile(LOW, {"thresholds": {"cpu": 20}, "targetThresholds": {"memory": 20}})), "name different resources"),
+        (policy_of(profile(LOW, {"thresholds": {"cpu": 20}, "targetThresholds": {"memory": 20}})), "must name the same resources"),
         (policy_of(profile(LOW, {"thresholds": {"cpu": 60}, "targetThresholds": {"cpu": 50}})), "greater than in targetThresholds"),
         (policy_of(profile(LOW, {"thresholds": {"cpu": 101}, "targetThresholds": {"cpu": 101}})), "thresholds"),
         (policy_of(profile("HighNodeUtilization", {"thresholds": {"cpu": 1}, "evictionModes": ["x"]})), "evictionModes: 'x'"),
@@ -55,7 +55,7 @@ def test_v1alpha1_is_refused_in_one_line(tmp_path: Path) -> None:
         (policy_of(profile(TAINTS, evictor={"podProtections": {"extraEnabled": ["x"]}})), "podProtections.extraEnabled: 'x'"),
         (
             policy_of(profile(TAINTS, evictor={"ignorePvcPods": True, "podProtections": {"extraEnabled": ["PodsWithPVC"]}})),
-            "may not be given beside the fields that it replaces",
+            "cannot be combined with the fields that it replaces",
         ),
         ({"kind": "ConfigMap", "data": {}}, "0 DeschedulerPolicies"),
         ({"kind": "ConfigMap", "data": {"a": "kind: DeschedulerPolicy\n\tx"}}, "ConfigMap: data"),
@@ -103,5 +103,5 @@ def test_what_is_null_is_taken_for_not_stated(tmp_path: Path) -> None:
     whole = profile(TAINTS, {"namespaces": None, "labelSelector": None}, evictor={"minReplicas": None})
     plain = {**policy_of({**whole, "plugins": {**whole["plugins"], "balance": None}}), "nodeSelector": None}
     assert [name for name, _ in read(tmp_path, plain, []).profiles[0].deschedule] == [TAINTS]
-    with pytest.raises(InputError, match="profiles: there is none"):
+    with pytest.raises(InputError, match="profiles: empty"):
         read(tmp_path, {**policy_of(), "profiles": None}, [])

@@ -1,4 +1,4 @@
-"""Strategies against broken rules, on clusters of which it can be said by hand what goes and what that is good for."""
+"""Strategies against broken rules, on clusters whose evictions and benefits can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_budgets_refuse_evictions(tmp_path: Path) -> None:
     }  # fmt: skip
     found = judged(tmp_path, policy_of(profile(TAINTS)), [*_tainted(), budget])
     assert evicted(found) == ["p0"]
-    assert refused(found) == dict.fromkeys(["p1", "p2"], "PodDisruptionBudget default/b allows none now")
+    assert refused(found) == dict.fromkeys(["p1", "p2"], "PodDisruptionBudget default/b allows no eviction now")
     assert found.strategies[0].refused == 2
 
 

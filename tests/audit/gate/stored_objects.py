@@ -16,7 +16,7 @@ KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "
 _API: Final = {"Job": "batch/v1", "CronJob": "batch/v1", "PodTemplate": "v1", "ReplicationController": "v1", "Pod": "v1"}
 _UID: Final = "9f8e3df2-19a1-4f7e-8d4f-000000000001"
 _TIME: Final = "2026-11-01T00:00:00Z"
-#: Fields with their defaults, by name: a manifest may leave each of them out wherever it has this value.
+#: Fields with their defaults, by name: a manifest may leave a field out wherever it has this value.
 _DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
     "restartPolicy": ("Always",),
     "terminationGracePeriodSeconds": (30,),

@@ -57,7 +57,7 @@ def test_a_limit_range_stops_a_rollout() -> None:
 
 
 def test_the_order_of_old_pods_opens_no_way_past_a_quota() -> None:
-    """Old pods of different ages are ranked alike, and none of them uses more than another."""
+    """Old pods of different ages are ranked alike, and all use the same amount."""
     there = running("Deployment", *nodes_of(3), strategy=SURGE)
     found = change("Deployment", [*there, quota(requests_cpu="5")], 3, cpu="2", strategy=SURGE)
     assert (found.fit, found.placed) == ("does not fit", 1)
@@ -103,7 +103,7 @@ def test_pods_of_a_deployment_that_wait_go_first() -> None:
 
 
 def test_a_stateful_set_needs_room_for_the_pod_that_comes_again() -> None:
-    """Smaller pods, which a quota has room for in the end, but not beside two old ones."""
+    """The quota has room for the smaller new pods in the end, but not together with two old pods."""
     there = running("StatefulSet", *nodes_of(3), cpu="2")
     found = change("StatefulSet", [*there, quota(requests_cpu="4")], 3, cpu="1")
     assert (found.fit, found.placed) == ("does not fit", 0)
@@ -165,13 +165,13 @@ def test_what_another_workload_may_take_first_is_no_room() -> None:
     found = gate([*ROOM, *there, quota(pods="3")], both)
     assert fits(found) == {"Deployment shop/web": ("unproved", 0, 2), "Deployment shop/b": ("fits", 1, 1)}
     web = found.check.workloads[0]
-    assert "if other workloads of the manifests take what is left of the quota first: exceeded quota: q" in (web.cause or "")
+    assert "if other workloads of the manifests use up the quota first: exceeded quota: q" in (web.cause or "")
     assert web.fix == "maxUnavailable 1 instead of 0; or raise quota q: pods 4 instead of 3"
     assert {fit for fit, _, _ in fits(gate([*ROOM, *there, quota(pods="4")], both)).values()} == {"fits"}
 
 
 def test_two_rollouts_may_take_turns_with_one_pod() -> None:
-    """Whichever comes first gives it back."""
+    """The first rollout gives its extra pod of the quota back, and the second uses it then."""
 
     def there(name: str) -> list[Object]:
         pods = [

@@ -1,4 +1,4 @@
-"""What applying manifests does to workloads, and what an API server would refuse of it."""
+"""The effects of applying manifests on workloads, and the changes that an API server would refuse."""
 
 from __future__ import annotations
 

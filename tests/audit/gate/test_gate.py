@@ -1,4 +1,4 @@
-"""Whether manifests fit, in which order things happen, and which findings they bring."""
+"""The gate decides if manifests fit, in which order the changes happen, and which findings are new."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_claims_of_manifests_hold_their_pods_to_where_the_volume_is() -> None:
 
 
 def test_a_search_that_is_stopped_passes_nothing_that_was_not_placed() -> None:
-    """Two packings of which the greedy one fails: without a search it is not known whether there is another."""
+    """The greedy packing fails: without a search it is not known whether another one succeeds."""
     parts = [named(f"w{i}", replicas=1, cpu=cpu) for i, cpu in enumerate(("2", "2", "2", "3", "3"))]
     there = [node("n1", cpu="6"), node("n2", cpu="6")]
     assert {fit.fit for fit in gate(there, parts).check.workloads} == {"fits"}
@@ -375,7 +375,7 @@ def test_failing_counts_from_a_severity_on(severity: str) -> None:
 
 
 def test_a_finding_that_moves_to_another_container_is_new() -> None:
-    """The first container stands for another one once something is put before it."""
+    """The first container is a different one once another is inserted before it."""
 
     def lacking(*names: str, first: str = "") -> Object:
         made = named("a", replicas=1)

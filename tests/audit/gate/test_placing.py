@@ -1,4 +1,4 @@
-"""A rollout is said not to fit only where that holds in whatever order its controller deletes the old pods."""
+"""A rollout is reported as not fitting only where that holds for every order of deleting the old pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def old(name: str, at: str, cost: str = "0") -> Object:
 
 
 def there(*, cost: str = "0", cpu: str = "1800m") -> list[Object]:
-    """Where the pod on n1 goes first, both new ones find room there, one after the other; where that on n2 does, none ever does."""
+    """If the pod on n1 is deleted first, both new pods find room there one after the other; if that on n2 is, neither ever does."""
     pods = [old("web-1", "n1", cost), old("web-0", "n2")]
     return [node("n1", cpu=cpu), node("n2", cpu="1"), workload(strategy=ONE_BY_ONE), *pods]
 

@@ -1,4 +1,4 @@
-"""A defect that is planted in sound manifests is found as what it is, at its line and column, and nothing else is."""
+"""A defect planted in sound manifests is reported with its code, line and column, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def places(found: Check) -> list[tuple[str, str, str, int | None, int | None]]:
 
 
 def in_sarif(found: Check) -> list[tuple[str, str, int, int]]:
-    """Return the findings of the audit that a SARIF log has, each with its place; what does not fit is beside them."""
+    """Return the audit findings of a SARIF log with their places, without the entries for manifests that do not fit."""
     log = json.loads(sarif(of_check(found, CODES, "error"), "1.0.0"))
     assert problems("sarif-2.1.0", log) == []
     places = []

@@ -1,4 +1,4 @@
-"""Updates of StatefulSets and DaemonSets pod by pod: what stops them, what they leave as it is, and what would help."""
+"""Updates of StatefulSets and DaemonSets pod by pod: causes of a standstill, unchanged pods, and remedies."""
 
 from __future__ import annotations
 

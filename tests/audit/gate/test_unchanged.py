@@ -1,4 +1,4 @@
-"""A manifest of an object as it is in the cluster changes nothing, whatever the server has added; one of another object does."""
+"""A manifest equal to the object in the cluster changes nothing, with any additions of the server; a different one does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.audit.gate.stored_objects import KINDS, Object, given_back, stored
 from tests.objects import node
 from tests.tiers import sampled
 
-#: Seeds of the property, so many for each of the forms in which a snapshot has an object.
+#: Number of seeds for each form in which a snapshot may have an object.
 DRAWS = 2000
 FEW = 90
 NAMESPACE: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
@@ -88,7 +88,7 @@ def test_objects_given_back_are_unchanged(form: Callable[[Object], Object]) -> N
     assert list(failures(range(DRAWS), form)) == []
 
 
-# --- what is a change ----------------------------------------------------------------------------------------------------
+# --- real changes --------------------------------------------------------------------------------------------------------
 
 
 def _spec(obj: Object) -> Any:
@@ -101,7 +101,7 @@ def _metadata(obj: Object) -> Any:
     return template["metadata"]
 
 
-#: Changes of a template that a capture sees, each by what it does to a manifest.
+#: Changes of a template that a capture sees, each as a function that edits a manifest.
 SEEN: dict[str, Callable[[Object], object]] = {
     "cpu": lambda obj: _spec(obj)["containers"][0].update(resources={"requests": {"cpu": "7"}}),
     "host port": lambda obj: _spec(obj)["containers"][0].update(ports=[{"containerPort": 1, "hostPort": 1}]),
@@ -207,7 +207,7 @@ def test_annotations_of_ephemeral_claims_count() -> None:
 def test_what_a_snapshot_lacks_is_named() -> None:
     obj = stored("Deployment", random.Random("lacks"))
     assert not_compared([change_of(obj, obj)]) == []
-    rest = "images, environment, commands, probes and whatever else placement does not read"
-    end = "of Deployment shop/web: a change of them is not seen"
+    rest = "images, environment, commands, probes and other fields that placement does not read"
+    end = "of Deployment shop/web: changes there are not detected"
     assert not_compared([change_of(captured(obj), obj)]) == [f"the snapshot lacks {rest} {end}"]
     assert not_compared([change_of(captured_before(obj), obj)]) == [f"the snapshot lacks annotations, {rest} {end}"]

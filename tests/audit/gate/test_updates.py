@@ -1,4 +1,4 @@
-"""What ``check`` says of updates of StatefulSets and DaemonSets, against a search over every interleaving."""
+"""Verdicts of ``check`` on updates of StatefulSets and DaemonSets, compared with a search over every interleaving."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KINDS = ("StatefulSet", "DaemonSet")
 
 
 def compare(kind: str, seed: int) -> str:
-    """Return how a verdict differs from the search; empty if it does not, or nothing is said."""
+    """Return the difference between a verdict and the search; empty if there is no difference or no verdict."""
     found = case(kind, seed)
     if found.on_delete or found.before == found.after:
         return ""

@@ -62,7 +62,7 @@ def shape(name: str, cpu: str, price: float, **more: Any) -> Object:
 
 
 def judged(folder: Path, plain: object, things: list[Object], offers: Catalogue | None = None) -> KarpenterAudit:
-    """What pools come to on a snapshot."""
+    """Return the outcome of pools on a snapshot."""
     settings = Settings(DEFAULT, (), 20.0, time.monotonic() + 600, threading.Event())
     return judge(from_objects(things), Question(read(folder, plain), offers), settings)
 

@@ -1,4 +1,4 @@
-"""What Karpenter could consolidate, on clusters of which it can be said by hand."""
+"""Nodes that Karpenter could consolidate, on clusters that can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def test_a_cost_of_deletion_that_is_no_finite_number_counts_nothing(tmp_path: Pa
         ({"labels": {"karpenter.sh/initialized": "false"}}, "it is not initialized"),
         ({"labels": {"topology.kubernetes.io/zone": None}}, "it has no label topology.kubernetes.io/zone"),
         ({"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}, "it is being deleted or disrupted"),
-        ({"budget": True}, "PodDisruptionBudget default/b lets pod default/p1 not go now"),
+        ({"budget": True}, "PodDisruptionBudget default/b does not allow evicting pod default/p1 now"),
         ({"pool": {"consolidateAfter": "Never"}}, "consolidateAfter: Never"),
-        ({"pool": {"consolidationPolicy": "WhenEmpty"}}, "WhenEmpty only"),
+        ({"pool": {"consolidationPolicy": "WhenEmpty"}}, "consolidates only WhenEmpty"),
         ({"pod": {"karpenter.sh/do-not-disrupt": "no"}}, None),
     ],
 )
@@ -182,7 +182,7 @@ def test_spot_nodes_are_deleted_and_not_replaced_by_spot_nodes(tmp_path: Path) -
 
 
 def test_several_nodes_are_not_replaced_by_one_of_a_type_of_theirs(tmp_path: Path) -> None:
-    # 3 + 3 of 4 each: only one node of 8 takes both, for less than two of them cost.
+    # 3 + 3 of 4 each: only one node of 8 takes both, and it costs less than two small nodes.
     offers = catalogue(tmp_path, shape("small", "4", 0.3), shape("big", "8", 0.5))
     things = fleet("3", "3")
     found = judged(tmp_path, node_pool(), things, offers)

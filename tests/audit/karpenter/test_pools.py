@@ -1,4 +1,4 @@
-"""NodePools are read as an API server would take them; what is wrong is said in a line each."""
+"""NodePools are validated like an API server does; each error is a line."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def with_disruption(**fields: Any) -> Object:
         ({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool"}, "expected karpenter.sh/v1, NodePool"),
         ([], "expected karpenter.sh/v1, NodePool"),
         ({"apiVersion": "v1", "kind": "List", "items": []}, "holds no NodePool"),
-        ({"apiVersion": "v1", "kind": "List", "items": [node_pool(), node_pool()]}, "is given twice"),
+        ({"apiVersion": "v1", "kind": "List", "items": [node_pool(), node_pool()]}, "duplicate, expected one"),
         ({**node_pool(), "metadata": {}}, "metadata.name: missing"),
         (with_disruption(consolidationPolicy="WhenIdle"), "consolidationPolicy: 'WhenIdle'"),
         (with_disruption(consolidateAfter="soon"), "consolidateAfter: 'soon'"),
         (with_disruption(budgets=[{"nodes": "some"}]), "budgets[0].nodes: 'some'"),
         (with_disruption(budgets=[{"nodes": "1", "reasons": ["Bored"]}]), "reasons: 'Bored'"),
-        (with_disruption(budgets=[{"nodes": "1", "schedule": "@daily"}]), "given together or not at all"),
+        (with_disruption(budgets=[{"nodes": "1", "schedule": "@daily"}]), "must be set together"),
         (with_disruption(budgets=[{"nodes": "1", "schedule": "@never", "duration": "1h"}]), "schedule: '@never'"),
         (with_disruption(budgets=5), "budgets"),
         ({**node_pool(), "spec": {"limits": {"cpu": "lots"}}}, "NodePool p: spec.limits.cpu: 'lots' is not a quantity"),
         ({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "own"}}, "holds no NodePool"),
         ({"apiVersion": "example.org/v1", "kind": "NodeClass", "metadata": {"name": "own"}}, "expected karpenter.sh/v1, NodePool"),
-        (node_pool(requirements=[{"key": "a", "operator": "Is"}]), "is no requirement"),
-        (node_pool(requirements=[{"key": "a", "operator": "In", "values": []}]), "is no requirement"),
+        (node_pool(requirements=[{"key": "a", "operator": "Is"}]), "is not valid"),
+        (node_pool(requirements=[{"key": "a", "operator": "In", "values": []}]), "is not valid"),
         (node_pool(requirements=[{"key": "a", "operator": "Gt", "values": ["x"]}]), "takes one whole number"),
     ],
 )
@@ -53,7 +53,7 @@ def test_a_node_class_beside_its_pool_is_named_and_passed_over(tmp_path: Path) -
     own = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "own"}, "spec": {"role": "r"}}
     pools = read(tmp_path, {"apiVersion": "v1", "kind": "List", "items": [own, node_pool()]})
     assert list(pools.named) == ["p"]
-    assert pools.not_modelled == ["EC2NodeClass 'own': how nodes are made is not read"]
+    assert pools.not_modelled == ["EC2NodeClass 'own': node classes are not read"]
 
 
 def test_without_a_word_on_disruption_a_tenth_may_go(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_budget_counts_for_its_duration_after_each_hit(cron: str, duration: st
         ("* * 0 * *", "1h", "expected 1 to 31"),
         ("*/0 * * * *", "1h", "expected 0 to 59"),
         ("5-1 * * * *", "1h", "expected 0 to 59"),
-        ("x * * * *", "1h", "'x' is no value"),
+        ("x * * * *", "1h", "'x' is not a value"),
         ("@sometimes", "1h", "1 fields"),
         ("@daily", "30s", "duration: '30s'"),
         ("@daily", None, "duration: None"),

@@ -1,4 +1,4 @@
-"""What checks look at: whose pods they are, and what is computed of them once."""
+"""The data that checks use: the owners of pods, and values that are computed once."""
 
 from __future__ import annotations
 
@@ -68,4 +68,4 @@ def test_the_revision_that_rules_read_is_the_one_that_runs() -> None:
     newer = workload("Deployment", "web", 1, topologySpreadConstraints=rule, nodeSelector={"disk": "ssd"})
     _, *old = runs("Deployment", "web", ["n0"], topologySpreadConstraints=rule)
     assert label(newer, *old) != "abc"  # their template is another
-    assert label(newer, old[-1]) == "abc"  # and here nothing tells
+    assert label(newer, old[-1]) == "abc"  # and here nothing says that it is older

@@ -80,7 +80,7 @@ def test_the_table_names_what_is_odd_below_it(kubectl: Path) -> None:
     (kubectl.parent / "no").write_text("list nodes\n")
     result = doctor("--kubectl", str(kubectl), "--context", "prod", "-f", "table")
     assert result.exit_code == 4
-    assert result.stdout.startswith("1 thing that kubestow needs: missing, or not working")
+    assert result.stdout.startswith("1 requirement not met")
     below = " ".join(result.stdout[result.stdout.rindex("failed: ") :].split())  # folded at the width of the terminal
     assert below.startswith("failed: capture may: no snapshot without nodes; docs/capture-role.yaml")
 

@@ -1,4 +1,4 @@
-"""Bought nodes as a file: read beside the snapshot, it is the what-if that the edits are."""
+"""Bought nodes as a file: read with the snapshot, it has the same effect as the what-if edits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests with the nodes of a placement: what is changed in them, and what is not."""
+"""Manifests with the nodes of a placement: the changed and the unchanged parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubestow.models.documents.placement import Assignment, Placement, SnapshotR
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes, template_nodes
 from kubestow.models.snapshot.snapshot import InputError, from_objects
 from kubestow.models.workloads.expand import expand
-from kubestow.report.documents.manifests import MOST_NODES, PREFERRED, Request, manifests, notes, preferred_terms
+from kubestow.report.documents.manifests import MAX_PREFERRED_NODES, PREFERRED, Request, manifests, notes, preferred_terms
 from tests.objects import Object, node, pod
 
 POD = "{containers: [{name: c, image: i}]}"
@@ -110,8 +110,8 @@ def test_what_exists_and_cannot_change_is_left_alone_and_named() -> None:
     cluster = [{**job, "metadata": {"name": "j", "namespace": "default", "uid": "u"}}, bare]
     assert written([job, bare], ["n1", "n1"], cluster, gates=True) == [job, bare]
     assert notes(placed([job, bare], ["n1", "n1"], cluster)) == [
-        "Job default/j is left as it is: a Job that exists cannot be given another template",
-        "Pod default/p is left as it is: a Pod that exists cannot be given another spec",
+        "Job default/j is left as it is: the template of an existing Job cannot be changed",
+        "Pod default/p is left as it is: the spec of an existing Pod cannot be changed",
     ]
 
 
@@ -140,7 +140,7 @@ def test_objects_without_a_namespace_are_in_that_of_the_command_line() -> None:
 def test_weights_are_in_proportion_and_within_kubernetes_limits() -> None:
     assert [t["weight"] for t in preferred_terms({"a": 1, "b": 3, "c": 400})] == [100, 1, 1]
     many = preferred_terms({f"n{i:04}": 1 + (i == 700) for i in range(1000)})
-    assert len(many) == MOST_NODES
+    assert len(many) == MAX_PREFERRED_NODES
     assert many[0]["preference"]["matchFields"][0]["values"] == ["n0700"]
 
 
@@ -149,7 +149,7 @@ def test_aliases_cost_the_comments_and_the_header_says_so() -> None:
     aliased = WEB.replace("spec:\n  replicas", f"{shared}spec:\n  replicas").replace(f"spec: {POD}", "spec: *x")
     web = TemplateNodes("Deployment", "default", "web", {"n1": 3})
     found = manifests(Request({"web.yaml": aliased.encode()}, [web], unknown_fields=True)).decode()
-    assert "# Without its comments: web.yaml" in found
+    assert "# Comments were removed from: web.yaml" in found
     deployment, _ = yaml.safe_load_all(found)
     assert preferred(deployment["spec"]["template"]["spec"]) == {"n1": 100}
     assert "affinity" not in deployment["a"]
@@ -174,14 +174,14 @@ def test_what_was_not_placed_and_what_is_replaced_is_named() -> None:
     (found,) = placed([workload("Deployment", replicas=3)], ["n2"], cluster)
     assert (found.nodes, found.placed, found.unplaced, found.running, found.exists) == ({"n1": 1, "n2": 1}, 1, 1, 1, True)
     assert notes([found]) == [
-        "Deployment default/web: of 2 pods the placement has no node for 1",
-        "Deployment default/web has 1 pod on nodes: to apply another template is a rollout of all its pods",
+        "Deployment default/web: the placement has no node for 1 of 2 pods",
+        "Deployment default/web has 1 pod on nodes: applying another template rolls out all its pods",
     ]
 
 
 def test_ordinals_keep_their_nodes_and_come_one_by_one() -> None:
     (ordered,) = placed([workload("StatefulSet", "db", replicas=2)], ["n2", "n1"])
     assert (ordered.by_name, ordered.one_by_one) == ({"db-0": "n2", "db-1": "n1"}, True)
-    assert "come one by one" in notes([ordered], gates=True)[1]
+    assert "created one by one" in notes([ordered], gates=True)[1]
     (parallel,) = placed([workload("StatefulSet", "db", replicas=2, podManagementPolicy="Parallel")], ["n2", "n1"])
     assert not parallel.one_by_one

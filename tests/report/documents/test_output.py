@@ -82,7 +82,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, mo
 
 @pytest.fixture
 def heard() -> Iterator[None]:
-    """^C as a terminal has it, whatever the suite was started with."""
+    """Handle ^C as in a terminal, even if the suite was started with another handler."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

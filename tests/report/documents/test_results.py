@@ -92,7 +92,7 @@ def test_bindings_name_the_uid_and_leave_to_the_scheduler_what_only_it_can_do(pl
         {"name": "web-1", "namespace": "prod", "uid": "u-1"}
     ]
     assert results.without_binding(placement, cluster) == [
-        "prod/web-2 gets no Binding, and is for the scheduler (planned for n2): its claim data has no volume yet"
+        "prod/web-2 gets no Binding and is left to the scheduler (planned for n2): its claim data has no volume yet"
     ]
 
 

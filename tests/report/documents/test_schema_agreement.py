@@ -1,7 +1,7 @@
-"""The schemas and the readers agree: random documents, and random changes of them, are valid if and only if they can be read.
+"""The schemas and the readers agree: random documents, and random changes to these, are valid if and only if they can be read.
 
-Where a reader refuses for a reason that no schema can state (numbers out of order, a name twice, an amount that is none), the schema may
-say either.
+A schema cannot express some of the readers' conditions (numbers out of order, a name twice, an invalid amount): it may accept or refuse
+these documents.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TYPES = schemas.types()
 VALIDATORS = {name: Draft202012Validator(schema) for name, schema in schemas.schemas().items()}
 NAMES = sorted(TYPES)
 POLICY = "policy-v1alpha1.json"
-#: What has no field that it must have.
+#: Schemas without a required field.
 EMPTY = (POLICY, "audit-config-v1alpha1.json", "audit-baseline-v1alpha1.json")
 
 _READERS: dict[type[msgspec.Struct], Callable[[object], object]] = {
@@ -39,7 +39,7 @@ _READERS: dict[type[msgspec.Struct], Callable[[object], object]] = {
     },
     **{type_: partial(capacity.from_builtins, kind=kind) for kind, type_ in capacity.KINDS.items()},
 }
-#: What ``__post_init__`` of the policy's sections says of things that a schema cannot.
+#: Errors of ``__post_init__`` of the policy's sections that a schema cannot express.
 _MEANING = re.compile(r"sameZone >= sameSocket|each topologyKey once|zone names must differ|resources\[")
 
 _AMOUNTS = st.one_of(
@@ -78,7 +78,7 @@ _JSON = st.recursive(
 
 
 def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
-    """Plain values of a type, nearly all of which it takes."""
+    """Generate plain values for a type; nearly all are valid."""
     match kind:
         case inspect.Metadata():
             return of_type(kind.type)

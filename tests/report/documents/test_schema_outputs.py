@@ -1,4 +1,4 @@
-"""What the commands print is valid: every command, every kind of instance, JSON and YAML."""
+"""The output of the commands is valid: every command, every kind of instance, JSON and YAML."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = sorted(
     for path in INSTANCES.rglob("*.yaml")
     if "\nkind: Node\n" in path.read_text(encoding="utf-8")  # else manifests, catalogues and the like
 )
-#: To be solved and explained one by one; the manifests beside them are given with -w below.
+#: To be solved and explained one by one; the manifests in the same directories are given with -w below.
 SNAPSHOTS = [path for path in FILES if Path(path).parent.name in ("instances", "pending", "rules")]
 SEEDS = [path for path in FILES if Path(path).parent.name == "seeds"]
 
@@ -118,7 +118,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(command: str, form: str = "json") -> Any:
-    """The document that a command prints, whatever it finds."""
+    """Return the document that a command prints, for every exit code."""
     result = CliRunner().invoke(cli.main, [*shlex.split(command), "-q", "-f", form])
     assert result.exit_code in (0, 3, 4), f"{command}: {result.stderr}"
     return json.loads(result.stdout) if form == "json" else yaml.safe_load(result.stdout)

@@ -24,7 +24,7 @@ from kubestow.report.documents.tier_words import TierWords, gap_text, tier_words
         (TierResult("freed", 2, 3), None, TierWords("nodes free", 2, 3, False)),
         (TierResult("freed", -900, -800), Policy(priceLabel="p"), TierWords("price of the nodes in use, in thousandths", 900, 800, True)),
         (TierResult("evictions", -1, 0, 5), None, TierWords("pods evicted for good, priority 5", 1, 0, True)),
-        (TierResult("moves", 0, 0), None, TierWords("moves, by what each costs", 0, 0, True)),
+        (TierResult("moves", 0, 0), None, TierWords("moves, by their costs", 0, 0, True)),
         (TierResult("luck", 4, 4), None, TierWords("luck", 4, 4, False)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Values are put into YAML text, and everything else of it stays."""
+"""Values are inserted into YAML text, and the rest of the text is unchanged."""
 
 from __future__ import annotations
 

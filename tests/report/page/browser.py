@@ -98,7 +98,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def window(browser: Browser) -> Page:
-    """A page that tests share one after the other: a new one takes as long as most of what is done in it."""
+    """A page that tests share one after the other: opening a new one takes as long as most tests."""
     return browser.new_context().new_page()
 
 

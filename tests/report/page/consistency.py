@@ -1,4 +1,4 @@
-"""What holds of the data of every page: all indices in range, columns of one length, usage equal to the sum of the pods' requests."""
+"""Invariants of the data of every page: all indices in range, columns of one length, usage equal to the sum of the pods' requests."""
 
 from __future__ import annotations
 

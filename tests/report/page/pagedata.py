@@ -20,7 +20,7 @@ RULES = (
 
 
 def blank(nodes: int = 0) -> Document:
-    """A document of ``nodes`` empty nodes and nothing else."""
+    """Make a document with ``nodes`` empty nodes only."""
     return {
         "version": "0.1.0",
         "title": f"Snapshot of {nodes} nodes, 0 pods",
@@ -126,7 +126,7 @@ def shape(random: Random, workloads: int) -> Document:
 
 
 def usage(made: Document, place: list[int]) -> Document:
-    """What the pods request of each node when they are at ``place``."""
+    """Return the requests of the pods on each node when they are at ``place``."""
     nodes = len(made["nodes"]["name"])
     found: Document = {"cpu": [0] * nodes, "memory": [0] * nodes, "pods": [0] * nodes}
     for p, n in enumerate(place):
@@ -185,7 +185,7 @@ def plan(random: Random, nodes: int, pods: int, waves: int, moves: int = 4) -> D
 
 
 def placement(random: Random, nodes: int, pods: int, waiting: int) -> Document:
-    """A placement: the last quarter of the pods are new, ``waiting`` of them have no node."""
+    """Make a placement: the last quarter of the pods are new, and ``waiting`` pods have no node."""
     made = cluster(random, nodes, pods)
     people = made["pods"]
     after = list(people["place"][0])
@@ -228,7 +228,7 @@ def unplaced(names: list[str], gang: str | None = None) -> Document:
 
 
 def result(random: Random, made: Document) -> None:
-    """What a solver says: status, tiers, preferences, the course of the search, notes."""
+    """Add the solver's part: status, tiers, preferences, the course of the search, notes."""
     made["summary"] |= {
         "status": "optimal",
         "statusWords": ["optimal"],

@@ -1,4 +1,4 @@
-"""What tests do with a page and read from it."""
+"""Actions of tests on a page, and functions that read its contents."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_paper_says_which_state_the_map_is_of(report: Open) -> None:
     opened = report(pagedata.plan(Random(1), 6, 60, 3), "#wave=2")
     assert opened.page.is_hidden("#map-notes .paper")
     opened.page.emulate_media(media="print")
-    assert opened.page.inner_text("#map-notes .paper") == "The map is that after wave 2"
+    assert opened.page.inner_text("#map-notes .paper") == "The map shows the state after wave 2"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

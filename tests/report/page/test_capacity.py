@@ -1,4 +1,4 @@
-"""Documents about capacity on the page: what is told, the heat map of failures, and the waves of an upgrade on the map."""
+"""Documents about capacity on the page: the texts, the heat map of failures, and the waves of an upgrade on the map."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FIT = Fit(
     PLACED,
     CAUSE,
     [Growth("n0", 4, 3, 3)],
-    notes=["what a reader must know"],
+    notes=["a note for the reader"],
 )
 SIZING = Sizing(
     REF,
@@ -111,7 +111,7 @@ def test_what_holds_of_the_map_alone_is_not_said_of_the_document() -> None:
     assert page["summary"]["facts"] == []
     assert page["summary"]["status"] is None
     assert page["capacity"]["status"] == ["blocked, proved", "bad"]
-    assert built(FIT)["summary"]["notes"] == ["what a reader must know"]
+    assert built(FIT)["summary"]["notes"] == ["a note for the reader"]
 
 
 def test_money_is_told_as_it_is_paid() -> None:
@@ -145,7 +145,7 @@ def test_failures_are_reached_by_keyboard_and_say_why(report: Open) -> None:
     page = report(built(SURVIVAL))
     labels = page.do("[...document.querySelectorAll('.heat .heat-cell')].map((cell) => cell.getAttribute('aria-label'))")
     assert labels == [
-        "n0: all come back, 2 pods", "n2: 1 pod of 1 stay pending at least", "n1: all come back, 2 pods", "n3: not known",
+        "n0: all come back, 2 pods", "n2: at least 1 pod of 1 stay pending", "n1: all come back, 2 pods", "n3: unknown",
     ]  # fmt: skip
     assert page.do("document.querySelectorAll('.heat .heat-cell[tabindex=\"0\"]').length") == 1
     page.do("document.querySelector('.heat .heat-cell').focus()")
@@ -154,7 +154,7 @@ def test_failures_are_reached_by_keyboard_and_say_why(report: Open) -> None:
     assert "the 4 nodes have 1 CPU free" in detail
     assert "1 of its 3 members is left" in detail
     page.press("ArrowDown")
-    assert page.do("document.activeElement.getAttribute('aria-label')") == "n3: not known"
+    assert page.do("document.activeElement.getAttribute('aria-label')") == "n3: unknown"
     page.quiet()
 
 

@@ -14,7 +14,7 @@ from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePl
 from kubestow.models.kube.objects import is_terminal, pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
-from kubestow.report.page.data import LONGEST, build
+from kubestow.report.page.data import MAX_TEXT_CHARACTERS, build
 from tests import tiny
 from tests.objects import node, pod
 from tests.report.page.consistency import check
@@ -127,15 +127,15 @@ def test_many_pods_are_shown_in_groups(seed: int, kind: str) -> None:
     snapshot = _snapshot(seed, kind)
     result = placement(snapshot, seed, scratch=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kubestow.report.page.pods.SINGLE", 0)
+        patch.setattr("kubestow.report.page.pods.MAX_SINGLE_PODS", 0)
         data = build(snapshot, result, version="1")
     check(data, snapshot, result)
     assert set(data["named"]["name"]) >= {left.pod for left in result.unplaced}
 
 
 def test_what_is_named_among_groups_is_bounded_and_moves_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 0)
-    monkeypatch.setattr("kubestow.report.page.pods.NAMED", 2)
+    monkeypatch.setattr("kubestow.report.page.pods.MAX_SINGLE_PODS", 0)
+    monkeypatch.setattr("kubestow.report.page.pods.MAX_NAMED_PODS", 2)
     pods = [pod(f"wait-{i}") for i in range(3)] + [pod("here", node_name="a")]
     snapshot = from_objects([node("a"), node("b"), *pods])
     moves = [Move(1, 1, "default/here", "a", "b", "repair")]
@@ -212,5 +212,5 @@ def test_texts_are_printable_and_of_bounded_length() -> None:
     data = build(snapshot, result, version="1")
     reason = data["unplaced"][0]["reasons"][0]
     assert reason["message"] == "x\\x00\\u202e\\n\\ud800"
-    assert len(reason["rule"]) == LONGEST + 1
+    assert len(reason["rule"]) == MAX_TEXT_CHARACTERS + 1
     assert "\\u2028" in data["summary"]["notes"]

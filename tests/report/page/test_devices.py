@@ -88,7 +88,7 @@ def test_a_result_adds_its_devices_to_those_that_claims_have() -> None:
 
 
 def _again(where: str, device: str) -> tuple[Snapshot, Placement]:
-    """A running pod with a claim that was made for it is placed anew."""
+    """A running pod with a claim that was made for it is placed again."""
     own = claim("own", exactly(), owner="p", gets=[got("a", "g0")])
     given = _placement(Assignment("default/p", where, 1, devices=[_gets("default/own", device, where)]))
     return snapshot(*_two_nodes(), own, using("p", made=["own"], node_name="a")), given
@@ -143,7 +143,7 @@ def test_an_amount_that_is_no_quantity_is_bad_input() -> None:
 
 
 def test_pods_are_named_where_they_are_shown_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 1)
+    monkeypatch.setattr("kubestow.report.page.pods.MAX_SINGLE_PODS", 1)
     data = build(_shares(), _more_of_it("20Gi"), version="1")
     assert data["devices"]["taken"]["pods"] == [["default/p"], ["default/w"], ["default/q"]]
 

@@ -1,4 +1,4 @@
-"""The page of a batch by keyboard: sorting, filtering, opening a row; and that it does nothing else."""
+"""The page of a batch by keyboard: sorting, filtering, opening a row, and no other actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands at the top of the page, the buttons of the player, and the audit of a snapshot that is shown alone."""
+"""The header of the page, the buttons of the player, and the audit of a snapshot without a result."""
 
 from __future__ import annotations
 
@@ -59,4 +59,4 @@ def test_the_audit_of_a_snapshot(report: Open) -> None:
     assert cells == ["✕ error", "KS101", "Pod default/<b>p", "is wrong", "mend it"]
     assert "1,200 more are left out" in opened.page.inner_text("#audit")
     data["audit"] = {"findings": [], "more": 0, "notChecked": []}
-    assert "Nothing was found." in report(data).page.inner_text("#audit")
+    assert "No findings." in report(data).page.inner_text("#audit")

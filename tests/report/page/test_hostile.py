@@ -1,4 +1,4 @@
-"""The page in a real browser harms nobody, whatever stands in the snapshot, the document or the address."""
+"""The page in a real browser is harmless with hostile snapshots, documents and addresses."""
 
 from __future__ import annotations
 

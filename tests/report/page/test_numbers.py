@@ -1,4 +1,4 @@
-"""Amounts and shares read alike in tables and on the page, whose script writes most of them."""
+"""Amounts and shares have the same format in tables and on the page, where a script writes most."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def test_shares_are_never_rounded_to_full(cpu: str, text: str) -> None:
 
 
 def test_very_many_kinds_of_reasons_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.report.page.unplaced._GROUPS", 2)
+    monkeypatch.setattr("kubestow.report.page.unplaced._MAX_GROUPS", 2)
     snapshot = from_objects([node("a"), *(pod(f"p{i}") for i in range(5))])
     left = [Unplaced(f"default/p{i}", [Reason(f"R{i}", 1, "")]) for i in range(5)]
     data = build(snapshot, _placement(unplaced=left), version="1")

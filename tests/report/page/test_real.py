@@ -113,7 +113,7 @@ def test_a_rollout_that_comes_to_a_halt() -> None:
     data = build(snapshot, result, version="1")
     check(data, snapshot, result)
     halt = data["unplaced"][0]
-    assert "comes to a halt" in halt["reasons"][0]["message"]
+    assert "gets stuck" in halt["reasons"][0]["message"]
     assert halt["pods"] == [left.pod for left in result.rollout.stuck]
     assert [way["message"] for way in halt["cause"]["waysOut"]] == [way.message for way in result.rollout.waysOut] != []
 
@@ -159,7 +159,7 @@ def test_what_explain_says_of_pending_pods() -> None:
     assert [(r["rule"], r["nodes"]) for r in big["reasons"]] == [("NodeResourcesFit", 2)]
     assert "CPU" in big["cause"]["facts"][0]["message"]
     assert big["cause"]["proved"]
-    assert fits["reasons"][-1] == {"rule": "Feasible", "nodes": 1, "message": "would take the pod as things are"}
+    assert fits["reasons"][-1] == {"rule": "Feasible", "nodes": 1, "message": "would accept the pod now"}
     assert fits["cause"] is None
 
 

@@ -1,4 +1,4 @@
-"""One file, safe whatever its data say, the same for the same data."""
+"""The page is one file, safe with any data, and the same for the same data."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _read(text: str) -> _Reader:
 
 
 def _hostile(text: str) -> tuple[Snapshot, Placement]:
-    """Names and messages are all this text, but for what tells pods apart."""
+    """All names and messages are this text, except for the suffixes that make pods distinct."""
     node = Node(ObjectMeta(name=text, labels={text: text, "topology.kubernetes.io/zone": text}))
     pods = [Pod(ObjectMeta(name=f"{text}{i}", namespace=text, labels={text: text}), PodSpec([Container(text)])) for i in range(2)]
     reasons = [Reason(text, 1, text)]
@@ -143,7 +143,7 @@ def test_the_policy_lets_the_pages_own_script_run_and_nothing_be_loaded() -> Non
 
 @pytest.mark.parametrize(("code", "style"), [("'</Script>'", ""), ("// <!--", ""), ("", "/*</STYLE>*/")])
 def test_script_and_style_that_would_end_their_element_are_refused(code: str, style: str) -> None:
-    with pytest.raises(ValueError, match="holds"):
+    with pytest.raises(ValueError, match="contains"):
         page(DATA, TEMPLATE, style, code)
 
 

@@ -167,11 +167,11 @@ def test_anti_affinity_of_other_pods_of_the_own_workload() -> None:
         ({"namespaceSelector": {"matchLabels": {"team": "t"}}}, "pods of app=x in namespace other"),
         ({"namespaceSelector": {"matchLabels": {"team": "none"}}}, "pods of app=x in no namespace"),
         ({"namespaces": ["default"]}, "pods of app=x"),
-        ({"labelSelector": {}}, "other pods, unless it is the first of them"),
+        ({"labelSelector": {}}, "other pods, unless it is the first such pod"),
         ({"labelSelector": {}, "namespaces": ["other"]}, "any pods in namespace other"),
-        ({"labelSelector": {"matchLabels": {"rev": "1"}}}, "other pods of rev=1, unless it is the first of them"),
+        ({"labelSelector": {"matchLabels": {"rev": "1"}}}, "other pods of rev=1, unless it is the first such pod"),
         ({"labelSelector": {"matchExpressions": [_is("a", "Exists"), _is("b", "NotIn", "1", "2")]}}, "pods of a,b notin (1,2)"),
-        ({"labelSelector": None}, "pods of a selector that is missing and matches none"),
+        ({"labelSelector": None}, "pods of a missing selector, which matches none"),
         ({"mismatchLabelKeys": ["rev"]}, "pods of app=x,rev!=1"),
     ],
 )
@@ -194,9 +194,9 @@ def test_spread_constraints() -> None:
     ]
     data = _data(pod("p", labels={"app": "x", "rev": "1"}, spread=spread))
     assert _rules(data, "p") == [
-        ("PodTopologySpread", "pods of app=x differ by at most 2 between zones, over at least 3 of them"),
+        ("PodTopologySpread", "pods of app=x differ by at most 2 between zones, with at least 3"),
         ("PodTopologySpread", "prefers that pods of app=x,rev=1 differ by at most 2 between nodes"),
-        ("PodTopologySpread", "pods of no selector, which counts none, differ by at most 2 between domains of rack"),
+        ("PodTopologySpread", "pods of a missing selector, which counts none, differ by at most 2 between domains of rack"),
     ]
 
 
@@ -245,7 +245,7 @@ def test_what_a_pod_takes_of_its_node() -> None:
 
 def test_requests_of_a_pod_as_a_whole() -> None:
     data = _data(pod("p", resources={"requests": {"cpu": "2", "memory": "1Gi"}}))
-    assert _rules(data, "p") == [("NodeResourcesFit", "asks for cpu 2, memory 1Gi as a whole, whatever its containers ask for")]
+    assert _rules(data, "p") == [("NodeResourcesFit", "requests cpu 2, memory 1Gi at pod level, regardless of its containers")]
     assert data["shapes"][0]["cpu"] == 2000
 
 
@@ -303,7 +303,7 @@ def test_container_affinity() -> None:
     found["metadata"]["annotations"] = {f"{prefix}affinity": "["}
     ((rule, text),) = _rules(_data({**found, "spec": {**found["spec"], "nodeName": "a"}}), "p")
     assert rule == "ContainerAffinity"
-    assert text.startswith("cannot be read: Pod default/p: annotation resource-policy.nri.io/affinity")
+    assert text.startswith("invalid: Pod default/p: annotation resource-policy.nri.io/affinity")
 
 
 def _claim(name: str, storage: str, volume: str | None = None, mode: str = "ReadWriteOnce") -> Object:
@@ -349,12 +349,12 @@ def test_volumes() -> None:
     )
     assert _rules(data, "new") == [
         ("VolumeRestrictions", "has a volume that one pod at a time may use (ReadWriteOncePod)"),
-        ("VolumeBinding", f"a volume of class cloud is made where it runs, which is possible on nodes with {ZONE} in (z1,z2)"),
+        ("VolumeBinding", f"a volume of class cloud is provisioned where it runs, which is possible on nodes with {ZONE} in (z1,z2)"),
     ]
     assert _rules(data, "two") == _rules(data, "new")
-    assert _rules(data, "free") == [("VolumeBinding", "takes a free volume of class local, and with it the nodes that reach it")]
+    assert _rules(data, "free") == [("VolumeBinding", "takes a free volume of class local, on a node that can reach it")]
     assert _rules(data, "early") == [
-        ("VolumeBinding", "claim default/early of class eager is not bound yet: no node takes the pod before it is"),
+        ("VolumeBinding", "claim default/early of class eager is not bound yet: no node takes the pod until it is"),
     ]  # fmt: skip
     assert _rules(data, "bound") == [
         ("VolumeBinding", f"has a volume of class local for nodes with {HOST}=a"),
@@ -376,10 +376,10 @@ def test_volumes_that_a_node_takes_few_of_and_that_tie_pods_to_each_other() -> N
         _mounts("one", "new"), _mounts("two", "new"), _mounts("three", "bound"), scratch,
     )  # fmt: skip
     assert _rules(data, "one") == [
-        ("VolumeBinding", "a volume of class cloud is made where it runs"),
+        ("VolumeBinding", "a volume of class cloud is provisioned where it runs"),
         ("VolumeBinding", "claim default/new has no volume yet: the pods that use it must meet on one node"),
     ]
-    limited = ("NodeVolumeLimits", "attaches a volume of csi.example.com, of which a node takes only so many")
+    limited = ("NodeVolumeLimits", "attaches a volume of csi.example.com, whose number per node is limited")
     assert _rules(data, "three") == [("VolumeZone", f"has a volume at {ZONE} in (z1,z2)"), limited]
     assert _rules(data, "scratch") == [limited]  # VolumeZone does not look at ephemeral volumes
 
@@ -388,7 +388,7 @@ def test_rules_that_match_very_many_workloads_name_none() -> None:
     everyone = pod("p", affinity=_affinity("podAffinity", {"topologyKey": HOST, "labelSelector": {}}))
     data = _data(everyone, *(pod(f"w-{i}", owner=f"StatefulSet/w{i}") for i in range(120)))
     shape = data["shapes"][data["pods"]["shape"][0]]
-    assert shape["rules"] == [{"rule": "InterPodAffinity", "text": "only on a node with other pods, unless it is the first of them"}]
+    assert shape["rules"] == [{"rule": "InterPodAffinity", "text": "only on a node with other pods, unless it is the first such pod"}]
 
 
 def test_pods_that_very_many_keep_away_name_none() -> None:
@@ -401,16 +401,16 @@ def test_pods_that_very_many_keep_away_name_none() -> None:
 
 
 def test_selectors_that_look_at_too_much_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.report.page.ties._BUDGET", 3)
+    monkeypatch.setattr("kubestow.report.page.ties._MAX_EXAMINED_CLASSES", 3)
     loud = [pod(f"l{i}", labels={"app": f"l{i}"}, affinity=_affinity("podAntiAffinity", _term(HOST, app="q"))) for i in range(3)]
     data = _data(*loud, *(pod(f"q{i}", labels={"app": "q", "i": str(i)}) for i in range(3)))
-    assert data["summary"]["notes"] == ["the anti-affinity of other pods is shown in part only: its selectors match too much"]
+    assert data["summary"]["notes"] == ["the anti-affinity of other pods is shown in part only, because its selectors match too many pods"]
 
 
 def test_budgets_that_look_at_too_much_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.report.page.ties._BUDGET", 1)
+    monkeypatch.setattr("kubestow.report.page.ties._MAX_EXAMINED_CLASSES", 1)
     data = _data(*(pod(f"p{i}", labels={"app": "x", "i": str(i)}) for i in range(3)), _budget("b", selector={"matchLabels": {"app": "x"}}))
-    assert data["summary"]["notes"] == ["PodDisruptionBudgets are shown for some pods only: their selectors match too much"]
+    assert data["summary"]["notes"] == ["PodDisruptionBudgets are shown for some pods only, because their selectors match too many pods"]
     assert _rules(data, "p0") == []
 
 

@@ -1,4 +1,4 @@
-"""What the page shows of every kind of document."""
+"""The parts of every kind of document that the page shows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_causes_ways_out_preferences_and_bounds_are_told(report: Open) -> None:
         "1.9%",
         "disk=ssd",
         "spec.overhead",
-        "while the other pods are where they were placed",
+        "given the places of the other pods",
     ):
         assert expected in text
     assert opened.page.locator("figure svg[role=img]").count() == 2
@@ -91,7 +91,7 @@ def test_empty_parts_say_so(report: Open) -> None:
     text = report(pagedata.blank(0)).page.inner_text("main")
     for words in (
         "The snapshot has no nodes.",
-        "Nothing was to be placed.",
+        "There were no pods to place.",
         "No preferences were weighed.",
         "Nothing was searched.",
         "No notes.",
@@ -201,7 +201,7 @@ def test_obstacles_are_told_at_the_top_and_belong_to_plans(report: Open) -> None
     assert [words in opened.page.inner_text("#map-notes") for words in ("freed by", "to drain, not emptied", "free before")] == [True] * 3
     assert "to drain, not emptied" in labels(opened)[1]
     data["obstacles"] = []
-    assert "Nothing stood in the way" in report(data).page.inner_text("#obstacles")
+    assert "All goals were reached" in report(data).page.inner_text("#obstacles")
     assert report(pagedata.cluster(Random(1), 4, 20)).page.is_hidden("#obstacles")
 
 

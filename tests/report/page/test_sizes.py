@@ -53,7 +53,7 @@ def test_pods_of_one_kind_share_a_shape(middle: Snapshot) -> None:
 
 
 def test_groups_are_smaller_than_their_pods(middle: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 3_000)
+    monkeypatch.setattr("kubestow.report.page.pods.MAX_SINGLE_PODS", 3_000)
     data = build(middle, None, version="1")
     assert data["pods"] is None
     sizes = {key: len(embed(value)) for key, value in data.items()}

@@ -1,4 +1,4 @@
-"""What the page says against the snapshot and the document themselves: every node at every position, tiles, tables, containers."""
+"""The page compared with the snapshot and the document: every node at every position, tiles, tables, containers."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_a_resize_in_place_is_forgotten_by_the_wave_that_moves_the_pod(report: O
 
 
 def test_groups_of_pods_tell_the_same(report: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 0)
-    monkeypatch.setattr("kubestow.report.page.pods.NAMED", 1)  # the pods of the waves are named all the same
+    monkeypatch.setattr("kubestow.report.page.pods.MAX_SINGLE_PODS", 0)
+    monkeypatch.setattr("kubestow.report.page.pods.MAX_NAMED_PODS", 1)  # the pods of the waves are named all the same
     snapshot = resized(7)
     result = plan(snapshot, 5)
     assert len(result.moves) > 2

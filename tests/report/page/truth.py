@@ -1,4 +1,4 @@
-"""What a page must say of a snapshot and a result, worked out from the two themselves; and what a page does say, read from its elements."""
+"""The expected contents of a page, worked out from the snapshot and the result, and the actual ones, read from its elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = Placement | RebalancePlan | None
 
 @dataclass
 class State:
-    """Where the pods are: ``on``: by node the pods with what each requests (mCPU, bytes); ``nowhere``: pods without a node."""
+    """The places of pods: ``on``: by node the pods with their requests (mCPU, bytes); ``nowhere``: pods without a node."""
 
     on: dict[str, dict[str, tuple[int, int]]]
     nowhere: set[str] = field(default_factory=set)
@@ -36,7 +36,7 @@ def states(snapshot: Snapshot, result: Result) -> list[State]:
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods if not objects.is_terminal(pod)}
     nodes = [node.metadata.name or "" for node in snapshot.nodes]
     place = {key: pod.spec.nodeName if pod.spec.nodeName in nodes else None for key, pod in pods.items()}
-    fresh: set[str] = set()  # placed anew, which forgets a resize in place
+    fresh: set[str] = set()  # recreated, which drops a resize in place
 
     def state() -> State:
         found = State({name: {} for name in nodes})
@@ -97,7 +97,7 @@ _UNITS = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4, "PiB": 5}
 
 
 def close(text: str, value: int, *, cores: bool) -> bool:
-    """Whether an amount as the page writes it is the value, rounded to the last figure that it shows."""
+    """Return whether an amount as written on the page is the value, rounded to the last figure shown."""
     if cores:
         unit = Decimal(1) if text.endswith("m") else Decimal(1000)
         number = text.removesuffix("m")
@@ -145,7 +145,7 @@ def go(opened: Opened, at: int, last: int) -> None:
 
 
 def check(opened: Opened, snapshot: Snapshot, result: Result, *, grouped: bool = False) -> int:
-    """Every node at every position: label, levels, pods of the panel and what it says has gone or comes. Gives how many were looked at."""
+    """Check every node at every position: label, levels, pods of the panel, departures and arrivals. Return the number of checked nodes."""
     expected = states(snapshot, result)
     offers = [allocatable((node.status.allocatable or node.status.capacity) if node.status else None) for node in snapshot.nodes]
     looked = 0
@@ -235,7 +235,7 @@ def check_texts(opened: Opened, snapshot: Snapshot, result: Result) -> None:
     _tiles(opened, snapshot, result, expected)
     if result is None:
         return
-    rows = opened.do(_TABLE, "Objective, the weightiest tier first") or []
+    rows = opened.do(_TABLE, "Objective, most important tier first") or []
     assert len(rows) == len(result.objective)
     for row, tier in zip(rows, result.objective, strict=True):
         assert tier.priority is None or row[0].endswith(f", priority {tier.priority}")
@@ -325,7 +325,7 @@ def _plan_texts(opened: Opened, plan: RebalancePlan) -> None:
     for row, step in zip(listed, sorted(steps, key=lambda each: each[:2]), strict=True):
         assert row[0].startswith(step[2])
         assert tuple(row[1:]) == step[3:]
-    rows = opened.do(_TABLE, "What stands in the way") or []
+    rows = opened.do(_TABLE, "Obstacles to the goals") or []
     assert [(row[0], row[1], row[3] == "✓ proved") for row in rows] == [(each.goal, each.message, each.proved) for each in plan.obstacles]
 
 
@@ -347,7 +347,7 @@ def _placement_texts(opened: Opened, result: Placement) -> None:
 
 
 def check_containers(opened: Opened, snapshot: Snapshot, result: Result) -> int:
-    """The containers of all pods in the panels, with what they ask for as it was written, and the NUMA zones that the result gives them."""
+    """Check the containers of all pods in the panels: their requests as written, and the NUMA zones of the result."""
     zones = {}
     if isinstance(result, Placement):
         zones = {(given.pod, each.name): each.zones for given in result.assignments for each in given.containers}

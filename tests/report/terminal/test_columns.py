@@ -72,7 +72,7 @@ def test_a_pipe_gets_complete_names_beside_each_other(columns: str, alike: bool,
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("alike", [True, False])
 def test_on_a_terminal_no_name_is_folded_and_no_line_too_long(width: int, alike: bool) -> None:
-    """What is left out stands in the heading, so that every name can be read."""
+    """The omitted common part is in the heading, so that every name is complete."""
     found, snapshot = long_names(alike=alike)
     lines = draw(found, snapshot, Surface(width))
     assert max(map(len, lines)) <= width

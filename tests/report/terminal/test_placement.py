@@ -89,7 +89,7 @@ def test_many_nodes_are_summed_by_zone(placement: Placement, snapshot: Snapshot,
 
 
 def test_a_domain_that_all_nodes_share_is_said_once(placement: Placement, make_node: Callable[..., Node]) -> None:
-    """Where there is no room for it; bars are the first to go."""
+    """In a narrow terminal the common domain is in the heading instead of in every name; bars are omitted first."""
     snapshot = Snapshot(nodes=[make_node("n1.eu.internal"), make_node("n2.eu.internal")])
     text = draw(placement, snapshot, 40)
     assert "Nodes (names without .eu.internal)" in text

@@ -1,4 +1,4 @@
-"""What the table of a Sizing says, where the answer is not the usual one."""
+"""The table of a Sizing for unusual answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def drawn(result: Sizing, *, everything: bool = False) -> str:
         (_change(BOUGHT, cost=Cost(0.2468, 0.2468)), "buy 2 nodes of 1 shape for 0.2468 per hour, proved the least"),
         (_change(BOUGHT, buy=[], cost=Cost(0, 0)), "buy nothing: everything has a place on the nodes that stay"),
         (_change(BOUGHT, status="infeasible", buy=[]), "no purchase places everything (proved)"),
-        (_change(BOUGHT, status="unknown", buy=[]), "no purchase that places everything was found, nor that there is none"),
+        (_change(BOUGHT, status="unknown", buy=[]), "no purchase that places everything was found, and none is proved impossible"),
     ],
 )
 def test_the_answer_in_words(result: Sizing, text: str) -> None:
@@ -44,7 +44,7 @@ def test_the_answer_in_words(result: Sizing, text: str) -> None:
         (Replaced(3, 3, 0.5), "instead of 3 nodes for 0.50 per hour, which is 0.2532 per hour less (51 %)"),
         (Replaced(3, 3, 0.2), "instead of 3 nodes for 0.20 per hour, which is 0.0468 per hour more (23 %)"),
         (Replaced(3, 3, 0.2468), "instead of 3 nodes for 0.2468 per hour"),
-        (Replaced(3, 2, 0.5), "instead of 3 nodes; 2 of them are in the catalogue and cost 0.50 per hour"),
+        (Replaced(3, 2, 0.5), "instead of 3 nodes; the catalogue has 2, which cost 0.50 per hour"),
         (Replaced(3, 0, 0), "instead of 3 nodes, whose instance types are not in the catalogue"),
     ],
 )
@@ -54,8 +54,8 @@ def test_what_goes_is_compared_where_its_price_is_known(gone: Replaced, text: st
 
 def test_what_is_full_limits_and_what_is_not_does_not() -> None:
     cpu, memory = Utilisation("", "cpu", 3900, 0, 4000), Utilisation("", "memory", 10, 0, 100)
-    assert limit([memory, cpu]) == "cpu, of which 98 % is asked for"
-    assert limit([memory]).startswith("memory, of which 10 % is asked for; the rest is due to rules")
+    assert limit([memory, cpu]) == "cpu, 98 % requested"
+    assert limit([memory]).startswith("memory, 10 % requested; rules, or the available sizes")
 
 
 def test_what_daemons_take_and_cost_is_said() -> None:

@@ -117,7 +117,7 @@ def test_a_domain_is_held_by_what_runs() -> None:
     assert found([*nodes, running, free])[1].severity == "warning"
 
 
-# --- what it costs the others ------------------------------------------------------------------------------------------------
+# --- consequences for other workloads ----------------------------------------------------------------------------------------
 
 
 def node_of(name: str, zone: str, cpu: str = "4") -> Object:
@@ -130,8 +130,8 @@ def test_what_is_free_beside_a_running_pod_is_kept_from_others() -> None:
     other = pod("x", namespace="other", node_name="a1", cpu="500m", memory="1Gi")
     (claims, held) = found([node_of("a0", "a"), node_of("a1", "a"), node_of("b0", "b"), hog, other, pod("y")])
     assert (claims.code, held.code) == ("KS302", "KS303")
-    assert "its 1 running pod keeps them from 6500m CPU and 14Gi memory that are free there" in claims.message
-    assert "with 6500m CPU and 14Gi memory that are free there" in held.message
+    assert "its 1 running pod denies them the 6500m CPU and 14Gi memory that are free there" in claims.message
+    assert "6500m CPU and 14Gi memory are free there" in held.message
 
 
 def test_without_running_pods_it_is_the_largest_domain_that_takes_one() -> None:
@@ -141,4 +141,4 @@ def test_without_running_pods_it_is_the_largest_domain_that_takes_one() -> None:
     nodes = [node_of("a0", "a", "2"), node_of("a1", "a", "3"), node_of("b0", "b", "16")]
     (finding,) = found([*nodes, hog, deployment("web", 1)])
     assert finding.code == "KS304"
-    assert "one pod of it would keep them from up to 2500m CPU and 8Gi memory" in finding.message
+    assert "one of its pods would deny them up to 2500m CPU and 8Gi memory" in finding.message

@@ -40,8 +40,8 @@ def test_a_running_pod_takes_its_node_and_a_new_one_the_average_or_the_largest()
     document = audit(load([str(INSTANCES / "audit/KS305-anti-affinity-opportunity-cost.yaml")]), AuditOptions())
     assert messages(document) == {
         "Deployment team/alone": "over kubernetes.io/hostname: 1 running pod closes 1 node with 3500m CPU and 7Gi memory beyond its "
-        "request (small); each new pod will close 1 node with 7500m CPU and 25.7Gi memory on average and 1 node with 15500m CPU and 63Gi "
-        "memory at most, beyond its request"
+        "request (small); each new pod will close 1 node with 7500m CPU and 25.7Gi memory on average, up to 1 node with 15500m CPU and "
+        "63Gi memory, beyond its request"
     }
     small, large = ClosedCapacity(1, 3500, 7 * GI), ClosedCapacity(1, 15500, 63 * GI)
     average = ClosedCapacity(1, 7500, -(-77 * GI // 3))

@@ -1,4 +1,4 @@
-"""What is found about control planes, of the shapes that clusters have."""
+"""Findings about control planes in the usual layouts of clusters."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_three_machines_with_every_component() -> None:
 
 
 def test_a_single_node_is_told_once() -> None:
-    """It is meant to be one, whatever works beside it, and no error."""
+    """A single control-plane node is intended, with any number of workers, and is no error."""
     for workers in (0, 2):
         objects = [*plane(["h0"]), *(member(f"w-{k}", role=None, host=f"h{k + 1}") for k in range(workers))]
         (finding,) = found(objects)
@@ -81,7 +81,7 @@ def test_a_single_node_is_told_once() -> None:
 
 
 def test_a_kind_cluster_with_workers_is_told_of_their_labels() -> None:
-    """One control-plane node is on one machine, whatever the labels; of the workers nothing is known."""
+    """One control-plane node is on one machine, with any labels; the machines of the workers are unknown."""
     objects = [*plane([None]), member("w-0", role=None), member("w-1", role=None)]
     assert codes(objects) == ["KS901", "KS908"]
     assert found(objects)[-1].nodes == ["cp-0", "w-0", "w-1"]
@@ -146,7 +146,7 @@ def zoned(*zones: str) -> list[Object]:
 
 
 def test_zones_tell_something_of_machines() -> None:
-    """The masters of two zones of three are on two machines at least, but two of them may share one."""
+    """Three masters in two zones are on at least two machines, but two masters may share one."""
     (unknown, stage) = found(zoned("a", "a", "b"))
     assert (unknown.code, stage.code) == ("KS905", "KS906")
     assert "at least 2, as they are in 2 zones, and at most 3 machines" in unknown.message

@@ -1,4 +1,4 @@
-"""Failures of domains against brute force over all sets of them."""
+"""Failures of domains against brute force over all sets of domains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ counts = st.lists(st.integers(0, 4), max_size=6)
 
 
 def by_force(present: list[int], needed: int) -> int:
-    """The largest number of domains such that whichever so many fail, enough is left; 0 where even without a failure it is not."""
+    """Return the largest number of domains that can always fail with enough members left; 0 also where there are too few already."""
     best = 0
     for failing in range(len(present) + 1):
         if all(sum(present) - sum(gone) >= needed for gone in combinations(present, failing)):
@@ -74,7 +74,7 @@ def test_a_stage_survives_what_all_its_components_do(api: list[str], etcd: list[
 @pytest.mark.full
 @given(homes, places)
 def test_distribution_over_zones_is_distribution_over_machines(members: list[str], zone: dict[str, str]) -> None:
-    """Known zones show something of machines of which only nodes are known: never more than there is, however nodes share machines."""
+    """Known zones bound the failures of unknown machines from below, however the nodes share machines."""
     part = Component("etcd", tuple(members))
     nodes = tuple(dict.fromkeys(members))
     labels = {node: {HOSTNAME: node, ZONE: zone[node]} for node in nodes}
@@ -117,7 +117,7 @@ def test_a_stage_counts_only_where_all_nodes_have_its_label() -> None:
     part = (Component("etcd", tuple("abc")),)
     del labels["c"][ZONE]
     found = stages(labels, "abc", part, machines(labels, "abc", ()), {"clouds": "cloud"})
-    zones = Stage("zones", 0, 0, True, None, False)  # whole ones are in the locations, which are told apart
+    zones = Stage("zones", 0, 0, True, None, False)  # a zone lies within one location, and the locations are distinct
     assert found[1:] == [zones, Stage("clouds", 3, 1, True, "cloud"), Stage("locations", 3, 1, True, REGION)]
     assert grade(found, by_node=1) == "locations"
     assert grade(stages(labels, "abc", part, machines(labels, "abc", ()), {"locations": "none"}), by_node=1) == "machines"

@@ -1,4 +1,4 @@
-"""What scs-0213-v1 and scs-0214-v2 ask for: each requirement as met, broken or not provable; halves of components in the record's words."""
+"""Requirements of scs-0213-v1 and scs-0214-v2: each one met, broken or not provable; halves of components in the record's words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKER_ZONES = "workers in several zones"
 DOUBLED = "every component at least twice"
 HALVES = "half of every component on other nodes and other machines than the other half"
 WORKERS = "workers on different machines"
-MAPPED = "nodes labelled with what they share a machine with"
+MAPPED = "nodes labelled with the machine that they share"
 
 
 def status(objects: Sequence[Object], **options: Any) -> dict[str, RequirementStatus]:
@@ -60,7 +60,7 @@ def test_six_nodes_without_zone_or_region_are_found_by_label() -> None:
         CURRENT: "not provable", WORKER_ZONES: "not provable", DOUBLED: "not provable", HALVES: "not provable",
         WORKERS: "not provable", MAPPED: "broken",
     }  # fmt: skip
-    assert why(objects, MAPPED) == f"0 of 3 workers have {HOST_ID}; how many machines the 3 without it share is not known"
+    assert why(objects, MAPPED) == f"0 of 3 workers have {HOST_ID}; the machines of the 3 without it are unknown"
 
 
 def test_a_control_plane_that_meets_everything() -> None:
@@ -136,7 +136,7 @@ def test_halves_of_components_in_the_words_of_the_record(hosts: list[str], broke
 
 def test_what_a_finding_about_halves_says() -> None:
     (one,) = [each for each in found(plane(["h0", "h0", "h1", "h1", "h2", "h2"], ("kube-apiserver",))) if each.code == "KS914"]
-    assert one.message == ("6 instances of kube-apiserver cannot be parted into 3 and 3 on different machines: 2 on h0, 2 on h1, 2 on h2")
+    assert one.message == ("6 instances of kube-apiserver cannot be split into 3 and 3 on different machines: 2 on h0, 2 on h1, 2 on h2")
     assert one.severity == "warning"
 
 
@@ -160,14 +160,13 @@ def test_splits_are_those_of_all_subsets(counts: list[int], half: int) -> None:
 def test_workers_that_share_a_machine_are_counted_with_and_without_the_label() -> None:
     labels: dict[str, dict[str, str]] = {"w0": {HOST_ID: "a"}, "w1": {HOST_ID: "a"}, "w2": {HOST_ID: "b"}, "w3": {}, "w4": {HOST_ID: ""}}
     assert sharing(labels, list(labels), [HOST_ID]) == (
-        f"3 of 5 workers have {HOST_ID}, on 2 machines: 2 share theirs with another worker; "
-        "how many machines the 2 without it share is not known"
+        f"3 of 5 workers have {HOST_ID}, on 2 machines: 2 share theirs with another worker; the machines of the 2 without it are unknown"
     )
     assert sharing(labels, ["w0", "w2"], [HOST_ID]) == f"2 of 2 workers have {HOST_ID}, on 2 machines: no two share one"
     (bare,) = [
         each for each in found([*placed("h0", "h1", "h2"), worker("w0", "h3"), worker("w1", "h3"), worker("w2")]) if each.code == "KS908"
     ]
-    assert bare.message.endswith("on 1 machine: 2 share theirs with another worker; how many machines the 1 without it share is not known")
+    assert bare.message.endswith("on 1 machine: 2 share theirs with another worker; the machines of the 1 without it are unknown")
 
 
 def test_nothing_is_asked_where_neither_a_control_plane_nor_a_machine_is_seen() -> None:

@@ -1,4 +1,4 @@
-"""What is said never to hold does not: held against every state that pods of tiny clusters can be bound into."""
+"""Rules that are reported as unsatisfiable are: compared with every state that the pods of tiny clusters can be bound into."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def placed(cluster: Cluster, names: set[str]) -> int:
 
 
 def claims(snapshot: Snapshot) -> Iterator[tuple[Finding, set[str], int]]:
-    """Findings with the waiting pods they are about, and how many of these they say can be placed at most."""
+    """Return the findings with their pending pods, and the largest number of these that can be placed according to the finding."""
     view = ClusterView(snapshot)
     for finding in (*selectors.check(view), *check.check(view), *topology_spread.check(view)):
         subject = next((s for s in view.subjects if s.name == finding.object), None)
@@ -116,7 +116,7 @@ def test_no_state_has_what_is_said_never_to_be(kind: str) -> None:
 
 
 def half_run(seed: int, kind: str) -> list[Object]:
-    """Pods that are all alike, and rather many, some of which run already; a node is cordoned."""
+    """Make many identical pods, some already running, and cordon a node."""
     rng = random.Random(f"half-{seed}")
     things = tiny.snapshot(seed, kind)
     nodes = [thing for thing in things if thing["kind"] == "Node"]
@@ -258,7 +258,7 @@ def test_requests_that_fit_one_by_one_but_on_no_node_together() -> None:
     assert finding.code == "KS214"
     assert "together" in finding.message
     gpu = {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}
-    assert "which none has" in found([node("a"), deployment("web", 1, gpu)])[0].message
+    assert "which no node has" in found([node("a"), deployment("web", 1, gpu)])[0].message
 
 
 def test_a_node_that_is_named() -> None:
@@ -337,7 +337,7 @@ def test_exempt_namespaces_have_no_hard_anti_affinity() -> None:
     assert list(check.check(ClusterView(snapshot, exempt=("default",)))) == []
 
 
-# --- what is named and not there ------------------------------------------------------------------------------------------
+# --- references to missing objects ----------------------------------------------------------------------------------------
 
 
 def test_kinds_that_the_snapshot_has_none_of_are_not_judged() -> None:

@@ -68,7 +68,7 @@ def test_claims_that_somebody_binds(things: list[Object]) -> None:
 def test_pods_on_two_nodes_use_a_volume_of_one() -> None:
     (finding,) = found(claim(volume="pv"), volume(), mounting("a", "n1", PENDING), mounting("b", "n2"), mounting("c", "n2"))
     assert (finding.code, finding.object) == ("KS117", "PersistentVolumeClaim default/data")
-    assert finding.message == "volume pv goes to one node at a time, and its pods are on n2, n1: if n2 has it, default/a waits"
+    assert finding.message == "volume pv attaches to one node at a time; its pods are on n2, n1: while n2 has it, default/a waits"
     assert finding.pods == ["default/a", "default/b", "default/c"]
 
 

@@ -1,4 +1,4 @@
-"""Hard rules that running pods break: the same as the checker of plans says, and told so that it is true on inspection."""
+"""Hard rules that running pods break: the findings agree with the checker of plans, and their texts with the objects."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_agrees_with_the_checker_on_clusters_to_be_rebalanced(kind: str) -> None
 
 
 def test_daemon_sets_count_and_static_pods_do_not() -> None:
-    """The kubelet runs static pods whatever a scheduler would say of its node."""
+    """The kubelet runs static pods even if a scheduler would not place these on its node."""
     static = pod("etcd-n0", node_name="n0", selector={"disk": "ssd"}, namespace="kube-system")
     static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     agents = [running(f"agent-{i}", f"n{i}", owner="DaemonSet/agent", selector={"disk": "ssd"}) for i in range(2)]
@@ -203,7 +203,7 @@ def test_the_lowest_priority_goes_first_and_nobody_in_vain() -> None:
     assert going(*sized("500m", "1", "1")) == ["low-0"]
     assert going(*sized("1", "1", "2")) == ["low-0", "middle-0"]
     assert going(*sized("100m", "2", "1500m")) == ["middle-0"]  # low is too small to help, and stays once middle is gone
-    assert going(*sized("0", "1500m", "1")) == ["middle-0"]  # low holds nothing of it
+    assert going(*sized("0", "1500m", "1")) == ["middle-0"]  # low-0 requests no cpu
     assert going(*sized("0", "0", "0"), slots="2") == ["low-0"]
 
 
@@ -222,14 +222,14 @@ def test_pods_that_are_being_deleted_leave_room() -> None:
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     finding = only(node("n0", cpu="3"), leaving, running("new-0", "n0", cpu="2"))
     assert (finding.code, finding.pods) == ("KS105", [])
-    assert "being deleted" in finding.message
+    assert "terminating pods" in finding.message
 
 
 def test_what_was_resized_in_place_counts_as_the_larger_of_spec_and_status() -> None:
     grown = running("a-0", "n0", cpu="1")
     grown["status"]["containerStatuses"] = [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]
     finding = only(node("n0", cpu="2"), grown, running("b-0", "n0", cpu="1", priority=5))
-    assert finding.message.startswith("2500m CPU requested, 500m CPU above allocatable; would have to go, in this order: default/a-0")
+    assert finding.message.startswith("2500m CPU requested, 500m CPU above allocatable; pods to remove, in this order: default/a-0")
     grown["status"]["containerStatuses"] = [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]
     assert codes(node("n0", cpu="2"), grown, running("b-0", "n0", cpu="1", priority=5)) == []
 
@@ -297,7 +297,7 @@ def test_spread_with_too_few_domains_and_without_the_key() -> None:
     rule[0]["minDomains"] = 2
     pods = [running(f"web-{i}", "n0", spread=rule) for i in range(2)]
     finding = only(node("n0", labels={ZONE: "z0"}), *pods)
-    assert "the minimum is 0 as 1 of minDomains 2 are there" in finding.message
+    assert "the minimum is 0 because only 1 of minDomains 2 exist" in finding.message
     finding = only(node("n0"), *pods)
     assert (finding.code, finding.nodes, finding.domain) == ("KS108", ["n0"], None)
     assert finding.message == f"no label {ZONE}, the topology key, on n0, where 2 of 2 pods run"
@@ -348,7 +348,7 @@ CLASS = {
          "the claim is being deleted"),
         ((claim("c", "pv", phase="Lost"),), "the claim has lost its volume"),
         ((claim("c", "gone"),), "its volume gone does not exist"),
-        ((claim("c"),), "it is unbound, and no volume is in the node's reach"),
+        ((claim("c"),), "it is unbound, and the node can reach no volume"),
         ((claim("c") | {"spec": {"accessModes": ["ReadWriteOnce"]}},), "it is unbound"),
     ],
 )  # fmt: skip
@@ -381,4 +381,4 @@ def test_pods_on_a_node_that_is_not_there_are_one_finding_and_break_nothing_else
     pods = [running(f"web-{i}", "gone", selector={"disk": "ssd"}) for i in range(2)]
     finding = only(node("n0"), *pods)
     assert (finding.code, finding.object, finding.rule) == ("KS114", "Node gone", None)
-    assert finding.message == "2 pods are bound to it, and the snapshot has no such node: default/web-0, default/web-1"
+    assert finding.message == "2 pods are bound to it, but the snapshot has no such node: default/web-0, default/web-1"

@@ -190,7 +190,7 @@ def test_a_pod_that_waits_would_mend_it() -> None:
     waits = pod("b-0", labels={"app": "b"})
     (finding,) = found(node("n0"), running("a-0", "n0", affinity=enforced(together("b"))), waits)
     assert finding.severity == "warning"
-    assert "default/b-0 waits and would mend it in kubernetes.io/hostname=n0: wait before it counts as broken" in finding.message
+    assert "pending default/b-0 would repair it in kubernetes.io/hostname=n0, so it does not count as broken yet" in finding.message
     for astray in (pod("b-0", labels={"app": "b"}, selector={"disk": "ssd"}), pod("c-0", labels={"app": "c"})):
         (finding,) = found(node("n0"), running("a-0", "n0", affinity=enforced(together("b"))), astray)
         assert (finding.severity, "wait before" in finding.message) == ("error", False)
@@ -234,7 +234,7 @@ def test_who_is_named_is_who_a_plan_evicts() -> None:
 
 
 def judged(now: list[Object], before: list[Object], ago: int = 10, grace: int = 300) -> tuple[list[str], list[str]]:
-    """Codes of rules that are broken, those of scheduling alone included, and what is said of the grace."""
+    """Return the codes of broken rules, including rules of scheduling alone, and the notes about the grace period."""
     view = ClusterView(snapshot_of(now), history=History(grace, (snapshot_of(before, ago),)))
     codes = [finding.code for each in (required_during_execution, check) for finding in each.check(view)]
     return codes, grace_notes(view)

@@ -105,7 +105,7 @@ def test_the_control_plane_is_shown_with_its_stages() -> None:
     )
     assert "3 nodes, etcd stacked, machines by host; distributed over machines" in text
     assert [line.split() for line in text.splitlines() if "etcd  " in line] == [["etcd", "3", "3", "2", "2", "0"]]
-    assert ["clouds", "not", "known", "not", "reached"] in [line.split() for line in text.splitlines()]
+    assert ["clouds", "unknown", "not", "reached"] in [line.split() for line in text.splitlines()]
 
 
 def test_what_is_not_checked_and_not_modelled_is_named() -> None:

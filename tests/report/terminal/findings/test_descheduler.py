@@ -1,4 +1,4 @@
-"""What the descheduler would do, as a table."""
+"""The evictions of the descheduler as a table."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_all_that_the_section_says_is_in_the_table() -> None:
         "a/pod-01",
         "sometimes comes back to its node",
         "refused: PodDisruptionBudget a/b allows none",
-        "gone: no controller makes it again",
+        "gone: no controller recreates it",
         "0, not 0–2",
-        "3 continuations (all there are)",
+        "3 continuations (all possible ones)",
         "not modelled: minPodAge: not read",
     ):
         assert said in text

@@ -1,4 +1,4 @@
-"""What Karpenter could consolidate, as a table."""
+"""The nodes that Karpenter could consolidate, as a table."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def _text(found: KarpenterAudit, surface: Surface) -> str:
 def test_all_that_the_section_says_is_in_the_table() -> None:
     text = _text(_audit(2), Surface(width=None))
     for said in (
-        "4 nodes would go in 3 steps, 1 of them replaced by 1 cheaper one; 4.00 → 3.50 per hour",
+        "4 nodes would go in 3 steps, 1 replaced by 1 cheaper one; 4.00 → 3.50 per hour",
         "never",
         "several at once",
         "x1, x2",
         "small@a",
         "a/bare",
         "a reason",
-        "2 nodes freed by 4 moves (n00, n01), beside 1 empty already; no plan frees more than 3",
-        "1 of them are of these pools, which cost 0.75 per hour",
-        "cost 1.50 per hour; no less than 1.25",
+        "2 nodes freed by 4 moves (n00, n01), in addition to 1 already empty; no plan frees more than 3",
+        "1 belongs to these pools, which cost 0.75 per hour",
+        "costs 1.50 per hour; no less than 1.25",
         "not modelled: minValues: not read",
     ):
         assert said in text, said

@@ -1,4 +1,4 @@
-"""Decisions of other controllers, judged: what they would do on a snapshot, and what a plan would do instead."""
+"""Simulation of other controllers: the decisions that the descheduler and Karpenter would make on a snapshot, next to a plan's."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from kubestow.solver.runtime.options import OnProgress, Progress
 
 @dataclass(frozen=True)
 class Others:
-    """Who else decides, as files of theirs say; None: not asked about."""
+    """The configuration of other controllers, as read from their files. None if a controller is not part of the question."""
 
     descheduler: DeschedulerPolicy | None = None
     karpenter: Question | None = None
 
 
 def read(snapshot: Snapshot, policy: str | None, node_pools: Sequence[str] = (), catalogue: Catalogue | None = None) -> Others:
-    """Read the files that were given.
+    """Read the configuration files of other controllers.
 
     Raises:
-        InputError: one of them cannot be read; a line for each problem.
+        InputError: A file cannot be read; one line per problem.
     """
     captured = snapshot.capture.time if snapshot.capture is not None else ""
     return Others(
@@ -52,10 +52,10 @@ def judge_others(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> None:
-    """Add what others would do to an audit (changed).
+    """Add the decisions of other controllers to ``found``, in place.
 
     Raises:
-        InputError: quantities that cannot be summed.
+        InputError: Quantities cannot be summed.
     """
     started = time.monotonic() if began is None else began
     exempt = options.daemon_namespaces or options.policy.daemonNamespaces

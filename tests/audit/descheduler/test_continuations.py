@@ -1,4 +1,4 @@
-"""What becomes of evicted pods: all ways, or some of them, in the order of kube-scheduler's queue."""
+"""New places of evicted pods: all possible continuations, or a sample, in the order of kube-scheduler's queue."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kubestow.audit.descheduler import aftermath
-from kubestow.audit.descheduler.aftermath import Scheduler
+from kubestow.audit.descheduler import continuations
+from kubestow.audit.descheduler.continuations import Scheduler
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
@@ -19,7 +19,7 @@ def scheduler(things: list[Object], homes: dict[int, int]) -> Scheduler:
 
 
 def tiny(seed: int) -> tuple[list[Object], dict[int, int]]:
-    """Three nodes with a few pods, of which some are evicted; some keep apart, some need each other."""
+    """Make three nodes with a few pods, some evicted, some with affinity or anti-affinity."""
     dice = random.Random(seed)
     nodes = [node(f"n{k}", cpu=dice.choice(["1", "2"])) for k in range(3)]
     kinds = {
@@ -51,7 +51,7 @@ def test_ways_that_are_drawn_are_among_all_there_are(seed: int, monkeypatch: pyt
     things, homes = tiny(seed)
     every = scheduler(things, homes).continuations()
     assert every.exhaustive
-    monkeypatch.setattr(aftermath, "LONGEST", -1)
+    monkeypatch.setattr(continuations, "MAX_EXHAUSTIVE_QUEUE_PODS", -1)
     some = scheduler(things, homes).continuations()
     assert not some.exhaustive
     assert all(end in every.ends for end in some.ends)

@@ -1,4 +1,4 @@
-"""The snapshots of a series for which a Sizing does: what each of them needs, and which decide."""
+"""The snapshots of a time series for which a Sizing holds: the needs of each, and the deciding ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kubestow.report.documents.numbers import percent
 from kubestow.report.documents.output import some
 from kubestow.report.terminal.canvas import Surface, bar, grid, inset, more, plain
 
-#: Snapshots that are listed.
-_LISTED: Final = 31
+#: Maximum number of listed snapshots.
+_MAX_SNAPSHOTS: Final = 31
 _SHOWN: Final = ("cpu", "memory")
 
 
 def decided_by(sizing: Sizing) -> str:
-    """Return which snapshots decide what is bought: ``decided by the snapshot of 2026-11-03T20:00:00Z, which alone needs as much``."""
+    """Return the deciding snapshots: ``decided by the snapshot of 2026-11-03T20:00:00Z, which alone needs as much``."""
     series = sizing.series or []
     deciding = [moment for moment in series if moment.decides]
     names = _names([moment.snapshot.capturedAt or "" for moment in deciding])
@@ -29,19 +29,19 @@ def decided_by(sizing: Sizing) -> str:
         return f"it fails for the snapshot of {names}" if deciding else ""
     dearest = max((money.parse(moment.alone.value) for moment in series if moment.alone is not None), default=0)
     if not deciding:
-        return f"which snapshots decide was not found; none of them alone needs more than {money.text(dearest)} per hour"
+        return f"the deciding snapshots were not found; no single snapshot needs more than {money.text(dearest)} per hour"
     alone = any(moment.alone is not None and moment.alone.bound >= sizing.cost.bound for moment in deciding)
     if len(deciding) == 1:
         return f"decided by the snapshot of {names}, which alone needs as much"
     if alone:
         return f"decided by the snapshots of {names}, each of which alone needs as much"
-    return f"decided by the snapshots of {names} together; none of them alone needs more than {money.text(dearest)} per hour"
+    return f"decided by the snapshots of {names} together; no single snapshot needs more than {money.text(dearest)} per hour"
 
 
 def moments(sizing: Sizing, surface: Surface) -> Iterator[RenderableType]:
-    """Yield a row for each snapshot, and which of them decide."""
+    """Yield a row per snapshot, with marks for deciding ones."""
     series = sizing.series or []
-    shown = sorted(sorted(range(len(series)), key=lambda i: (not series[i].decides, i))[: surface.most(_LISTED)])
+    shown = sorted(sorted(range(len(series)), key=lambda i: (not series[i].decides, i))[: surface.most(_MAX_SNAPSHOTS)])
     table = grid("snapshot", "pods", "alone, per hour", *_SHOWN, "the fullest", "", right=(1, 2), title="Over time")
     for moment in (series[i] for i in shown):
         use = {row.resource: row for row in moment.utilisation if not row.shape}
@@ -65,7 +65,7 @@ def _alone(moment: Moment) -> str:
 
 
 def _fullest(use: Sequence[Utilisation]) -> str:
-    """Return the resource of which the largest share is asked for."""
+    """Return the resource with the highest utilisation."""
     if not any(row.requested for row in use):
         return ""
     most = max(use, key=lambda row: Fraction(row.requested, max(1, row.allocatable)))
@@ -73,7 +73,7 @@ def _fullest(use: Sequence[Utilisation]) -> str:
 
 
 def _names(times: Sequence[str]) -> str:
-    """Return the times, the first of many."""
+    """Return the times, shortened if there are many."""
     if len(times) > 3:
         return some(times, 3)
     return " and ".join([", ".join(times[:-1]), times[-1]]) if len(times) > 1 else "".join(times)

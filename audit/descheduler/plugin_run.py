@@ -1,4 +1,4 @@
-"""The turn of one plugin in a cycle."""
+"""One plugin's run within a cycle."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kubestow.models.kube.selectors import canonical, selector_matches
 
 
 @dataclass
-class Turn:
-    """A plugin at work. ``notes``: why it does nothing, where it says so."""
+class PluginRun:
+    """A running plugin. ``notes`` explain why it did nothing."""
 
     plugin: str
     evictor: Evictor
     notes: list[str] = field(default_factory=list)
 
     def chosen(self, args: Chosen) -> Callable[[int], bool]:
-        """Return what tells whether the arguments are about a pod."""
+        """Return a predicate for the pods that the arguments select."""
         selector = canonical(args.labelSelector.selector()) if args.labelSelector is not None else ()
-        pods = self.evictor.world.facts.pods
+        pods = self.evictor.state.facts.pods
 
         def chosen(i: int) -> bool:
             there = pods[i].metadata
@@ -30,6 +30,6 @@ class Turn:
         return chosen
 
     def evict(self, i: int, n: int, why: str, *, away: frozenset[int] = frozenset(), frees: bool = False) -> Answer:
-        """Ask for the eviction of a pod from its node; ``away``, ``frees``: as in :class:`Request`."""
+        """Request the eviction of a pod from its node. ``away`` and ``frees`` are as in :class:`Request`."""
         request = Request(self.evictor.profile.name, self.plugin, i, n, why, None, away | {n}, frees)
         return self.evictor.ledger.evict(request)

@@ -1,8 +1,8 @@
-"""What becomes of evicted pods: their controllers make them anew, and the scheduler binds one after the other.
+"""Continuations after evictions: controllers recreate the evicted pods, and the scheduler binds them one by one.
 
-Which of the nodes that accept a pod it takes depends on scores, of which clusters configure their own: every such node is possible. The
-queue is that of kube-scheduler (priority, then age); pods that waited before are in it, and those that find no node try again whenever
-another pod has been bound. Preemption is not modelled.
+The scheduler's choice among accepting nodes depends on scores, which clusters configure differently, so every such
+node is possible. The queue is that of kube-scheduler (priority, then age) and includes pods that were already
+pending. Pods without a node are retried whenever another pod has been bound. Preemption is not modelled.
 """
 
 from __future__ import annotations
@@ -24,21 +24,27 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.rollout.state import ungrouped
 
-#: Continuations that are all looked at, if there are no more; with many pods in the cluster fewer, so many pods over all of them.
-LEAVES: Final = 1024
-WORK: Final = 200_000
-#: Pods in the queue from which on there are surely too many continuations.
-LONGEST: Final = 16
-#: Continuations that are drawn where there are more.
-DRAWN: Final = 8
+#: Maximum number of continuations for an exhaustive search.
+MAX_CONTINUATIONS: Final = 1024
+#: Maximum product of continuations and pods of the cluster, so that large clusters get fewer continuations.
+MAX_CONTINUATION_PODS: Final = 200_000
+#: Maximum queue length for an exhaustive search, in pods. Longer queues certainly have too many continuations.
+MAX_EXHAUSTIVE_QUEUE_PODS: Final = 16
+#: Number of random continuations drawn if there are too many.
+RANDOM_SAMPLES: Final = 8
 
-#: Returns one of the nodes that accept a pod.
+#: Selects one of the nodes that accept a pod.
 _Choice = Callable[[int, Ints], int]
 
 
 @dataclass
 class Continuations:
-    """``ends``: by continuation the node of each pod that was in the queue, -1 for none; ``exhaustive``: whether these are all."""
+    """Possible outcomes after evictions.
+
+    Attributes:
+        ends: By continuation, the node of each queued pod, or -1.
+        exhaustive: True if these are all continuations.
+    """
 
     ends: list[dict[int, int]]
     exhaustive: bool
@@ -46,7 +52,16 @@ class Continuations:
 
 @dataclass
 class Scheduler:
-    """The queue after evictions. ``homes``: by evicted pod the node that it left."""
+    """The scheduling queue after evictions.
+
+    Attributes:
+        snapshot: The cluster before the evictions.
+        homes: Former node of each evicted pod.
+        policy: Weights and switches of the policy file.
+        exempt: Namespaces exempt from hard anti-affinity.
+        over: Returns True when the time is up.
+        cluster: The compiled cluster after the evictions.
+    """
 
     snapshot: Snapshot
     homes: dict[int, int]
@@ -74,7 +89,7 @@ class Scheduler:
         order = {i: k for k, i in enumerate(self.homes)}
         self.queue = sorted(scope.pending, key=lambda i: (-int(self.cluster.priority[self._class[i]]), order.get(i, -1)))
         self._size = np.maximum(self.cluster.allocatable, 1)
-        self._most = min(LEAVES, WORK // len(pods)) if pods else LEAVES
+        self._most = min(MAX_CONTINUATIONS, MAX_CONTINUATION_PODS // len(pods)) if pods else MAX_CONTINUATIONS
         self._start()
 
     def _start(self) -> None:
@@ -101,11 +116,11 @@ class Scheduler:
     def _end(self) -> dict[int, int]:
         return {i: self._at.get(i, -1) for i in (*self.queue, *(i for i in self.homes if i not in self._class))}
 
-    # --- all continuations, where they are few ------------------------------------------------------------------------------------
+    # --- exhaustive search --------------------------------------------------------------------------------------------------------
 
     def continuations(self) -> Continuations:
-        """Return all continuations, or where they are many some that differ much."""
-        if len(self.queue) <= LONGEST:
+        """Return all continuations, or a diverse sample if there are too many."""
+        if len(self.queue) <= MAX_EXHAUSTIVE_QUEUE_PODS:
             ends: dict[tuple[tuple[int, int], ...], dict[int, int]] = {}
             if self._explore(tuple(self.queue), 0, False, ends):
                 return Continuations(list(ends.values()), True)
@@ -114,8 +129,10 @@ class Scheduler:
         return Continuations(list(drawn.values()), False)
 
     def _explore(self, waiting: tuple[int, ...], k: int, bound: bool, ends: dict[tuple[tuple[int, int], ...], dict[int, int]]) -> bool:
-        """Go on with the k-th of the pods that wait; return False where there are too many continuations. ``bound``: some pod was bound in
-        this round, so that there is another for those left."""
+        """Continue with the k-th waiting pod. Return False if there are too many continuations.
+
+        ``bound``: a pod was bound in this round, so the remaining pods get another round.
+        """
         if k == len(waiting):
             left = tuple(i for i in waiting if i not in self._at)
             if bound and left:
@@ -135,11 +152,11 @@ class Scheduler:
                 return False
         return True
 
-    # --- some of many -------------------------------------------------------------------------------------------------------------
+    # --- samples ------------------------------------------------------------------------------------------------------------------
 
     def _drawn(self) -> list[dict[int, int]]:
         choices: list[_Choice] = [self._emptiest, self._fullest, self._home, self._elsewhere]
-        for seed in range(DRAWN):
+        for seed in range(RANDOM_SAMPLES):
             dice = random.Random(seed)
             choices.append(lambda i, nodes, dice=dice: int(nodes[dice.randrange(len(nodes))]))  # type: ignore[misc]
         found: list[dict[int, int]] = []
@@ -163,7 +180,7 @@ class Scheduler:
                 return self._end()
 
     def _left(self, nodes: Ints) -> Ints:
-        """int64: free room of nodes in hundredths, summed up over resources."""
+        """Return int64: the free capacity of nodes in percent, summed over resources."""
         return np.asarray((self._free[nodes] * 100 // self._size[nodes]).sum(axis=1))
 
     def _emptiest(self, i: int, nodes: Ints) -> int:
@@ -182,5 +199,5 @@ class Scheduler:
 
 
 def recreated(snapshot: Snapshot, i: int) -> bool:
-    """Return whether a controller makes a pod anew when it goes."""
+    """Return True if a controller recreates a pod after it is evicted."""
     return controller_of(snapshot.pods[i]) is not None

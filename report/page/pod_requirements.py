@@ -1,4 +1,4 @@
-"""What a pod asks of nodes by itself, whatever else runs there, in words."""
+"""Requirements of a pod on nodes, independent of other pods, as text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from kubestow.models.kube.pod_spec import host_ports, required_features
 from kubestow.report.documents import numbers
 from kubestow.report.page import words
 
-#: Resources that a shape shows apart.
+#: Resources that a shape shows separately.
 _SHOWN: Final = ("cpu", "memory")
 
 
 class Rule(NamedTuple):
-    """``rule``: plugin or kind; ``text``: the sentence; ``workloads``: those that its selector matches (None: it has none, or very
-    many)."""
+    """A sentence about a pod.
+
+    Attributes:
+        rule: Plugin or kind.
+        text: The sentence.
+        workloads: Workloads that its selector matches. None: it has no selector, or matches very many.
+    """
 
     rule: str
     text: str
@@ -26,7 +31,7 @@ class Rule(NamedTuple):
 
 
 def priority(spec: objects.PodSpec) -> Iterator[Rule]:
-    """Yield the priority, if it is not the plain 0."""
+    """Yield the priority unless it is 0."""
     if spec.priorityClassName or spec.priority:
         named = f"class {spec.priorityClassName}, " if spec.priorityClassName else ""
         never = ", never preempts" if spec.preemptionPolicy == "Never" else ""
@@ -34,20 +39,20 @@ def priority(spec: objects.PodSpec) -> Iterator[Rule]:
 
 
 def gates(spec: objects.PodSpec) -> Iterator[Rule]:
-    """Yield the scheduling gates that it waits for."""
+    """Yield the pod's scheduling gates."""
     if spec.schedulingGates:
         yield Rule("SchedulingGates", f"waits for {words.listed([gate.name for gate in spec.schedulingGates])}")
 
 
 def resources(request: dict[str, int], spec: objects.PodSpec) -> Iterator[Rule]:
-    """Yield what a shape does not show by itself: other resources, requests of the pod as a whole, overhead."""
+    """Yield the requests that a shape does not show: other resources, pod-level requests, overhead."""
     found = [f"{name} {numbers.amount(name, value)}" for name, value in sorted(request.items()) if name not in _SHOWN]
     if found:
         yield Rule("NodeResourcesFit", f"also requests {words.listed(found)}")
     stated = pod_requests.allocatable(spec.resources.requests if spec.resources is not None else None)
     whole = [f"{name} {numbers.amount(name, value)}" for name, value in sorted(stated.items()) if pod_requests.pod_level_resource(name)]
     if whole:
-        yield Rule("NodeResourcesFit", f"asks for {words.listed(whole)} as a whole, whatever its containers ask for")
+        yield Rule("NodeResourcesFit", f"requests {words.listed(whole)} at pod level, regardless of its containers")
     overhead = pod_requests.allocatable(spec.overhead)
     if overhead:
         of = [f"{name} {numbers.amount(name, value)}" for name, value in sorted(overhead.items())]
@@ -55,26 +60,26 @@ def resources(request: dict[str, int], spec: objects.PodSpec) -> Iterator[Rule]:
 
 
 def node_selector(spec: objects.PodSpec) -> Iterator[Rule]:
-    """Yield the node labels that it requires."""
+    """Yield the required node labels."""
     if spec.nodeSelector:
         yield Rule("NodeAffinity", f"only on nodes with {words.labels(spec.nodeSelector)}")
 
 
 def features(spec: objects.PodSpec, gates: FeatureGates) -> Iterator[Rule]:
-    """Yield the features of the kubelet that its node has to declare."""
+    """Yield the kubelet features that the node must declare."""
     found = required_features(spec)
     if found and gates.enabled("NodeDeclaredFeatures"):
         yield Rule("NodeDeclaredFeatures", f"only on nodes whose kubelet declares {words.listed(found)}")
 
 
 def operating_system(spec: objects.PodSpec) -> Iterator[Rule]:
-    """Yield the operating system that its node has to have."""
+    """Yield the required operating system."""
     if spec.os is not None and spec.os.name:
         yield Rule("PodOS", f"only on nodes that run {spec.os.name}")
 
 
 def daemon(pod: Pod) -> bool:
-    """Return whether a DaemonSet owns the pod."""
+    """Return True if a DaemonSet owns the pod."""
     owner = objects.controller_of(pod)
     return owner is not None and owner.kind == "DaemonSet"
 
@@ -100,13 +105,13 @@ def node_affinity(pod: Pod) -> Iterator[Rule]:
 
 
 def _names_one_node(found: objects.NodeSelector) -> bool:
-    """Return whether it is what the DaemonSet controller writes: a pod for each node, which would be a shape for each."""
+    """Return True if the selector has the form that the DaemonSet controller writes, which would make one shape per node."""
     terms: Sequence[objects.NodeSelectorTerm] = found.nodeSelectorTerms or ()
     return bool(terms) and all(not term.matchExpressions and [f.key for f in term.matchFields or ()] == ["metadata.name"] for term in terms)
 
 
 def ports(spec: objects.PodSpec) -> Iterator[Rule]:
-    """Yield the host ports that it takes."""
+    """Yield the host ports of the pod."""
     found = sorted(host_ports(spec))
     if found:
         texts = [f"{protocol} {port}{'' if ip == '*' else f' of {ip}'}" for ip, protocol, port in found]
@@ -114,7 +119,7 @@ def ports(spec: objects.PodSpec) -> Iterator[Rule]:
 
 
 def claims(spec: objects.PodSpec) -> Iterator[Rule]:
-    """Yield the claims of devices that it has."""
+    """Yield the device claims of the pod."""
     found = [
         f"claim {entry.resourceClaimName}" if entry.resourceClaimName else f"a claim of template {entry.resourceClaimTemplateName}"
         for entry in spec.resourceClaims or ()
