@@ -82,7 +82,8 @@ def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy
 def workers(choices: WorkerChoices) -> Pool | None:
     """Return the workers who share the work of a question, as asked for, if any; they end with the command. Where none answer, or they
     have other versions, the command ends here."""
-    refuse(choices.jobs is not None and choices.dask not in (None, "local"), "--jobs: a Dask scheduler has the workers that it has")
+    text = "--jobs cannot be combined with a Dask scheduler, which brings its own workers"
+    refuse(choices.jobs is not None and choices.dask not in (None, "local"), text)
     from kubestow.solver.executors.pool import pool_of
     from kubestow.solver.executors.workers import WorkersError
 

@@ -1,6 +1,6 @@
 """The Placement document: what ``kubestow solve`` prints and ``kubestow verify`` judges.
 
-The document is versioned by ``apiVersion``; docs/cli.md shows it, docs/schema/ has its JSON Schema.
+The document is versioned by ``apiVersion``; docs/solve.md shows it, docs/schema/ has its JSON Schema.
 """
 
 from __future__ import annotations

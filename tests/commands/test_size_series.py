@@ -168,7 +168,7 @@ def test_what_is_no_series_is_one_line(tmp_path: Path, series: list[str], catalo
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [([], "several snapshots"), (["--survive", "node"], "--survive and --series do not go together")]
+    ("more", "said"), [([], "at least two SNAPSHOT"), (["--survive", "node"], "--survive and --series exclude each other")]
 )
 def test_what_does_not_go_together_is_wrong_usage(more: list[str], said: str, series: list[str], catalogue: str) -> None:
     paths = series if more else series[:1]

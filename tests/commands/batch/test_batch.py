@@ -89,10 +89,10 @@ def test_wrong_options_are_refused_before_anything_is_made(batch: Batch, here: P
         (["audit", "--fail-on", "bad", "a.json"], "audit: Invalid value for '--fail-on'"),
         (["audit", "--nope", "a.json"], "No such option"),
         (["audit"], "snapshots are missing"),
-        (["a.json", "b.json"], "taken as a plan"),
-        (["audit", "a.json", "--shard", "3/2"], "is no share"),
+        (["a.json", "b.json"], "read as a plan"),
+        (["audit", "a.json", "--shard", "3/2"], "is not a shard"),
         (["audit", "a.json", "--shards", "2"], "JOB_COMPLETION_INDEX"),
-        (["audit", "a.json", "--memory", "much"], "is no size"),
+        (["audit", "a.json", "--memory", "much"], "is not a size"),
         (["audit", "a.json", "-q", "-v"], "contradict"),
     ):
         result = batch("-o", "out", *arguments)
@@ -215,7 +215,7 @@ def test_a_full_folder_is_one_line_and_what_is_done_is_kept(batch: Batch, here: 
         patched.setattr(Folder, "record", full)
         result = batch("-o", "out", "explain", "0.json", "1.json", "2.json", "-q")
     assert result.exit_code == 1
-    assert result.stderr == "kubestow: out: no room is left; results that are done are kept, and --resume goes on\n"
+    assert result.stderr == "kubestow: out: the disk is full; finished results are kept; --resume continues\n"
     assert (summary()["tasks"], summary()["left"]) == (3, 2)
     assert batch("-o", "out", "--resume", "explain", "0.json", "1.json", "2.json").exit_code == 0
     assert (summary()["tasks"], summary().get("left", 0)) == (3, 0)

@@ -88,7 +88,7 @@ def test_files_lie_where_the_plan_does(tmp_path: Path) -> None:
         ("snapshots: [a]\ncommand: audit\nnope: 1", "unknown field `nope`"),
         ("snapshots: [a]", "command: expected command, one of audit, solve"),
         ("snapshots: [a]\ncommand: audit\noptions: {nope: 1}", "options.nope: audit has no option --nope"),
-        ("snapshots: [a]\ncommand: audit\noptions: {output: x}", "options.output: is not for a batch"),
+        ("snapshots: [a]\ncommand: audit\noptions: {output: x}", "options.output: is not allowed"),
         ("snapshots: [a]\ncommand: audit\noptions: {strict: 1}", "options.strict: expected true or false, found 1"),
         ("snapshots: [a]\ncommand: audit\noptions: {fail-on: true}", "options.fail-on: expected a value, found true"),
         ("snapshots: [a]\ncommand: audit\noptions: {fail-on: [error, info]}", "options.fail-on: expected one value, found a list"),
