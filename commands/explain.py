@@ -55,7 +55,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @click.command(cls=Command)
 @options.snapshots
 @click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Only this pod, pending or bound.")
-@click.option("--workload", metavar="WORKLOAD", help="Only the pods of this workload, [KIND/][NAMESPACE/]NAME, and all of them together.")
+@click.option("--workload", metavar="WORKLOAD", help="Only the pods of this workload, [KIND/][NAMESPACE/]NAME, each and all together.")
 @click.option("--node", metavar="NODE", help="Only this node.")
 @click.option("--per-node", is_flag=True, help="List all rejecting rules of every node.")
 @click.option(

@@ -150,7 +150,7 @@ def test_what_is_written_is_valid(tmp_path: Path, roomy: str) -> None:
         (["--fail", "rack"], 1, "kubestow: --fail 'rack'"),
         (["--fail", "node", "--at-once", "3"], 1, "kubestow: --fail 'node' --at-once 3: the snapshot has 2 nodes"),
         (["--fail", "node", "--catalogue", "nowhere.yaml"], 1, "kubestow: nowhere.yaml"),
-        (["--fail", "node", "--buy", "1:x@a"], 2, "--buy needs a catalogue"),
+        (["--fail", "node", "--buy", "1:x@a"], 2, "--buy requires a catalogue"),
     ],
 )
 def test_wrong_use_and_bad_input(cluster: str, arguments: list[str], code: int, line: str) -> None:

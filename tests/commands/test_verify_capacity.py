@@ -114,4 +114,4 @@ def test_only_what_can_be_carried_out_is(run: Run) -> None:
     assert "not a Fit" in done.stderr
     done = run("apply cluster.json --result Survival.json --dry-run")
     assert done.exit_code == 1
-    assert done.stderr.endswith("Survival.json: kind: expected Placement or RebalancePlan, which can be carried out, got Survival\n")
+    assert done.stderr.endswith("Survival.json: kind: expected Placement or RebalancePlan, found Survival\n")
