@@ -1,7 +1,8 @@
-"""The commands, one a module: options, the call, and what is written.
+"""The commands: one module each, with its options, the call of the engine, and its output.
 
-Enter at the click command that has its module's name (``kubestow.commands.solve.solve``). A command may import everything but ``cli``, at
-module level only click, the standard library and :mod:`kubestow.commands.common.options`, so that ``--help`` and completion answer at once.
+Start at the click command that has its module's name (``kubestow.commands.solve.solve``). A command may import
+everything except ``cli``. At module level it imports only click, the standard library and :mod:`kubestow.commands.common.options`, so that
+``--help`` and completion stay fast.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""``kubestow apply``: carries a RebalancePlan or a Placement out on a cluster."""
+"""``kubestow apply``: carry out a RebalancePlan or a Placement on a live cluster."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from kubestow.commands.applying.apply_choices import ApplyChoices
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
 from kubestow.commands.common.help_text import Command
-from kubestow.commands.common.options import Streams, bundled, positive
+from kubestow.commands.common.option_values import positive
+from kubestow.commands.common.options import Streams, bundled
 
 if TYPE_CHECKING:
     from kubestow.commands.applying.reviewed import Reviewed
 
 
 def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Return the seconds between waves, 0 for asking, None for no pause."""
+    """Return the seconds between waves: 0 to ask the user, None for no pause."""
     if value is None or value == "ask":
         return None if value is None else 0.0
     try:
@@ -29,33 +30,35 @@ def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 
 @click.command(cls=Command)
 @click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, type=options.FILE)
-@options.result_file("The RebalancePlan or Placement to carry out (JSON or YAML).")
-@click.option("--yes", is_flag=True, help="Change the cluster.")
-@click.option("--dry-run", is_flag=True, help="Touch nothing, as without --yes.")
-@click.option("--wave", type=click.IntRange(1), metavar="N", help="End after wave N.")
-@click.option("--pause-between", metavar="ask|SECONDS", callback=_pause, help="Before each further wave ask, or wait.")
-@click.option("--timeout", metavar="SECONDS", type=float, default=600, callback=positive, help="Seconds that a step may take.")
-@click.option("--resume", is_flag=True, help="Go on with the run that the journal beside the result tells of.")
+@options.result_file("RebalancePlan or Placement to apply (JSON or YAML).")
+@click.option("--yes", is_flag=True, help="Change the cluster. Without it, only print what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done, as without --yes.")
+@click.option("--wave", type=click.IntRange(1), metavar="N", help="Stop after wave N.")
+@click.option("--pause-between", metavar="ask|SECONDS", callback=_pause, help="Ask, or wait, before each wave after the first.")
+@click.option("--timeout", metavar="SECONDS", type=float, default=600, callback=positive, help="Time limit of one step.")
+@click.option("--resume", is_flag=True, help="Resume the run recorded in RESULT.journal.jsonl.")
 @options.manifests("-w", "--manifests", "--workload")
-@click.option("--serve", is_flag=True, help="Stay, and treat pods that come later, too; with --yes also without a snapshot.")
-@click.option("--undo", is_flag=True, help="Delete what was created of the manifests if it does not become whole in time.")
-@click.option("--until-done", is_flag=True, help="Where the cluster has changed, plan anew with the same goals and limits, and go on.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=5, metavar="N", help="Plans that --until-done carries out at most.")
-@click.option("--evict-again", is_flag=True, help="With --until-done: pods may be evicted more than once.")
-@click.option("--open", "opening", is_flag=True, help="Only open the nodes that runs which have ended left closed.")
-@click.option("--context", metavar="CONTEXT", help="The kubeconfig's context; default: its current one.")
-@click.option("--kubeconfig", metavar="FILE", type=options.READ, help="The kubeconfig; default: as for kubectl.")
-@options.output_file("Write what would be done to FILE")
+@click.option("--serve", is_flag=True, help="Keep running and handle pods created later; with --yes, no snapshot is needed.")
+@click.option("--undo", is_flag=True, help="Delete the objects created from the manifests if their pods are not all placed in time.")
+@click.option("--until-done", is_flag=True, help="If the cluster has changed, plan again with the same goals and limits, and continue.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=5, metavar="N", help="Maximum number of plans for --until-done.")
+@click.option("--evict-again", is_flag=True, help="With --until-done: allow evicting a pod more than once.")
+@click.option("--open", "opening", is_flag=True, help="Only uncordon nodes that earlier runs left closed.")
+@click.option("--context", metavar="CONTEXT", help="Context of the kubeconfig.  [default: its current one]")
+@click.option("--kubeconfig", metavar="FILE", type=options.READ, help="Path of the kubeconfig.  [default: as for kubectl]")
+@options.output_file("Write the preview to FILE")
 @options.everything
 @options.judged
 @bundled(streams=Streams, choices=ApplyChoices)
 def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
-    """Carry a RebalancePlan or a Placement out: exactly what the document says, never a new search.
+    """Apply a RebalancePlan or Placement to a live cluster, exactly as written.
 
-    Without --yes it prints what would be done and how the cluster differs from the snapshot, and touches nothing. With it, each wave begins
-    with that comparison; all nodes are closed while it runs, pods are evicted through the Eviction API, and their replacements are bound to
-    the nodes that the document has for them. Each request is noted in RESULT.journal.jsonl. Exits with 3 when it stops, with nothing half
-    done, and with 130 after ^C, which finishes what is begun.
+    Without --yes, print what would be done and how the cluster differs from the snapshot, and change nothing. With --yes, compare the
+    cluster with the snapshot before each wave. All nodes stay closed during the run; pods are evicted through the Eviction API, and their
+    replacements are bound to the planned nodes. Every request is recorded in RESULT.journal.jsonl.
+
+    Exit codes: 0 if everything is done, 3 if the run stops early (no step is left half done), 130 after ^C (steps under way are
+    finished first).
     """
     _check_usage(streams, choices, opening=opening)
     _keep_journal(streams)
@@ -84,7 +87,7 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
 
 
 def _with_cluster(asked: Reviewed) -> int:
-    """Do what was asked for, and return the exit code."""
+    """Run the requested operation on the cluster and return the exit code."""
     from kubestow.commands.applying import carrying_out, releasing, rounds
     from kubestow.commands.common import inputs
     from kubestow.live.apply.steps import waves
@@ -99,16 +102,18 @@ def _with_cluster(asked: Reviewed) -> int:
 
 
 def _check_document(asked: Reviewed) -> None:
-    """Refuse options that a document of its kind has no use for."""
+    """Refuse options that do not apply to this kind of document."""
     choices = asked.choices
-    refuse((choices.serve or choices.undo) and not asked.templates, "--serve and --undo are for a Placement of manifests")
-    refuse(choices.until_done and asked.templates, "--until-done is not for a Placement of manifests: --serve stays and goes on")
+    refuse((choices.serve or choices.undo) and not asked.templates, "--serve and --undo require a Placement of manifests")
+    refuse(choices.until_done and asked.templates, "--until-done does not apply to a Placement of manifests; use --serve")
     for given, name in ((choices.wave, "--wave"), (choices.pause_between, "--pause-between")):
-        refuse(given is not None and asked.templates, f"{name} is not for a Placement of manifests, whose pods go gang by gang")
+        refuse(
+            given is not None and asked.templates, f"{name} does not apply to a Placement of manifests, which has gangs instead of waves"
+        )
 
 
 def _keep_journal(streams: Streams) -> None:
-    """Refuse to overwrite the journal of the result's run, which --resume reads."""
+    """Refuse to overwrite the journal of the run; --resume reads it."""
     from kubestow.commands.common.overwriting import Named, refuse_same
     from kubestow.live.apply.journal import journal_path
 
@@ -118,14 +123,14 @@ def _keep_journal(streams: Streams) -> None:
 
 
 def _check_usage(streams: Streams, choices: ApplyChoices, *, opening: bool) -> None:
-    """Refuse options that do not go together."""
+    """Refuse contradictory options."""
     refuse(choices.yes and choices.dry_run, "--yes and --dry-run contradict each other")
-    refuse(opening and (streams.snapshots or streams.result), "--open goes without a snapshot and a result")
+    refuse(opening and (streams.snapshots or streams.result), "--open takes neither a snapshot nor a result")
     refuse(not opening and not streams.snapshots and not (choices.serve and choices.yes), "Missing argument 'SNAPSHOT...'.")
-    refuse(not streams.snapshots and streams.manifests, "-w goes with the snapshot that the placement was made from")
+    refuse(not streams.snapshots and streams.manifests, "-w requires the snapshot that the placement was made from")
     refuse(not opening and streams.result is None, "Missing option '--result'.")
-    refuse(choices.yes and streams.result == "-", "--result cannot be standard input here: its journal is kept beside it")
+    refuse(choices.yes and streams.result == "-", "with --yes, --result must be a file, not standard input: the journal is kept next to it")
     asks = choices.pause_between == 0 and choices.yes
-    refuse(asks and not sys.stdin.isatty(), "--pause-between ask needs a terminal; give it seconds")
-    refuse(choices.evict_again and not choices.until_done, "--evict-again goes with --until-done")
+    refuse(asks and not sys.stdin.isatty(), "--pause-between ask needs a terminal; give a number of seconds instead")
+    refuse(choices.evict_again and not choices.until_done, "--evict-again requires --until-done")
     refuse(choices.serve and choices.undo, "--serve and --undo contradict each other")

@@ -1,4 +1,4 @@
-"""``kubestow audit``: what is wrong with a cluster, or will be."""
+"""``kubestow audit``: find scheduling problems of a cluster, present and future."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kubestow.commands.common import execution_grace, options, selecting
+from kubestow.commands.common import execution_grace, option_values, options, selecting
 from kubestow.commands.common.exit_codes import DONE, VIOLATED, refuse
 from kubestow.commands.common.help_text import Command
 from kubestow.commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Beside:
-    """Files of other controllers whose decisions are judged beside the findings."""
+    """Configuration files of the descheduler and of Karpenter, whose decisions are judged as well."""
 
     descheduler_policy: str | None = None
     karpenter: tuple[str, ...] = ()
     catalogue: str | None = None
 
     def judging(self, snapshot: Snapshot) -> Callable[..., None] | None:
-        """Read the files, and return what is to be done with an audit; None where there are none."""
+        """Read the files and return a function that adds their judgement to an audit. None without files."""
         if self.descheduler_policy is None and not self.karpenter:
             return None
         from kubestow.audit import other_controllers as others
@@ -46,7 +46,7 @@ def _keys(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
 
 
 def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> dict[str, str]:
-    """Return STAGE=KEY as a mapping."""
+    """Parse STAGE=KEY values into a mapping."""
     found: dict[str, str] = {}
     for text in value:
         stage, _, key = text.partition("=")
@@ -68,7 +68,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     multiple=True,
     callback=_keys,
     metavar="KEY",
-    help="Node label that names the physical machine; repeatable, the first that all control-plane nodes carry counts.",
+    help="Node label of the physical machine; repeatable (the first that all control-plane nodes have is used).",
 )
 @click.option(
     "--stage-label",
@@ -76,34 +76,34 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     multiple=True,
     callback=_stages,
     metavar="STAGE=KEY",
-    help="Node label of the stage zones, clouds or locations; repeatable.",
+    help="Node label of a stage: zones, clouds or locations; repeatable.",
 )
 @selecting.codes
 @click.option(
     "--namespace",
     "namespaces",
     multiple=True,
-    callback=options.listed,
+    callback=option_values.listed,
     metavar="NS,...",
-    help="Report only what concerns objects or pods of these namespaces.",
+    help="Report only findings about objects or pods of these namespaces.",
 )
 @selecting.known
 @click.option(
     "--descheduler-policy",
     metavar="FILE",
     type=options.READ,
-    help="Say which evictions the descheduler would make under this policy, and which of them help.",
+    help="Predict the descheduler's evictions under this policy, and whether each helps.",
 )
 @click.option(
     "--karpenter",
     metavar="NODEPOOL",
     multiple=True,
     type=options.READ,
-    help="Say what Karpenter could consolidate with these NodePools, and what blocks it; repeatable.",
+    help="Report what Karpenter could consolidate with these NodePools, and what blocks it; repeatable.",
 )
 @execution_grace.options
-@options.catalogue("with --karpenter, so that cheaper nodes may take the place of others")
-@options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
+@options.catalogue("for replacements with --karpenter")
+@options.time_limit(60.0, "Time limit for the whole run; unfinished checks are listed.")
 @options.workers
 @options.findings_output
 @options.exempting
@@ -111,14 +111,16 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 def audit(
     streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: WorkerChoices, beside: Beside, fail_on: str, **more: Any
 ) -> None:
-    """Look for what is wrong with a cluster, or will be.
+    """Find scheduling problems of a cluster, present and future.
 
-    Rules that are broken now, that can never hold or bind nobody, anti-affinity that can block whole domains, rolling updates that would
-    get stuck, budgets that allow nothing, the redundancy of the control plane. Every finding has a code, which the documentation explains.
-    Exits with 4 if a finding that is reported has the severity of --fail-on or a higher one.
+    The audit reports rules that are broken, can never hold or have no effect; anti-affinity that can block whole domains; rolling updates
+    that would get stuck; budgets that allow no eviction; and a lack of redundancy in the control plane. Every finding has a code, which
+    docs/audit.md explains.
+
+    Exit codes: 0 if no reported finding reaches the severity of --fail-on, 4 otherwise.
     """
     streams.check(beside.descheduler_policy, beside.catalogue, *beside.karpenter, *more["since"])
-    refuse(beside.catalogue is not None and not beside.karpenter, "--catalogue is for --karpenter")
+    refuse(beside.catalogue is not None and not beside.karpenter, "--catalogue requires --karpenter")
     from kubestow.audit.catalogue import CODES
     from kubestow.audit.run import AuditOptions, examine
     from kubestow.commands import VERSION

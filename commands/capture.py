@@ -1,4 +1,4 @@
-"""``kubestow capture``: a snapshot of a running cluster."""
+"""``kubestow capture``: write a snapshot of a live cluster."""
 
 from __future__ import annotations
 
@@ -10,23 +10,31 @@ from kubestow.commands.common import options
 from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE
 from kubestow.commands.common.help_text import Command
-from kubestow.commands.common.options import Streams, bundled, positive
+from kubestow.commands.common.option_values import positive
+from kubestow.commands.common.options import Streams, bundled
 
 
 @click.command(cls=Command)
-@options.output_file("Write to FILE (gzip if it ends in .gz)")
+@options.output_file("Write the snapshot to FILE (gzip if it ends in .gz)")
 @choice.context
 @choice.kubeconfig
 @choice.kubectl
 @click.option(
-    "-n", "--namespace", "namespaces", metavar="NAME", multiple=True, help="Only this namespace, and all that is in none (repeatable)."
+    "-n", "--namespace", "namespaces", metavar="NAME", multiple=True, help="Only this namespace, and cluster-scoped objects; repeatable."
 )
-@click.option("--redact/--no-redact", default=True, help="Keep only the fields that placement reads, or whole objects.")
-@click.option("--timeout", metavar="SECONDS", type=float, default=60, callback=positive, help="Give up when kubectl is silent for so long.")
-@options.noise("Only errors on standard error.", "Also what kubectl says there.")
+@click.option("--redact/--no-redact", default=True, help="Keep only the fields that placement reads, or keep whole objects.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=float, default=60, callback=positive, help="Give up after this time without output from kubectl."
+)
+@options.noise("Print only errors on standard error.", "Also print kubectl's messages and each kind read on standard error.")
 @bundled(streams=Streams)
 def capture(streams: Streams, **chosen: Any) -> None:
-    """Write a snapshot of a running cluster, read with kubectl; secrets are never asked for."""
+    """Write a snapshot of a live cluster, read with kubectl.
+
+    Secrets are never requested.
+
+    Exit codes: 0 if everything was read, 3 if a kind could not be read (the snapshot is written without it).
+    """
     streams.check()
     from kubestow.commands.common import inputs, output
     from kubestow.commands.common.cluster import capturing

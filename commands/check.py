@@ -1,4 +1,4 @@
-"""``kubestow check``: whether manifests fit a cluster, and what is wrong with them."""
+"""``kubestow check``: check that manifests fit a cluster, and find problems in them."""
 
 from __future__ import annotations
 
@@ -26,22 +26,27 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("more", metavar="[MANIFEST]...", nargs=-1, type=options.FILE)
-@options.manifests("-w", "--manifests", "--workload", text="The manifests: files, folders, - for standard input; repeatable.")
+@options.manifests("-w", "--manifests", "--workload", text="Manifests to check: files, folders, - for standard input; repeatable.")
 @click.option(
-    "--cluster", "snapshots", multiple=True, metavar="SNAPSHOT", type=options.FILE, help="The cluster that they are for; repeatable."
+    "--cluster",
+    "snapshots",
+    multiple=True,
+    metavar="SNAPSHOT",
+    type=options.FILE,
+    help="Snapshot of the target cluster; repeatable.  [default: check the manifests alone]",
 )
 @choice.in_place
-@click.option("--base", multiple=True, metavar="FILE", type=options.FILE, help="The manifests as they were: report only what is new.")
+@click.option("--base", multiple=True, metavar="FILE", type=options.FILE, help="Previous manifests: report only new findings; repeatable.")
 @click.option(
     "--chart",
     "charts",
     multiple=True,
     metavar="DIR",
     type=options.READ,
-    help="A chart that was rendered to standard input: findings name its templates in DIR; repeatable.",
+    help="Chart rendered to standard input: findings name its templates in DIR; repeatable.",
 )
-@click.option("--allow-unknown-kinds", is_flag=True, help="Let pod templates in kinds that are not read through (KS809).")
-@click.option("--show-known", is_flag=True, help="List findings that --base or --baseline knows, too.")
+@click.option("--allow-unknown-kinds", is_flag=True, help="Ignore pod templates in unknown kinds instead of reporting them (KS809).")
+@click.option("--show-known", is_flag=True, help="Also list findings that --base or --baseline knows.")
 @selecting.fail_on
 @selecting.codes
 @selecting.known
@@ -64,13 +69,13 @@ def check(
     allow_unknown_kinds: bool,
     show_known: bool,
 ) -> None:
-    """Say whether manifests fit a cluster, and what is wrong with them.
+    """Check that manifests fit a cluster, and find problems in them.
 
-    Exits with 4 if a new finding has the severity of --fail-on or a higher one, and 3 if something does not fit, or is not proved to;
-    with 4 if both.
+    Exit codes: 0 if everything fits, 3 if something does not fit or is not proved to, 4 if a new finding reaches the severity of
+    --fail-on.
     """
     streams = replace(streams, manifests=(*streams.manifests, *more))
-    refuse(not streams.manifests, "no manifests are given: name files or folders, or - for standard input")
+    refuse(not streams.manifests, "no manifests: name files or folders, or - for standard input")
     refuse("-" in base and "-" in (*streams.manifests, *streams.snapshots), "only one of the inputs can be standard input")
     streams.check()
     from kubestow.audit.catalogue import CODES
@@ -111,14 +116,14 @@ def check(
 
 
 def _let_through(request: Request) -> None:
-    """Forget the pod templates of kinds that are not read."""
+    """Drop the pod templates of unknown kinds from the request."""
     for manifests in (request.manifests, request.base):
         if manifests is not None:
             manifests.unread.clear()
 
 
 def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
-    """Say what else is odd, and add what was noted of the inputs, and which cluster it was."""
+    """Print remaining warnings, and add the notes and the identity of the cluster to the document."""
     from kubestow.commands.common import inputs
     from kubestow.commands.core import reading
 
@@ -132,7 +137,7 @@ def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
 def _request(
     streams: Streams, policy: Policy, namespace: str | None, charts: Sequence[str], base: Sequence[str]
 ) -> tuple[Request, Snapshot]:
-    """Read the cluster, the manifests and what they were; with the cluster, or what stands for it where there is none."""
+    """Read the cluster, the manifests and the base. The second value is the cluster, or an empty snapshot without one."""
     from kubestow.audit.gate import unread_fields
     from kubestow.audit.gate.gate import Request
     from kubestow.commands.common import inputs
@@ -161,10 +166,14 @@ def _request(
 def _manifests(
     paths: Sequence[str], streams: Streams, gates: FeatureGates, namespace: str | None, charts: Sequence[str] = ()
 ) -> tuple[Snapshot, Positions, dict[str, bytes]]:
-    """Read manifests; return them, where everything is in them, and the content of their files.
+    """Read manifests. Return them, the positions of their fields, and the content of their files by path.
 
     Args:
-        charts: The folders of the charts that were rendered.
+        paths: Files and folders.
+        streams: The options for reading.
+        gates: Feature gates of the cluster.
+        namespace: Namespace of objects that have none.
+        charts: Folders of the rendered charts.
     """
     from kubestow.commands.common import inputs
     from kubestow.models.positions import find

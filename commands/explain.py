@@ -1,4 +1,4 @@
-"""``kubestow explain``: which nodes take a pod, which rules reject the others, and the cause where none does."""
+"""``kubestow explain``: which nodes accept a pod, which rules reject the others, and why no node fits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is to be explained; ``pod`` and ``affinity``: NAMESPACE/NAME."""
+    """The subject of the explanation.
+
+    Attributes:
+        pod: NAMESPACE/NAME of one pod.
+        workload: [KIND/][NAMESPACE/]NAME of one workload.
+        node: Name of one node.
+        per_node: True to list the rejecting rules of every node.
+        affinity: NAMESPACE/NAME of the pod or workload whose container affinity is printed instead.
+    """
 
     pod: str | None
     workload: str | None
@@ -31,7 +39,7 @@ class Subject:
     affinity: str | None
 
     def check(self) -> None:
-        """Refuse options that do not go together."""
+        """Refuse contradictory options."""
         others = (self.pod, self.workload, self.node, self.per_node or None)
         text = "--affinity goes with neither --pod, --workload, --node nor --per-node"
         refuse(self.affinity is not None and any(other is not None for other in others), text)
@@ -46,25 +54,27 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 @click.command(cls=Command)
 @options.snapshots
-@click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Judge this pod only; it may also be bound.")
-@click.option("--workload", metavar="WORKLOAD", help="Judge the pods of this workload only, [KIND/][NAMESPACE/]NAME.")
-@click.option("--node", metavar="NODE", help="Judge this node only.")
-@click.option("--per-node", is_flag=True, help="For every node, all rules that reject it.")
+@click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Only this pod, pending or bound.")
+@click.option("--workload", metavar="WORKLOAD", help="Only the pods of this workload, [KIND/][NAMESPACE/]NAME, each and all together.")
+@click.option("--node", metavar="NODE", help="Only this node.")
+@click.option("--per-node", is_flag=True, help="List all rejecting rules of every node.")
 @click.option(
-    "--affinity", callback=_pod_name, metavar="NS/NAME", help="Print the container affinity A(C1, C2) of this pod or workload instead."
+    "--affinity", callback=_pod_name, metavar="NS/NAME", help="Print the container affinity matrix of this pod or workload instead."
 )
-@options.time_limit(10.0, "Seconds for causes.")
+@options.time_limit(10.0, "Time limit for causes and remedies.")
 @options.manifests("-w", "--manifests")
 @options.edits
-@options.catalogue("causes name the cheapest that would do")
+@options.catalogue("for --buy and for remedies that buy nodes")
 @options.table_output()
 @options.scoped
 @bundled(streams=Streams, subject=Subject, choices=PolicyChoices)
 def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, catalogue: str | None, **edits: Any) -> None:
-    """Say where each pending pod could go, and which rules reject the other nodes.
+    """Show which nodes accept each pending pod, and which rules reject the others.
 
-    Each pod is judged alone against the bound pods, as kube-scheduler would now. Pods that fit on no node, gangs, and the pods of
-    --workload together also get a minimal cause and the cheapest remedies. Exits with 0 whatever the answer is.
+    Each pod is judged alone against the bound pods, as kube-scheduler would judge it now. Pods that fit on no node, gangs, and the pods of
+    --workload together also get a minimal cause and the cheapest remedies.
+
+    Exit code: always 0.
     """
     streams.check()
     subject.check()
@@ -109,7 +119,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
 
 
 def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name: str) -> NoReturn:
-    """Write the container affinity of a pod or workload, and end the command."""
+    """Write the container affinity of a pod or workload and exit."""
     from kubestow.commands.common import inputs, output
     from kubestow.report.documents import csv_rows, results
     from kubestow.report.terminal import answers
@@ -133,7 +143,7 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
 
 
 def _idle(streams: Streams, snapshot: Snapshot, pods: Collection[str]) -> list[str]:
-    """Return the notes on rules without effect over deprecated labels; print them, too."""
+    """Print and return notes on rules that have no effect because of deprecated labels."""
     from kubestow.models.admission.deprecated_labels import idle_terms
     from kubestow.models.kube.objects import pod_key
 
@@ -144,8 +154,8 @@ def _idle(streams: Streams, snapshot: Snapshot, pods: Collection[str]) -> list[s
 
 
 def _warn_of_gates(streams: Streams, snapshot: Snapshot, name: str | None) -> None:
-    """Say that the pod asked for is judged as if it had no scheduling gates."""
+    """Warn that a gated pod is judged as if it had no scheduling gates."""
     for pod in snapshot.pods if name is not None and not streams.quiet else ():
         if pod.spec.schedulingGates and f"{pod.metadata.namespace}/{pod.metadata.name}" == name:
             gates = ", ".join(gate.name for gate in pod.spec.schedulingGates)
-            say(f"warning: {name} waits for its scheduling gates ({gates}) and is judged as if they were gone")
+            say(f"warning: {name} has scheduling gates ({gates}) and is judged as if they were removed")

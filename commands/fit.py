@@ -1,4 +1,4 @@
-"""``kubestow fit``: the most replicas of templates that fit beside what runs."""
+"""``kubestow fit``: the maximum number of additional replicas that fit."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep | None:
-    """Read PERCENT[:zone]."""
+    """Parse PERCENT[:zone]."""
     if value is None:
         return None
     from kubestow.models.documents.fit import Keep
 
     found = re.fullmatch(r"([0-9]{1,2})%?(?::(node|zone))?", value, re.ASCII)
     if found is None or found[1].strip("0") == "":
-        raise click.BadParameter(f"{value!r} is no share to keep (expected PERCENT or PERCENT:zone, from 1 to 99)")
+        raise click.BadParameter(f"{value!r} is not a percentage (expected PERCENT or PERCENT:zone, from 1 to 99)")
     return Keep(int(found[1]), "zone" if found[2] == "zone" else "node")
 
 
@@ -33,15 +33,15 @@ def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep
 @options.snapshots
 @options.table_output()
 @options.search
-@options.manifests("-w", "--manifests", "--workload", text="The templates; of several the ratio of their replicas counts.", required=True)
-@click.option(
-    "--keep", callback=_keep, metavar="PERCENT[:zone]", help="Leave so much of every node free, or of every zone, of what they request."
+@options.manifests(
+    "-w", "--manifests", "--workload", text="Pod templates; several are added in the ratio of their replicas.", required=True
 )
-@click.option("--with-pending", is_flag=True, help="Place the pods that wait in the snapshot, too, all of them.")
-@click.option("--keep-buffers", is_flag=True, help="Leave room for all chunks of CapacityBuffers.")
+@click.option("--keep", callback=_keep, metavar="PERCENT[:zone]", help="Keep this percentage of every node, or of every zone, free.")
+@click.option("--with-pending", is_flag=True, help="Also place all pending pods of the snapshot.")
+@click.option("--keep-buffers", is_flag=True, help="Keep the capacity of all CapacityBuffer chunks free.")
 @options.namespace
 @options.node_edits
-@options.catalogue("those of --buy")
+@options.catalogue("for --buy")
 @options.scoped
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def fit(
@@ -55,10 +55,10 @@ def fit(
     keep_buffers: bool,
     **edits: Any,
 ) -> None:
-    """Say how many more replicas of templates fit beside what runs.
+    """Compute how many more replicas of pod templates fit.
 
-    Exits with 0 when at least one unit fits, 3 when none does (the result is written all the same), 130 when interrupted (what is certain
-    so far is written).
+    Exit codes: 0 if at least one unit fits, 3 if none does (the result is written), 130 if interrupted (what is proved so far is
+    written).
     """
     streams.check()
     from kubestow.commands.common import inputs, output, searching
@@ -78,7 +78,7 @@ def fit(
     asked = searching.search_options(search, choices, policy)
     found = run.search(partial(engine.fit, snapshot, manifests, asked, edits=changes, keep=keep))
     if found.units:
-        inputs.edit(snapshot, streams, found.placement.snapshot.edits)  # says what is odd about the manifests
+        inputs.edit(snapshot, streams, found.placement.snapshot.edits)  # prints warnings about the manifests
     run.accept(found, snapshot)
     csv = partial(csv_rows.fit, found)
     output.write_document(streams, partial(terminal.fit, found), partial(results.result_document, found), snapshot, csv=csv)

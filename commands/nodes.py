@@ -1,4 +1,4 @@
-"""``kubestow nodes``: what nodes have, what is requested of it, and the largest pod that still fits."""
+"""``kubestow nodes``: requests, limits and free capacity of nodes, and the largest pod that still fits."""
 
 from __future__ import annotations
 
@@ -11,26 +11,31 @@ from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
 from kubestow.commands.common.help_text import Command
 from kubestow.commands.common.options import Streams, bundled
 
-#: :data:`kubestow.report.documents.node_rows.SORTS`, which takes longer to import than ``--help`` may.
+#: Copy of :data:`kubestow.report.documents.node_rows.SORTS`, whose import would slow ``--help`` down.
 _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-cpu", "free-memory")
 
 
 @click.command(cls=Command)
 @options.snapshots
-@click.option("--by", type=click.Choice(["node", "zone", "namespace"]), default="node", help="What a row is about.")
 @click.option(
-    "--sort", type=click.Choice(_SORTS), default="name", help="The order of rows: by name, else the fullest, or the most left, first."
+    "--by", type=click.Choice(["node", "zone", "namespace"]), default="node", help="Show one row for each node, zone or namespace."
 )
-@click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with such labels, and the pods on them: pool=old,zone!=a.")
+@click.option(
+    "--sort",
+    type=click.Choice(_SORTS),
+    default="name",
+    help="Sort rows: by name, the highest use first, or (free-…) the most free capacity first.",
+)
+@click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with these labels, and the pods on them: pool=old,zone!=a.")
 @options.output("table", "wide", "csv", "json", "yaml")
 @options.requests
 @options.judged
 @bundled(streams=Streams)
 def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: tuple[str, ...]) -> None:
-    """List nodes: requests, limits, what is free, and the largest pod that still fits.
+    """List nodes with requests, limits, free capacity and the largest pod that still fits.
 
-    The largest pod is the CPU and memory that one more pod could request there, whatever rules say of it; of a zone, on any one node that
-    takes pods without tolerations.
+    The largest pod is the CPU and memory that one more pod could request; other rules are not considered. For a zone, it is the largest
+    pod that fits on one of its nodes without tolerations.
     """
     refuse(by == "namespace" and sort.startswith("free-"), f"--sort {sort}: a namespace has nothing free")
     streams.check()
@@ -42,7 +47,9 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: 
     changes = inputs.what_if({"requests": requests}, streams)
     snapshot = inputs.edit(inputs.load(streams), streams, changes).snapshot
     names = None if selector is None else selected(snapshot, selector)
-    refuse(selector is not None and names is None, f"--selector: {selector!r} is no label selector such as pool=old,zone!=a")
+    refuse(
+        selector is not None and names is None, f"--selector: {selector!r} is not a label selector (expected one such as pool=old,zone!=a)"
+    )
     if names == []:
         fail([f"--selector {selector}: no node of the snapshot has such labels"])
     found = inputs.checked(lambda: node_rows.table(snapshot, names, by=by, sort=sort))  # type: ignore[arg-type]

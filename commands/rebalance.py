@@ -1,4 +1,4 @@
-"""``kubestow rebalance``: a RebalancePlan of moves between running states of a cluster."""
+"""``kubestow rebalance``: plan moves of running pods, wave by wave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubestow.commands.common.help_text import Command
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 _COUNT = click.IntRange(0, 2**31 - 1)
-#: Times all moves, and 10,000 units a point, this stays below 2**53, to which CP-SAT is exact.
+#: Points. Multiplied by all moves and 10,000 units a point it stays below 2**53, up to which CP-SAT is exact.
 _GAIN = click.IntRange(0, 10**6)
 
 
@@ -26,18 +26,46 @@ _GAIN = click.IntRange(0, 10**6)
     "goals",
     multiple=True,
     type=click.Choice(["repair", "improve", "consolidate", "admit"]),
-    help="What to plan for; repeatable, the weightiest first.",
+    help="Goal of the plan; repeatable, the most important first.",
 )
-@click.option("--drain", multiple=True, metavar="NODE|SELECTOR", help="Empty a node, or those with such labels, before all goals.")
-@click.option("--max-moves", "maxMoves", type=_COUNT, metavar="N", help="Moves of the whole plan.")
-@click.option("--max-moves-per-namespace", "maxMovesPerNamespace", type=_COUNT, metavar="N", help="Moves of the pods of one namespace.")
-@click.option("--max-moves-per-workload", "maxMovesPerWorkload", type=_COUNT, metavar="N", help="Moves of the pods of one workload.")
-@click.option("--max-waves", "maxWaves", type=_COUNT, metavar="N", help="Waves of the whole plan.")
-@click.option("--max-freed", "maxFreed", type=_COUNT, metavar="N", help="Nodes that the goal consolidate frees, by the fewest moves.")
-@click.option("--max-evictions", "maxEvictions", type=_COUNT, metavar="N", help="Pods that go for good.")
-@click.option("--allow-eviction", "allowEviction", is_flag=True, help="Pods may go for good where moves alone do not reach a goal.")
-@click.option("--also-move", "alsoMove", multiple=True, type=click.Choice(["bare", "local-storage"]), help="Move such pods, too.")
-@click.option("--min-gain", "minGain", type=_GAIN, default=1, metavar="N", help="Points per move of the goal improve.")
+@click.option(
+    "--drain", multiple=True, metavar="NODE|SELECTOR", help="Empty a node, or all nodes with these labels, before all goals; repeatable."
+)
+@click.option("--max-moves", "maxMoves", type=_COUNT, metavar="N", help="Maximum number of moves of the plan.")
+@click.option(
+    "--max-moves-per-namespace", "maxMovesPerNamespace", type=_COUNT, metavar="N", help="Maximum number of moves for each namespace."
+)
+@click.option(
+    "--max-moves-per-workload", "maxMovesPerWorkload", type=_COUNT, metavar="N", help="Maximum number of moves for each workload."
+)
+@click.option("--max-waves", "maxWaves", type=_COUNT, metavar="N", help="Maximum number of waves of the plan.")
+@click.option(
+    "--max-freed",
+    "maxFreed",
+    type=_COUNT,
+    metavar="N",
+    help="Maximum number of nodes that the goal consolidate frees, with the fewest moves.",
+)
+@click.option(
+    "--max-evictions",
+    "maxEvictions",
+    type=_COUNT,
+    metavar="N",
+    help="Maximum number of evictions without replacement; requires --allow-eviction.",
+)
+@click.option(
+    "--allow-eviction", "allowEviction", is_flag=True, help="Allow evictions without replacement if moves alone do not reach a goal."
+)
+@click.option(
+    "--also-move",
+    "alsoMove",
+    multiple=True,
+    type=click.Choice(["bare", "local-storage"]),
+    help="Also move pods without a controller (bare) or with data on their node; repeatable.",
+)
+@click.option(
+    "--min-gain", "minGain", type=_GAIN, default=1, metavar="N", help="Minimum gain for each move of the goal improve, in points."
+)
 @grace.options
 @options.requests
 @options.search
@@ -54,10 +82,10 @@ def rebalance(
     execution_grace: int | None,
     **limits: Any,
 ) -> None:
-    """Plan which running pods move where, and in which order, such that nothing breaks on the way.
+    """Plan moves of running pods, in an order that breaks no rule on the way.
 
-    Exits with 0 when the goals are reached or there is nothing to gain, 3 when a goal is not reached (the plan is written all the same),
-    130 when interrupted (the best plan so far is written).
+    Exit codes: 0 if all goals are reached or there is nothing to gain, 3 if a goal is not reached (the plan is written), 130 if interrupted
+    (the best plan so far is written).
     """
     from kubestow.commands.core.goals import misuses, priced
     from kubestow.models.documents.rebalance_plan import Limits

@@ -1,4 +1,4 @@
-"""``kubestow report``: a page to look at."""
+"""``kubestow report``: write an HTML page about a cluster or a result."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from kubestow.commands.common.options import PolicyChoices, Streams, bundled
 
 @click.command(cls=Command)
 @options.snapshots
-@options.result_file("The result to show (of solve, rebalance, fit, size, survive, upgrade); without one the cluster is shown as it is.")
+@options.result_file("Result to show: of solve, rebalance, fit, size, survive or upgrade.  [default: show the cluster]")
 @options.manifests("-w", "--manifests", "--workload")
 @options.namespace
 @options.output_file("Write the page to FILE")
-@options.time_limit(10.0, "Seconds for causes, where there is no result.")
+@options.time_limit(10.0, "Time limit for causes, without --result.")
 @options.scoped
 @bundled(streams=Streams, choices=PolicyChoices)
 def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespace: str | None) -> None:
-    """Write one self-contained HTML page: the cluster, and what a result does with it.
+    """Write a self-contained HTML page about a cluster, or about a result for it.
 
-    Manifests that the result was made with are given once more with -w. Without a result the page shows the cluster as it is, why pending
-    pods wait, and what the audit finds. The result is checked first; the page says what is wrong with it, and the command exits with 4.
+    Without --result, the page shows the cluster, why pods are pending, and the findings of the audit. With --result, give the manifests
+    that the result was made with again with -w. The result is checked first, and the page shows violations.
+
+    Exit codes: 0 if the page is written, 4 if the result has violations (the page is written).
     """
     streams.check()
     _check_usage(streams, choices)
-    refuse(namespace is not None and streams.result is not None, "-n is the result's own: it does not go with --result")
+    refuse(namespace is not None and streams.result is not None, "-n and --result exclude each other: the result records its namespace")
     from kubestow.audit.run import AuditOptions, audit
     from kubestow.commands.common import inputs, judging, output, searching
     from kubestow.models.documents.placement import Placement
@@ -68,7 +70,7 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
         judged = series[0] if series is not None else judging.judge(original, result, streams)
         snapshot, revision, shown["violations"] = judged.snapshot, judged.revision, judged.violations
         theirs, ours = result.snapshot.sha256, snapshot.sha256
-        if theirs and theirs != ours:  # of another snapshot there is nothing to show
+        if theirs and theirs != ours:  # a result of another snapshot cannot be shown
             fail([f"the result is of another snapshot: its sha256 is {theirs[:12]}, that of this one {ours[:12]}"])
         if isinstance(result, Placement):
             snapshot = inputs.checked(partial(with_new_pods, snapshot, result, revision))
@@ -79,12 +81,12 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
         inputs.note_gates(original, result.snapshot, streams)
     broken = len(shown.get("violations", ()))
     if broken and not streams.quiet:
-        say(f"warning: the result does not hold: {broken} violations, which the page shows")
+        say(f"warning: the result is not valid: {broken} violations (shown on the page)")
     run.end(VIOLATED if broken else DONE)
 
 
 def _check_usage(streams: Streams, choices: PolicyChoices) -> None:
-    """Refuse a page on a terminal, and options that a result has of its own."""
-    refuse(streams.output is None and options.on_terminal(), "a page is nothing to read on a terminal: give -o FILE")
-    text = "--policy, --shorthand, --daemon-namespaces and --include-gated are the result's own: they do not go with --result"
+    """Refuse to write a page to a terminal, and options that the result records itself."""
+    refuse(streams.output is None and options.on_terminal(), "an HTML page cannot be shown on a terminal: give -o FILE")
+    text = "--policy, --shorthand, --daemon-namespaces and --include-gated cannot be combined with --result, which records them"
     refuse(streams.result is not None and choices != PolicyChoices(), text)

@@ -1,4 +1,4 @@
-"""``kubestow size``: the cheapest nodes of a catalogue that hold everything."""
+"""``kubestow size``: the cheapest nodes of a catalogue that run all pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked beside the mode of a snapshot as it is."""
+    """Options of the sizing problem.
+
+    Attributes:
+        pool: Label selector of the nodes to replace; None to add nodes.
+        survive: Failure domain to survive: node, zone or a label key.
+        at_once: Number of domains that fail at once.
+        priority: Lowest priority that must be rescheduled after a failure.
+        kinds: Maximum number of distinct shapes to buy.
+        series: True if each snapshot is the cluster at another time.
+        without_buffers: True to ignore CapacityBuffers.
+    """
 
     pool: str | None
     survive: str | None
@@ -32,15 +42,17 @@ class Asked:
     without_buffers: bool
 
     def check(self, search: SearchChoices) -> None:
-        """Refuse options that do not go together."""
-        refuse(self.pool is not None and search.from_scratch, "--pool and --from-scratch do not go together: from scratch all nodes go")
+        """Refuse contradictory options."""
+        refuse(
+            self.pool is not None and search.from_scratch, "--pool and --from-scratch exclude each other: --from-scratch replaces all nodes"
+        )
         given = self.at_once is not None or self.priority is not None
-        refuse(given and self.survive is None, "--at-once and --priority are about failures: --survive says of what")
-        refuse(self.series and self.survive is not None, "--survive and --series do not go together: failures are of one snapshot")
+        refuse(given and self.survive is None, "--at-once and --priority require --survive")
+        refuse(self.series and self.survive is not None, "--survive and --series exclude each other: failures concern one snapshot")
         refuse(self.survive == "", "--survive: expected node, zone or the key of a node label")
 
     def options(self, search: SearchChoices, snapshot: Snapshot, manifests: Snapshot | None, path: str = "") -> SizeOptions:
-        """Return it as the engine has it; a pool that is none ends the command. ``path``: of the snapshot, where there are several."""
+        """Return the engine's options. An invalid pool ends the command; ``path`` names the snapshot in messages."""
         from kubestow.models.disruption.node_selection import pool
         from kubestow.models.snapshot.snapshot import InputError
         from kubestow.solver.capacity.size.options import SizeOptions
@@ -61,15 +73,17 @@ class Asked:
 @click.command(cls=Command)
 @options.snapshots
 @options.table_output("nodes")
-@click.option("--catalogue", required=True, metavar="FILE", type=options.READ, help="The nodes that can be had, and their prices.")
-@click.option("--from-scratch", is_flag=True, help="All nodes go but the control plane's: the cheapest cluster for all that can move.")
-@click.option("--pool", metavar="SELECTOR", help="The nodes with these labels go; what is bought takes their place.")
-@click.option("--survive", metavar="node|zone|KEY", help="Everything comes back when any node, zone or domain of a label fails.")
-@click.option("--at-once", type=click.IntRange(1), metavar="K", help="With --survive: any K of them at once.  [default: 1]")
-@click.option("--priority", type=int, metavar="N", help="With --survive: pods of at least this priority come back.  [default: all]")
-@click.option("--series", is_flag=True, help="Each SNAPSHOT is the cluster at another time: the cheapest nodes that do for all of them.")
-@click.option("--without-buffers", is_flag=True, help="Buy nothing for the chunks of CapacityBuffers.")
-@click.option("--kinds", type=click.IntRange(1), metavar="K", help="Buy at most so many shapes.")
+@click.option("--catalogue", required=True, metavar="FILE", type=options.READ, help="Catalogue of node shapes and prices.")
+@click.option("--from-scratch", is_flag=True, help="Replace all nodes except the control plane: the cheapest cluster for all movable pods.")
+@click.option("--pool", metavar="SELECTOR", help="Replace the nodes with these labels.")
+@click.option(
+    "--survive", metavar="node|zone|KEY", help="All pods must be rescheduled after the failure of any node, zone or domain of a label."
+)
+@click.option("--at-once", type=click.IntRange(1), metavar="K", help="With --survive: number of simultaneous failures.  [default: 1]")
+@click.option("--priority", type=int, metavar="N", help="With --survive: lowest priority that must be rescheduled.  [default: all]")
+@click.option("--series", is_flag=True, help="Each SNAPSHOT is the cluster at another time: find nodes that suffice at all times.")
+@click.option("--without-buffers", is_flag=True, help="Ignore the headroom of CapacityBuffers.")
+@click.option("--kinds", type=click.IntRange(1), metavar="K", help="Maximum number of distinct shapes to buy.")
 @options.search
 @options.manifests("-w", "--manifests", "--workload")
 @options.namespace
@@ -77,15 +91,16 @@ class Asked:
 @options.scoped
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, asked=Asked)
 def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked: Asked, catalogue: str, **edits: Any) -> None:
-    """Say which nodes of a catalogue hold everything at the least cost.
+    """Find the cheapest nodes of a catalogue that run all pods.
 
-    Adds nodes for what is pending and for manifests given with -w; with --pool it replaces nodes, with --from-scratch all of them. A
-    snapshot without nodes is welcome. With --series each SNAPSHOT is the cluster at another time, and what is bought does for all of them.
-    Exits with 0 when a purchase places everything, 3 when none does or none was found, 130 when interrupted (the best so far is written).
+    By default, add nodes for pending pods and for manifests given with -w. With --pool, replace the nodes of a pool; with --from-scratch,
+    replace all nodes. The snapshot may have no nodes.
+
+    Exit codes: 0 if a purchase places all pods, 3 if none does or none was found, 130 if interrupted (the best result so far is written).
     """
     asked.check(search)
     streams.check(catalogue)
-    refuse(asked.series and len(streams.snapshots) < 2, "--series is about several snapshots, each a SNAPSHOT of its own")
+    refuse(asked.series and len(streams.snapshots) < 2, "--series requires at least two SNAPSHOT arguments")
     from kubestow.commands.common import inputs, output, searching
     from kubestow.models.edits.edits import apply
     from kubestow.report.documents import bought_nodes, csv_rows, results

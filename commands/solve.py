@@ -1,4 +1,4 @@
-"""``kubestow solve``: a Placement of what is pending, or of a rolling update."""
+"""``kubestow solve``: a Placement of pending pods, or of a rolling update."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kubestow.models.snapshot.snapshot import Snapshot
     from kubestow.solver.runtime.options import Options
 
-#: Edits that no manifest says.
+#: What-if edits, which change the snapshot instead of adding manifests.
 _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
 
 
@@ -26,35 +26,33 @@ _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
 @options.snapshots
 @options.table_output("kubectl", "manifests", "openmetrics")
 @options.search
-@click.option("--from-scratch", is_flag=True, help="Place all movable bound pods again, too.")
+@click.option("--from-scratch", is_flag=True, help="Also place all movable bound pods again.")
 @options.manifests("-w", "--manifests", "--workload")
-@click.option(
-    "--gates", is_flag=True, help="With -f manifests: pods wait behind a gate until `kubestow apply --serve` gives each its node."
-)
+@click.option("--gates", is_flag=True, help="With -f manifests: add a scheduling gate that `kubestow apply --serve` removes pod by pod.")
 @options.edits
-@options.catalogue("causes name the cheapest that would do")
+@options.catalogue("for --buy and for remedies that buy nodes")
 @click.option(
     "--rollout",
     metavar="NAME[=FILE]",
-    help="Roll a Deployment, StatefulSet or DaemonSet out instead: the template in FILE, else the same once more.",
+    help="Simulate a rolling update of a workload to the pod template in FILE.  [default FILE: its current template]",
 )
 @click.option(
     "--strategy",
     type=click.Choice(["spread", "pack", "none"]),
-    help="What breaks ties after all preferences.  [default: the policy's, else spread]",
+    help="Tie-break after all preferences.  [default: the policy's, else spread]",
 )
 @options.scoped
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def solve(
     streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, gates: bool, catalogue: str | None, **edits: Any
 ) -> None:
-    """Place every pending pod, and those of manifests given with -w.
+    """Place pending pods, and the pods of manifests given with -w.
 
-    Exits with 0 when all pods are placed, 3 when some are not (the result is written all the same), 130 when interrupted (the
-    best result so far is written).
+    Exit codes: 0 if all pods are placed, 3 if some are not (the result is written), 130 if interrupted (the best result so far is
+    written).
     """
     _check_usage(streams, search, rollout, edits)
-    refuse(gates and not streams.wants("manifests"), "--gates is for manifests that are written: -f manifests")
+    refuse(gates and not streams.wants("manifests"), "--gates requires -f manifests")
     name, template = _rollout(rollout)
     from kubestow.commands import VERSION
     from kubestow.commands.common import inputs, output, searching
@@ -106,7 +104,7 @@ def solve(
 
 
 def _check_usage(streams: Streams, search: SearchChoices, rollout: str | None, edits: dict[str, Any]) -> None:
-    """Refuse options that do not go together."""
+    """Refuse contradictory options."""
     kubectl, whole = streams.wants("kubectl"), search.from_scratch
     refuse(kubectl and whole, "-f kubectl cannot move bound pods, as --from-scratch does: that needs evictions, and `kubestow rebalance`")
     refuse(
@@ -124,7 +122,7 @@ def _check_usage(streams: Streams, search: SearchChoices, rollout: str | None, e
 
 
 def _rollout(value: str | None) -> tuple[str | None, str | None]:
-    """Return name and file of NAME[=FILE]."""
+    """Split NAME[=FILE] into the name and the file."""
     if value is None:
         return None, None
     name, _, path = value.partition("=")
@@ -133,7 +131,7 @@ def _rollout(value: str | None) -> tuple[str | None, str | None]:
 
 
 def _search(snapshot: Snapshot, rollout: str | None, revision: Snapshot | None, asked: Options) -> Callable[..., Placement]:
-    """Return the search for a placement, or for that of a rollout."""
+    """Return the function that searches for a placement, or simulates the rollout."""
     if rollout is None:
         from kubestow.solver.solve import place
 

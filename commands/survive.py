@@ -1,4 +1,4 @@
-"""``kubestow survive``: whether all pods come back when nodes or domains fail."""
+"""``kubestow survive``: check that all pods can be rescheduled after failures."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kubestow.commands.common.options import PolicyChoices, SearchChoices, Strea
     "--fail",
     required=True,
     metavar="node|zone|KEY",
-    help="What fails: each node, each zone, or the nodes of each value of a label.",
+    help="Failure domain: each node, each zone, or all nodes with the same value of a label.",
 )
-@click.option("--at-once", type=click.IntRange(1), default=1, metavar="K", help="So many of them fail at once, in every combination.")
-@click.option("--priority", type=int, metavar="N", help="Pods of at least this priority have to come back.  [default: all]")
-@click.option("--preemption", is_flag=True, help="Pods of a lower priority than --priority may be preempted for them.")
-@click.option("--no-remedy", is_flag=True, help="Do not look for nodes with which all would come back.")
-@options.catalogue("a remedy buys of these, where there is one")
+@click.option("--at-once", type=click.IntRange(1), default=1, metavar="K", help="Number of simultaneous failures, in every combination.")
+@click.option("--priority", type=int, metavar="N", help="Lowest priority that must be rescheduled.  [default: all]")
+@click.option("--preemption", is_flag=True, help="Allow preemption of pods with a lower priority than --priority.")
+@click.option("--no-remedy", is_flag=True, help="Do not search for additional nodes that would help.")
+@options.catalogue("for --buy and for remedies that buy nodes")
 @options.search
 @options.workers
 @options.manifests("-w", "--manifests", "--workload")
@@ -46,12 +46,14 @@ def survive(
     no_remedy: bool,
     **edits: Any,
 ) -> None:
-    """Say whether all pods find a place again when any node, zone or other domain fails, with a proof or a counterexample.
+    """Check that every pod can be rescheduled after any single node, zone or domain failure.
 
-    Exits with 0 when every failure is survived, 3 when one is not or was not decided in time (the result is written all the same), 130
-    when interrupted (what is certain by then is written).
+    The answer is a proof or a counterexample. With --at-once, several domains fail together.
+
+    Exit codes: 0 if every failure is survived, 3 if one is not or was not decided in time (the result is written), 130 if interrupted (what
+    is proved so far is written).
     """
-    refuse(preemption and priority is None, "--preemption needs --priority: pods of lower ones make room")
+    refuse(preemption and priority is None, "--preemption requires --priority: only pods of lower priority are preempted")
     refuse(not fail, "--fail: expected node, zone or the key of a node label")
     streams.check()
     from kubestow.commands import VERSION

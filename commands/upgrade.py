@@ -1,4 +1,4 @@
-"""``kubestow upgrade``: whether the upgrade of a node pool gets through, wave by wave."""
+"""``kubestow upgrade``: check that a node pool can be upgraded, wave by wave."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 def _share(ctx: click.Context, param: click.Parameter, value: str) -> str:
     if not re.fullmatch(r"[0-9]{1,6}%?", value, re.ASCII):
-        raise click.BadParameter(f"{value!r} is no number of nodes (expected N or N%)")
+        raise click.BadParameter(f"{value!r} is not a number of nodes (expected N or N%)")
     return value
 
 
@@ -30,14 +30,16 @@ def _domain(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 @click.command(cls=Command)
 @options.snapshots
 @options.table_output()
-@click.option("--pool", required=True, metavar="SELECTOR", help="The nodes of the pool, by labels as kubectl takes them.")
-@click.option("--max-unavailable", callback=_share, default="0", metavar="N|N%", help="Nodes that may be missing at once.")
-@click.option("--surge", callback=_share, default="1", metavar="N|N%", help="Nodes that may be there beyond the pool at once.")
-@click.option("--by", callback=_domain, metavar="zone|KEY", help="Upgrade one zone after the other, or the domains of another label.")
+@click.option("--pool", required=True, metavar="SELECTOR", help="Label selector of the pool's nodes, as for kubectl.")
 @click.option(
-    "--to", "change", metavar="FILE", type=options.READ, help="What is changed in a Node to make the new one, or such a Node (YAML)."
+    "--max-unavailable", callback=_share, default="0", metavar="N|N%", help="Maximum number of pool nodes that may be missing at once."
 )
-@options.time_limit(60.0, "Seconds that looking for ways around what blocks may take.")
+@click.option("--surge", callback=_share, default="1", metavar="N|N%", help="Maximum number of extra nodes at once.")
+@click.option("--by", callback=_domain, metavar="zone|KEY", help="Upgrade zone by zone, or domain by domain of another label.")
+@click.option(
+    "--to", "change", metavar="FILE", type=options.READ, help="Changes from an old node to a new one, or a complete new Node (YAML)."
+)
+@options.time_limit(60.0, "Time limit for finding a way around blockers.")
 @options.repeatable
 @options.exempting
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
@@ -51,10 +53,12 @@ def upgrade(
     by: str | None,
     change: str | None,
 ) -> None:
-    """Say whether the upgrade of a node pool gets through: waves in which every drain does, or what blocks it and which surge would help.
+    """Plan the upgrade of a node pool in waves, or show what blocks it.
 
-    Exits with 0 when every node is drained, 3 when one is blocked (the waves that get through are written all the same), 130 when
-    interrupted (the waves so far are certain, and written).
+    If a drain is blocked, the result names the blockers and the smallest surge that would help.
+
+    Exit codes: 0 if every node can be drained, 3 if one is blocked (the waves that succeed are written), 130 if interrupted (the waves so
+    far are proved and written).
     """
     refuse(not pool, "--pool: expected a label selector, such as pool=old")
     refuse(

@@ -1,4 +1,4 @@
-"""``kubestow verify``: the independent check of a result."""
+"""``kubestow verify``: check a result independently of the solver."""
 
 from __future__ import annotations
 
@@ -13,38 +13,40 @@ from kubestow.commands.common.options import Streams, bundled
 
 @click.command(cls=Command)
 @options.snapshot_files
-@options.result_file("The result to check (JSON or YAML): of solve, rebalance, fit, size, survive or upgrade.", required=True)
+@options.result_file("Result to check (JSON or YAML): of solve, rebalance, fit, size, survive or upgrade.", required=True)
 @options.manifests("-w", "--manifests", "--workload")
 @click.option(
-    "--expect-policy", metavar="FILE", type=options.READ, help="Refuse a document of another policy (exit 4), exemptions included."
+    "--expect-policy", metavar="FILE", type=options.READ, help="Refuse a document made under another policy or other exemptions (exit 4)."
 )
-@click.option("--expect-no-exemptions", is_flag=True, help="Refuse a document that exempts namespaces from anti-affinity (exit 4).")
-@click.option("--journal", metavar="FILE", type=click.Path(), help="The journal of a run of `kubestow apply`, to be checked as well.")
+@click.option(
+    "--expect-no-exemptions", is_flag=True, help="Refuse a document that exempts namespaces from required anti-affinity (exit 4)."
+)
+@click.option("--journal", metavar="FILE", type=click.Path(), help="Also check this journal of a run of `kubestow apply`.")
 @click.option(
     "--end",
     multiple=True,
     metavar="SNAPSHOT",
     type=click.Path(),
-    help="A snapshot of the cluster after that run; repeatable for its files.",
+    help="Snapshot of the cluster after that run; repeatable.",
 )
 @since
 @options.output("table", "json", "yaml")
 @options.judged
 @bundled(streams=Streams)
 def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool, journal: str | None, **more: tuple[str, ...]) -> None:
-    """Check a result against the raw objects, independently of the solver: a Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade.
+    """Check a result against the raw objects, independently of the solver.
 
-    What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. A plan is
-    replayed step by step, an upgrade wave by wave, and a survival failure by failure. Policy, exemptions and edits are those that the
-    document names: they are printed, even with -q, and can be refused. Exits with 0 when every assignment or step is valid, 4 when there
-    are violations.
+    The result is a Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade. Give manifests that were added or rolled out again with -w;
+    what-if edits are repeated from the document. A plan is replayed step by step, an upgrade wave by wave, a survival failure by failure.
+    Policy, exemptions and edits are the document's own: they are always printed, and options below refuse unexpected ones.
 
-    With --journal, what a run of apply asked of the cluster is held against the document: what was done, what is left, and what no step
-    asks for, which is a violation. With --end, the cluster after the run is held against what the document says of it. Exits with 3 where
-    something is left or the end is another one.
+    With --journal, compare the requests of a run of apply with the document: steps done, steps remaining, and requests that belong to no
+    step (violations). With --end, compare the cluster after the run with the document.
+
+    Exit codes: 0 if the result is valid, 3 if steps remain or the cluster ended in another state, 4 if there are violations.
     """
     streams.check(*(end := more["end"]), *more["since"])
-    refuse(end and journal is None, "--end needs the journal of the run (--journal): it tells which pods stand for those of the document")
+    refuse(end and journal is None, "--end requires --journal, which maps the document's pods to their replacements")
     from kubestow.checker.claims.statement import assumptions, exemption_faults, policy_faults
     from kubestow.commands.common import inputs, judging, output
     from kubestow.models.documents import policy
@@ -57,7 +59,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
     runs = isinstance(result, Placement | RebalancePlan)
-    refuse(journal is not None and not runs, f"--journal is of a Placement or a RebalancePlan that was carried out, not of a {result.kind}")
+    refuse(journal is not None and not runs, f"--journal requires a Placement or a RebalancePlan, not a {result.kind}")
     says = assumptions(result)
     if isinstance(result, Sizing) and result.series is not None:
         judged, snapshot = judging.judge_series(streams, result)

@@ -1,5 +1,5 @@
-"""Whatever talks to a cluster: the capture of a snapshot by way of kubectl, which only ever reads, and carrying a document out.
+"""Access to live clusters: read-only capture of a snapshot with kubectl, and application of documents.
 
-Enter at :func:`kubestow.live.capture.capture`, :class:`kubestow.live.apply.run.Execution` and :class:`kubestow.live.gates.gates.Gates`. May
-import ``models``, and nothing of searching, checking or rendering: a judge is handed in.
+Start at :func:`kubestow.live.capture.capture`, :class:`kubestow.live.apply.run.Execution` and :class:`kubestow.live.gates.gates.Gates`. May
+import ``models``, but nothing that searches, checks or renders. The checker is passed in.
 """

@@ -1,7 +1,8 @@
-"""A snapshot of a running cluster, by way of kubectl: everything that placement reads, and by default nothing else.
+"""Capture of a snapshot with kubectl: everything that placement reads, and nothing more by default.
 
-Objects are asked for in pages of the API server's own JSON (``kubectl get --raw``): ``kubectl get -o json`` collects a whole list first,
-which takes 2.4 GB and half a minute for 10,000 pods of 11 kB. What is kept is held compressed until all is there: no half snapshots.
+Objects are read in pages of the API server's own JSON (``kubectl get --raw``). ``kubectl get -o json`` would collect a whole list first,
+which takes 2.4 GB and half a minute for 10,000 pods of 11 kB. Pages stay compressed in memory until all are there, so that no partial
+snapshot is written.
 """
 
 from __future__ import annotations
@@ -21,17 +22,16 @@ from kubestow.models.snapshot.capture_info import Capture
 from kubestow.models.snapshot.object_names import is_label
 from kubestow.models.snapshot.snapshot import InputError
 
-#: Objects in a page, as kubectl itself asks for them.
+#: Objects per page, the default of kubectl.
 PAGE: Final = 500
-#: Names of namespaces: RFC 1123 labels. Nothing else may get into a URL.
-#: Without these a snapshot says nothing: what keeps them from being read, other than missing permission, ends the capture.
+#: Kinds that every snapshot needs. Any failure to read them, other than a missing permission, ends the capture.
 _ESSENTIAL: Final = ("Pod", "Node")
 _REFUSALS: Final = ("Forbidden", "NotFound", "MethodNotAllowed")
 
-#: Characters of a version that is kept.
-_SHOWN: Final = 100
+#: Maximum length of the recorded server version, in characters.
+_MAX_VERSION_LENGTH: Final = 100
 
-#: What stands between the objects of a snapshot, and after the last one.
+#: Bytes between the objects of a snapshot, and after the last one.
 SEPARATOR: Final = b",\n"
 CLOSING: Final = b"\n]}\n"
 
@@ -40,11 +40,18 @@ OnKind = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """``kubectl``: the program; ``context``, ``kubeconfig``: kubectl's own options. ``namespaces``: those to read, all if empty.
-    ``redact``: keep only what placement reads. ``timeout``: seconds without a sign of kubectl after which it is given up.
+    """Options of a capture.
+
+    Attributes:
+        kubectl: The program to run.
+        context: kubectl's context; None for its current one.
+        kubeconfig: kubectl's configuration file; None for its default.
+        namespaces: Namespaces to read; empty for all.
+        redact: True to keep only the fields that placement reads.
+        timeout: Seconds without output after which kubectl is killed.
 
     Raises:
-        ValueError: no name of a namespace, no positive number.
+        ValueError: an invalid namespace name, or a timeout that is not positive.
     """
 
     kubectl: str = "kubectl"
@@ -57,22 +64,28 @@ class CaptureOptions:
     def __post_init__(self) -> None:
         for name in self.namespaces:
             if not is_label(name):
-                raise ValueError(f"{name!r} is no name of a namespace")
+                raise ValueError(f"{name!r} is not a namespace name")
         object.__setattr__(self, "namespaces", tuple(dict.fromkeys(self.namespaces)))
         if not 0 < self.timeout < float("inf"):
-            raise ValueError(f"{self.timeout:g} is no positive number of seconds")
+            raise ValueError(f"{self.timeout:g} is not a positive number of seconds")
 
     def arguments(self) -> list[str]:
-        """Return kubectl's options that choose a cluster, in one word each, whatever the names are."""
+        """Return kubectl's options for the cluster, each as one word, so that names may contain anything."""
         given = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
         return [f"{option}={value}" for option, value in given if value is not None]
 
 
 @dataclass
 class Captured:
-    """What was read. ``counts``: objects of each kind; ``problems``: what is missing from it though the cluster may have it, one line each;
-    ``notes``: what is worth knowing otherwise; ``unasked``: what is missing because it was not asked for, or is not known
-    here; ``info``: what the file says of itself, of all that is missing as well."""
+    """The result of a capture.
+
+    Attributes:
+        counts: Number of objects by kind.
+        problems: Kinds or objects that could not be read, one line each.
+        notes: Other remarks.
+        unasked: Parts of the cluster that were not requested or are unknown here, one line each.
+        info: Metadata of the snapshot, including everything that is missing.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -82,7 +95,7 @@ class Captured:
     _packed: list[list[bytes]] = field(default_factory=list)
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the snapshot, a ``v1`` List in JSON with an object a line, piece by piece."""
+        """Yield the snapshot piece by piece: a ``v1`` List in JSON with one object per line."""
         lead = opening(self.info)
         for blocks in self._packed:
             yield lead
@@ -94,28 +107,28 @@ class Captured:
 
 
 def opening(info: Capture) -> bytes:
-    """Return what stands before the first object of a snapshot."""
+    """Return the bytes before the first object of a snapshot."""
     about = json.dumps({"annotations": info.annotations()}, ensure_ascii=False).encode("utf-8", "replace")
     return b'{"apiVersion":"v1","kind":"List","metadata":' + about + b',"items":[\n'
 
 
 def sentences(*problems: list[str]) -> tuple[str, ...]:
-    """Return what a snapshot says of itself about what it lacks."""
+    """Return problems as the sentences that a snapshot records about missing parts."""
     return tuple(" ".join(line.removeprefix("left out: ").split()) for lines in problems for line in lines)
 
 
 def now() -> str:
-    """Return the time, as RFC 3339 has it, in UTC."""
+    """Return the current UTC time in RFC 3339 format."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def capture(options: CaptureOptions, *, on_kind: OnKind | None = None) -> Captured:
-    """Read a cluster. ``on_kind(name, count)`` hears after each page how many objects of a resource there are so far.
+    """Read a cluster. After each page, call ``on_kind(name, count)`` with the number of objects of a resource so far.
 
-    Kinds that the server does not have, or does not show, are named in the result. ^C may end it at any time.
+    The result names kinds that the server does not have or refuses. ^C may end the capture at any time.
 
     Raises:
-        InputError: kubectl is missing, fails or does not answer; a namespace that is not there; nothing may be read.
+        InputError: kubectl is missing, fails or does not answer; a namespace does not exist; or nothing may be read.
     """
     return _Capture(options, on_kind or (lambda name, count: None)).run()
 
@@ -141,40 +154,40 @@ class _Capture:
         if self._options.namespaces:
             names = ", ".join(self._options.namespaces)
             result.unasked.append(
-                f"what is in other namespaces than {names}: pods there take room, so the nodes look emptier than they are"
+                f"objects in other namespaces than {names}: their pods use capacity, so the nodes look emptier than they are"
             )
         result.info = Capture(self._cluster(), began, self._version(), sentences(result.problems, result.unasked))
         result.notes += [f"kubectl: {line}" for line in self._kubectl.heard]
         return result
 
     def _cluster(self) -> str:
-        """Return the name of the context that was read, empty where it has none."""
+        """Return the name of the context; empty if there is none."""
         try:
             return self._options.context or self._kubectl.context()
         except KubectlError:
             return ""
 
     def _version(self) -> str:
-        """Return the server's version, empty where it does not tell: all else is there by now."""
+        """Return the server's version; empty if unknown, because everything else has been read by now."""
         try:
             found = json.loads(self._kubectl.get("/version"))
         except (Refused, KubectlError, ValueError):
             return ""
         version = found.get("gitVersion") if isinstance(found, dict) else None
-        return version[:_SHOWN] if isinstance(version, str) else ""
+        return version[:_MAX_VERSION_LENGTH] if isinstance(version, str) else ""
 
     def _resources(self) -> list[Resource]:
-        """Return what there is to ask for.
+        """Return the resources to read.
 
         Raises:
-            KubectlError: as kubectl, or the server has nothing of it.
+            KubectlError: kubectl failed, or the server has none of the resources.
         """
         table, complaint = self._kubectl.resources()
         found = served(listed(table))
         if not found.resources:
             first = table.strip().partition("\n")[0][:60]
             raise KubectlError(complaint or f"kubectl api-resources: expected a table of API resources, got {first!r}")
-        self._result.problems += [f"{name}: the server does not name it" for name in found.lacking]
+        self._result.problems += [f"{name}: the server does not list it" for name in found.lacking]
         if complaint:
             into = self._result.problems if any(groups_in(complaint)) else self._result.notes
             into.append(f"kubectl api-resources: {complaint}")
@@ -183,7 +196,7 @@ class _Capture:
         return found.resources
 
     def _read(self, resource: Resource) -> None:
-        """Read all objects of a kind, of each namespace apart where some are named."""
+        """Read all objects of a kind; if namespaces are given, namespace by namespace."""
         apart = resource.namespaced or resource.kind.name == "Namespace"
         for namespace in (apart and self._options.namespaces) or (None,):
             self._list(resource, namespace)
@@ -194,7 +207,7 @@ class _Capture:
             try:
                 self._pages(resource, namespace, PAGE)
             except Refused as refused:
-                # The first pages are older than the server remembers; a list that comes in one piece never is.
+                # The first page has expired on the server. A list in one piece cannot expire.
                 if refused.reason not in ("Expired", "Gone"):
                     raise
                 self._pages(resource, namespace, 0)
@@ -203,17 +216,17 @@ class _Capture:
 
     def _not_read(self, resource: Resource, namespace: str | None, refused: Refused) -> None:
         if refused.reason == "NotFound" and resource.kind.name == "Namespace":
-            raise KubectlError(f"namespace {namespace} is not there: {refused}")
+            raise KubectlError(f"namespace {namespace} does not exist: {refused}")
         if refused.reason not in _REFUSALS and resource.kind.name in _ESSENTIAL:
             raise KubectlError(f"{resource.label}: {refused}")
         where = f" of namespace {namespace}" if namespace is not None else ""
         ask = not self._options.namespaces and resource.kind.name == "Pod" and refused.reason == "Forbidden"
-        hint = " (kubestow capture -n NAMESPACE asks for single namespaces)" if ask else ""
+        hint = " (kubestow capture -n NAMESPACE reads single namespaces)" if ask else ""
         self._refused.append(f"{resource.label}{where}: {refused}{hint}")
         self._result.problems.append(f"left out: {self._refused[-1]}")
 
     def _pages(self, resource: Resource, namespace: str | None, size: int) -> None:
-        """Keep all objects, once the last one is there."""
+        """Read and keep all pages of a list. Nothing is kept unless the last page arrives."""
         keeper = Keeper(resource.kind, resource.api_version, redact=self._options.redact)
         packer, blocks = zlib.compressobj(1), []
         count, token = 0, ""
@@ -231,7 +244,7 @@ class _Capture:
                 count += 1
             self._on_kind(resource.label, count)
             if following and following == token:
-                raise KubectlError(f"kubectl get --raw {url}: the list has no end: two pages name the same next one")
+                raise KubectlError(f"kubectl get --raw {url}: the list has no end: two pages have the same continue token")
             token = following
             if not token:
                 break

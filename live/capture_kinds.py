@@ -1,4 +1,4 @@
-"""What to ask an API server for: the kinds that are read, under the names and versions that this server has for them."""
+"""The resources to read from an API server: the known kinds, under the server's own names and versions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from kubestow.models.kube import kinds
 
-#: What refers to others comes before what it refers to, so that a pod's claims, node or owner are there unless they were deleted meanwhile;
-#: one that was made meanwhile is named by no pod, and does no harm.
+#: Kinds in reading order. Objects come before those they refer to, so that the claims, node or owner of a pod are present unless deleted
+#: meanwhile. Objects created meanwhile do no harm, because no captured pod names them.
 ORDER: Final = (
     "Pod",
     "PodGroup",
@@ -46,11 +46,11 @@ ORDER: Final = (
     "TopologyAwarePolicy",
     "Node",
 )
-#: Kinds that are read where a snapshot has them, and that no placement depends on.
+#: Kinds that are read from snapshots but not captured, because no placement depends on them.
 NOT_ASKED: Final = frozenset({"ServiceAccount"})
-#: Dynamic resource allocation, which servers have since 1.34, and taints of devices where they are turned on.
+#: Dynamic resource allocation (since 1.34), and device taints behind a feature gate.
 _DEVICES: Final = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "DeviceTaintRule")
-#: Kinds that clusters may do without: extensions, what is new or gone in some version, and what only keeps new pods from being created.
+#: Kinds that a cluster may lack: extensions, kinds of only some versions, and kinds that only limit the creation of pods.
 _OPTIONAL: Final = frozenset(
     {
         "PodGroup",
@@ -66,13 +66,20 @@ _OPTIONAL: Final = frozenset(
         *_DEVICES,
     }
 )
-#: Once the home of what ``apps`` has now; a server with both has the same objects in both.
+#: Former API group of the kinds in ``apps``. A server with both groups has the same objects in both.
 _LEGACY: Final = "extensions"
 _ROW: Final = re.compile(r"([a-z0-9.-]+)\s+(?:\S+\s+)?((?:[a-z0-9.-]+/)?v[0-9][a-z0-9]*)\s+(true|false)\s+([A-Za-z0-9]+)\s*")
 
 
 class Resource(NamedTuple):
-    """A kind as a server has it. ``plural``: its name in URLs; ``api_version``: ``v1``, ``apps/v1`` …"""
+    """A kind on a server.
+
+    Attributes:
+        kind: The kind.
+        plural: Its name in URLs.
+        api_version: Such as ``v1`` or ``apps/v1``.
+        namespaced: True if its objects have namespaces.
+    """
 
     kind: kinds.Kind
     plural: str
@@ -81,19 +88,24 @@ class Resource(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return what ``kubectl get`` calls it: ``pods``, ``podgroups.scheduling.x-k8s.io``."""
+        """The name for ``kubectl get``, such as ``pods`` or ``podgroups.scheduling.x-k8s.io``."""
         group = self.api_version.rpartition("/")[0]
         return f"{self.plural}.{group}" if group else self.plural
 
     def url(self, namespace: str | None = None) -> str:
-        """Return the path of its objects: all, or those of one namespace."""
+        """Return the URL path of all objects, or of those in one namespace."""
         base = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         return f"{base}/{self.plural}" if namespace is None else f"{base}/namespaces/{namespace}/{self.plural}"
 
 
 class Served(NamedTuple):
-    """``resources``: what to ask for, in ``ORDER``; ``lacking``: kinds that every server has and this one does not name; ``absent``: kinds
-    (with their API group) that it does without."""
+    """The resources of a server.
+
+    Attributes:
+        resources: Resources to read, in ``ORDER``.
+        lacking: Kinds that every server has but this one does not list.
+        absent: Optional kinds, with their API group, that this server lacks.
+    """
 
     resources: list[Resource]
     lacking: list[str]
@@ -101,14 +113,14 @@ class Served(NamedTuple):
 
 
 def listed(table: str) -> Iterator[Resource]:
-    """Yield the kinds that are read of ``kubectl api-resources`` (rows of NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND)."""
+    """Yield the known kinds in the output of ``kubectl api-resources`` (NAME, SHORTNAMES, APIVERSION, NAMESPACED, KIND)."""
     for row in map(_ROW.fullmatch, table.splitlines()):
         if row is not None and (kind := kinds.find(row[2], row[4])) is not None:
             yield Resource(kind, row[1], row[2], row[3] == "true")
 
 
 def served(resources: Iterable[Resource]) -> Served:
-    """Return which kinds a server has, of each group in the version that comes first."""
+    """Return the resources of a server, each in the first version of its group."""
     found: dict[tuple[str, str], Resource] = {}
     for resource in resources:
         found.setdefault((resource.kind.name, resource.api_version.rpartition("/")[0]), resource)
@@ -124,7 +136,7 @@ def served(resources: Iterable[Resource]) -> Served:
 
 
 def groups_in(text: str) -> Iterator[str]:
-    """Yield the API groups of kinds that are read which a text names."""
+    """Yield the API groups of known kinds that a text mentions."""
     for group in sorted({group for kind in kinds.KINDS.values() for group in kind.groups if group}):
         if re.search(rf"(?<![\w.-]){re.escape(group)}(?![\w.-])", text):
             yield group

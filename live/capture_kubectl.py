@@ -1,4 +1,4 @@
-"""Runs kubectl, which only ever reads here: what it answers, or one line that says why it does not."""
+"""Read-only calls of kubectl: its answer, or one line with the reason for a failure."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
-#: Bytes of a pipe that are read at once, and of standard error that are kept.
-_CHUNK: Final = 1 << 20
-_HEARD: Final = 1 << 16
-#: Characters of kubectl's own words in a message.
-_SHOWN: Final = 400
-#: Lines of klog, which kubectl writes beside what it has to say: ``E1121 22:07:49.150684   31516 memcache.go:265] …``.
+#: Bytes read from a pipe at once.
+_CHUNK_BYTES: Final = 1 << 20
+#: Bytes of standard error that are kept.
+_MAX_ERROR_BYTES: Final = 1 << 16
+#: Maximum length of kubectl's own text in a message, in characters.
+_MAX_SHOWN_CHARACTERS: Final = 400
+#: Log lines of klog among kubectl's messages: ``E1121 22:07:49.150684   31516 memcache.go:265] …``.
 _LOG: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d")
 _SERVER: Final = re.compile(r"Error from server(?: \((\w+)\))?: (.*)")
 _SAID: Final = ("Error from server", "error:", "The connection to the server", "Unable to connect")
 
 
 class KubectlError(Exception):
-    """kubectl cannot be run, or ended without an answer: nothing else will be answered either."""
+    """kubectl cannot be run or ended without an answer, so further calls would fail too."""
 
 
 class Refused(Exception):
-    """The API server answered, and said no to this one request. ``reason``: its own word for it (``Forbidden``, ``NotFound``, …)."""
+    """The API server refused one request. ``reason`` is the server's word: ``Forbidden``, ``NotFound``, …"""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -35,10 +36,10 @@ class Refused(Exception):
 
 
 class Kubectl:
-    """kubectl with the options that choose a cluster. ``heard``: lines that it wrote on standard error and yet ended well, each once."""
+    """kubectl with the options for a cluster. ``heard`` has the distinct lines on standard error of successful calls."""
 
     def __init__(self, program: str, options: Sequence[str], silence: float) -> None:
-        """``silence``: seconds without any output after which a call is given up."""
+        """``silence``: seconds without output after which a call is aborted."""
         self.heard: dict[str, None] = {}
         self._command = [program, *options]
         self._silence = silence
@@ -47,8 +48,8 @@ class Kubectl:
         """Return the API server's answer to a GET.
 
         Raises:
-            KubectlError: there is none.
-            Refused: it is an error.
+            KubectlError: there is no answer.
+            Refused: the answer is an error.
         """
         what = "kubectl get --raw " + url.partition("?")[0]
         code, output, words = self._run(["get", "--raw", url], what)
@@ -56,11 +57,11 @@ class Kubectl:
             return output
         said = _SERVER.search(words)
         if said is not None and said[1] != "Unauthorized":
-            raise Refused(said[1] or "", said[2][:_SHOWN])
+            raise Refused(said[1] or "", said[2][:_MAX_SHOWN_CHARACTERS])
         raise KubectlError(f"{what}: {_reason(words, code)}")
 
     def resources(self) -> tuple[str, str]:
-        """Return the table of what the server can list, and what kubectl says is wrong with it: some groups may not answer.
+        """Return the table of listable resources, and kubectl's complaint about API groups that do not answer.
 
         Raises:
             KubectlError: there is no answer at all.
@@ -72,12 +73,12 @@ class Kubectl:
         return output.decode(errors="replace"), _reason(words, code) if code else ""
 
     def context(self) -> str:
-        """Return the name of kubectl's current context, empty where it has none (in a pod, for instance)."""
+        """Return the name of kubectl's current context; empty without one, as in a pod."""
         code, output, _ = self._run(["config", "current-context"], "kubectl config current-context")
         return "" if code else output.decode(errors="replace").strip().partition("\n")[0]
 
     def namespace(self) -> str:
-        """Return the namespace that kubectl's context names, empty where it names none.
+        """Return the namespace of kubectl's context; empty without one.
 
         Raises:
             KubectlError: kubectl cannot be run.
@@ -87,10 +88,10 @@ class Kubectl:
         return "" if code else output.decode(errors="replace").strip()
 
     def client_version(self) -> str:
-        """Return the version of kubectl itself; the cluster is not asked.
+        """Return the version of kubectl itself, without a call to the cluster.
 
         Raises:
-            KubectlError: kubectl cannot be run, or does not tell.
+            KubectlError: kubectl cannot be run, or prints no version.
         """
         what = "kubectl version --client"
         code, output, words = self._run(["version", "--client", "--output=json"], what)
@@ -106,10 +107,10 @@ class Kubectl:
             KubectlError, Refused: as for :meth:`get`.
         """
         found = re.search(rb'"gitVersion"\s*:\s*"([^"\s]{1,60})"', self.get("/version"))
-        return found[1].decode(errors="replace") if found is not None else "of a version that it does not tell"
+        return found[1].decode(errors="replace") if found is not None else "of unknown version"
 
     def may(self, verb: str, resource: str, namespace: str | None = None) -> bool:
-        """Return whether the API server says that this user may do that, in a namespace or in all.
+        """Return True if the API server allows this user the action, in one namespace or in all.
 
         Raises:
             KubectlError: there is no answer.
@@ -124,8 +125,8 @@ class Kubectl:
         return said[0] == "yes"
 
     def _run(self, arguments: Sequence[str], what: str) -> tuple[int, bytes, str]:
-        """Return the exit code (negative: the signal), standard output, and standard error without logs."""
-        # Defaults of the user's own for the options of `get` might not go with --raw.
+        """Return the exit code (negative for a signal), standard output, and standard error without log lines."""
+        # The user's defaults for `kubectl get` (kuberc) might contradict --raw.
         environment = {**os.environ, "KUBECTL_KUBERC": "false"}
         try:
             process = subprocess.Popen(
@@ -141,7 +142,7 @@ class Kubectl:
             raise KubectlError(f"{self._command[0]}: cannot be run: {getattr(error, 'strerror', None) or error}") from None
         with ExitStack() as stack:
             stack.callback(process.wait)
-            stack.callback(process.kill)  # also on ^C; does nothing to one that has ended
+            stack.callback(process.kill)  # also on ^C; no effect after the process has ended
             assert process.stdout is not None
             assert process.stderr is not None
             stack.callback(process.stderr.close)
@@ -168,31 +169,31 @@ class Kubectl:
                 if not ready:
                     raise self._silent(what, b"".join(found["stderr"]))
                 for key, _ in ready:
-                    data = os.read(key.fd, _CHUNK)
+                    data = os.read(key.fd, _CHUNK_BYTES)
                     last = time.monotonic()
                     if not data:
                         selector.unregister(key.fileobj)
-                    elif key.data == "stdout" or kept < _HEARD:
+                    elif key.data == "stdout" or kept < _MAX_ERROR_BYTES:
                         found[key.data].append(data)
                         kept += len(data) if key.data == "stderr" else 0
         return b"".join(found["stdout"]), b"".join(found["stderr"])
 
     def _silent(self, what: str, errors: bytes) -> KubectlError:
-        # It may wait for a login, and have said so.
+        # kubectl may wait for a login and have printed a message about it.
         said = _reason("\n".join(_lines(errors)), 0) if _lines(errors) else ""
         words = f"; it said: {said}" if said else ""
         return KubectlError(f"{what}: no answer for {self._silence:g} s (kubestow capture --timeout waits longer){words}")
 
 
 def _lines(errors: bytes) -> list[str]:
-    """Return what kubectl wrote on standard error, without its logs."""
+    """Return the lines on standard error without log lines."""
     return [line for line in errors.decode(errors="replace").splitlines() if line.strip() and not _LOG.match(line)]
 
 
 def _reason(words: str, code: int) -> str:
-    """Return the line of what kubectl said that matters most, or how it ended."""
+    """Return the most important line of kubectl's messages, or how kubectl ended."""
     lines = words.splitlines()
     found = next((line for line in lines if line.startswith(_SAID)), lines[-1] if lines else "")
     if not found:
-        return f"killed by signal {-code}" if code < 0 else f"ended with exit code {code} and said nothing"
-    return found.removeprefix("error: ")[:_SHOWN]
+        return f"killed by signal {-code}" if code < 0 else f"ended with exit code {code} without a message"
+    return found.removeprefix("error: ")[:_MAX_SHOWN_CHARACTERS]

@@ -1,9 +1,9 @@
-"""What of an API object is kept in a snapshot: by default only the fields that placement reads.
+"""Redaction of API objects for a snapshot: by default only the fields that placement reads are kept.
 
-An object is decoded into the types of :mod:`kubestow.models.kube.objects`, which skip what they do not name, and encoded again. So nothing
-is kept that is not written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of
-volumes, managed fields and most of the status. Names, labels, and the annotations of :data:`READ` stay, as rules read them;
-what of that names a secret or an address and is not read as such goes, too (:func:`_conceal`).
+An object is decoded into the types of :mod:`kubestow.models.kube.objects`, which skip unknown fields, and encoded again. So only declared
+fields survive: no environment, images, commands, probes or mounts of containers, no content of volumes, no managed fields, and little of
+the status. Names, labels, and the annotations in :data:`READ` stay, because rules read them. Among these, names of secrets and addresses
+are removed as well (:func:`_conceal`).
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ READ: Final = frozenset(
         "volume.kubernetes.io/selected-node",
     }
 )
-#: The value may be told by a part of the name: tags of containers.
+#: Prefix of annotations for tags of containers, whose names contain the container's name.
 _READ_PREFIX: Final = "kubestow.dev/tags."
-#: Annotations of which it counts only that they are there.
+#: Annotations of which only the presence matters.
 PRESENT: Final = frozenset(
     {
         "descheduler.alpha.kubernetes.io/evict",
@@ -92,7 +92,7 @@ PRESENT: Final = frozenset(
         "kueue.x-k8s.io/podset-slice-size",
     }
 )
-#: Others of our own and of controllers are kept where they are numbers: a policy may take one for the cost of a move.
+#: Prefixes of annotations that are kept if their value is a number: a policy may use one as the cost of a move.
 _NUMBERED: Final = ("kubestow.dev/", "controller.kubernetes.io/")
 _NUMBER: Final = re.compile(r"[0-9]{1,7}")
 
@@ -117,10 +117,11 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 
 
 class Keeper:
-    """Takes the API server's answers about one kind, and gives its objects back as JSON, one each.
+    """Redaction of the API server's answers about one kind, into JSON of single objects.
 
-    ``problems``: objects that cannot be read, which are left out. ``not_understood``: fields of later versions that pods ask for, which are
-    not kept.
+    Attributes:
+        problems: Objects that cannot be read and are left out, one line each.
+        not_understood: Fields of later Kubernetes versions in pods, which are dropped.
     """
 
     def __init__(self, kind: kinds.Kind, api_version: str, *, redact: bool = True) -> None:
@@ -134,10 +135,10 @@ class Keeper:
         self._found: list[bytes] = []
 
     def page(self, data: bytes) -> tuple[list[bytes], str]:
-        """Return the objects of a list, and the token for the rest of it, empty if this is all.
+        """Return the objects of a page, and the token for the next one; empty on the last page.
 
         Raises:
-            ValueError: this is no list.
+            ValueError: the data is not a list.
         """
         page: _List = _decoded(_LIST, data, "list")
         if not page.kind.endswith("List"):
@@ -145,10 +146,10 @@ class Keeper:
         return self._objects(data, page.items or []), page.metadata.next or ""
 
     def single(self, data: bytes) -> list[bytes]:
-        """Return the object that was asked for by name.
+        """Return the object in the answer to a request by name.
 
         Raises:
-            ValueError: this is no such object.
+            ValueError: the data is not such an object.
         """
         found: _Object = _decoded(_OBJECT, data, "object")
         if found.kind != self._kind.name:
@@ -165,20 +166,20 @@ class Keeper:
         return self._found
 
     def _whole(self, item: msgspec.Raw) -> None:
-        """Keep an object as ``kubectl get -o json`` shows it: without managed fields."""
+        """Keep an object as ``kubectl get -o json`` shows it, without managed fields."""
         try:
             value = msgspec.json.decode(item)
             metadata = value["metadata"]
             metadata.pop("managedFields", None)
-            # Items of a list of a built-in kind do not say what they are.
+            # Items in a list of a built-in kind lack apiVersion and kind.
             self._found.append(_encode({**self._type, **value}))
         except (*JSON_ERRORS, TypeError, KeyError, AttributeError):
-            self.problem("", self._kind.name, "no object with metadata")
+            self.problem("", self._kind.name, "not an object with metadata")
 
     # --- what the reader finds --------------------------------------------------------------------------------------
 
     def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
-        """Keep an object of a kind that is read. Returns that it is not to be taken for others: it is changed."""
+        """Keep an object of the kind. Return False, because the changed object must not be shared with others."""
         if kind.name != self._kind.name:
             self._refuse(kind.name)
             return False
@@ -187,22 +188,22 @@ class Keeper:
         if digests is not None:
             obj.metadata.annotations = {**(obj.metadata.annotations or {}), DIGESTS: digests}
         if isinstance(obj, workload_objects.PodGroup):
-            obj.apiVersion = None  # said by the head
+            obj.apiVersion = None  # already in the head
         self._found.append(self._head + _encode(obj)[1:])
         return False
 
     def listed(self, metadata: object) -> None:
-        """Metadata of lists have nothing to keep."""
+        """Ignore the metadata of lists."""
 
     def ignore(self, unread: Unread) -> None:
-        """Note an object of another kind than was asked for."""
+        """Record an object of another kind as a problem."""
         self._refuse(unread.kind)
 
     def _refuse(self, kind: str) -> None:
         self.problem("", kind, f"expected a {self._kind.name}")
 
     def problem(self, source: str, where: str, message: str) -> None:
-        """Note an object that is not as the API has it."""
+        """Record an invalid object."""
         self.problems.append(f"{where}: left out: {message}" if where else f"left out: {message}")
 
 
@@ -210,22 +211,23 @@ def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes, what: str) -> Any:
     try:
         return decoder.decode(data)
     except JSON_ERRORS as error:
-        raise ValueError(f"got no API {what}: {error}") from None
+        raise ValueError(f"expected an API {what}: {error}") from None
 
 
 def _template_digests(obj: Any) -> str | None:
-    """Return digests of the annotations of a workload's template, by which a change of them is seen; None of other kinds."""
+    """Return digests of a workload template's annotations, to detect changes; None for other kinds."""
     found = kinds.pod_template(obj)
     return None if found is None else written_digests(annotation_digests(found[1]))
 
 
 def _conceal(obj: Any) -> None:
-    """Take out what the types keep and nothing reads.
+    """Remove the parts that the types keep although nothing reads them.
 
-    Annotations hold whatever somebody wrote into them. Drivers of network storage have servers and shares in the handles of volumes, of
-    which only the equal ones matter: a hash says as much. CSI names nodes by their addresses where it likes. Images tell what runs in a
-    cluster, and no hard rule asks for them. Volumes of pods without a source that is read are mostly those of secrets, and called like
-    them.
+    * Annotations may contain anything.
+    * Volume handles of network storage contain servers and shares. Only their equality matters, so a hash replaces them.
+    * CSI drivers may use addresses as node ids.
+    * Images reveal the software of a cluster, and no hard rule reads them.
+    * Pod volumes without a known source are mostly secrets, and have their names.
     """
     for metadata in _metadata(obj):
         metadata.annotations = kept_annotations(metadata.annotations)
@@ -247,7 +249,7 @@ def _conceal(obj: Any) -> None:
 
 
 def kept_annotations(annotations: dict[str, str] | None) -> dict[str, str] | None:
-    """Return the annotations that placement reads, without their values where it does not read these."""
+    """Return the annotations that placement reads; values that are not read become empty."""
     kept: dict[str, str] = {}
     for key, value in (annotations or {}).items():
         if key in READ or key.startswith(_READ_PREFIX) or (key.startswith(_NUMBERED) and _NUMBER.fullmatch(value)):
@@ -260,7 +262,7 @@ def kept_annotations(annotations: dict[str, str] | None) -> dict[str, str] | Non
 
 
 def _metadata(obj: Any) -> Iterator[objects.ObjectMeta]:
-    """Yield all metadata in an object: its own, of its template, of the claims that are made for its pods."""
+    """Yield all metadata in an object: its own, that of its template, and that of claims created for its pods."""
     yield obj.metadata
     spec = getattr(obj, "spec", None)
     claims = list(getattr(spec, "volumeClaimTemplates", None) or ())
@@ -284,7 +286,7 @@ def _given(metadata: objects.ObjectMeta | None) -> Iterator[objects.ObjectMeta]:
 
 
 def _hash_handles(spec: storage_objects.PersistentVolumeSpec) -> None:
-    """Replace what names a volume by a digest, equal for equal volumes, of CSI or in-tree."""
+    """Replace the identity of a volume (CSI or in-tree) by a digest that is equal for equal volumes."""
     if spec.csi is not None:
         spec.csi.volumeHandle = _digest(spec.csi.volumeHandle)
     if spec.awsElasticBlockStore is not None:

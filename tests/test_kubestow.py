@@ -134,7 +134,7 @@ def test_a_result_is_judged_by_its_own_version_and_edits() -> None:
     assert placement.snapshot.kubernetesVersion == "1.34"
     assert kubestow.verify(older, placement).valid
     assert kubestow.verify(kubestow.load(QUICK), placement).valid
-    with pytest.raises(ValueError, match=r"the result is of Kubernetes 1\.34"):
+    with pytest.raises(ValueError, match=r"expected that of the result, Kubernetes 1\.34"):
         kubestow.verify(kubestow.load(QUICK, kubernetes_version="1.37"), placement)
     with pytest.raises(ValueError, match="edits of the input differ from those of the result"):
         kubestow.verify(kubestow.load(QUICK, edits=kubestow.Edits(removeNodes=["b2"])), placement)

@@ -1,4 +1,4 @@
-"""What ``kubestow apply`` does beside reading its options: the reviewed document, the run, its rounds, and pods that wait behind gates.
+"""The work of ``kubestow apply``: review of the document, the run, its rounds, and pods behind scheduling gates.
 
-Enter at :mod:`kubestow.commands.applying.reviewed`. May import all but the commands themselves.
+Start at :mod:`kubestow.commands.applying.reviewed`. May import everything except the commands themselves.
 """

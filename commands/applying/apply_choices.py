@@ -1,4 +1,4 @@
-"""What ``kubestow apply`` is to do, and on which cluster."""
+"""The options of ``kubestow apply``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ApplyChoices:
-    """What is to happen, and on which cluster. ``pause_between``: seconds between waves, 0 for asking."""
+    """The options of ``kubestow apply`` that concern the run and the cluster.
+
+    Attributes:
+        yes: True to change the cluster.
+        dry_run: True to only print what would be done.
+        wave: The last wave of this run.
+        pause_between: Seconds between waves; 0 to ask the user; None for no pause.
+        timeout: Seconds that a step may take.
+        resume: True to continue the run of the journal.
+        serve: True to keep running and handle later pods.
+        undo: True to delete created objects if their pods are not all placed in time.
+        until_done: True to plan again when the cluster has changed.
+        rounds: Maximum number of plans of ``until_done``.
+        evict_again: True if later rounds may evict a pod again.
+        context: Context of the kubeconfig.
+        kubeconfig: Path of the kubeconfig.
+    """
 
     yes: bool = False
     dry_run: bool = False

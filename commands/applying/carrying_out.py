@@ -1,4 +1,4 @@
-"""Carrying a document out on a cluster: what is looked at before, the run itself, and what is said of it."""
+"""Applying a document to a cluster: the preview, the run, and the report of its outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, f
 from kubestow.commands.common.interrupts import heard
 from kubestow.commands.common.judging import judge_rest
 from kubestow.commands.common.options import Streams
-from kubestow.live.api import others
+from kubestow.live.api import other_controllers
 from kubestow.live.api.answers import Unauthorized, Unreachable
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
@@ -30,12 +30,12 @@ from kubestow.live.apply.waiting import slipping_notes
 from kubestow.models.disruption import eviction_requests
 from kubestow.models.snapshot.snapshot import InputError
 
-#: Differences that are named one by one without -v.
-_LISTED = 20
+#: Number of differences printed without -v.
+_MAX_LISTED = 20
 
 
 def run(work: Callable[[], Awaitable[int]]) -> int:
-    """Return the exit code of what is done with a cluster; what keeps it from being begun ends the command."""
+    """Run an operation on a cluster and return its exit code. Errors before its start end the command."""
     try:
         return asyncio.run(_awaited(work))
     except InputError as error:
@@ -54,7 +54,7 @@ async def _awaited(work: Callable[[], Awaitable[int]]) -> int:
 
 @asynccontextmanager
 async def followed(choices: ApplyChoices, streams: Streams) -> AsyncIterator[tuple[Any, LiveCluster]]:
-    """Connect to the cluster and follow it."""
+    """Connect to the cluster and watch its objects."""
     async with connect(choices.kubeconfig, choices.context) as api:
         cluster = LiveCluster(api)
         await cluster.start()
@@ -69,12 +69,12 @@ async def followed(choices: ApplyChoices, streams: Streams) -> AsyncIterator[tup
 
 
 async def look(asked: Reviewed) -> int:
-    """Say how the cluster differs from the snapshot and what else stands in the way; nothing is touched."""
+    """Print how the cluster differs from the snapshot and what would block the run; change nothing."""
     async with followed(asked.choices, asked.streams) as (api, cluster):
         await announce(api, cluster, asked)
         other = await live_run(api)
         if other is not None:
-            say(f"run {other.run} carries something out in this cluster until {other.until:%H:%M:%S} UTC, and longer while it runs")
+            say(f"run {other.run} holds the lock of this cluster until {other.until:%H:%M:%S} UTC, and renews it while it runs")
         verdict = check(asked.snapshot, await cluster.read_snapshot(), asked.document, Done(), judge_rest)
         _tell([f"harmless: {text}" for text in summed_up(verdict.harmless)], asked.streams)
         for fault in verdict.faults:
@@ -86,7 +86,7 @@ async def look(asked: Reviewed) -> int:
 
 
 async def carry_out(asked: Reviewed) -> int:
-    """Carry the document out."""
+    """Apply the document."""
     async with followed(asked.choices, asked.streams) as (api, cluster):
         await announce(api, cluster, asked)
         async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
@@ -94,20 +94,20 @@ async def carry_out(asked: Reviewed) -> int:
 
 
 def journal_of(asked: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
-    """Return the journal beside the document."""
+    """Open the journal next to the document."""
     found = cluster.named("Namespace", "kube-system")
-    uid = str(found["metadata"].get("uid") or "") if found is not None else ""  # tells clusters apart
+    uid = str(found["metadata"].get("uid") or "") if found is not None else ""  # identifies the cluster
     origin = Origin(asked.digest, asked.document.snapshot.sha256, api.server, uid)
     journal = Journal.open(journal_path(asked.path), origin, resume=asked.choices.resume)
     if journal.kept:
-        say(f"note: the journal of an earlier document, whose run is finished, is kept as {journal.kept}")
+        say(f"note: the journal of an earlier, finished run is kept as {journal.kept}")
     return journal
 
 
 async def execute(
     asked: Reviewed, api: Any, cluster: LiveCluster, journal: Journal, lease: Lease, *, hold_drained: bool = False
 ) -> Outcome:
-    """Run the document under a display of its progress. ``hold_drained``: another run is to go on where this one stops."""
+    """Run the document and show its progress. ``hold_drained``: keep drained nodes closed for a following run."""
     choices, streams = asked.choices, asked.streams
     options = Options(
         timeout=choices.timeout, wave=choices.wave, pause_between=choices.pause_between is not None, hold_drained=hold_drained
@@ -119,15 +119,15 @@ async def execute(
 
 
 async def announce(api: Any, cluster: LiveCluster, asked: Reviewed) -> None:
-    """Say what is odd about the cluster, before anything is done."""
+    """Print notes about the cluster before the run begins."""
     found = [*slipping_notes(asked.snapshot), *leftovers.describe(leftovers.find(cluster.objects("Node").values()))]
-    for text in [*map(str, await others.find(api, cluster)), *found]:
+    for text in [*map(str, await other_controllers.find(api, cluster)), *found]:
         say(f"note: {text}")
     _tell([f"note: {text}" for text in eviction_requests.notes(cluster.objects("EvictionRequest"))], asked.streams)
 
 
 def _tell(lines: list[str], streams: Streams) -> None:
-    shown = lines if streams.verbose else lines[:_LISTED]
+    shown = lines if streams.verbose else lines[:_MAX_LISTED]
     for text in () if streams.quiet else shown:
         say(text)
     if len(shown) < len(lines) and not streams.quiet:
@@ -135,12 +135,12 @@ def _tell(lines: list[str], streams: Streams) -> None:
 
 
 async def _interruptible(execution: Execution) -> Outcome:
-    """Run under ^C and SIGTERM: the first ends in good order, the second at once."""
+    """Run with handlers for ^C and SIGTERM: the first finishes steps under way, the second ends at once."""
     received: list[int] = []
 
     def hear() -> None:
         received.append(1)
-        say("kubestow: finishing what is begun (^C again to end at once)" if len(received) == 1 else "kubestow: ending at once")
+        say("kubestow: finishing the steps under way (^C again to end at once)" if len(received) == 1 else "kubestow: ending at once")
         execution.interrupt()
 
     with heard(hear):
@@ -148,12 +148,13 @@ async def _interruptible(execution: Execution) -> Outcome:
 
 
 def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
+    """Print the outcome of a run and return the exit code."""
     for text in outcome.missed:
-        say(f"kubestow: the end is not as the document says: {text}")
+        say(f"kubestow: the cluster ended in another state than planned: {text}")
     _tell([f"changed by others: {text}" for text in outcome.foreign], streams)
     if outcome.not_opened:
         names = ", ".join(outcome.not_opened)
-        say(f"kubestow: could not be opened again: {names} (kubestow apply --open --yes tries once more)")
+        say(f"kubestow: could not be opened again: {names} (try again with kubestow apply --open --yes)")
     if not streams.quiet or outcome.state not in ("done", "paused"):
         say(f"{outcome.state}: {outcome.message}; journal: {journal.path}")
     if outcome.state == "interrupted":
@@ -162,7 +163,7 @@ def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
 
 
 async def open_all(api: Any, cluster: LiveCluster) -> None:
-    """Open the nodes that runs before this moment held for others to come, if there are any."""
+    """Open the nodes that earlier runs kept closed for later ones."""
     await cluster.refresh()
     found = leftovers.find(cluster.objects("Node").values())
     if found:
@@ -170,7 +171,7 @@ async def open_all(api: Any, cluster: LiveCluster) -> None:
 
 
 async def _open(api: Any, found: Collection[leftovers.Leftover]) -> int:
-    """Open nodes, say why some could not be, and return how many these are."""
+    """Open nodes, print the reasons for those that stay closed, and return their number."""
     async with Lease(api, f"open-{token_hex(4)}", tell=say) as lease:
         left = await leftovers.open_leftovers(api, found, lease)
     for name, why in left.items():
@@ -179,7 +180,7 @@ async def _open(api: Any, found: Collection[leftovers.Leftover]) -> int:
 
 
 async def open_nodes(choices: ApplyChoices, streams: Streams) -> int:
-    """Open the nodes that runs which have ended left closed; without --yes only name them."""
+    """Open the nodes that finished runs left closed; without --yes, only list them."""
     async with followed(choices, streams) as (api, cluster):
         found = leftovers.find(cluster.objects("Node").values())
         for text in leftovers.describe(found):

@@ -1,4 +1,4 @@
-"""Carrying out a placement of manifests, whose pods wait behind scheduling gates for their nodes."""
+"""Applying a placement of manifests: their pods wait behind scheduling gates for their nodes."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.answers import Unreachable
 from kubestow.live.apply.journal import JournaledApi, JournalLost
 from kubestow.live.apply.lease import Lease, LeaseLost
-from kubestow.live.gates.crews import crews, workload_of
 from kubestow.live.gates.gates import Gates, Listener, Options
-from kubestow.live.gates.leading import LeasedApi
-from kubestow.live.gates.leading import serve as lead
 from kubestow.live.gates.places import Places
+from kubestow.live.gates.replica_groups import replica_groups, workload_of
+from kubestow.live.gates.serve_lease import LeasedApi
+from kubestow.live.gates.serve_lease import serve as lead
 from kubestow.models.documents.placement import Placement
 
 
 @dataclass(frozen=True)
 class _Shown(Listener):
-    """Says what happens. ``verbose``: each pod, too."""
+    """Prints events; with ``verbose``, also each pod."""
 
     quiet: bool
     verbose: bool
 
     def placed(self, pod: str, node: str | None) -> None:
-        """Say where a pod goes."""
+        """Print the node of a released pod."""
         if self.verbose:
-            say(f"  {pod}: let go" + (f" to {node}" if node is not None else ", to whichever node the scheduler finds"))
+            say(f"  {pod}: let go" + (f" to {node}" if node is not None else ", to a node of the scheduler's choice"))
 
     def note(self, message: str) -> None:
-        """Say a sentence."""
+        """Print a message."""
         if not self.quiet:
             say(message)
 
 
 async def look(asked: Reviewed) -> int:
-    """Say which pods of the manifests are held by now; nothing is touched."""
+    """Print which pods of the manifests wait behind the gate; change nothing."""
     async with followed(asked.choices, asked.streams) as (_, cluster):
         for template in asked.templates:
-            held = sum(len(crew.held) for crew in crews(cluster, template))
+            held = sum(len(replicas.held) for replicas in replica_groups(cluster, template))
             there = "" if workload_of(cluster, template) is not None else "; it is not in the cluster yet"
             say(f"{template.ref}: {template.placed} pods have a node in the placement, {held} wait behind the gate{there}")
         if not asked.streams.quiet:
@@ -57,13 +57,13 @@ async def look(asked: Reviewed) -> int:
 
 
 async def release(asked: Reviewed) -> int:
-    """Let the pods of the manifests go to their nodes, and wait until they are bound."""
+    """Release the pods of the manifests to their nodes and wait until they are bound."""
     choices, streams = asked.choices, asked.streams
     async with followed(choices, streams) as (api, cluster):
         async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
             options = Options(timeout=choices.timeout, undo=choices.undo)
             shown = _Shown(streams.quiet, streams.verbose)
-            asking = LeasedApi(JournaledApi(api, journal), lease)  # in this order: what is not sent is no line of the journal
+            asking = LeasedApi(JournaledApi(api, journal), lease)  # in this order, so that the journal has only requests that are sent
             places = Places(journal, asking.of, cluster, asked.templates)
             gates = Gates(asking, cluster, _placement(asked), asked.templates, judge_rest, options, shown, places=places)
             await journal.fact("wave", wave=1)
@@ -87,7 +87,7 @@ async def release(asked: Reviewed) -> int:
 
 
 async def serve(asked: Reviewed) -> int:
-    """Treat pods of the manifests as they come, until the program is ended."""
+    """Release pods of the manifests as they appear, until the program is ended."""
     async with followed(asked.choices, asked.streams) as (api, cluster):
         options = Options(timeout=asked.choices.timeout)
         gates = Gates(api, cluster, _placement(asked), asked.templates, judge_rest, options, _Shown(asked.streams.quiet, verbose=True))
@@ -98,7 +98,7 @@ async def serve(asked: Reviewed) -> int:
 
 @asynccontextmanager
 async def _ended_by_signals(gates: Gates) -> AsyncIterator[None]:
-    """Let ^C and SIGTERM end what is done: the first in good order, so that no gang is left half way, the second at once."""
+    """Handle ^C and SIGTERM: the first finishes the gang under way, the second ends at once."""
     task = asyncio.current_task()
 
     def hear() -> None:

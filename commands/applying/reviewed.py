@@ -1,4 +1,4 @@
-"""The document that is to be carried out, with the snapshot that it was made from: read, and checked before anything else."""
+"""The document to apply and its snapshot, checked before anything else happens."""
 
 from __future__ import annotations
 
@@ -17,8 +17,17 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Reviewed:
-    """``path``: the file of the document; ``digest``: SHA-256 of its text. ``snapshot``: as the document has it, its manifests included.
-    ``templates``: the workloads of the manifests, with their nodes."""
+    """A document that holds for its snapshot.
+
+    Attributes:
+        document: The placement or plan.
+        path: File of the document.
+        digest: SHA-256 of its text.
+        snapshot: The snapshot with the document's edits and manifests.
+        templates: Workloads of the manifests with their nodes.
+        choices: Options of the run.
+        streams: Inputs and outputs.
+    """
 
     document: Placement | RebalancePlan
     path: str
@@ -30,18 +39,21 @@ class Reviewed:
 
 
 def read(streams: Streams, choices: ApplyChoices) -> Reviewed:
-    """Read document and snapshot, and end the command where the one does not hold for the other. A server that has no snapshot knows
-    workloads by the names of their pods; what it lets go is judged on the cluster in any case."""
+    """Read the document and its snapshot. End the command if the document is not valid for the snapshot.
+
+    Without a snapshot (``--serve --yes``) the workloads are derived from the names of their pods. Every release is checked on the cluster
+    in any case.
+    """
     path = str(streams.result)
     document, digest = judging.read_with_digest(path, streams, "carried out")
     if not isinstance(document, Placement | RebalancePlan):
-        fail([f"{path}: kind: expected Placement or RebalancePlan, which can be carried out, got {document.kind}"])
+        fail([f"{path}: kind: expected Placement or RebalancePlan, found {document.kind}"])
     if not streams.snapshots:
         known = tuple(from_placement(document)) if isinstance(document, Placement) else ()
         return Reviewed(document, path, digest, Snapshot(), known, choices, streams)
     before = inputs.load(streams, result=document.snapshot, of=document.policy)
     stated = copy.copy(document.snapshot)
-    # What is done is judged as the snapshot was, also where the document is of a version of kubestow that did not note it.
+    # Later checks use the same version and gates, even if the document's version of kubestow did not record them.
     document.snapshot.kubernetesVersion, document.snapshot.featureGates = before.gates.version, dict(before.gates.given)
     judged = judging.judge(before, document, streams)
     snapshot = judged.snapshot
@@ -50,7 +62,7 @@ def read(streams: Streams, choices: ApplyChoices) -> Reviewed:
         fail([f"{path}: the result is of another snapshot: its sha256 is {hashes[0]}, that of this one {hashes[1]}"])
     if judged.violations:
         faults = [f"{' on '.join(filter(None, (f.pod, f.node)))}: {f.rule}: {f.why}" for f in judged.violations]
-        fail([f"{path}: the result does not hold: {fault}" for fault in faults], VIOLATED)
+        fail([f"{path}: the result is not valid: {fault}" for fault in faults], VIOLATED)
     inputs.note_gates(before, stated, streams)
     templates: tuple[TemplateNodes, ...] = ()
     if isinstance(document, Placement) and document.snapshot.workloads:

@@ -1,4 +1,4 @@
-"""The files of the later rounds of ``apply --until-done``, which are kept beside the first document, and those of earlier runs."""
+"""Files of the later rounds of ``apply --until-done``, kept next to the first document, and those of earlier runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kubestow.models.snapshot.snapshot import InputError
 
 @dataclass(frozen=True)
 class RoundFiles:
-    """Where a round's document and snapshot are kept.
+    """Paths of a round's document and snapshot.
 
     Attributes:
-        number: The round; 2 is the first that is planned by the run itself.
+        number: The round; the run itself plans rounds from 2 on.
         document: Path of its plan or placement.
         snapshot: Path of the snapshot that it was made from.
     """
@@ -28,16 +28,16 @@ class RoundFiles:
 
 
 def of(path: str, number: int) -> RoundFiles:
-    """Return the files of a round, by the path of the document of the round before."""
+    """Return the files of a round, given the path of the previous round's document."""
     stem = path.removesuffix(f".round-{number - 1}.json")
     return RoundFiles(number, f"{stem}.round-{number}.json", f"{stem}.round-{number}.snapshot.json")
 
 
 def check(path: str, rounds: int) -> None:
-    """Refuse to begin where an earlier run was cut off in a later round: its files would be in the way.
+    """Refuse to begin if an earlier run was cut off in a later round, because its files would be overwritten.
 
     Raises:
-        InputError: a journal of a later round is not finished, or is no journal.
+        InputError: a journal of a later round is unfinished or not a journal.
     """
     for number in range(2, rounds + 1):
         files = RoundFiles(number, f"{path}.round-{number}.json", f"{path}.round-{number}.snapshot.json")
@@ -47,14 +47,14 @@ def check(path: str, rounds: int) -> None:
         if why and progress.requests:
             raise InputError(
                 [
-                    f"{name}: round {number} of an earlier run {why}; go on with it (kubestow apply {files.snapshot} --result "
+                    f"{name}: round {number} of an earlier run {why}; resume it (kubestow apply {files.snapshot} --result "
                     f"{files.document} --yes --resume), or move the file away"
                 ]
             )
 
 
 def make_room(files: RoundFiles) -> None:
-    """Give the files that an earlier run has left for a round the name of that run.
+    """Rename the files of a round that an earlier run left, to the name of that run.
 
     Raises:
         InputError: they cannot be renamed.

@@ -1,4 +1,4 @@
-"""Carrying out, planning anew where the cluster has changed, and going on (``apply --until-done``)."""
+"""Rounds of ``apply --until-done``: apply, plan again if the cluster has changed, and continue."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.commands.applying import carrying_out, round_files
-from kubestow.commands.applying.on_the_way import OnTheWay, used_up
 from kubestow.commands.applying.reviewed import Reviewed
+from kubestow.commands.applying.unfinished_pods import UnfinishedPods, used_up
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, say
 from kubestow.commands.core.reading import set_gates_of
 from kubestow.live.api.live_cluster import LiveCluster
@@ -32,20 +32,20 @@ from kubestow.solver.rebalance.rebalance import rebalance
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.solve import place
 
-#: Says of a pod that it is not to be moved.
-_STAYS: Final = "karpenter.sh/do-not-disrupt"
-#: Obstacles that are named.
-_LISTED: Final = 10
-#: Seconds after which a plan that reaches nothing because of budgets is searched again; doubled each time, up to the maximum.
-_PAUSE: Final = 2.0
-_MAX_PAUSE: Final = 30.0
+#: Annotation of a pod that must not be moved.
+_NO_MOVE_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
+#: Number of obstacles printed.
+_MAX_LISTED: Final = 10
+#: Pause in seconds before planning again if budgets allow nothing; doubled each time up to the maximum.
+_MIN_PAUSE_SECONDS: Final = 2.0
+_MAX_PAUSE_SECONDS: Final = 30.0
 
 
 async def until_done(asked: Reviewed) -> int:
-    """Carry the document out; where that stops, plan again for the cluster as it is then, and go on, as often as was asked for.
+    """Apply the document. If the run stops, plan again for the current cluster and continue, up to the given number of rounds.
 
-    Each plan waits until what is on its way has arrived. One that reaches nothing because budgets are used up is searched again after a
-    pause, and is no round. Nodes to be drained stay closed from one round to the next.
+    Each plan waits until unfinished pods have arrived. If used-up budgets keep a plan from reaching anything, it is searched again after a
+    pause and does not count as a round. Nodes to drain stay closed between rounds.
     """
     choices, streams = asked.choices, asked.streams
     round_files.check(asked.path, choices.rounds)
@@ -67,27 +67,27 @@ async def until_done(asked: Reviewed) -> int:
                 number += 1
                 asked = await _next(asked, cluster, outcome, number, () if choices.evict_again else moved)
                 if not _is_work(asked.document):
-                    say(f"round {number}: there is nothing more to be done")
+                    say(f"round {number}: nothing remains to be done")
                     return _told(asked.document)
         finally:
             await carrying_out.open_all(api, cluster)
 
 
 def _told(document: Placement | RebalancePlan) -> int:
-    """Say what of the goals is not reached, and return the exit code."""
+    """Print the goals that are not reached and return the exit code."""
     if isinstance(document, Placement):
         left = [f"{each.pod} has no place" for each in document.unplaced if not each.gated]
     else:
         left = [obstacle.message for obstacle in document.obstacles]
-    for text in left[:_LISTED]:
+    for text in left[:_MAX_LISTED]:
         say(f"not reached: {text}")
-    if len(left) > _LISTED:
-        say(f"and {len(left) - _LISTED} more like this")
+    if len(left) > _MAX_LISTED:
+        say(f"and {len(left) - _MAX_LISTED} more like this")
     return INCOMPLETE if left else DONE
 
 
 def _is_work(document: Placement | RebalancePlan) -> bool:
-    """Return whether a run has something to do: nodes to be drained are at least cordoned."""
+    """Return True if the document has work: moves, or nodes to drain, which are at least cordoned."""
     return _moves_pods(document) or (isinstance(document, RebalancePlan) and bool(document.drain))
 
 
@@ -97,10 +97,10 @@ def _moves_pods(document: Placement | RebalancePlan) -> bool:
 
 
 async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed:
-    """Return the document of the next round, kept with its snapshot beside the first one."""
+    """Plan the next round and keep its document and snapshot next to the first one."""
     files = round_files.of(asked.path, number)
     round_files.make_room(files)
-    way, deadline, pause = OnTheWay(cluster, asked.snapshot), time.monotonic() + asked.choices.timeout, _PAUSE
+    way, deadline, pause = UnfinishedPods(cluster, asked.snapshot), time.monotonic() + asked.choices.timeout, _MIN_PAUSE_SECONDS
     while True:
         await way.arrived(max(0.0, deadline - time.monotonic()), lambda text: say(f"round {number}: {text}"))
         text, document, now = await _plan(asked, cluster, outcome, files, stays)
@@ -110,9 +110,9 @@ async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number:
         if not closed or left <= 0:
             break
         pause = min(pause, left)
-        say(f"round {number}: nothing can be evicted: PodDisruptionBudget {some(closed)} allows no disruption; next try in {pause:.0f} s")
+        say(f"round {number}: no eviction is allowed by PodDisruptionBudget {some(closed)}; next attempt in {pause:.0f} s")
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _MAX_PAUSE)
+        pause = min(2 * pause, _MAX_PAUSE_SECONDS)
     encoded = results.encode(results.result_document(document), "json")
     write_file(files.snapshot, [text])
     write_file(files.document, [encoded])
@@ -123,34 +123,33 @@ async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number:
 async def _plan(
     asked: Reviewed, cluster: LiveCluster, outcome: Outcome, files: round_files.RoundFiles, stays: Collection[str]
 ) -> tuple[bytes, Placement | RebalancePlan, Snapshot]:
-    """Return a plan for the cluster as it is now, with the text of its snapshot and the snapshot as it was read."""
+    """Return the text of the current snapshot, a plan for it, and the snapshot as read."""
     await cluster.refresh()
     now = await cluster.read_snapshot()
     text = _held(cluster.document(), stays)
     snapshot = from_json(text, files.snapshot)
     set_gates_of(snapshot, asked.document.snapshot)
-    say(f"round {files.number}: planning anew for the cluster as it is now")
+    say(f"round {files.number}: planning again for the current cluster")
     return text, await asyncio.to_thread(_search, snapshot, asked, outcome), now
 
 
 def _used_up(now: Snapshot, asked: Reviewed, before: Snapshot | None = None) -> list[str]:
-    """Return the budgets without which the document might reach more, and which may allow evictions again."""
+    """Return the budgets that are used up for now and may keep the plan from reaching more."""
     document = asked.document
     return used_up(now, document, before if before is not None else Snapshot()) if isinstance(document, RebalancePlan) else []
 
 
 def _held(text: bytes, stays: Collection[str]) -> bytes:
-    """Return a snapshot in which these pods, by uid, are not to be moved."""
+    """Return the snapshot with an annotation that keeps these pods (by uid) where they are."""
     document: dict[str, Any] = msgspec.json.decode(text)
     for item in document["items"]:
         if item["kind"] == "Pod" and item["metadata"].get("uid") in stays:
-            item["metadata"].setdefault("annotations", {})[_STAYS] = "true"
+            item["metadata"].setdefault("annotations", {})[_NO_MOVE_ANNOTATION] = "true"
     return msgspec.json.encode(document)
 
 
 def _search(snapshot: Snapshot, asked: Reviewed, outcome: Outcome) -> Placement | RebalancePlan:
-    """Return a document for the goals, limits and policy of the one before; what that did counts towards its limits. Its snapshot is an
-    earlier one of the cluster."""
+    """Return a document with the goals, limits and policy of the previous one. Steps already done count towards the limits."""
     before = asked.document
     ref = before.snapshot
     options = Options(
@@ -165,7 +164,7 @@ def _search(snapshot: Snapshot, asked: Reviewed, outcome: Outcome) -> Placement 
 
 
 def _history(snapshot: Snapshot, asked: Reviewed) -> History:
-    """Return what is known of the time before a round, if its plan forgives rules: the snapshot of the round before, if that has a time."""
+    """Return the history for grace periods: the previous round's snapshot, if it has a capture time."""
     grace = asked.document.executionGrace if isinstance(asked.document, RebalancePlan) else None
     if grace is None:
         return NO_HISTORY

@@ -1,4 +1,4 @@
-"""How far a run of ``kubestow apply`` is, on standard error: bars on a terminal, else a line for each wave."""
+"""Progress of a run of ``kubestow apply`` on standard error: bars on a terminal, otherwise one line for each wave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOES: Final = {"evicting": "evicted", "gone": "is gone", "bound": "is bound", "
 
 
 class RunProgress(Listener):
-    """Says in lines what a run does."""
+    """Progress as lines of text."""
 
     def __init__(self, waves: int, steps: int, pause: float | None, *, quiet: bool, verbose: bool) -> None:
         self._waves, self._steps, self._pause = waves, steps, pause
@@ -30,29 +30,29 @@ class RunProgress(Listener):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Leave no bar behind."""
+        """Clean up; lines leave nothing behind."""
 
     def wave(self, number: int, steps: int) -> None:
-        """Say that a wave begins."""
+        """Print that a wave begins."""
         if not self._quiet:
             self._say(f"wave {number} of {self._waves}: {steps} {'step' if steps == 1 else 'steps'}")
 
     def step(self, step: Step, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
-        """Say, with -v, what has happened to the pod of a step."""
+        """With -v, print what happened to the pod of a step."""
         if self._verbose:
             where = f" on {step.target}" if what in ("bound", "done") and step.target else ""
             self._say(f"  {name}: {_DOES[what]}{where}")
 
     def note(self, message: str) -> None:
-        """Say a sentence, with -q too."""
+        """Print a note, also with -q."""
         self._say(f"note: {message}")
 
     async def pause(self, wave: int) -> bool:
-        """Wait, or ask, before a wave."""
+        """Wait or ask before a wave; return True to continue."""
         if self._pause:
             await asyncio.sleep(self._pause)
             return True
-        self._say(f"wave {wave} of {self._waves} is next. Go on? [Y/n]")
+        self._say(f"wave {wave} of {self._waves} is next. Continue? [Y/n]")
         answer = await asyncio.to_thread(sys.stdin.readline)
         return answer.strip().lower() in ("y", "yes") or answer == "\n"
 
@@ -61,7 +61,7 @@ class RunProgress(Listener):
 
 
 class _Bars(RunProgress):
-    """Bars for waves and pods."""
+    """Progress as bars for waves and pods."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -99,7 +99,7 @@ class _Bars(RunProgress):
 
 
 def choose(document: Placement | RebalancePlan, pause: float | None, *, quiet: bool, verbose: bool) -> RunProgress:
-    """Return what shows the progress of a document's run. ``pause``: seconds between waves, 0 for asking."""
+    """Return the progress display for a run. ``pause``: seconds between waves, 0 to ask."""
     kind = _Bars if sys.stderr.isatty() and not quiet else RunProgress
     if isinstance(document, Placement):
         return kind(1, len(document.assignments), pause, quiet=quiet, verbose=verbose)

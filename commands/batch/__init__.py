@@ -1,4 +1,4 @@
-"""``kubestow batch``: many tasks, each a command on a snapshot, with one document a task and a summary.
+"""``kubestow batch``: many tasks, each a command on a snapshot, with one document for each task and a summary.
 
-Enter at :mod:`kubestow.commands.batch.command`. It may import what the commands may.
+Start at :mod:`kubestow.commands.batch.command`. The package may import the same as commands.
 """

@@ -1,4 +1,4 @@
-"""The command line of a batch: which arguments are its own, which are options of the command that it runs, and which are snapshots."""
+"""Splitting of a batch command line into its own options, options of the inner command, and snapshots."""
 
 from __future__ import annotations
 
@@ -10,50 +10,56 @@ import click
 
 from kubestow.commands.batch.task import COMMANDS, command_of
 
-#: Parameters of commands that a batch decides: where a result goes and in which form, and how much is said.
+#: Parameters of inner commands that the batch sets itself: output, format and verbosity.
 RESERVED: Final = frozenset({"output", "forms", "everything", "quiet", "verbose", "help", "write_baseline", "jobs", "dask", "series"})
 
-#: Those that name a cluster in place of a file.
+#: Parameters that capture a cluster instead of reading a file.
 LIVE: Final = frozenset({"context", "kubeconfig", "kubectl", "save_snapshot"})
 
 
 def unfit(option: click.Option) -> str:
-    """Return why an option of a command is not to be had in a batch, nothing if it is."""
+    """Return the reason why an inner command's option is not allowed in a batch; empty if it is allowed."""
     if option.name in LIVE:
-        return "is not for a batch, which reads files: `kubestow capture --context` writes one for each cluster"
-    return "is not for a batch, which decides it itself" if option.name in RESERVED else ""
+        return "is not allowed in a batch, which reads files: write one for each cluster with `kubestow capture --context`"
+    return "is not allowed: the batch sets it itself" if option.name in RESERVED else ""
 
 
 @dataclass(frozen=True)
 class Given:
-    """An option as it was given: ``spelt`` with its dashes; ``value``: None for a flag."""
+    """An option on the command line.
+
+    Attributes:
+        option: The click option.
+        spelt: The name as typed, with dashes.
+        value: The value; None for a flag.
+    """
 
     option: click.Option
     spelt: str
     value: str | None = None
 
     def tokens(self) -> tuple[str, ...]:
-        """Return it as the command line has it."""
+        """Return the option as command-line arguments."""
         return (self.spelt,) if self.value is None else (self.spelt, self.value)
 
 
 def by_name(command: click.Command) -> dict[str, click.Option]:
-    """Return the options of a command by each of their names, dashes included."""
+    """Return the options of a command by every one of their names, with dashes."""
     context = click.Context(command)
     options = [p for p in command.get_params(context) if isinstance(p, click.Option)]
     return {spelt: option for option in options for spelt in (*option.opts, *option.secondary_opts)}
 
 
 def takes_value(option: click.Option) -> bool:
-    """Return whether an option is followed by a value."""
+    """Return True if the option takes a value."""
     return not (option.is_flag or option.count)
 
 
 def read(tokens: Sequence[str], known: Mapping[str, click.Option]) -> tuple[list[Given], list[str]]:
-    """Return the options among the arguments, and the others, which click cannot tell apart for two commands at once.
+    """Separate options from other arguments. click cannot do this for the options of two commands at once.
 
     Raises:
-        click.UsageError: an option is unknown, lacks its value, or has one too many.
+        click.UsageError: an option is unknown, lacks its value, or has an unexpected value.
     """
     given: list[Given] = []
     others: list[str] = []
@@ -99,12 +105,12 @@ def read(tokens: Sequence[str], known: Mapping[str, click.Option]) -> tuple[list
 
 
 def split(own: click.Command, tokens: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments of a batch, and the options of the command that it runs, if its first argument names one.
+    """Return the batch's own arguments, and the options of the inner command if the first argument names one.
 
-    Options of the batch count as its own wherever they stand.
+    Options of the batch are recognised at any position.
 
     Raises:
-        click.UsageError: an option is unknown, or the command's and not to be had in a batch.
+        click.UsageError: an option is unknown or not allowed in a batch.
     """
     ours = by_name(own)
     first = _first(tokens, ours)
@@ -121,7 +127,7 @@ def split(own: click.Command, tokens: Sequence[str]) -> tuple[list[str], list[st
 
 
 def _first(tokens: Sequence[str], ours: Mapping[str, click.Option]) -> str | None:
-    """Return the first argument that is no option, None if there is none, or another's option comes before."""
+    """Return the first argument that is not an option; None if there is none."""
     for end in range(len(tokens)):
         try:
             _, others = read(tokens[: end + 1], ours)
@@ -133,10 +139,10 @@ def _first(tokens: Sequence[str], ours: Mapping[str, click.Option]) -> str | Non
 
 
 def check(command: str, options: Iterable[str]) -> None:
-    """Have a command look at its options, without running it.
+    """Let a command validate its options without running it.
 
     Raises:
-        click.UsageError: they are wrong, as the command says it.
+        click.UsageError: the command's own message about a wrong option.
     """
     inner = command_of(command)
     try:
@@ -145,4 +151,4 @@ def check(command: str, options: Iterable[str]) -> None:
     except click.UsageError as error:
         raise click.UsageError(f"{command}: {error.format_message()}") from None
     except click.exceptions.Exit:
-        raise click.UsageError(f"{command}: --help is not for a batch") from None
+        raise click.UsageError(f"{command}: --help is not allowed in a batch") from None

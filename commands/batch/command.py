@@ -1,4 +1,4 @@
-"""``kubestow batch``: many snapshots, each with many sets of options, on many cores."""
+"""``kubestow batch``: run a command on many snapshots with many sets of options, in parallel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 
 from kubestow.commands.batch import arguments
 from kubestow.commands.batch.task import COMMANDS
-from kubestow.commands.common import options
+from kubestow.commands.common import option_values, options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, refuse, say
 from kubestow.commands.common.help_text import Command
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from kubestow.models.documents.batch import BatchSummary, Row
     from kubestow.solver.executors.workers import Workers
 
-#: The index of a pod of an indexed Job, from 0.
+#: Environment variable with the index of a pod of an indexed Job, from 0.
 _INDEX = "JOB_COMPLETION_INDEX"
-_KEPT = "results that are done are kept, and --resume goes on"
-_FORM = "Form of the summary on standard output.  [default: table on a terminal, else json]"
+_KEPT = "finished results are kept; --resume continues"
+_FORM = "Format of the summary on standard output.  [default: table on a terminal, else json]"
 
 
 class _Batch(Command):
-    """Leaves the options of the command that it runs to that one."""
+    """A command that passes the options of the inner command on to it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -45,18 +45,28 @@ class _Batch(Command):
 
 
 def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    """Return I and N of I/N."""
+    """Parse I/N into two numbers."""
     if value is None:
         return None
     found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value, re.ASCII)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise click.BadParameter(f"{value!r} is no share (expected I/N, I from 1 to N)")
+        raise click.BadParameter(f"{value!r} is not a shard (expected I/N, I from 1 to N)")
     return int(found[1]), int(found[2])
 
 
 @dataclass(frozen=True)
 class _Running:
-    """How tasks run."""
+    """Options for running tasks.
+
+    Attributes:
+        jobs: Number of tasks at once; None to derive it from the cores.
+        dask: Dask scheduler, "local" or a scheduler file.
+        memory: Memory limit of a task in bytes.
+        resume: True to continue the batch in the folder.
+        quiet: True for errors only.
+        verbose: True to print every failed task.
+        series: True to evaluate snapshots of one cluster as a time series.
+    """
 
     jobs: int | None
     dask: str | None
@@ -69,19 +79,21 @@ class _Running:
 
 @click.command(cls=_Batch)
 @click.argument("what", metavar="PLAN | COMMAND [OPTIONS] SNAPSHOT...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(readable=False), help="Folder of the results.")
-@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Tasks at once.  [default: cores divided by workers of each]")
-@click.option("--dask", metavar="ADDRESS|local|FILE", help="Workers of this Dask scheduler do the tasks; local: one that is started here.")
-@click.option("--memory", metavar="SIZE", callback=options.size, help="Memory that a task may take: 500M, 2Gi.  [default: all]")
-@click.option("--resume", is_flag=True, help="Go on with the batch of this folder: what is done is not done again.")
-@click.option("--each-directory", is_flag=True, help="A folder is one snapshot, instead of one for each file in it.")
-@click.option("--shard", metavar="I/N", callback=_share, help="Do the share I of N of the tasks, in the folder shard-I-of-N of DIR.")
-@click.option("--shards", type=click.IntRange(1), metavar="N", help=f"The same, I from {_INDEX}, as pods of an indexed Job have it.")
-@click.option("--series", is_flag=True, help="Put snapshots of each cluster in order of capture: how full, findings that come and go.")
-@click.option("--merge", is_flag=True, help="Put the summaries of other folders together, which are named in place of a plan.")
+@click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(readable=False), help="Folder for the results.")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Number of tasks at once.  [default: cores / workers of each task]")
+@click.option("--dask", metavar="ADDRESS|local|FILE", help="Run the tasks on the workers of a Dask scheduler; local starts one here.")
+@click.option("--memory", metavar="SIZE", callback=option_values.size, help="Memory limit of a task: 500M, 2Gi.  [default: all]")
+@click.option("--resume", is_flag=True, help="Continue the batch in this folder; finished tasks are not repeated.")
+@click.option("--each-directory", is_flag=True, help="Read each folder as one snapshot instead of one for each file.")
+@click.option("--shard", metavar="I/N", callback=_share, help="Run shard I of N of the tasks, in the folder shard-I-of-N of DIR.")
+@click.option("--shards", type=click.IntRange(1), metavar="N", help=f"Like --shard, with I taken from {_INDEX} of an indexed Job.")
+@click.option(
+    "--series", is_flag=True, help="Evaluate the snapshots of each cluster as a time series: utilisation, findings that come and go."
+)
+@click.option("--merge", is_flag=True, help="Merge the summaries of other folders, named instead of a plan.")
 @click.option("-f", "--format", "form", type=click.Choice(["table", "csv", "json"]), help=_FORM)
 @options.everything
-@options.noise(verbose="Name every task that fails on standard error, not only the first.")
+@options.noise(verbose="Print every failed task on standard error, not only the first.")
 @click.pass_obj
 def batch(
     inner: list[str],
@@ -96,19 +108,24 @@ def batch(
     shards: int | None,
     **running: Any,
 ) -> None:
-    """Run a command on many snapshots, with many sets of options, on all cores.
+    """Run a command on many snapshots, with many sets of options, in parallel.
 
-    The command is audit, solve, explain, rebalance, fit, size, survive or upgrade. A PLAN is a YAML file of snapshots and sets of options;
-    in place of it a COMMAND with its OPTIONS and SNAPSHOTs: files, patterns, folders of them, or - for a list on standard input.
+    The command is audit, solve, explain, rebalance, fit, size, survive or upgrade. A PLAN is a YAML file of snapshots and sets of options.
+    Instead, give a COMMAND with its OPTIONS and SNAPSHOTs: files, patterns, folders, or - for a list on standard input.
 
-    Writes each result to DIR/results, and DIR/summary.json and summary.csv. Exits with 0 when every task has a result, whatever the exit
-    code of its command, 3 when one has none, 130 when interrupted (what is done is kept).
+    Each result is written to DIR/results, the summaries to DIR/summary.json and DIR/summary.csv.
+
+    Exit codes: 0 if every task has a result (with any exit code of its command), 3 if one has none, 130 if interrupted (finished results
+    are kept).
     """
     how = _Running(**running)
     refuse(how.quiet and how.verbose, "-q and -v contradict each other")
     refuse(shard is not None and shards is not None, "--shard and --shards contradict each other")
-    refuse(how.jobs is not None and how.dask not in (None, "local"), "--jobs: a Dask scheduler has the workers that it has")
-    refuse(merge and (shard or shards or how.resume or inner or how.jobs or how.dask), "--merge goes with -o, -f and folders alone")
+    refuse(
+        how.jobs is not None and how.dask not in (None, "local"),
+        "--jobs cannot be combined with a Dask scheduler, which brings its own workers",
+    )
+    refuse(merge and (shard or shards or how.resume or inner or how.jobs or how.dask), "--merge takes only folders, -o and -f")
     from kubestow.commands.batch import merge as merging
     from kubestow.commands.batch import summary as summaries
     from kubestow.commands.common.inputs import checked
@@ -138,7 +155,7 @@ def batch(
 
 
 def _refuse_overwriting(folder: str, inputs: Iterable[tuple[str, str]], *, results: bool) -> None:
-    """Refuse a folder in which a file would be written that is read. ``inputs``: what names a file, and its path."""
+    """Refuse an output folder in which an input file would be overwritten. ``inputs`` are pairs of option and path."""
     from kubestow.commands.batch.folder import written
     from kubestow.commands.common.overwriting import Named, refuse_same
 
@@ -147,7 +164,7 @@ def _refuse_overwriting(folder: str, inputs: Iterable[tuple[str, str]], *, resul
 
 
 def _files(plan: Plan, what: Sequence[str], output: str) -> Iterator[tuple[str, str]]:
-    """Yield the files that the tasks of a plan read, and the plan, each with what names it."""
+    """Yield the input files of a plan and the plan itself, each with the option or argument that names it."""
     from kubestow.commands.batch import snapshots
     from kubestow.commands.batch.task import command_of
     from kubestow.commands.common.overwriting import paths_of
@@ -155,7 +172,7 @@ def _files(plan: Plan, what: Sequence[str], output: str) -> Iterator[tuple[str, 
 
     if what[0] not in COMMANDS:
         yield "the plan", what[0]
-    with contextlib.suppress(InputError):  # which is reported where the snapshots are read
+    with contextlib.suppress(InputError):  # reported later, when the snapshots are read
         paths = snapshots.expand(plan.snapshots, each_directory=plan.each_directory, without=output)
         yield from (("SNAPSHOT", path) for path in paths)
     for each in plan.sets:
@@ -165,32 +182,32 @@ def _files(plan: Plan, what: Sequence[str], output: str) -> Iterator[tuple[str, 
 
 
 def _from_job(shards: int | None) -> tuple[int, int] | None:
-    """Return the share of a pod of an indexed Job."""
+    """Return the shard of this pod of an indexed Job."""
     if shards is None:
         return None
     index = os.environ.get(_INDEX, "")
     refuse(
         not re.fullmatch("[0-9]{1,6}", index, re.ASCII),
-        f"--shards needs {_INDEX}, which pods of an indexed Job have (else --shard I/N)",
+        f"--shards requires {_INDEX}, which pods of an indexed Job have (use --shard I/N elsewhere)",
     )
-    refuse(int(index) >= shards, f"{_INDEX} is {index}, which is none of --shards {shards} shares, counted from 0")
+    refuse(int(index) >= shards, f"{_INDEX} is {index}, expected a number below {shards} (--shards)")
     return int(index) + 1, shards
 
 
 def _plan(what: Sequence[str], inner: Sequence[str], *, each_directory: bool) -> Plan:
-    """Return the plan of a file, or that which the command line is."""
+    """Return the plan: read from a file, or made from the command line."""
     from kubestow.commands.batch import plan
 
     if what[0] not in COMMANDS:
-        refuse(len(what) > 1, f"{what[0]} is taken as a plan, which stands alone (commands are {', '.join(COMMANDS)})")
-        refuse(each_directory, "--each-directory is for a command line; in a plan it is `eachDirectory: true`")
+        refuse(len(what) > 1, f"{what[0]} is read as a plan, which takes no further arguments (commands are {', '.join(COMMANDS)})")
+        refuse(each_directory, "--each-directory requires a command line; a plan has `eachDirectory: true`")
         return plan.read(what[0])
     refuse(len(what) == 1, f"{what[0]}: snapshots are missing: files, patterns, folders, or - for a list on standard input")
     return plan.of_command(what[0], inner, _listed(what[1:]), each_directory=each_directory)
 
 
 def _listed(named: Sequence[str]) -> list[str]:
-    """Return the snapshots that are named, those of a list on standard input in place of ``-``."""
+    """Return the named snapshots; ``-`` is replaced by the list on standard input."""
     found: list[str] = []
     for name in named:
         lines = sys.stdin.read().splitlines() if name == "-" else [name]
@@ -199,7 +216,7 @@ def _listed(named: Sequence[str]) -> list[str]:
 
 
 def _run(plan: Plan, folder: str, output: str, share: tuple[int, int] | None, how: _Running) -> tuple[BatchSummary, Callable[[], NoReturn]]:
-    """Do the tasks, and return the summary with what ends the command."""
+    """Run the tasks. Return the summary and the function that ends the command."""
     from kubestow.commands.batch import snapshots, tasks
     from kubestow.commands.batch import summary as summaries
     from kubestow.commands.batch.folder import Folder
@@ -231,7 +248,7 @@ def _run(plan: Plan, folder: str, output: str, share: tuple[int, int] | None, ho
                     fail([str(error)])
                 problem = f"{error}; {_KEPT}"
             except Full:
-                problem = f"{folder}: no room is left; {_KEPT}"
+                problem = f"{folder}: the disk is full; {_KEPT}"
         in_order = [rows[id] for id in listed.order if id in rows]
         name = f"{share[0]}/{share[1]}" if share is not None else None
         found = summaries.of(in_order, tasks=len(listed.order), shard=name, notes=listed.notes)
@@ -253,7 +270,7 @@ def _end(found: BatchSummary, problem: str, *, interrupted: bool) -> NoReturn:
 
 
 def _shared(plan: Plan, folder: str, how: _Running) -> tuple[int, Work]:
-    """Return how many tasks run at once, and what they have in common: a share of the cores for each, where the user says nothing else."""
+    """Return the number of tasks at once, and their common settings. By default the cores are divided among the tasks."""
     from kubestow.commands.batch import tasks
     from kubestow.commands.batch.worker import Work
     from kubestow.solver.executors.workers import jobs_and_share

@@ -1,4 +1,4 @@
-"""The folder of a batch: results, a journal of rows so that nothing done is lost, and a lock, since two batches would mix theirs."""
+"""The folder of a batch: results, a journal of finished rows, and a lock against a second batch."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ RESULTS: Final = "results"
 _JOURNAL: Final = "rows.jsonl"
 _LOCK: Final = ".lock"
 SUMMARY: Final = "summary.json"
-#: The other files that a summary is written to.
+#: Further files of a summary.
 _MORE: Final = ("summary.csv", "index.html", "series.csv")
 
 
 class Folder:
-    """A folder that one batch works in at a time; a context, which gives it back at its end.
+    """A folder for one batch at a time, used as a context manager.
 
     Attributes:
-        path: Where it is.
-        done: Rows of tasks whose results are there, by id.
+        path: Path of the folder.
+        done: Rows of finished tasks by id.
     """
 
     def __init__(self, path: str) -> None:
@@ -36,20 +36,20 @@ class Folder:
         self._journal: IO[bytes] | None = None
 
     def take(self, *, resume: bool) -> Self:
-        """Make the folder, lock it, and read what is done; end the command where this cannot be.
+        """Create and lock the folder and read finished rows. End the command if it is in use or has other results.
 
         Raises:
-            OSError: it cannot be made or written.
+            OSError: the folder cannot be created or written.
         """
         os.makedirs(os.path.join(self.path, RESULTS), exist_ok=True)
         self._lock = _locked(os.path.join(self.path, _LOCK))
         if self._lock is None:
-            fail([f"{self.path}: another batch is at work in this folder"])
+            fail([f"{self.path}: another batch is running in this folder"])
         journal = Path(self.path, _JOURNAL)
         there = (journal.exists() and journal.stat().st_size > 0) or any(Path(self.path, RESULTS).iterdir())
         if there and not resume:
             self.release()
-            fail([f"{self.path}: holds results of a batch: --resume goes on with it, another folder begins anew"])
+            fail([f"{self.path}: has results of a batch: continue it with --resume, or name another folder"])
         whole = True
         if journal.exists():
             text = journal.read_bytes()
@@ -64,10 +64,10 @@ class Folder:
         return row.result is not None and os.path.isfile(os.path.join(self.path, row.result))
 
     def record(self, row: Row, document: bytes | None = None) -> None:
-        """Keep a row; ``document``: a result that was handed back, to be written first.
+        """Append a row to the journal. ``document``: a result from a remote worker, which is written first.
 
         Raises:
-            OSError: there is no room, ...
+            OSError: the files cannot be written, for example because the disk is full.
         """
         if document is not None and row.result is not None:
             write_file(os.path.join(self.path, row.result), [document])
@@ -75,7 +75,7 @@ class Folder:
             self._journal.write(msgspec.json.encode(row) + b"\n")
 
     def release(self) -> None:
-        """Let others have the folder."""
+        """Unlock the folder."""
         if self._journal is not None:
             self._journal.close()
         if self._lock is not None:
@@ -90,7 +90,7 @@ class Folder:
 
 
 def written(path: str, *, results: bool) -> list[str]:
-    """Return the files of a folder that a batch there writes or replaces. ``results``: those of its tasks, too, as far as they exist."""
+    """Return the files that a batch in this folder writes or replaces. ``results``: include existing results of tasks."""
     found = [os.path.join(path, name) for name in (SUMMARY, *_MORE)]
     folder = Path(path, RESULTS)
     if results:
@@ -100,7 +100,7 @@ def written(path: str, *, results: bool) -> list[str]:
 
 
 def _rows(text: bytes) -> list[Row]:
-    """Return the rows of a journal, but those that were cut off."""
+    """Return the complete rows of a journal."""
     found = []
     for line in text.splitlines():
         with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
@@ -109,14 +109,14 @@ def _rows(text: bytes) -> list[Row]:
 
 
 def _locked(path: str) -> IO[Any] | None:
-    """Return a file that is locked as long as it is open, None if another process has it. The lock ends with the process."""
+    """Open and lock a file; None if another process holds the lock. The lock ends with the process."""
     file = open(path, "ab")  # noqa: SIM115 (open as long as the batch runs)
     try:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except ImportError:
-        pass  # no such locks here
+        pass  # this platform has no such locks
     except BlockingIOError:
         file.close()
         return None

@@ -1,6 +1,6 @@
-"""Earlier snapshots of the same cluster among those of a batch: what ``--since`` is for a single command (``batch --series``).
+"""Earlier snapshots of the same cluster in a batch, which tasks get as ``--since`` (``batch --series``).
 
-A task gets those that are within the longest grace of rules that hold during execution: that of its options, of its policy, or of a pod.
+A task gets the snapshots within the longest grace period of its options, its policy, or a pod.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STATED: Final = re.compile(rb"execution-grace-seconds[\"']?\s*:\s*[\"']?([0-9]{
 
 
 class _Head(msgspec.Struct):
-    """What is read of a List for its time."""
+    """The part of a List that has its capture time."""
 
     kind: str = ""
     metadata: Any = None
@@ -38,7 +38,7 @@ class _Head(msgspec.Struct):
 
 @dataclass(frozen=True)
 class _Moment:
-    """A snapshot of a cluster. ``stated``: the longest grace in seconds that one of its pods may state."""
+    """Cluster and time of a snapshot. ``stated``: the longest grace period of a pod, in seconds (an upper bound)."""
 
     cluster: str
     time: datetime
@@ -46,16 +46,16 @@ class _Moment:
 
 
 class Past:
-    """The snapshots of a batch over time. ``paths``: each a file or a directory."""
+    """The snapshots of a batch in order of time. Each path is a file or a directory."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = tuple(paths)
         self._known: dict[str, _Moment | None] = {}
 
     def before(self, path: str, each: OptionSet) -> tuple[OptionSet, tuple[str, ...]]:
-        """Return an option set without ``--since``, and the earlier snapshots that it has for a snapshot.
+        """Return the option set without ``--since``, and the earlier snapshots for a snapshot.
 
-        Those that ``--since`` names are among them where they are of the same cluster, and earlier.
+        Snapshots named by ``--since`` are included if they are earlier ones of the same cluster.
         """
         if each.command not in ("audit", "rebalance") or (each.command == "rebalance" and "repair" not in each.options):
             return each, ()
@@ -84,7 +84,7 @@ class Past:
 
 
 def _default(options: Sequence[str]) -> int:
-    """Return the grace that options give to pods which state none. What cannot be read is reported by the task."""
+    """Return the default grace period in seconds. Unreadable files are reported by the task."""
     given = dict(pairwise(options))
     if given.get(_GRACE, "").isdigit():
         return int(given[_GRACE])
@@ -95,14 +95,14 @@ def _default(options: Sequence[str]) -> int:
 
 
 def _read(path: str) -> _Moment | None:
-    """Return when a snapshot is of which cluster; None if it does not tell, or cannot be read."""
+    """Return the cluster and time of a snapshot; None if they are missing or unreadable."""
     try:
         if not os.path.isdir(path):
             data = sources.read(path)
             head = msgspec.json.decode(data, type=_Head)
             seconds = max((int(found) for found in _STATED.findall(data)), default=0)
             return _moment_of(capture_info(head.metadata), seconds)
-    except ValueError:  # what is no JSON is read as a whole
+    except ValueError:  # anything but JSON is read completely
         pass
     try:
         found = snapshots.load([path])

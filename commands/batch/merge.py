@@ -1,4 +1,4 @@
-"""Summaries of shares, or of several batches, put together."""
+"""Merging of the summaries of shards or of several batches."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from kubestow.models.snapshot.snapshot import InputError
 
 
 def merged(folders: Sequence[str], into: str) -> BatchSummary:
-    """Return one summary for those of all folders, and of the folders of shares in them. Results stay where they are: rows name them as
-    seen from ``into``. Shares that are missing, and tasks that are there twice, are named in its notes.
+    """Merge the summaries of all folders and of the shards in them.
+
+    Results stay in place; rows name them relative to ``into``. Notes list missing shards and duplicate tasks.
 
     Raises:
-        InputError: a summary is missing or unreadable, or shares are not of one plan cut alike.
+        InputError: a summary is missing or unreadable, or shards belong to different divisions.
     """
     found = [(place, _read(place)) for folder in folders for place in _places(folder)]
     notes: list[str] = []
@@ -45,12 +46,12 @@ def merged(folders: Sequence[str], into: str) -> BatchSummary:
 
 
 def summaries_of(folders: Sequence[str]) -> list[str]:
-    """Return the summaries that a merged one of ``folders`` is made of."""
+    """Return the paths of the summaries to merge."""
     return [os.path.join(place, SUMMARY) for folder in folders for place in _places(folder)]
 
 
 def _places(folder: str) -> list[str]:
-    """Return the folder if it has a summary of its own that is no merged one of what is in it, else those of shares in it."""
+    """Return the folders of the shards in a folder; the folder itself without shards."""
     shares = sorted(str(path.parent) for path in Path(folder).glob(f"shard-*-of-*/{SUMMARY}"))
     if shares or not os.path.isfile(os.path.join(folder, SUMMARY)):
         return shares or [folder]
@@ -64,19 +65,19 @@ def _read(folder: str) -> BatchSummary:
     except OSError as error:
         raise InputError([f"{path}: {error.strerror or error}"]) from None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise InputError([f"{path}: no BatchSummary: {error}"]) from None
+        raise InputError([f"{path}: not a BatchSummary: {error}"]) from None
 
 
 def _shares(found: Sequence[tuple[str, BatchSummary]], notes: list[str]) -> int:
-    """Return how many shares are missing; ``notes`` takes which."""
+    """Return the number of missing shards, and append their names to ``notes``."""
     have: dict[int, set[int]] = {}
     for _, summary in found:
         if summary.shard is not None:
             share, _, of = summary.shard.partition("/")
             have.setdefault(int(of), set()).add(int(share))
     if len(have) > 1:
-        raise InputError([f"shares of different cuts: {', '.join(f'N = {of}' for of in sorted(have))} (expected one)"])
+        raise InputError([f"shards of different divisions: {', '.join(f'N = {of}' for of in sorted(have))} (expected one N)"])
     missing = [f"{share}/{of}" for of, shares in have.items() for share in range(1, of + 1) if share not in shares]
     if missing:
-        notes.append(f"missing: {'share' if len(missing) == 1 else 'shares'} {', '.join(missing)}")
+        notes.append(f"missing: {'shard' if len(missing) == 1 else 'shards'} {', '.join(missing)}")
     return len(missing)

@@ -1,4 +1,4 @@
-"""The plan of a batch: which snapshots, and which sets of options for each of them."""
+"""The plan of a batch: snapshots, and the option sets for each snapshot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ _PLAIN: Final = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True)
 class OptionSet:
-    """A command with its options as on the command line; ``label``: its name, None where a plan has but one."""
+    """A command with options.
+
+    Attributes:
+        command: Name of the command.
+        options: Options as on the command line.
+        label: Name in the plan; None if the plan has only one set.
+    """
 
     command: str
     options: tuple[str, ...]
@@ -30,7 +36,7 @@ class OptionSet:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every one of ``sets`` for every snapshot that ``snapshots`` name."""
+    """All combinations of ``snapshots`` and ``sets``."""
 
     snapshots: tuple[str, ...]
     sets: tuple[OptionSet, ...]
@@ -38,10 +44,10 @@ class Plan:
 
 
 def read(path: str) -> Plan:
-    """Read a plan; what it names is where it lies.
+    """Read a plan. Its paths are relative to its folder.
 
     Raises:
-        InputError: it cannot be read, or something in it is not as expected; the message names file and field.
+        InputError: the plan is unreadable or invalid; the message names file and field.
     """
     found = settings_file.read(path, BatchPlan)
     problems: list[str] = []
@@ -68,7 +74,7 @@ def read(path: str) -> Plan:
 
 
 def _combinations(plan: BatchPlan, problems: list[str]) -> Iterator[tuple[str, str, str | None, dict[str, Any]]]:
-    """Yield name, place in the plan, command and options of each set."""
+    """Yield name, field in the plan, command and options of each set."""
     if plan.sets and plan.matrix:
         problems.append("matrix: expected either matrix or sets, found both")
     elif plan.sets:
@@ -93,13 +99,16 @@ def _word(value: object) -> str:
 
 
 def _matrix(matrix: Mapping[str, list[Any]], problems: list[str]) -> list[dict[str, Any]]:
-    """Return the combinations, as CI systems make them: those of the axes, without what ``exclude`` matches; an entry of ``include`` is
-    added to each with whose axes it agrees, and is one of its own where it agrees with none."""
+    """Return the combinations of a matrix, with the rules of CI systems.
+
+    Start from the product of the axes and drop the matches of ``exclude``. An entry of ``include`` extends every combination that it
+    agrees with; if there is none, it becomes a combination itself.
+    """
     before = len(problems)
     axes = {name: values for name, values in matrix.items() if name not in ("include", "exclude")}
     for name, values in axes.items():
         if not values:
-            problems.append(f"matrix.{name}: expected a value at least")
+            problems.append(f"matrix.{name}: expected at least one value")
         problems += [f"matrix.{name}[{i}]: {_EXPECTED}" for i, value in enumerate(values) if not _is_value(value)]
     entries = {name: matrix.get(name, []) for name in ("include", "exclude")}
     for name, found in entries.items():
@@ -109,7 +118,7 @@ def _matrix(matrix: Mapping[str, list[Any]], problems: list[str]) -> list[dict[s
     if len(problems) > before:
         return []
     for i, entry in enumerate(entries["exclude"]):
-        problems += [f"matrix.exclude[{i}].{name}: is no axis of the matrix" for name in entry if name not in axes]
+        problems += [f"matrix.exclude[{i}].{name}: is not an axis of the matrix" for name in entry if name not in axes]
     product = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
     combined = [c for c in product if not any(all(c.get(k) == v for k, v in entry.items()) for entry in entries["exclude"])]
     extra: list[dict[str, Any]] = []
@@ -133,7 +142,7 @@ def _is_value(value: object) -> bool:
 
 
 def _tokens(command: str, options: Mapping[str, Any], base: str, where: str, problems: list[str]) -> tuple[str, ...]:
-    """Return options of a plan as on the command line; ``problems`` takes what is wrong with them."""
+    """Return the options of a plan as command-line arguments, and append problems to ``problems``."""
     known = arguments.by_name(command_of(command))
     tokens: list[str] = []
     for name, value in options.items():
@@ -163,7 +172,7 @@ def _tokens(command: str, options: Mapping[str, Any], base: str, where: str, pro
 
 
 def _placed(option: click.Option, value: str, base: str) -> str:
-    """Return a value with paths as seen from here: those of options that take a file, and files of ``NAME=FILE``."""
+    """Return a value with its path relative to the working directory: a file, or the FILE of ``NAME=FILE``."""
     if isinstance(option.type, click.Path):
         return os.path.join(base, value)
     name, equals, path = value.partition("=")
@@ -171,10 +180,10 @@ def _placed(option: click.Option, value: str, base: str) -> str:
 
 
 def of_command(command: str, options: Sequence[str], snapshots: Sequence[str], *, each_directory: bool) -> Plan:
-    """Return the plan that a command line is.
+    """Return the plan of a command line.
 
     Raises:
-        click.UsageError: the command does not take these options.
+        click.UsageError: the command refuses these options.
     """
     arguments.check(command, options)
     return Plan(tuple(snapshots), (OptionSet(command, tuple(options)),), each_directory)

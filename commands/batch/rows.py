@@ -1,4 +1,4 @@
-"""What a row says of a task, read from its result."""
+"""Rows of a summary, read from the results of tasks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Pod(msgspec.Struct):
 
 
 class _Result(msgspec.Struct):
-    """What rows need of a result of any kind; all else is passed over when it is read."""
+    """The fields of any result that rows need."""
 
     kind: str = ""
     snapshot: _Origin = msgspec.field(default_factory=_Origin)
@@ -55,8 +55,15 @@ class _Result(msgspec.Struct):
 
 
 def row(task: Task, exit: int | None, said: Sequence[str], result: tuple[str, bytes] | None, seconds: float | None) -> Row:
-    """Return the row of a task. ``said``: its lines on standard error; ``result``: the name of the file and its content, None where there
-    is none."""
+    """Return the row of a task.
+
+    Args:
+        task: The task.
+        exit: Exit code; None if there is none.
+        said: Lines on standard error.
+        result: File name and content of the result; None without one.
+        seconds: Run time.
+    """
     found = Row(task.id, list(task.files), task.command, list(task.options), exit=exit, set=task.label)
     if "--deterministic" not in task.options:
         found.seconds = seconds
@@ -71,7 +78,7 @@ def row(task: Task, exit: int | None, said: Sequence[str], result: tuple[str, by
 
 
 def reason(said: Sequence[str]) -> str:
-    """Return the line that says why there is no result: the last that is no note or warning, and how many more there are."""
+    """Return the reason for a missing result: the first line that is no note or warning, and the number of further ones."""
     lines = [line.removeprefix("kubestow: ") for line in said if not line.startswith(("note: ", "warning: "))]
     return f"{lines[0]} (and {len(lines) - 1} more)" if len(lines) > 1 else "".join(lines)
 

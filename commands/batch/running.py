@@ -1,4 +1,4 @@
-"""The tasks of a batch through workers: rows as they come, ^C, and a folder that is full."""
+"""Running of a batch's tasks on workers: rows as they finish, ^C, and a full disk."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from kubestow.report.terminal.fleet.progress import Display
 from kubestow.solver.executors.run import Done, run
 from kubestow.solver.executors.workers import Workers
 
-#: Rows that say why they failed, as they come.
-_TOLD: Final = 20
+#: Number of failures printed without -v.
+_MAX_FAILURES_LISTED: Final = 20
 
 
 class Full(Exception):
-    """There is no room in the folder."""
+    """The disk of the folder is full."""
 
 
 class _Ends:
-    """^C and SIGTERM while tasks run: at once where workers are waited for, else when the row at hand is kept."""
+    """^C and SIGTERM during tasks: at once while waiting for workers, otherwise after the current row is kept."""
 
     def __init__(self) -> None:
         self.received = False
@@ -51,7 +51,7 @@ class _Ends:
                 signal.signal(number, how)
 
     def next(self, found: Iterator[Done[Task, Outcome]]) -> Done[Task, Outcome] | None:
-        """Return the next one.
+        """Return the next finished task; None at the end.
 
         Raises:
             KeyboardInterrupt: ^C.
@@ -66,12 +66,12 @@ class _Ends:
 
 
 def rows_of(tasks: Sequence[Task], open_workers: Callable[[], Workers], common: Work, folder: Folder, display: Display) -> Iterator[Row]:
-    """Yield the row of each task when it is done and kept in the folder.
+    """Yield the row of each task after it is finished and kept in the folder.
 
     Raises:
-        KeyboardInterrupt: ^C; the workers are ended then, and what is done is kept.
-        Full: the folder has no room; the same.
-        WorkersError: there are none, or no more; the same.
+        KeyboardInterrupt: ^C. In all cases the workers are ended, and finished rows are kept.
+        Full: the disk is full.
+        WorkersError: no workers are left.
         OSError: the folder cannot be written.
     """
     ends, ended = _Ends(), False
@@ -100,11 +100,11 @@ def rows_of(tasks: Sequence[Task], open_workers: Callable[[], Workers], common: 
 
 
 def _row(done: Done[Task, Outcome]) -> Row:
-    """Return the row of a task, also of one that has none of its own."""
+    """Return the row of a task; make one if its worker failed."""
     if done.value is not None:
         return done.value.row
     if done.lost:
-        why = "its worker died each time that it was tried: out of memory, perhaps"
+        why = "its worker died in every attempt, perhaps for lack of memory"
     elif isinstance(done.error, MemoryError):
         why = "out of memory"
     else:
@@ -113,22 +113,22 @@ def _row(done: Done[Task, Outcome]) -> Row:
 
 
 class Log:
-    """What is said of tasks as they end."""
+    """Messages about finished tasks."""
 
     def __init__(self, display: Display, *, quiet: bool, verbose: bool) -> None:
-        self._display, self._quiet, self._most = display, quiet, None if verbose else _TOLD
+        self._display, self._quiet, self._most = display, quiet, None if verbose else _MAX_FAILURES_LISTED
         self._failed = 0
 
     def take(self, row: Row) -> None:
-        """Count a row that is new."""
+        """Count a new row and report a failure."""
         self._display.end(failed=row.result is None)
         self.tell(row)
 
     def tell(self, row: Row) -> None:
-        """Say why a row failed, if it did."""
+        """Print the reason of a failed row."""
         if row.result is None:
             self._failed += 1
             if not self._quiet and (self._most is None or self._failed <= self._most):
                 self._display.say(f"failed: {', '.join(row.snapshot)}: {row.command}: {row.reason}")
             if not self._quiet and self._most is not None and self._failed == self._most + 1:
-                self._display.say("failed: more tasks, which the summary lists (-v shows all here)")
+                self._display.say("failed: more tasks, listed in the summary (-v prints all)")

@@ -1,4 +1,4 @@
-"""Snapshots of one cluster over time: how full it was, how much room no pod could use, and which findings appeared and went."""
+"""Snapshots of a cluster over time: utilisation, stranded capacity, and findings that appear and disappear."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from kubestow.models.documents.batch import Change, Point, Row, Series
 from kubestow.models.snapshot.capture_info import instant
 
 _AUDIT: Final = "audit"
-_DIGITS: Final = 6
+#: Decimals of fractions.
+_DECIMALS: Final = 6
 _Found = Counter[tuple[str, str]]
 
 
@@ -25,14 +26,16 @@ class _Finding(msgspec.Struct):
 
 
 class _Findings(msgspec.Struct):
-    """What series need of an audit."""
+    """The fields of an audit that series need."""
 
     findings: list[_Finding] = []
 
 
 def of(rows: Iterable[Row], folder: str) -> tuple[list[Series], list[str]]:
-    """Return a series for each cluster and set of options, with what is to be said of rows that are in none. ``folder``: what the results
-    are named from; one audit of a series is read at a time."""
+    """Return a series for each cluster and set of options, and notes on rows that belong to none.
+
+    ``folder``: base of the results' paths. Only one audit of a series is in memory at a time.
+    """
     groups: dict[tuple[str, ...], list[tuple[datetime, Row]]] = {}
     without = 0
     for row in rows:
@@ -47,7 +50,7 @@ def of(rows: Iterable[Row], folder: str) -> tuple[list[Series], list[str]]:
     notes = []
     if without:
         what = "result is in no series: its snapshot does" if without == 1 else "results are in no series: their snapshots do"
-        notes.append(f"{without:,} {what} not say of which cluster and when (kubestow capture writes it)")
+        notes.append(f"{without:,} {what} not record its cluster and time (kubestow capture does)")
     return found, notes
 
 
@@ -68,12 +71,12 @@ def _series(rows: Sequence[Row], folder: str) -> Series:
 
 
 def _shares(part: dict[str, int], whole: dict[str, int]) -> dict[str, float]:
-    """Return the shares of resources of which there are some, rounded from exact amounts."""
-    return {name: round(part.get(name, 0) / amount, _DIGITS) for name, amount in whole.items() if amount > 0}
+    """Return the fraction of each resource whose total is positive, rounded from exact amounts."""
+    return {name: round(part.get(name, 0) / amount, _DECIMALS) for name, amount in whole.items() if amount > 0}
 
 
 def _findings(path: str) -> _Found | None:
-    """Return how often each code is found of each object, None if the audit cannot be read."""
+    """Return the number of findings by code and object; None if the audit cannot be read."""
     try:
         audit = msgspec.json.decode(Path(path).read_bytes(), type=_Findings)
     except (OSError, msgspec.DecodeError):

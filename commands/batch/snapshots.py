@@ -1,4 +1,4 @@
-"""Which snapshots a batch is about: files, patterns, and folders of files or folders that are one snapshot each."""
+"""The snapshots of a batch: files, patterns, and folders."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from kubestow.models.snapshot.snapshot import InputError
 
 
 def expand(named: Sequence[str], *, each_directory: bool, without: str | None = None) -> list[str]:
-    """Return the paths of all snapshots, each once, in the order in which they are named and by name within.
+    """Return the distinct paths of all snapshots, in the given order, and sorted by name within a pattern or folder.
 
-    A folder stands for the files in it, at any depth, or is one snapshot with ``each_directory``. A file that is named and is not there is
-    a snapshot all the same, for its row to say so.
+    A missing file that is named itself is included, so that its row reports the error.
 
     Args:
-        without: The folder of the results. Its files are no snapshots, unless they are named themselves.
+        named: Files, patterns and folders.
+        each_directory: True if a folder is one snapshot; False if each file in it is one, at any depth.
+        without: The folder of results. Its files are skipped unless named themselves.
 
     Raises:
-        InputError: a pattern matches nothing, or a folder holds nothing.
+        InputError: a pattern has no match, or a folder has no snapshots.
     """
     problems: list[str] = []
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The summary of a batch: ``summary.json`` and ``summary.csv`` in its folder, and the same on standard output."""
+"""The summary of a batch: files in its folder, and a form on standard output."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from kubestow.report.page.fleet import page as fleet
 
 
 def of(rows: Iterable[Row], *, tasks: int, shard: str | None = None, notes: Iterable[str] = ()) -> BatchSummary:
-    """Return the summary of the rows that there are, of so many tasks."""
+    """Return the summary of finished rows. ``tasks`` is the total number of tasks."""
     found = list(rows)
     failed = sum(row.result is None for row in found)
     return BatchSummary(found, tasks=tasks, failed=failed, left=tasks - len(found), shard=shard, notes=list(notes))
 
 
 def add_series(summary: BatchSummary, folder: str) -> None:
-    """Put the rows in order of capture."""
+    """Add the time series of the rows to a summary."""
     summary.series, notes = series.of(summary.rows, folder)
     unmeasured = sum(not point.utilisation for each in summary.series for point in each.points)
     if unmeasured:
-        notes.append(f"how full clusters are is not known of {unmeasured:,} snapshots, whose tasks ran without --series")
+        notes.append(f"the utilisation of {unmeasured:,} snapshots is unknown, because their tasks ran without --series")
     summary.notes += notes
 
 
 def write(summary: BatchSummary, folder: str) -> None:
-    """Write all files, or none.
+    """Write all files of a summary, or none.
 
     Raises:
-        OSError: they cannot be written.
+        OSError: the files cannot be written.
     """
     document = encode(msgspec.to_builtins(summary), "json")
     files = [(SUMMARY, document), ("summary.csv", as_csv(summary)), ("index.html", fleet.render(summary))]
@@ -48,7 +48,7 @@ def write(summary: BatchSummary, folder: str) -> None:
 
 
 def show(summary: BatchSummary, form: str | None, *, everything: bool) -> None:
-    """Write it to standard output; by default as a table on a terminal, as JSON elsewhere."""
+    """Write a summary to standard output, by default as a table on a terminal and as JSON elsewhere."""
     forms: dict[str, Callable[[], bytes]] = {
         "table": lambda: _table(summary, everything=everything),
         "csv": lambda: as_csv(summary),

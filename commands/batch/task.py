@@ -1,4 +1,4 @@
-"""A task of a batch: a command with its options on the files of one snapshot, and the name that follows from its content."""
+"""A task of a batch: a command with options on one snapshot, identified by a hash of its content."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ import click
 from kubestow.commands import VERSION
 from kubestow.solver.executors.files import digest_of
 
-#: Commands whose results can be put side by side.
+#: Commands that a batch can run.
 COMMANDS: Final = ("audit", "solve", "explain", "rebalance", "fit", "size", "survive", "upgrade")
 
 
 @dataclass(frozen=True)
 class Task:
-    """``id``: its name; ``files``: of the snapshot, as they were named; ``digests``: SHA-256 of each input file by its path, those that
-    options name included; ``label``: the option set's name in the plan, if any; ``since``: earlier snapshots of the cluster."""
+    """A command with options on one snapshot.
+
+    Attributes:
+        id: The hash that identifies the task.
+        command: Name of the command.
+        options: Options as on the command line.
+        files: Files of the snapshot, as named by the user.
+        digests: Pairs of path and SHA-256 of all input files, including files of options.
+        label: Name of the option set in the plan; None without one.
+        since: Earlier snapshots of the cluster.
+    """
 
     id: str
     command: str
@@ -33,10 +42,10 @@ class Task:
 
 
 def digest(path: str, known: dict[str, str]) -> str:
-    """Return the SHA-256 of a file, or of all files of a directory with their names; ``known``: digests by path, added to.
+    """Return the SHA-256 of a file, or of a directory's files and their names. ``known`` caches digests by path.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     if path not in known:
         known[path] = digest_of(path)
@@ -51,28 +60,28 @@ def make(
     label: str | None = None,
     since: Sequence[str] = (),
 ) -> Task:
-    """Return the task, named by its input's content, command and options; where a file lies does not matter.
+    """Return the task. Its id depends on command, options and the content of files, not on their paths.
 
     Raises:
         OSError: an input file cannot be read.
     """
     named = list(input_files(command, options))
     digests = tuple((path, digest(path, known)) for path in dict.fromkeys((*files, *named, *since)))
-    told = dict(digests)
-    parts = [VERSION, command, *(instead(option, told) for option in options), *(told[path] for path in files)]
-    parts += ["--since", *(told[path] for path in since)] if since else []
+    hashes = dict(digests)
+    parts = [VERSION, command, *(instead(option, hashes) for option in options), *(hashes[path] for path in files)]
+    parts += ["--since", *(hashes[path] for path in since)] if since else []
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     return Task(name, command, tuple(options), tuple(files), digests, label, tuple(since))
 
 
 def instead(option: str, of_path: Mapping[str, str]) -> str:
-    """Return an option with what stands for a file, such as its content, in place of its path."""
+    """Return an option with its path replaced according to ``of_path``, also in ``NAME=FILE``."""
     name, equals, path = option.partition("=")
     return of_path.get(option) or (f"{name}={of_path[path]}" if equals and path in of_path else option)
 
 
 def command_of(name: str) -> click.Command:
-    """Return a command by its name."""
+    """Return the click command of this name."""
     from importlib import import_module
 
     found: click.Command = getattr(import_module(f"kubestow.commands.{name}"), name)
@@ -80,7 +89,7 @@ def command_of(name: str) -> click.Command:
 
 
 def input_files(command: str, options: Sequence[str]) -> Iterator[str]:
-    """Return what options name for reading: values that are paths of files or folders, also as ``NAME=FILE``."""
+    """Yield the files and folders that options name, also as ``NAME=FILE``."""
     takes = {spelt: p for p in command_of(command).params if isinstance(p, click.Option) and not p.is_flag for spelt in p.opts}
     for spelt, value in itertools.pairwise(options):
         if spelt in takes:

@@ -1,4 +1,4 @@
-"""From a plan to its tasks, or those of a share; snapshots that cannot be read are rows at once."""
+"""The tasks of a plan or of a shard. Unreadable snapshots become rows at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ from kubestow.commands.batch.task import Task, command_of, make
 from kubestow.commands.common.exit_codes import BAD_INPUT
 from kubestow.models.documents.batch import Row
 
-#: Snapshots with the same content that are named.
-_NAMED: Final = 5
+#: Number of duplicate snapshots that notes name.
+_MAX_NAMED: Final = 5
 
 
 @dataclass
 class Listed:
-    """``order``: the ids of all tasks, in that of the plan; ``tasks``: those that can be done; ``unreadable``: rows of the others."""
+    """The tasks of a plan.
+
+    Attributes:
+        order: Ids of all tasks in the order of the plan.
+        tasks: Tasks that can run.
+        unreadable: Rows of tasks whose snapshot cannot be read.
+        notes: Notes for the summary.
+    """
 
     order: list[str] = field(default_factory=list)
     tasks: list[Task] = field(default_factory=list)
@@ -31,11 +38,13 @@ class Listed:
 
 
 def of(plan: Plan, paths: Sequence[str], share: tuple[int, int] | None = None, *, series: bool = False) -> Listed:
-    """Return every set for every snapshot, or the share I of N of these, by hash, so that shares need not know each other. ``series``: each
-    task gets the earlier snapshots of its cluster that its rules need.
+    """Return the tasks for all snapshots and option sets, or for shard I of N.
+
+    A hash assigns tasks to shards, so that shards need no coordination. With ``series``, each task gets the earlier snapshots of its
+    cluster that its rules need.
 
     Raises:
-        OSError: a file that options name cannot be read.
+        OSError: a file named by an option cannot be read.
     """
     listed, known = Listed(), dict[str, str]()
     past = Past(paths) if series else None
@@ -63,23 +72,23 @@ def of(plan: Plan, paths: Sequence[str], share: tuple[int, int] | None = None, *
                 listed.tasks.append(task)
             else:
                 listed.unreadable.append(row)
-    listed.notes = [f"{path} has the content of {other}, and no row of its own" for path, other in list(same.items())[:_NAMED]]
-    if len(same) > _NAMED:
-        listed.notes.append(f"{len(same) - _NAMED:,} more snapshots have the content of others")
+    listed.notes = [f"{path} has the same content as {other}, and no row of its own" for path, other in list(same.items())[:_MAX_NAMED]]
+    if len(same) > _MAX_NAMED:
+        listed.notes.append(f"{len(same) - _MAX_NAMED:,} more snapshots have the same content as others")
     return listed
 
 
 def _unread(path: str, each: OptionSet) -> str:
-    """Return a name for a task whose input has no hash."""
+    """Return an id for a task whose input cannot be hashed."""
     return hashlib.sha256("\0".join(("unreadable", path, each.command, *each.options)).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def renamed(row: Row, task: Task) -> Row:
-    """Return the row of an earlier run as this plan calls it."""
+    """Return the row of an earlier run with this plan's file names and label."""
     return msgspec.structs.replace(row, snapshot=list(task.files), set=task.label)
 
 
 def workers_of(each: OptionSet) -> int | None:
-    """Return the parallel searches that an option set asks for, None if it says nothing of them."""
+    """Return the value of --workers in an option set; None without it."""
     given, _ = arguments.read(each.options, arguments.by_name(command_of(each.command)))
     return next((int(g.value) for g in reversed(given) if g.option.name == "workers" and g.value is not None), None)

@@ -1,4 +1,4 @@
-"""What a worker does: one task, from its files to the document in the folder of results."""
+"""Execution of one task in a worker, from its files to the result in the folder."""
 
 from __future__ import annotations
 
@@ -15,20 +15,27 @@ from typing import Final
 
 import click
 
-from kubestow.commands.batch import room, rows
+from kubestow.commands.batch import rows, utilisation
 from kubestow.commands.batch.task import Task, command_of, instead
 from kubestow.commands.common.exit_codes import BAD_INPUT, INTERRUPTED, OUTSIDE, why_not
 from kubestow.models.documents.batch import Row
 from kubestow.solver.executors.files import Shared, local_path
 
 WRONG_USAGE: Final = 2
-#: What an OSError says where there is no room.
+#: Error numbers of a full disk.
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a task ended. ``said``: lines on standard error; ``seconds``: on the clock; ``full``: there was no room for the result."""
+    """The end of a task.
+
+    Attributes:
+        exit: Exit code.
+        said: Lines on standard error.
+        seconds: Run time on the clock.
+        full: True if the disk was full.
+    """
 
     exit: int
     said: tuple[str, ...]
@@ -38,9 +45,14 @@ class Ending:
 
 @dataclass(frozen=True)
 class Work:
-    """What all tasks of a batch have in common. ``folder``: of the results, None where workers do not see it and results are handed back;
-    ``memory``: bytes that a task may take; ``share``: searches in parallel that each runs, unless its options say; ``measure``: whether
-    rows tell what of the nodes is taken."""
+    """Common settings of all tasks of a batch.
+
+    Attributes:
+        folder: Folder of results; None if workers cannot access it and return results instead.
+        memory: Memory limit of a task in bytes; None without one.
+        share: Parallel searches of a task that has no --workers.
+        measure: True to record the utilisation of nodes in rows.
+    """
 
     folder: str | None
     memory: int | None = None
@@ -50,7 +62,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row, the result where it is handed back, and whether the folder is full."""
+    """A row, the returned result if any, and whether the disk is full."""
 
     row: Row
     document: bytes | None = None
@@ -58,15 +70,15 @@ class Outcome:
 
 
 def name_of(task: Task) -> str:
-    """Return the file of a task's result, as seen from the folder of the summary."""
+    """Return the path of a task's result, relative to the folder of the summary."""
     return f"results/{task.id}.json"
 
 
 def work(task: Task, common: Work, shared: tuple[Shared | str, ...]) -> Outcome:
-    """Do a task, and return its row. ``shared``: what stands for each of its files here, in the order of its digests.
+    """Run a task and return its row. ``shared``: local stand-ins for its files, in the order of its digests.
 
     Raises:
-        NotHereError: a file has to be brought here first.
+        NotHereError: a file has to be transferred first.
     """
     paths = {path: local_path(each) for (path, _), each in zip(task.digests, shared, strict=True)}
     here = replace(
@@ -81,40 +93,47 @@ def work(task: Task, common: Work, shared: tuple[Shared | str, ...]) -> Outcome:
         else:
             target = os.path.join(common.folder, name_of(task))
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(target)  # of a run that did not come to write its row
+                os.unlink(target)  # left by a run that ended before it wrote its row
         since = (token for path in here.since for token in ("--since", path))
         ending = perform(here, target, common.memory, (*within(task, common.share), *since))
         document = None
-        if ending.exit != INTERRUPTED:  # what was found until then is not what the task is to give
+        if ending.exit != INTERRUPTED:  # an interrupted search has no valid result of the task
             with contextlib.suppress(FileNotFoundError), open(target, "rb") as file:
                 document = file.read()
         said = [_as_named(line, paths) for line in ending.said]
         row = rows.row(task, ending.exit, said, (name_of(task), document) if document is not None else None, ending.seconds)
         if common.measure and row.result is not None and row.capturedAt:
-            row.room = room.measured(here.files, task.digests)
+            row.room = utilisation.measured(here.files, task.digests)
     return Outcome(row, document if common.folder is None else None, ending.full)
 
 
 def _as_named(line: str, paths: dict[str, str]) -> str:
-    """Return what was said with the paths that the user knows."""
+    """Return a line with local paths replaced by those of the user."""
     for path, here in paths.items():
         line = line.replace(here, path) if here != path else line
     return line
 
 
 def within(task: Task, share: int) -> tuple[str, ...]:
-    """Return what a task gets beside its options as one of several that run at once. A deterministic search has a number of workers that
-    is its own, and part of its answer."""
+    """Return the additional options of a task that runs in parallel with others.
+
+    A deterministic search keeps its number of workers, which affects its result.
+    """
     names = {p.name for p in command_of(task.command).params if isinstance(p, click.Option)}
     own = "workers" not in names or "--workers" in task.options or "--deterministic" in task.options
     return (*(("--jobs", "1") if "jobs" in names else ()), *(() if own else ("--workers", str(share))))
 
 
 def perform(task: Task, target: str, memory: int | None = None, more: tuple[str, ...] = ()) -> Ending:
-    """Run the command of a task in this process, its document to ``target``, whole or not at all. ``memory``: bytes that it may take;
-    ``more``: further options.
+    """Run the command of a task in this process. Its document goes to ``target``, which a failed run leaves untouched.
 
-    One thread of a process does this at a time, since what a command prints is caught.
+    Only one thread of a process may run this at a time, because the command's output is captured.
+
+    Args:
+        task: The task.
+        target: File of the result.
+        memory: Memory limit in bytes; None without one.
+        more: Further options.
     """
     started = time.monotonic()
     heard = io.StringIO()
@@ -125,7 +144,7 @@ def perform(task: Task, target: str, memory: int | None = None, more: tuple[str,
 
 
 def _run(arguments: list[str], name: str) -> tuple[int, bool]:
-    """Return the exit code, and whether there was no room for the result."""
+    """Return the exit code, and True if the disk was full."""
     try:
         code = command_of(name).main(arguments, prog_name=f"kubestow {name}", standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -148,7 +167,7 @@ def _said(line: str, code: int = BAD_INPUT) -> int:
 
 @contextlib.contextmanager
 def _at_most(memory: int | None) -> Iterator[None]:
-    """Bound the address space while a task runs: beyond it, an allocation fails, and the task with it."""
+    """Limit the address space while a task runs. Beyond the limit, allocations and the task fail."""
     if memory is None or not os.path.exists("/proc/self/statm"):
         yield
         return

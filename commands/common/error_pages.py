@@ -1,13 +1,13 @@
-"""Which section of docs/errors.md is about a message of the commonest kinds."""
+"""Links from common error messages to the sections of docs/errors.md."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-#: Where the documentation is.
+#: Address of the documentation page.
 SITE: Final = "https://kubestow.dev/docs/errors.html"
-#: Anchors of the sections, by what messages have in them; the first that fits counts.
+#: Anchors of sections with a pattern of messages each; the first match wins.
 SECTIONS: Final = (
     ("a-manifest-in-place-of-a-snapshot", r"manifests are given with -w|which is a manifest and no part of a snapshot"),
     ("no-nodes", r"holds no Node objects"),
@@ -34,6 +34,6 @@ _PATTERNS: Final = tuple((anchor, re.compile(pattern)) for anchor, pattern in SE
 
 
 def section(message: str) -> str | None:
-    """Return the address of the section about a message, None if there is none."""
+    """Return the address of the section about a message; None if there is none."""
     anchor = next((anchor for anchor, pattern in _PATTERNS if pattern.search(message)), None)
     return f"{SITE}#{anchor}" if anchor is not None else None

@@ -1,4 +1,4 @@
-"""Options about rules that hold during execution: how long they are forgiven, and earlier snapshots."""
+"""Options for rules that hold during execution: their grace period, and earlier snapshots."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ since: Callable[..., Any] = click.option(
     multiple=True,
     metavar="FILE",
     type=READ,
-    help="An earlier snapshot of the cluster (a file, or a directory of one); repeatable.",
+    help="Earlier snapshot of the cluster (a file or a directory); repeatable.",
 )
 options = in_order(
     click.option(
         "--execution-grace",
         type=click.IntRange(0, _MAX_SECONDS),
         metavar="SECONDS",
-        help="How long rules that hold during execution may be broken before they count.  [default: the policy's, else 0]",
+        help="Tolerate broken RequiredDuringExecution rules for this time.  [default: the policy's, else 0]",
     ),
     since,
 )
 
 
 def history(snapshot: Snapshot, paths: tuple[str, ...], seconds: int | None, policy: Policy, streams: Streams) -> History:
-    """Return what is known of the time before a snapshot; what is wrong with it ends the command.
+    """Read earlier snapshots and return the history of a snapshot. Bad input ends the command.
 
     Args:
-        snapshot: The snapshot that is judged.
+        snapshot: The current snapshot.
         paths: Earlier snapshots, each a file or a directory.
-        seconds: The grace of the command line, None for that of the policy.
+        seconds: The grace period of the command line; None for that of the policy.
         policy: The policy.
         streams: The inputs, for messages.
     """

@@ -1,4 +1,4 @@
-"""How a command ends, and what it says of that."""
+"""Exit codes, and the messages with which a command ends."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import click
 
 from kubestow.commands.common.error_pages import section
 
-#: What :func:`why_not` tells.
+#: Errors outside the program's control, which :func:`why_not` describes.
 OUTSIDE: Final = (OSError, MemoryError, RecursionError, UnicodeError)
 
 DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
 
 
 def say(text: str) -> None:
-    """Write one line to standard error; that nobody listens there is no reason to fail."""
+    """Write one line to standard error; ignore a closed stream."""
     from kubestow.report.documents.output import one_line
 
     with contextlib.suppress(OSError):
@@ -27,7 +27,7 @@ def say(text: str) -> None:
 
 
 def why_not(error: Exception) -> str:
-    """Return what can go wrong outside our hands as one line: files, memory, and input that no machine can follow."""
+    """Describe an error outside the program's control in one line: files, memory, or input that is nested too deeply."""
     if isinstance(error, OSError):
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return f"{where}{error.strerror or error}"
@@ -37,23 +37,23 @@ def why_not(error: Exception) -> str:
 
 
 def on_a_terminal() -> bool:
-    """Return whether somebody reads standard error as it is written."""
+    """Return True if standard error is a terminal."""
     try:
         return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # there is none, or it is closed
+    except (AttributeError, ValueError):  # no stream, or a closed one
         return False
 
 
 def fail(problems: Sequence[str], code: int = BAD_INPUT) -> NoReturn:
-    """End the command with one line per problem on standard error, on a terminal with the address of what is written about it."""
-    for told in problems:
-        problem = f"(no file name){told}" if told.startswith(": ") else told
+    """End the command with one line per problem on standard error. On a terminal, add the address of the matching help."""
+    for text in problems:
+        problem = f"(no file name){text}" if text.startswith(": ") else text
         page = section(problem) if code == BAD_INPUT and on_a_terminal() else None
         say(f"kubestow: {problem}" if page is None else f"kubestow: {problem} ({page})")
     raise click.exceptions.Exit(code)
 
 
 def refuse(wrong: object, why: str) -> None:
-    """End the command as wrongly used, if it is."""
+    """End the command with a usage error if ``wrong`` is true."""
     if wrong:
         raise click.UsageError(why)

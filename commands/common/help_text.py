@@ -1,4 +1,4 @@
-"""``--help`` in groups: first what only this command has, then what several have, by purpose; and summaries of commands in full."""
+"""``--help`` with options in groups: first those of one command, then shared ones by purpose."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any, Final
 
 import click
 
-_OWN: Final = "Options"
-#: Options that several commands have, by the names of their parameters, in the order in which ``--help`` shows them.
+#: Heading of the options that are not in a shared group.
+OWN_GROUP: Final = "Options"
+#: Shared options by group: names of click parameters, in the order of ``--help``.
 _GROUPS: Final[dict[str, tuple[str, ...]]] = {
-    _OWN: (),
+    OWN_GROUP: (),
     "Manifests and what-if": (
         "manifests", "namespace", "allow_unknown_fields", "partial", "gates", "addNodes", "buy", "catalogue", "removeNodes",
         "removeDomains", "requests", "replicas",
@@ -25,36 +26,36 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Command(click.Command):
-    """A command that overwrites none of its inputs, and whose options stand in groups in ``--help``."""
+    """A command that refuses to overwrite its inputs and shows its options in groups."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, unless one of its outputs is one of its inputs."""
+        """Run the command. Refuse if an output file is also an input file."""
         from kubestow.commands.common.overwriting import refuse_overwriting
 
         refuse_overwriting(ctx)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a list for each group that is not empty."""
+        """Write one list for each group that is not empty."""
         for group, records in grouped(self, ctx).items():
             with formatter.section(group):
                 formatter.write_dl(records)
 
 
 def grouped(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
-    """Return the options of a command, each as its names and its help, by the groups that are not empty."""
+    """Return the help records (names and text) of a command's options by group; empty groups are left out."""
     group_of = {name: group for group, names in _GROUPS.items() for name in names}
     listed: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
         if record is not None and isinstance(parameter, click.Option):
             name = "help" if "--help" in parameter.opts else parameter.name or ""
-            listed[group_of.get(name, _OWN)].append(record)
+            listed[group_of.get(name, OWN_GROUP)].append(record)
     return {group: records for group, records in listed.items() if records}
 
 
 def write_summaries(commands: dict[str, click.Command], formatter: click.HelpFormatter) -> None:
-    """Write each command with the first paragraph of its help, whole."""
+    """Write each command with the first paragraph of its help, uncut."""
     paragraphs = {name: (command.help or "").split("\n\n")[0] for name, command in commands.items()}
     with formatter.section("Commands"):
         formatter.write_dl([(name, " ".join(text.split())) for name, text in paragraphs.items()])

@@ -1,4 +1,4 @@
-"""Reading of snapshots, manifests, policies and what-if edits; what is wrong with them ends the command."""
+"""Reading of snapshots, manifests, policies and what-if edits. Bad input ends the command."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Warnings shown without -v.
-_WARNINGS = 20
+#: Number of warnings shown without -v.
+_MAX_WARNINGS = 20
 
 
 def checked(read: Callable[[], _T]) -> _T:
-    """Return what ``read`` gives, or end the command with what is wrong with the input."""
+    """Return the result of ``read``; end the command if it reports bad input."""
     try:
         return read()
     except InputError as error:
@@ -41,8 +41,8 @@ def checked(read: Callable[[], _T]) -> _T:
 
 
 def warn(warnings: Sequence[str], streams: Streams) -> None:
-    """Show warnings, the first few without -v, none with -q."""
-    shown = warnings if streams.verbose else warnings[:_WARNINGS]
+    """Print warnings: the first few, all with -v, none with -q."""
+    shown = warnings if streams.verbose else warnings[:_MAX_WARNINGS]
     for warning in () if streams.quiet else shown:
         say(f"warning: {warning}")
     if len(shown) < len(warnings) and not streams.quiet:
@@ -50,20 +50,20 @@ def warn(warnings: Sequence[str], streams: Streams) -> None:
 
 
 def note_omissions(omissions: Sequence[str], streams: Streams) -> None:
-    """Say what is not taken into account, with -q too; end the command where --strict refuses it."""
+    """Print omissions, also with -q. With --strict, end the command instead."""
     if streams.strict and omissions:
         fail([f"not taken into account: {text}" for text in omissions], VIOLATED)
     note(omissions)
 
 
 def note(texts: Iterable[str]) -> None:
-    """Say what must be known of a result, with -q too, such as what is taken otherwise than the input has it."""
+    """Print notes that a user must know, also with -q."""
     for text in texts:
         say(f"note: {text}")
 
 
 def read_policy(choices: PolicyChoices) -> Policy:
-    """Return the policy of the file with what the command line says instead."""
+    """Return the policy of the file with the overrides of the command line."""
     path = choices.policy_file
     policy = checked(lambda: policies.read(path)) if path is not None else policies.DEFAULT
     instead = {"strategy": choices.strategy, "shorthand": choices.shorthand}
@@ -80,9 +80,9 @@ def load(
     of: Policy | None = None,
     empty: bool = False,
 ) -> Snapshot:
-    """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it.
+    """Read the snapshot and print its warnings. With a ``policy``, also warn about data that the policy needs.
 
-    The others are those of :class:`kubestow.commands.core.reading.Reading`.
+    The other parameters are those of :class:`kubestow.commands.core.reading.Reading`.
     """
     version, given = streams.kubernetes_version, dict(streams.feature_gates)
     snapshot = checked(lambda: _read(streams))
@@ -107,7 +107,7 @@ def _read(streams: Streams) -> Snapshot:
 
 
 def _used_well(read: Callable[[], _T]) -> _T:
-    """Return what ``read`` gives, or end the command with what is wrong with the input, or with how it is asked for."""
+    """Return the result of ``read``; end the command on bad input or wrong usage."""
     try:
         return checked(read)
     except reading.WrongUse as error:
@@ -115,31 +115,34 @@ def _used_well(read: Callable[[], _T]) -> _T:
 
 
 def set_gates(snapshot: Snapshot, streams: Streams) -> list[str]:
-    """Set by which version and feature gates a snapshot is judged, and return what is to be said of that."""
+    """Set the Kubernetes version and feature gates of a snapshot; return notes about them."""
     asked = reading.Reading((), kubernetes_version=streams.kubernetes_version, feature_gates=dict(streams.feature_gates))
     return _used_well(lambda: reading.set_gates(snapshot, asked))
 
 
 def note_gates(snapshot: Snapshot, result: SnapshotRef, streams: Streams) -> None:
-    """Say by whose rules a result is judged, where it tells."""
+    """Print the version whose rules apply, if the result records it."""
     if not streams.quiet and (result.kubernetesVersion is not None or result.featureGates):
-        say(f"note: judged by the rules of {snapshot.gates}, as the result says")
+        say(f"note: judged by the rules of {snapshot.gates}, as recorded in the result")
 
 
 def load_over_time(
     streams: Streams, policy: Policy | None = None, *, result: SnapshotRef | None = None, of: Policy | None = None
 ) -> list[tuple[str, Snapshot]]:
-    """Read snapshots of one cluster at several times, each path one of them, as :func:`load` reads one; return them with their paths in the
-    order of their times. They may have no nodes yet."""
+    """Read several snapshots of one cluster, one for each path, and sort them by time. They may have no nodes.
+
+    Returns:
+        Pairs of path and snapshot.
+    """
     found: dict[datetime, tuple[str, Snapshot]] = {}
     cluster: tuple[str, str] | None = None
     for path in streams.snapshots:
         snapshot, name = load(replace(streams, snapshots=(path,)), policy, result=result, of=of, empty=True), sources.label(path)
         time = instant(snapshot.capture.time) if snapshot.capture is not None else None
         if snapshot.capture is None or time is None or not snapshot.capture.cluster:
-            fail([f"{name}: does not say of which cluster and when it is, as `kubestow capture` writes it"])
+            fail([f"{name}: does not record its cluster and time, as snapshots of `kubestow capture` do"])
         if time in found:
-            fail([f"{name}: is of {snapshot.capture.time}, as {sources.label(found[time][0])} is: expected one snapshot of a time"])
+            fail([f"{name}: is of {snapshot.capture.time}, as {sources.label(found[time][0])} is: expected one snapshot for each time"])
         if cluster is not None and cluster[0] != snapshot.capture.cluster:
             fail([f"{name}: is of cluster {snapshot.capture.cluster}, {cluster[1]} of {cluster[0]}: expected snapshots of one cluster"])
         found[time], cluster = (path, snapshot), cluster or (snapshot.capture.cluster, name)
@@ -147,14 +150,14 @@ def load_over_time(
 
 
 def load_later(paths: Sequence[str], streams: Streams) -> Snapshot:
-    """Read another snapshot of a cluster, of which nothing is said that was said of the first."""
+    """Read another snapshot of the cluster without repeating warnings."""
     found = checked(lambda: snapshots.load(paths))
     checked(lambda: reading.check_whole(found, reading.labels(paths)))
     return found
 
 
 def _where(snapshot: Snapshot, streams: Streams) -> str:
-    """Return the cluster that was captured in place of files, empty where files were read."""
+    """Return the name of the captured cluster; empty if files were read."""
     if streams.cluster is None:
         return ""
     from kubestow.commands.common.cluster import capturing
@@ -163,7 +166,7 @@ def _where(snapshot: Snapshot, streams: Streams) -> str:
 
 
 def load_manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, edits: Edits | None = None) -> Snapshot | None:
-    """Read manifests, where there are any, for an API server with these gates, in the namespace that the edits say."""
+    """Read manifests for an API server with these gates, in the namespace of the edits. None without paths."""
     if not paths:
         return None
     namespace = edits.namespace if edits is not None else streams.cluster.namespace if streams.cluster is not None else None
@@ -175,12 +178,12 @@ def load_manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, 
 
 
 def counted(ignored: Mapping[str, int]) -> str:
-    """Return how many objects of each kind there are, in words."""
+    """Format the number of objects of each kind."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
 
 
 def read_catalogue(path: str | None) -> Catalogue | None:
-    """Return the catalogue of the file, where there is one, and say what is left out of it."""
+    """Read the catalogue and print its notes. None without a path."""
     if path is None:
         return None
     from kubestow.models.catalogue.catalogue import read
@@ -191,7 +194,7 @@ def read_catalogue(path: str | None) -> Catalogue | None:
 
 
 def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, catalogue: Catalogue | None = None) -> Edits | None:
-    """Return the what-if edits of the command line, None if there are none. ``others``: manifests beside those of -w."""
+    """Return the what-if edits of the command line; None without edits. ``others``: further manifest files."""
     if not any(chosen.values()):
         return None
     edits = msgspec.convert({**chosen, "requests": []}, Edits)
@@ -209,8 +212,7 @@ def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, ca
 
 
 def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None, manifests: Snapshot | None = None) -> Expansion:
-    """Return the snapshot with the manifests and what-if edits, and say what is odd about them. ``manifests``: those of -w, where they were
-    read already."""
+    """Return the snapshot with manifests and what-if edits, and print warnings. ``manifests``: those of -w if already read."""
     added = manifests if manifests is not None else load_manifests(streams.manifests, streams, snapshot.gates, edits)
     found = checked(lambda: reading.edit(snapshot, edits, added, streams.manifests))
     if found.snapshot is snapshot:

@@ -1,4 +1,4 @@
-"""^C while a search runs: the first one asks for the best result so far, the second one ends the command."""
+"""^C during a search: the first one stops with the best result so far, the second one ends the command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Aborted(KeyboardInterrupt):
 
 @contextmanager
 def heard(hear: Callable[[], object]) -> Iterator[None]:
-    """Have the loop that runs call ``hear`` at every ^C and SIGTERM."""
+    """Call ``hear`` in the running event loop at every ^C and SIGTERM."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -31,8 +31,9 @@ def heard(hear: Callable[[], object]) -> Iterator[None]:
 
 
 def in_thread(search: Callable[[], _T], stop: threading.Event, say: Callable[[str], None]) -> _T:
-    """Search in a thread, since Python hears signals only between the steps of its main thread. The first ^C sets ``stop``, and ``say``
-    tells so. Leaves the signal alone outside the main thread.
+    """Search in a thread, because Python handles signals only between steps of its main thread.
+
+    The first ^C sets ``stop`` and prints a message with ``say``. Outside the main thread, signals are left alone.
 
     Raises:
         Aborted: a second ^C.
@@ -57,7 +58,7 @@ def in_thread(search: Callable[[], _T], stop: threading.Event, say: Callable[[st
     try:
         threading.Thread(target=work, name="solve", daemon=True).start()
         while not wait([future], 0.1).done:
-            listen()  # again and again, since CP-SAT may set the signal back to its default, which would kill the process
+            listen()  # repeatedly, because CP-SAT may reset the handler to the default, which would kill the process
             if received and not stop.is_set():
                 stop.set()
                 say("kubestow: stopping with the best result so far (^C again to abort at once)")

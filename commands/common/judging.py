@@ -1,4 +1,4 @@
-"""What the checker says of a result, and why pods wait; what is wrong with the input ends the command."""
+"""Checking of results and explanation of pending pods. Bad input ends the command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Given:
-    """The manifests of -w, and what is odd about them said as they are read."""
+    """The manifests of -w; reading them prints their warnings."""
 
     streams: Streams
 
@@ -50,12 +50,12 @@ class _Given:
 
 
 def read_result(path: str, streams: Streams, purpose: str) -> Result:
-    """Read the document of --result; ``purpose``: what happens to it, for messages."""
+    """Read the document of --result. ``purpose`` is a participle for messages, such as "checked"."""
     return read_with_digest(path, streams, purpose)[0]
 
 
 def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result, str]:
-    """Read the document of --result; return with it the SHA-256 by which its journal knows it."""
+    """Read the document of --result, and return it with the SHA-256 that its journal records."""
     result, digest = checked(lambda: results.read_with_digest(path))
     misused = core.manifests_misused(result, purpose)
     refuse(misused is not None and streams.manifests, misused or "")
@@ -63,16 +63,17 @@ def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result,
 
 
 def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.Judged:
-    """Check a result, or end the command where its manifests are not given; a plan for another snapshot is not replayed. ``since``: earlier
-    snapshots, by which a plan is judged that forgives rules."""
-    refuse(since and not isinstance(result, RebalancePlan), f"--since is for a RebalancePlan, not for a {result.kind}")
+    """Check a result; end the command if its manifests are missing. A plan for another snapshot is not replayed.
+
+    ``since``: paths of earlier snapshots, for plans with a grace period.
+    """
+    refuse(since and not isinstance(result, RebalancePlan), f"--since requires a RebalancePlan, not a {result.kind}")
     earlier = checked(lambda: reading.earlier(snapshot, reading.labels(streams.snapshots), since))
     return checked(lambda: core.judge(snapshot, result, _Given(streams), earlier))
 
 
 def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapshot]:
-    """Check a Sizing for several snapshots against these, each path one of them; return with it the one that the document is of, as it was
-    read."""
+    """Check a Sizing of several snapshots, one for each path. The second value is the snapshot that the document belongs to."""
     from kubestow.checker.capacity.series import check_series, parts
 
     series = {moment.snapshot.capturedAt or "": moment.snapshot for moment in sizing.series or ()}
@@ -97,8 +98,10 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapsho
 
 
 def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Rejection]:
-    """Return what is wrong with what is left of a result on the cluster as it is now, without what the result claims: see
-    :data:`kubestow.live.apply.drift.Judge`."""
+    """Return the violations of a result's remaining steps on the current cluster, without checking its claims.
+
+    See :data:`kubestow.live.apply.drift.Judge`.
+    """
     from kubestow.checker.plan.replay import BUDGET
     from kubestow.live.apply.drift import Rejection
 
@@ -123,8 +126,10 @@ def _told(fault: Violation) -> str:
 
 
 def judge_run(path: str, clusters: Clusters, result: Placement | RebalancePlan, digest: str) -> Judgement:
-    """Check the journal of a run against the document that it carried out. ``digest``: as of :func:`read_with_digest`. If the document is
-    of another snapshot, nothing is."""
+    """Check the journal of a run against its document. If the document is of another snapshot, check nothing.
+
+    ``digest``: as returned by :func:`read_with_digest`.
+    """
     from kubestow.checker.journal.judge import Judgement, judge_gated, judge_journal
     from kubestow.models.documents import journal
 
@@ -138,7 +143,7 @@ def judge_run(path: str, clusters: Clusters, result: Placement | RebalancePlan, 
 
 @dataclass(frozen=True)
 class Pending:
-    """The pods that wait in a snapshot."""
+    """The pending pods of a snapshot."""
 
     run: Run
     snapshot: Snapshot
@@ -146,14 +151,16 @@ class Pending:
     choices: PolicyChoices
 
     def judge(self, **only: Any) -> list[PodVerdict]:
-        """Return which nodes take each of them; ``only``: the pod, workload or node to judge."""
+        """Return the accepting nodes of each pod. ``only`` restricts the pod, workload or node."""
         return checked(lambda: self._waiting.judge(**only))
 
     def causes(
         self, verdicts: Sequence[PodVerdict], seconds: float, *, whole: bool = False, catalogue: Catalogue | None = None
     ) -> list[Cause]:
-        """Return minimal causes and remedies of what fits nowhere, ``whole`` for all of these pods together. ``catalogue``: nodes that can
-        be had."""
+        """Return minimal causes and remedies of pods that fit nowhere.
+
+        ``whole``: explain all pods together. ``catalogue``: shapes that remedies may buy.
+        """
         left = checked(lambda: self._waiting.questions(verdicts, whole=whole))
 
         def work(*, stop: Any, **_: Any) -> list[Cause]:

@@ -1,4 +1,4 @@
-"""Results in the form that was asked for, to standard output or a file."""
+"""Writing of results in the requested forms, to standard output or files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ def write_document(
     snapshot: Snapshot,
     **others: Callable[[], bytes],
 ) -> None:
-    """Write a result in each form that -f asks for: drawn by ``table`` on a surface (also for the format wide) below what the
-    ``snapshot`` says of the cluster, as the JSON or YAML of ``document``, or in one of ``others``, named by its format.
+    """Write a result in each form of -f. Without -f, write a table on a terminal and JSON elsewhere. Write all files or none.
 
-    By default it is a table on a terminal, and JSON elsewhere. All files are written, or none.
+    Args:
+        streams: The destinations and forms.
+        table: Draws the table on a surface, also for the format wide.
+        document: Returns the document for JSON and YAML.
+        snapshot: The snapshot, for the header of tables.
+        others: Writers of further formats by name.
     """
     made = []
     for target in streams.targets:
@@ -35,7 +39,7 @@ def write_document(
         else:
             from kubestow.report.documents.results import encode
 
-            with no_gc():  # until the plain document is gone again, which would be walked as a whole
+            with no_gc():  # garbage collection would walk the whole plain document
                 data = encode(document(), "yaml" if form == "yaml" else "json")
         made.append((target, data))
     for target, data in made:
@@ -45,7 +49,7 @@ def write_document(
 
 
 def write_table(streams: Streams, table: Callable[[Any], Iterable[Any]], snapshot: Snapshot) -> None:
-    """Write what has no other form than a table to where -o says."""
+    """Write a table to the file of -o or to standard output."""
     printed = streams.output in (None, "-")
     write(streams, [_drawn(table, "wide" if streams.wants("wide") else "table", streams, printed=printed, header=origin(snapshot))])
 
@@ -59,7 +63,7 @@ def _drawn(table: Callable[[Any], Iterable[Any]], form: str, streams: Streams, *
 
 
 def write(streams: Streams, parts: Iterable[bytes], *, private: bool = False) -> None:
-    """Write bytes to where -o says, piece by piece; ``private``: for the owner of the file alone."""
+    """Write bytes to the file of -o or to standard output. ``private``: readable by the owner only."""
     if streams.output in (None, "-"):
         write_stdout(parts)
     else:
@@ -67,5 +71,5 @@ def write(streams: Streams, parts: Iterable[bytes], *, private: bool = False) ->
 
 
 def write_snapshot(streams: Streams, parts: Iterable[bytes], *, private: bool = False) -> None:
-    """Write a snapshot, as gzip to a file that is called so."""
+    """Write a snapshot, compressed if the file name ends in .gz."""
     write(streams, gzipped(parts) if (streams.output or "").endswith(".gz") else parts, private=private)

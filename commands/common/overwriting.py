@@ -1,7 +1,7 @@
 """Refusal to overwrite inputs: no output of a command may be a file that the command reads.
 
-Files are compared by device and inode, so that symbolic links and hard links are seen through. A file in a folder that is read counts,
-too, unless it holds no Kubernetes objects: an earlier result may be replaced there.
+Files are compared by device and inode, so that symbolic and hard links count. A file in an input folder counts too, unless it holds no
+Kubernetes objects: an earlier result may be replaced there.
 """
 
 from __future__ import annotations
@@ -16,17 +16,23 @@ import click
 
 from kubestow.commands.common.exit_codes import refuse
 
-#: Parameters that name files to write; all other paths of a command are read.
+#: Parameters that name output files; all other paths are inputs.
 _OUTPUTS: Final = frozenset({"output", "forms", "save_snapshot", "write_baseline"})
-#: A baseline is brought up to date in place: the file that is read may be written.
+#: A baseline may be updated in place: the input file may also be the output.
 _UPDATED: Final = ("baseline", "write_baseline")
 _STDIN: Final = "-"
-#: Documents of kubestow's own begin like this.
+#: API group of kubestow's own documents.
 _OWN_GROUP: Final = "kubestow.dev/"
 
 
 class Named(NamedTuple):
-    """A path as the command line has it. ``option``: what names it; ``name``: that parameter's name."""
+    """A path on the command line.
+
+    Attributes:
+        option: The option or argument that names it, for messages.
+        name: The name of the click parameter.
+        path: The path.
+    """
 
     option: str
     name: str
@@ -34,14 +40,14 @@ class Named(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """A regular file, whatever its path."""
+    """Device and inode of a regular file."""
 
     device: int
     inode: int
 
 
 def refuse_overwriting(ctx: click.Context) -> None:
-    """End a command as wrongly used if one of its outputs is one of its inputs.
+    """Refuse a command if one of its outputs is also one of its inputs.
 
     Raises:
         click.UsageError: an output is an input; the message names both.
@@ -50,10 +56,10 @@ def refuse_overwriting(ctx: click.Context) -> None:
 
 
 def refuse_same(outputs: Iterable[Named], inputs: Callable[[], Iterable[Named]], *, stdout: Identity | None = None) -> None:
-    """End the command as wrongly used if a file of ``outputs`` is one of ``inputs``, or in a folder of ``inputs`` and read there.
+    """Refuse the command if a file of ``outputs`` is in ``inputs``, or is read from a folder in ``inputs``.
 
     Args:
-        inputs: Returns the inputs; called only if an output is there already.
+        inputs: Returns the inputs; called only if an output file already exists.
         stdout: The file that standard output is redirected to.
 
     Raises:
@@ -72,7 +78,7 @@ def refuse_same(outputs: Iterable[Named], inputs: Callable[[], Iterable[Named]],
 
 
 def identity(path: str) -> Identity | None:
-    """Return the identity of a regular file; None where there is none, or a device, a pipe or a folder."""
+    """Return the identity of a regular file; otherwise None."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -82,7 +88,7 @@ def identity(path: str) -> Identity | None:
 
 def _of(each: Named) -> str:
     if each.path == _STDIN:
-        return "what standard input reads"
+        return "the file on standard input"
     folder = "in the folder " if os.path.isdir(each.path) else ""
     return f"{folder}{each.path}, given as {each.option}"
 
@@ -99,7 +105,7 @@ def _is_read(found: Identity, each: Named) -> bool:
 
 
 def _is_result(path: str) -> bool:
-    """Return True if a file holds no Kubernetes objects: a former result, values of a chart."""
+    """Return True if a file holds no Kubernetes objects: an earlier result, or values of a chart."""
     from kubestow.models.snapshot import bundles, sources
     from kubestow.models.snapshot.bundles import reads_as_json
     from kubestow.models.snapshot.decode import JSON_ERRORS, head_of
@@ -153,7 +159,7 @@ def _inputs(ctx: click.Context) -> Iterator[Named]:
 
 
 def paths_of(parameter: click.Parameter, values: Iterable[object]) -> Iterator[Named]:
-    """Yield the files that a parameter's values name: paths, and the FILE of ``NAME=FILE``."""
+    """Yield the files named by a parameter's values: paths, and the FILE of ``NAME=FILE``."""
     shown = (parameter.metavar or "").strip("[].") if isinstance(parameter, click.Argument) else parameter.opts[0]
     for value in values:
         if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The way of a search: its options, thread and clock, ^C, and how the command ends."""
+"""The course of a search: its options, thread and clock, ^C, and the end of the command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,14 @@ _T = TypeVar("_T")
 
 @dataclass
 class Run:
-    """A command that searches. ``started``: seconds of the monotonic clock; ``loaded``: seconds that reading took; ``stop``: set by ^C."""
+    """A running command that searches.
+
+    Attributes:
+        streams: Inputs and outputs.
+        started: Start on the monotonic clock, in seconds.
+        loaded: Seconds spent on reading.
+        stop: Event that ^C sets.
+    """
 
     streams: Streams
     started: float = field(default_factory=time.monotonic)
@@ -44,7 +51,7 @@ class Run:
         return time.monotonic() - self.started
 
     def search(self, solve: Callable[..., _T]) -> _T:
-        """Return what ``solve(on_progress=, stop=, began=)`` finds, under a display of its progress."""
+        """Run ``solve(on_progress=, stop=, began=)`` with a progress display, and return its result."""
         with progress.choose(quiet=self.streams.quiet, verbose=self.streams.verbose) as display:
             work = partial(solve, on_progress=display.update, stop=self.stop, began=self.started)
             try:
@@ -53,36 +60,39 @@ class Run:
                 fail([f"internal fault, please report it: {error}"])
 
     def accept(self, result: Result, snapshot: Snapshot) -> None:
-        """Note the time of reading and what was left out in a result, and end the command where there is nothing to be written."""
+        """Complete a result with the reading time and notes. End the command if there is nothing to write."""
         reading.sign(result, snapshot)
         if result.seconds is not None:
             result.seconds.load = round(self.loaded, 3)
         if self.stop.is_set() and getattr(result, "status", None) == "unknown":
-            fail(["interrupted before there was an answer; nothing was written"], INTERRUPTED)
+            fail(["interrupted before a result was found; nothing was written"], INTERRUPTED)
         self.refuse(result.unmodelled)
 
     def refuse(self, unmodelled: Sequence[Unmodelled]) -> None:
-        """End the command where something is not modelled and --strict refuses that."""
+        """With --strict, end the command if something is not modelled."""
         if self.streams.strict and unmodelled:
             fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in unmodelled], VIOLATED)
 
     def end(self, code: int, line: str = "") -> NoReturn:
-        """Sum up in one line, and end the command with this exit code, or as interrupted."""
+        """Print a summary line and exit with this code, or with 130 after ^C."""
         if line and not self.streams.quiet:
             say(line)
         raise click.exceptions.Exit(INTERRUPTED if self.stop.is_set() else code)
 
 
 def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy, **more: Any) -> Options:
-    """Return the options of a search from those of the command line."""
+    """Return the search options for the command line."""
     gated, exempt = choices.include_gated, choices.daemon_namespaces
     return Options(**asdict(search), include_gated=gated, daemon_namespaces=exempt, policy=policy, **more)
 
 
 def workers(choices: WorkerChoices) -> Pool | None:
-    """Return the workers who share the work of a question, as asked for, if any; they end with the command. Where none answer, or they
-    have other versions, the command ends here."""
-    refuse(choices.jobs is not None and choices.dask not in (None, "local"), "--jobs: a Dask scheduler has the workers that it has")
+    """Return the workers that share one search; None without --jobs and --dask. They end with the command.
+
+    If no worker answers, or their version differs, the command ends.
+    """
+    text = "--jobs cannot be combined with a Dask scheduler, which brings its own workers"
+    refuse(choices.jobs is not None and choices.dask not in (None, "local"), text)
     from kubestow.solver.executors.pool import pool_of
     from kubestow.solver.executors.workers import WorkersError
 
@@ -94,6 +104,6 @@ def workers(choices: WorkerChoices) -> Pool | None:
 
 
 def warn_of_gates(streams: Streams, choices: PolicyChoices, step: str) -> None:
-    """Say that what kubectl is to carry out has gated pods; ``step``: what the user does next."""
+    """Warn that Bindings of gated pods are refused. ``step``: the user's next action, for the message."""
     if streams.wants("kubectl") and choices.include_gated:
         warn([f"the API server binds no pod that has scheduling gates; remove them before you {step}"], streams)

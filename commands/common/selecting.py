@@ -1,4 +1,4 @@
-"""Options that say which findings of an audit count, which are known, and what their files hold."""
+"""Options that select findings of an audit, and the files that they name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from kubestow.commands.common import options
+from kubestow.commands.common import option_values, options
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
 from kubestow.commands.common.options import Decorator, in_order
 
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selecting:
-    """Which findings are asked for."""
+    """The selection of findings.
+
+    Attributes:
+        select: Codes or prefixes to look for; empty for all.
+        ignore: Codes or prefixes to leave out.
+        namespaces: Namespaces to report; empty for all.
+        config: Path of an AuditConfig.
+        baseline: Path of the findings that are known.
+        write_baseline: Path to write the findings to.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -31,14 +40,14 @@ class Selecting:
 
 
 def _codes(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(code.upper() for code in options.listed(ctx, param, value))
+    return tuple(code.upper() for code in option_values.listed(ctx, param, value))
 
 
 fail_on: Final[Decorator] = click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info", "never"]),
     default="error",
-    help="Exit with 4 if a finding has this severity or a higher one.",
+    help="Exit with 4 if a finding has at least this severity.",
 )
 codes: Final[Decorator] = in_order(
     click.option(
@@ -46,30 +55,30 @@ codes: Final[Decorator] = in_order(
         multiple=True,
         callback=_codes,
         metavar="CODE,...",
-        help="Look for these codes only; KS2 stands for all that begin with it.",
+        help="Only these codes; KS2 selects all codes that begin with it.",
     ),
     click.option(
         "--ignore",
         multiple=True,
         callback=_codes,
         metavar="CODE,...",
-        help="Do not look for these codes; of two prefixes the longer counts.",
+        help="Leave out these codes; the longer of two prefixes wins.",
     ),
 )
 known: Final[Decorator] = in_order(
-    click.option("--config", metavar="FILE", type=options.READ, help="Which codes count, and how serious each is (YAML)."),
-    click.option("--baseline", metavar="FILE", type=options.READ, help="Leave out the findings that this file knows."),
+    click.option("--config", metavar="FILE", type=options.READ, help="AuditConfig file (YAML): codes that count, and their severities."),
+    click.option("--baseline", metavar="FILE", type=options.READ, help="Leave out the findings listed in this file."),
     click.option(
         "--write-baseline",
         metavar="FILE",
         type=options.READ,
-        help="Write the findings to FILE, to be known from then on; exits with 0.",
+        help="Write all findings to FILE as a new baseline, and exit with 0.",
     ),
 )
 
 
 def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
-    """Return what is asked for, the files read. ``codes``: all there are."""
+    """Read the files and return the selection. ``codes`` lists all known codes."""
     from kubestow.audit.selection import Chosen, unknown
     from kubestow.commands.common import inputs
     from kubestow.models.documents import settings_file
@@ -78,12 +87,15 @@ def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
 
     for option, given in (("--select", selecting.select), ("--ignore", selecting.ignore)):
         wrong = unknown(given, codes)
-        refuse(wrong, f"{option}: {', '.join(map(repr, wrong))}: no code begins so (expected one such as KS203, or KS2 for all that do)")
+        refuse(
+            wrong,
+            f"{option}: no finding code starts with {', '.join(map(repr, wrong))} (use a code such as KS203, or a prefix such as KS2)",
+        )
     config, baseline = selecting.config, selecting.baseline
     found = inputs.checked(lambda: settings_file.read(config, AuditConfig)) if config is not None else NO_CONFIG
     for field, given in (("select", found.select), ("ignore", found.ignore), ("severities", tuple(found.severities))):
         if wrong := unknown(given, codes):
-            fail([f"{config}: AuditConfig: {field}: {code!r}: no code begins so" for code in wrong])
+            fail([f"{config}: AuditConfig: {field}: no finding code starts with {code!r}" for code in wrong])
     known = inputs.checked(lambda: settings_file.read(baseline, AuditBaseline)) if baseline is not None else None
     if selecting.write_baseline is not None:
         check_target(selecting.write_baseline)
@@ -91,7 +103,7 @@ def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
 
 
 def end(run: Run, selecting: Selecting, compared: Reported | Checked, code: int, line: str) -> NoReturn:
-    """End the command, with a baseline written if one was asked for: then with 0. ``line``: the findings in one."""
+    """End the command. With --write-baseline, write the baseline and exit with 0. ``line`` summarises the findings."""
     from kubestow.models.documents.findings.audit_selection import baseline_document
     from kubestow.report.documents.output import counted, write_file
     from kubestow.report.documents.results import encode
@@ -102,5 +114,5 @@ def end(run: Run, selecting: Selecting, compared: Reported | Checked, code: int,
         count = counted(sum(known.count for known in compared.all.findings), "finding")
         run.end(DONE, f"{line}; {count} written to {path}")
     if compared.stale and not run.streams.quiet:
-        say(f"{selecting.baseline}: {compared.stale} of its findings are gone; --write-baseline writes what is left of it")
+        say(f"{selecting.baseline}: {compared.stale} of its findings no longer occur; --write-baseline removes them")
     run.end(code, line)

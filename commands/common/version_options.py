@@ -1,4 +1,4 @@
-"""``--kubernetes-version`` and ``--feature-gate``: by whose rules is judged."""
+"""``--kubernetes-version`` and ``--feature-gate``: the Kubernetes version whose rules apply."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-#: :data:`kubestow.models.kube.feature_gates.VERSIONS`, which takes longer to import than ``--help`` may.
+#: Copy of :data:`kubestow.models.kube.feature_gates.VERSIONS`, whose import would slow ``--help`` down.
 _VERSIONS = ("1.34", "1.35", "1.36", "1.37")
 
 
 class _Version(click.Choice[str]):
-    """One of the versions whose rules are known, also as ``v1.36.2``."""
+    """A click type for a supported version; ``v1.36.2`` means 1.36."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = re.fullmatch(r"v?(\d+\.\d+)([.+-].*)?", str(value))
@@ -37,7 +37,7 @@ def _gates(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
 version = click.option(
     "--kubernetes-version",
     type=_Version(_VERSIONS),
-    help="Judge by the rules of this version.  [default: the server's, if the snapshot tells; else the newest kubelet's; else 1.36]",
+    help="Apply the rules of this version.  [default: the server's if recorded, else the newest kubelet's, else 1.36]",
 )
 feature_gates = click.option(
     "--feature-gate",
@@ -45,5 +45,5 @@ feature_gates = click.option(
     multiple=True,
     callback=_gates,
     metavar="NAME=true|false",
-    help="Judge with a feature gate of Kubernetes on or off; repeatable.  [default: as the version has it]",
+    help="Turn a feature gate of Kubernetes on or off; repeatable.  [default: the version's defaults]",
 )

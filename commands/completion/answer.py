@@ -1,4 +1,4 @@
-"""The answer to a TAB, in good time: candidates for the last word of a line."""
+"""Candidates for the last word of a line, within a time limit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from click.shell_completion import CompletionItem, ShellComplete
 
 from kubestow.commands.completion import shells, values
 
-#: Seconds of the processor and of the clock after which nothing is answered: a shell waits meanwhile.
-_BUSY: Final = 3.0
-_WAITING: Final = 30.0
+#: Limits in seconds of CPU time and of clock time. The shell blocks meanwhile.
+_MAX_CPU_SECONDS: Final = 3.0
+_MAX_CLOCK_SECONDS: Final = 30.0
 
 
 def answer(main: click.Group, program: str, shell: str) -> None:
-    """Print what completes the last word of the line that a shell, or kubectl, gives; nothing, where anything is wrong."""
+    """Print candidates for the last word of the line of a shell or kubectl; nothing after any error."""
     _end_in_time()
     with contextlib.suppress(Exception):
         words = sys.argv if shell == "kubectl" else shells.words_of(os.environ["COMP_LINE"])
@@ -33,7 +33,7 @@ def answer(main: click.Group, program: str, shell: str) -> None:
 
 
 def complete(main: click.Group, program: str, before: Sequence[str], word: str) -> list[CompletionItem[str]]:
-    """Return what completes ``word`` after the words ``before``, the program left out."""
+    """Return the candidates for ``word`` after the words ``before``, without the program."""
     name = next((each for each in before if not each.startswith("-")), "")
     if name == "batch":
         return _of_batch(main, program, before, word)
@@ -41,7 +41,7 @@ def complete(main: click.Group, program: str, before: Sequence[str], word: str) 
 
 
 def _of_batch(main: click.Group, program: str, before: Sequence[str], word: str) -> list[CompletionItem[str]]:
-    """Return what completes a batch: its own options, and those of the command that it runs."""
+    """Return the candidates for a batch: its own options, and those of the inner command."""
     from kubestow.commands.batch.arguments import by_name, unfit
     from kubestow.commands.batch.task import COMMANDS
 
@@ -68,11 +68,11 @@ def _completed(main: click.Group, program: str, before: Sequence[str], word: str
 
 
 def _end_in_time() -> None:
-    """End the process where it is busy or waits for too long; not where there are no such timers."""
+    """Set timers that end the process after the limits, if the platform has them."""
     with contextlib.suppress(AttributeError, ValueError):
         for timer, number, seconds in (
-            (signal.ITIMER_PROF, signal.SIGPROF, _BUSY),
-            (signal.ITIMER_REAL, signal.SIGALRM, _WAITING),
+            (signal.ITIMER_PROF, signal.SIGPROF, _MAX_CPU_SECONDS),
+            (signal.ITIMER_REAL, signal.SIGALRM, _MAX_CLOCK_SECONDS),
         ):
             signal.signal(number, lambda *_: os._exit(0))
             signal.setitimer(timer, seconds)

@@ -1,4 +1,4 @@
-"""``kubestow completion``: the script that makes a shell complete."""
+"""``kubestow completion``: print a shell completion script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubestow.commands.common.exit_codes import DONE
 from kubestow.commands.common.help_text import Command
 from kubestow.commands.common.options import Streams, bundled
 
-#: :data:`kubestow.commands.completion.shells.SHELLS`, and kubectl, which asks a program on the PATH.
+#: :data:`kubestow.commands.completion.shells.SHELLS`, and kubectl, which runs a program on the PATH.
 _SHELLS = ("bash", "zsh", "fish", "kubectl")
 
 
@@ -19,13 +19,13 @@ _SHELLS = ("bash", "zsh", "fish", "kubectl")
 @options.output_file("Write the script to FILE")
 @bundled(streams=Streams)
 def completion(streams: Streams, shell: str) -> None:
-    """Print the script that makes a shell complete commands, options, and what a snapshot holds.
+    """Print a shell script that completes commands, options and the names in a snapshot.
 
-    In ~/.bashrc: eval "$(kubestow completion bash)". In ~/.zshrc, after compinit: eval "$(kubestow completion zsh)". In
-    ~/.config/fish/config.fish: kubestow completion fish | source.
+    bash: add eval "$(kubestow completion bash)" to ~/.bashrc. zsh: add eval "$(kubestow completion zsh)" to ~/.zshrc, after compinit. fish:
+    add kubestow completion fish | source to ~/.config/fish/config.fish.
 
-    For kubectl: the program kubectl_complete-stow, which kubectl (1.26 and later) asks when `kubectl stow` is completed. It belongs on the
-    PATH, and packages of Python bring it; krew links one program only.
+    kubectl: print the program kubectl_complete-stow, which kubectl (1.26 and later) runs to complete `kubectl stow`. Put it on the PATH.
+    The Python package installs it; krew does not.
     """
     streams.check()
     from kubestow.commands.common import output

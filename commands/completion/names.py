@@ -1,4 +1,4 @@
-"""The names that snapshots hold, read for their names alone: a hundred megabytes of JSON in a third of a second."""
+"""Object names in snapshots, read without the rest: 100 MB of JSON take a third of a second."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 
 from kubestow.models.snapshot import sources
 
-#: :data:`kubestow.models.kube.kinds.WORKLOADS`, which takes longer to import than a shell may wait.
+#: Copy of :data:`kubestow.models.kube.kinds.WORKLOADS`, whose import would be too slow for a shell.
 WORKLOADS: Final = ("ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "Job", "CronJob", "ReplicationController", "PodTemplate")
-#: Unpacked bytes of a file beyond which it is not looked into.
-_LARGEST: Final = 2**29
-#: What shells may be given: everything else, no name of Kubernetes has, and a terminal might obey.
+#: Maximum unpacked size of a file in bytes; larger files are skipped.
+_MAX_FILE_BYTES: Final = 2**29
+#: Names that are safe in a shell. Kubernetes has no others, and a terminal might interpret them.
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*")
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*=[A-Za-z0-9._-]*")
 
@@ -35,8 +35,15 @@ class _Object(msgspec.Struct):
 
 @dataclass
 class Names:
-    """``nodes`` and ``namespaces`` by name, ``pods`` as ``NAMESPACE/NAME``, ``workloads``: kinds by ``NAMESPACE/NAME``; ``labels``: those
-    of nodes, ``KEY=VALUE``. All in the order in which they were read, each once."""
+    """Distinct names in reading order.
+
+    Attributes:
+        nodes: Names of nodes.
+        pods: Pods as ``NAMESPACE/NAME``.
+        namespaces: Names of namespaces.
+        workloads: Kinds by ``NAMESPACE/NAME``.
+        labels: Labels of nodes as ``KEY=VALUE``.
+    """
 
     nodes: dict[str, None] = field(default_factory=dict)
     pods: dict[str, None] = field(default_factory=dict)
@@ -50,9 +57,9 @@ class Names:
 
 
 def read(paths: Sequence[str]) -> Names:
-    """Return the names in these files and folders; of those that cannot be read, none."""
+    """Return the names in these files and folders. Unreadable files are skipped."""
     found = Names()
-    with sources.at_most(_LARGEST):
+    with sources.at_most(_MAX_FILE_BYTES):
         for path, _ in sources.files([path for path in paths if path != sources.STDIN], lambda path, message: None):
             if os.path.isfile(path):  # a pipe would be emptied
                 try:
@@ -96,7 +103,7 @@ def _converted(document: Any) -> _Object | None:
 
 
 def _unfolded(objects: Iterable[_Object]) -> Iterator[_Object]:
-    """Yield what is in Lists; items of a ``PodList`` need not say what they are."""
+    """Yield the objects in Lists. Items of a ``PodList`` and the like may lack their kind."""
     for each in objects:
         if each.items is None:
             yield each

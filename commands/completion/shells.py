@@ -1,8 +1,8 @@
-"""The scripts of the shells, and how each is answered.
+"""Completion scripts of the shells, and the output format for each.
 
-A script asks the program with ``_KUBESTOW_COMPLETE=SHELL`` and the line up to the cursor, and reads a line for each candidate: ``plain``,
-``file``, ``dir`` or ``nospace`` (no space after it), and after tabs the word and its description. kubectl gives words, and reads what
-programs made with cobra write: https://github.com/spf13/cobra/blob/main/site/content/completions/_index.md.
+A script runs the program with ``_KUBESTOW_COMPLETE=SHELL`` and the line up to the cursor. It reads one line for each candidate: ``plain``,
+``file``, ``dir`` or ``nospace`` (no space after the word), then the word and its description, separated by tabs. kubectl passes words, and
+reads the format of cobra: https://github.com/spf13/cobra/blob/main/site/content/completions/_index.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from click.shell_completion import CompletionItem, split_arg_string
 
-#: The environment variable by which a script asks.
+#: Environment variable that requests completion.
 VARIABLE: Final = "_KUBESTOW_COMPLETE"
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -90,26 +90,32 @@ VARIABLE=kubectl exec PROGRAM "$@"
 
 _SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH, "kubectl": _KUBECTL}
 
-#: ShellCompDirective of cobra.
+#: Values of cobra's ShellCompDirective.
 _NO_SPACE, _NO_FILES, _DIRECTORIES = 2, 4, 16
 
 
 def source(shell: str, program: str) -> str:
-    """Return the script of a shell for a program."""
+    """Return a shell's script for a program."""
     name = program.replace("-", "_")
     return _SCRIPTS[shell].replace("VARIABLE", VARIABLE).replace("PROGRAM", program).replace("NAME", name)
 
 
 def words_of(line: str) -> list[str]:
-    """Return the words of a line, quotes taken off; the last is the one that is completed, and may be empty."""
-    mark = "\x00"  # the last word goes on up to here, whatever stands before
+    """Split a line into words without quotes. The last one, which may be empty, is to be completed."""
+    mark = "\x00"  # marks the end of the last word, even if it is empty
     words = split_arg_string(line + mark)
     return [*words[:-1], words[-1].removesuffix(mark)] if words and words[-1].endswith(mark) else [*words, ""]
 
 
 def rows(shell: str, items: Sequence[CompletionItem[str]], word: str, given: str) -> list[str]:
-    """Return the lines that a shell reads. ``word``: the last one, with ``--option=`` where it has that; ``given``: what bash takes for it,
-    which begins after the last ``=`` or ``:``."""
+    """Return the output lines for a shell.
+
+    Args:
+        shell: Name of the shell.
+        items: The candidates.
+        word: The word to complete, including ``--option=``.
+        given: The word as bash sees it, which begins after the last ``=`` or ``:``.
+    """
     plain = [item for item in items if item.type == "plain"]
     open_ended = bool(plain) and all(item.value.endswith(("=", ":", "@", "/", ",")) for item in plain)
     if shell == "kubectl":

@@ -1,4 +1,4 @@
-"""What completes the value of an option, by what its metavar stands for."""
+"""Candidates for the value of an option, by its metavar."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from kubestow.commands.completion.names import Names
 
-#: More candidates than these are given up to their next ``/``, where they have one.
-_MANY: Final = 200
-#: More than these are of no use to anybody.
-_MOST: Final = 5000
+#: With more candidates than this, only their part up to the next ``/`` is offered.
+_MAX_WHOLE_CANDIDATES: Final = 200
+#: Maximum number of candidates; longer lists are useless.
+_MAX_CANDIDATES: Final = 5000
 
-#: Names of contexts that need no quotes.
+#: Context names that need no quotes.
 _SAFE: Final = re.compile(r"[A-Za-z0-9_.:/@+-]+")
 
-#: A word, and what is said of it.
+#: Pairs of a word and its description.
 Candidates = Iterable[tuple[str, str]]
 
 
 @dataclass
 class _Line:
-    """What stands on the line before the word that is completed."""
+    """The line before the word to complete."""
 
     context: click.Context
 
     @cached_property
     def names(self) -> Names:
-        """Return the names in the snapshot and the manifests."""
+        """Names in the snapshot and the manifests."""
         from kubestow.commands.completion.names import read
 
         given = self.context.params
-        # Where the last option lacks its value, click leaves arguments unassigned.
+        # If the last option lacks its value, click leaves arguments unassigned.
         return read([*(given.get("snapshots") or self.context.args), *(given.get("manifests") or ())])
 
     def file(self, name: str) -> str | None:
-        """Return the file of an option."""
+        """Return the file given by an option; None without it."""
         found = self.context.params.get(name)
         return found if isinstance(found, str) else None
 
 
 class Value(click.types.StringParamType):
-    """A text, of which the metavar tells what completes it."""
+    """A string type whose metavar determines the candidates."""
 
     def __init__(self, metavar: str) -> None:
         self._candidates = BY_METAVAR[metavar]
@@ -59,13 +59,13 @@ class Value(click.types.StringParamType):
 
 
 def _few(candidates: Candidates, word: str) -> list[tuple[str, str]]:
-    """Return those that go on with the word; of many that have a folder's shape the folders first."""
+    """Return the candidates that start with the word. For many candidates, return only their part up to the next ``/``."""
     fitting = [(value, text) for value, text in candidates if value.startswith(word)]
-    if len(fitting) > _MANY:
+    if len(fitting) > _MAX_WHOLE_CANDIDATES:
         folders = dict.fromkeys(value[: end + 1] if (end := value.find("/", len(word))) >= 0 else value for value, _ in fitting)
         if len(folders) < len(fitting):
-            return [(value, "") for value in list(folders)[:_MOST]]
-    return fitting[:_MOST]
+            return [(value, "") for value in list(folders)[:_MAX_CANDIDATES]]
+    return fitting[:_MAX_CANDIDATES]
 
 
 def _plain(names: Iterable[str], text: str = "") -> Candidates:
@@ -85,7 +85,7 @@ def _namespaces(line: _Line, word: str) -> Candidates:
 
 
 def _workloads(line: _Line, word: str) -> Candidates:
-    """``NAMESPACE/NAME``; where the word begins with a kind, ``KIND/NAMESPACE/NAME``, and where it begins with a name, that."""
+    """Yield ``NAMESPACE/NAME``; after the first letter also ``KIND/NAMESPACE/NAME`` and unique plain names."""
     found = line.names.workloads
     for name, kinds in found.items():
         yield name, ", ".join(kinds)
@@ -104,7 +104,7 @@ def _scaled(line: _Line, word: str) -> Candidates:
 
 
 def _rolling(line: _Line, word: str) -> Candidates:
-    """Workloads that can be rolled out, with their kind where several have one name."""
+    """Yield the workloads that can be rolled out, with their kind if the name is ambiguous."""
     from kubestow.models.workloads.rollout_input import ROLLING
 
     for name, kinds in line.names.workloads.items():
@@ -117,14 +117,14 @@ def _keys(line: _Line, word: str) -> Candidates:
 
 
 def _labels(line: _Line, word: str) -> Candidates:
-    """Keys first, then the values of one."""
+    """Return label keys; after ``=``, the values of the key."""
     if "=" in word:
         return _plain(sorted(line.names.labels))
     return _plain(f"{key}=" for key in line.names.label_keys())
 
 
 def _selector(line: _Line, word: str) -> Candidates:
-    """The last requirement of several."""
+    """Complete the last requirement of a selector."""
     before, comma, last = word.rpartition(",")
     return ((f"{before}{comma}{value}", text) for value, text in _labels(line, last))
 
@@ -136,18 +136,18 @@ def _nodes_or_selector(line: _Line, word: str) -> Candidates:
 
 
 def _domain(*words: str) -> Callable[[_Line, str], Candidates]:
-    """Words of their own, and the keys of labels."""
+    """Return a completer for fixed words and label keys."""
     return lambda line, word: (*_plain(words), *_keys(line, word))
 
 
 def _like(line: _Line, word: str) -> Candidates:
-    """``N:LIKE_NODE``; the number is the user's."""
+    """Complete ``N:LIKE_NODE`` after the user's number."""
     number, colon, _ = word.partition(":")
     return _plain([f"{number}:{name}" for name in line.names.nodes] if colon else [f"{number or 1}:"])
 
 
 def _shapes(line: _Line, word: str) -> Candidates:
-    """``N:SHAPE@ZONE``, of the catalogue."""
+    """Complete ``N:SHAPE@ZONE`` from the catalogue."""
     number, colon, _ = word.partition(":")
     path = line.file("catalogue")
     if not colon:
@@ -160,7 +160,7 @@ def _shapes(line: _Line, word: str) -> Candidates:
 
 
 def _listed(one: Callable[[_Line, str], Candidates]) -> Callable[[_Line, str], Candidates]:
-    """Several, separated by commas; none of them twice."""
+    """Return a completer for comma-separated lists without duplicates."""
 
     def several(line: _Line, word: str) -> Candidates:
         before, comma, last = word.rpartition(",")
@@ -187,7 +187,7 @@ def _stages(line: _Line, word: str) -> Candidates:
     return _plain(f"{stage}={key}" for key in line.names.label_keys()) if equals else _plain(("zones=", "clouds=", "locations="))
 
 
-#: What completes a value, by the metavar of its option. The others have choices, files, or numbers and words of the user's own.
+#: Completers by metavar. Other options take choices, files, numbers or free text.
 BY_METAVAR: Final[Mapping[str, Callable[[_Line, str], Candidates]]] = {
     "CODE,...": _listed(_codes),
     "CONTEXT": _contexts,

@@ -1,4 +1,4 @@
-"""What commands and the library (:mod:`kubestow`) share: reading, editing and judging, without a command line.
+"""Reading, editing and checking for both the commands and the library (:mod:`kubestow`), without a command line.
 
-What is wrong is raised here, and what is odd is returned: nothing is printed, nothing ends the process, and click is not imported.
+Errors are raised and warnings are returned. Nothing is printed, nothing ends the process, and click is not imported.
 """

@@ -1,4 +1,4 @@
-"""Which goals and limits of a plan go together."""
+"""Checks that the goals and limits of a plan are compatible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubestow.models.documents.rebalance_plan import Limits
 
 
 def misuses(goals: Sequence[str], drain: Sequence[str], limits: Limits) -> Iterator[str]:
-    """Yield why goals and limits do not go together, in the words of the command line."""
+    """Yield the contradictions between goals and limits, in terms of command-line options."""
     if not goals and not drain:
         yield "nothing to plan for: give a --goal, or nodes to --drain"
     if len(set(goals)) < len(goals):
@@ -28,7 +28,7 @@ def misuses(goals: Sequence[str], drain: Sequence[str], limits: Limits) -> Itera
 
 
 def priced(limits: Limits, policy: Policy) -> str | None:
-    """Return why a limit does not go with a policy, None if it does."""
+    """Return the contradiction between the limits and the policy; None if there is none."""
     return (
         "--max-freed counts nodes, and the policy's priceLabel sums their prices"
         if limits.maxFreed is not None and policy.priceLabel

@@ -1,4 +1,4 @@
-"""What the checker says of a result, and why pods wait."""
+"""Checking of results, and explanation of pending pods."""
 
 from __future__ import annotations
 
@@ -27,8 +27,14 @@ Result = Placement | RebalancePlan | Capacity
 
 
 class Judged(NamedTuple):
-    """``snapshot``: as the result says that it was edited; ``revision``: the manifests of a rollout; ``violations``: what is wrong;
-    ``open``: what is not checked."""
+    """The outcome of a check.
+
+    Attributes:
+        snapshot: The snapshot with the result's edits.
+        revision: The manifests of a rollout; None without one.
+        violations: The violations found.
+        open: Claims that the check leaves open, one sentence each.
+    """
 
     snapshot: Snapshot
     revision: Snapshot | None
@@ -37,23 +43,23 @@ class Judged(NamedTuple):
 
 
 class Given(Protocol):
-    """The manifests that are given with a result. ``paths``: their files."""
+    """The manifests given with a result. ``paths`` are their files."""
 
     @property
     def paths(self) -> Sequence[str]: ...
 
     def edit(self, snapshot: Snapshot, edits: Edits | None, *, manifests: bool = True) -> Expansion:
-        """Return the snapshot with these edits, and with or without the manifests."""
+        """Return the snapshot with these edits, with or without the manifests."""
 
     def revision(self, snapshot: Snapshot, edits: Edits | None) -> Snapshot | None:
         """Return the manifests, None if there are none."""
 
 
 def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Snapshot] = ()) -> Judged:
-    """Check a result; a plan for another snapshot is not replayed. ``earlier``: snapshots by which it is judged what a plan forgives.
+    """Check a result. A plan for another snapshot is not replayed. ``earlier``: snapshots that justify a plan's grace periods.
 
     Raises:
-        InputError: the manifests are not those of the result, or it cannot be judged.
+        InputError: the manifests differ from those of the result, or the result cannot be checked.
     """
     if isinstance(result, RebalancePlan):
         snapshot = given.edit(snapshot, result.snapshot.edits).snapshot
@@ -65,7 +71,7 @@ def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Sn
     if ref.rollout is None:
         return _judge_edited(snapshot, result, given)
     if not isinstance(result, Placement):
-        raise InputError([f"a {result.kind} is of no rollout, and this one says so"])
+        raise InputError([f"a {result.kind} cannot have a rollout"])
     from kubestow.checker.rollout import verify_rollout
 
     edited = given.edit(snapshot, ref.edits, manifests=False).snapshot
@@ -91,17 +97,17 @@ def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Given
 
 
 def manifests_misused(result: Result, purpose: str) -> str | None:
-    """Return why a result takes no manifests, None if it does; ``purpose``: what happens to it."""
+    """Return the error for manifests given with a plan or an upgrade; None for other results. ``purpose``: a participle."""
     if not isinstance(result, RebalancePlan | Upgrade):
         return None
     return f"a{'n' if result.kind == 'Upgrade' else ''} {result.kind} is {purpose} without manifests (-w)"
 
 
 def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Violation]:
-    """What the document should say is not modelled, and does not."""
+    """Return a violation for each unmodelled field that the document does not list."""
     ref = result.snapshot
     if ref.sha256 != snapshot.sha256 or (isinstance(result, RebalancePlan) and "admit" not in result.goals):
-        return []  # of another snapshot, or pods that wait are none of its business
+        return []  # another snapshot, or a plan without the goal admit, which ignores pending pods
     scope = select(snapshot, from_scratch=ref.fromScratch, include_gated=ref.includeGated)
     tiers = (result.policy or DEFAULT).networkTiers
     said = {(entry.pod, entry.field, entry.effect) for entry in result.unmodelled}
@@ -111,7 +117,7 @@ def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Viola
 
 
 def unsaid_within(snapshot: Snapshot, result: Capacity) -> list[Violation]:
-    """Return what the placement that a document carries should say is not modelled, and does not."""
+    """Return a violation for each unmodelled field that the document's placement does not list."""
     placement = None if isinstance(result, Upgrade) else result.placement
     return _unsaid(snapshot, placement) if placement is not None else []
 
@@ -129,7 +135,14 @@ def _plan_violations(snapshot: Snapshot, plan: RebalancePlan, earlier: Sequence[
 
 @dataclass(frozen=True)
 class Waiting:
-    """The pods that wait in a snapshot. ``exempt``: namespaces exempt from hard anti-affinity; none: the policy's."""
+    """The pending pods of a snapshot.
+
+    Attributes:
+        snapshot: The snapshot.
+        policy: The policy.
+        include_gated: True to treat gated pods as pending.
+        exempt: Namespaces exempt from required anti-affinity; empty for those of the policy.
+    """
 
     snapshot: Snapshot
     policy: Policy
@@ -137,10 +150,10 @@ class Waiting:
     exempt: tuple[str, ...] = ()
 
     def judge(self, **only: Any) -> list[PodVerdict]:
-        """Return which nodes take each of them; ``only``: the pod, workload or node to judge.
+        """Return the accepting nodes of each pod. ``only`` restricts the pod, workload or node.
 
         Raises:
-            InputError: there is none of this name, or what is asked of a pod cannot be read.
+            InputError: no such pod, workload or node, or a pod that cannot be read.
         """
         from kubestow.solver.explain import per_node
 
@@ -153,13 +166,13 @@ class Waiting:
             raise InputError([f"--node: {error}: no such node in the snapshot"]) from None
 
     def questions(self, verdicts: Sequence[PodVerdict], *, whole: bool = False) -> list[Left]:
-        """Return what is asked of pods that fit nowhere and of gangs, ``whole`` of all of these pods together."""
+        """Return the pods and gangs to explain: those that fit nowhere; with ``whole``, all pods as one group."""
         from kubestow.solver.explain.unplaced import asked
 
         return asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers)
 
     def causes(self, left: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
-        """Return minimal causes and remedies. ``catalogue``: nodes that can be had; ``stop``: an event that ends the search."""
+        """Return minimal causes and remedies. ``catalogue``: shapes to buy; ``stop``: an event that ends the search."""
         from kubestow.solver.explain.unplaced import explain_left
         from kubestow.solver.runtime.options import Options
         from kubestow.solver.runtime.run_context import RunContext

@@ -1,4 +1,4 @@
-"""Snapshots, manifests and what-if edits, read and made ready for a search."""
+"""Reading of snapshots, manifests and what-if edits, and their preparation for a search."""
 
 from __future__ import annotations
 
@@ -29,18 +29,24 @@ _NO_ROOM: Final = "which hold no room against real pods"
 
 
 class WrongUse(ValueError):
-    """What was asked for does not go together, whatever the input is; the command line ends with exit code 2 then."""
+    """Contradictory options, independent of the input. The command line exits with 2."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Of which files a snapshot is read, and by whose rules it is judged.
+    """The files of a snapshot, and the rules that apply to it.
 
-    ``result``: what a result says that it is of, by whose version and feature gates the snapshot is judged then; ``of``: its policy.
-    ``whole``: the snapshot is to be a cluster's, with nodes; else it is only asked about annotations, by what tells of these itself.
-    ``empty``: it may have no nodes yet, as those of a result need not have that were bought.
-    ``where``: what was read in place of files, for messages.
-    ``gangs``: pending pods whose gang annotations cannot be read lose them; without it they are left for the audit to name.
+    Attributes:
+        paths: Files of the snapshot.
+        policy: The policy, for warnings about data that it needs.
+        kubernetes_version: The version whose rules apply; None to detect it.
+        feature_gates: Overrides of feature gates.
+        result: Snapshot reference of a result, whose version and feature gates apply.
+        of: Policy of that result.
+        whole: True to require a cluster with nodes; False if only annotations are read.
+        empty: True if the snapshot may have no nodes.
+        gangs: True to drop unreadable gang annotations of pending pods; False to leave them to the audit.
+        where: Name of a captured cluster, for messages.
     """
 
     paths: Sequence[str]
@@ -56,18 +62,18 @@ class Reading:
 
 
 def read(asked: Reading) -> tuple[Snapshot, list[str]]:
-    """Return the snapshot, and what is odd about it; with a policy also about what the policy asks of it.
+    """Return the snapshot and its warnings. With a policy, also warn about data that the policy needs.
 
     Raises:
-        InputError: what is wrong with the files.
-        WrongUse: no such version or feature gate, or others than the result's.
+        InputError: the files are invalid.
+        WrongUse: an unknown version or feature gate, or one that contradicts the result.
     """
     snapshot = snapshots.load(asked.paths)
     return snapshot, settle(snapshot, asked)
 
 
 def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
-    """Have a snapshot (changed) judged as is asked, and return what is odd about it. Raises what :func:`read` does."""
+    """Apply the settings to a snapshot in place and return its warnings. Raises the errors of :func:`read`."""
     policy = asked.policy
     if asked.whole:
         bought = asked.result is not None and asked.result.edits is not None and bool(asked.result.edits.buy)
@@ -101,7 +107,7 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
 
 
 def set_gates(snapshot: Snapshot, asked: Reading) -> list[str]:
-    """Set by which version and feature gates a snapshot is judged, and return what is to be said of that."""
+    """Set the Kubernetes version and feature gates of a snapshot; return notes about them."""
     result = asked.result
     if result is None or not (result.kubernetesVersion or result.featureGates):
         try:
@@ -112,21 +118,22 @@ def set_gates(snapshot: Snapshot, asked: Reading) -> list[str]:
     server, notes = snapshot.gates.version, set_gates_of(snapshot, result)
     said = snapshot.gates
     if asked.kubernetes_version not in (None, said.version):
-        raise WrongUse(f"--kubernetes-version {asked.kubernetes_version}: the result is of {said}, by which it is judged")
+        raise WrongUse(f"--kubernetes-version {asked.kubernetes_version}: expected that of the result, {said}")
     for gate, on in asked.feature_gates.items():
         if said.enabled(gate) != on:
-            raise WrongUse(f"--feature-gate {gate}={str(on).lower()}: the result is of {said}, by which it is judged")
+            raise WrongUse(f"--feature-gate {gate}={str(on).lower()}: expected that of the result, {said}")
     if snapshot.capture is not None and snapshot.capture.server_version and server != said.version:
-        notes.append(f"the result is of {said}, the snapshot of a server of {snapshot.capture.server_version}")
+        notes.append(f"the result was made for {said}, but the snapshot is of a server of {snapshot.capture.server_version}")
     return notes
 
 
 def set_gates_of(snapshot: Snapshot, result: SnapshotRef) -> list[str]:
-    """Have a snapshot judged by the version and feature gates of a result, and return what is to be said of that. A result of other
-    versions of kubestow may tell none: then the snapshot stays as it is.
+    """Apply the version and feature gates of a result to a snapshot; return notes about them.
+
+    Some versions of kubestow record neither in a result. Then the snapshot stays unchanged.
 
     Raises:
-        InputError: there is no such version or gate.
+        InputError: an unknown version or gate.
     """
     if result.kubernetesVersion is None and not result.featureGates:
         return []
@@ -139,27 +146,27 @@ def set_gates_of(snapshot: Snapshot, result: SnapshotRef) -> list[str]:
 
 
 def check_whole(snapshot: Snapshot, where: str, *, empty: bool = False) -> None:
-    """Refuse what is no cluster's snapshot, and manifests among it. ``where``: its files; ``empty``: a cluster may have no nodes.
+    """Refuse a snapshot without nodes, and manifests in a snapshot. ``where``: its files; ``empty``: nodes are optional.
 
     Raises:
-        InputError: what is wrong, and what the snapshot lacks.
+        InputError: the problem, and the omissions of the snapshot.
     """
     found = given_as_snapshot(snapshot)
     if not snapshot.nodes and not empty:
-        meant = "manifests are given with -w, beside" if found else "expected"
+        meant = "manifests are given with -w, in addition to" if found else "expected"
         why = f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture"
         raise InputError([why, *snapshot.omissions])
     if found:
         have = f"{found[0]} has" if len(found) == 1 else f"{found[0]} and {len(found) - 1} more have"
-        told = "no pods, no uid and no status, which is a manifest and no part of a snapshot: it is given with -w"
-        raise InputError([f"{where}: {have} {told}"])
+        meaning = "no pods, no uid and no status, which is a manifest and no part of a snapshot: it is given with -w"
+        raise InputError([f"{where}: {have} {meaning}"])
 
 
 def earlier(snapshot: Snapshot, name: str, paths: Sequence[str]) -> tuple[Snapshot, ...]:
-    """Return earlier snapshots of the same cluster, each path one of them. ``name``: that of the snapshot, for messages.
+    """Read earlier snapshots of the same cluster, one for each path. ``name``: the current snapshot, for messages.
 
     Raises:
-        InputError: a snapshot that does not say when it was captured, that is later, or that is of another cluster.
+        InputError: a snapshot without a capture time, of a later time, or of another cluster.
     """
     now = time_of(snapshot, name) if paths else None
     found = []
@@ -181,7 +188,7 @@ def earlier(snapshot: Snapshot, name: str, paths: Sequence[str]) -> tuple[Snapsh
 
 
 def labels(paths: Sequence[str]) -> str:
-    """Return files as messages name them."""
+    """Return the names of files for messages."""
     return ", ".join(map(sources.label, paths))
 
 
@@ -191,10 +198,10 @@ def _held(snapshot: Snapshot) -> str:
 
 
 def read_manifests(paths: Sequence[str], gates: FeatureGates, namespace: str | None, *, unknown_fields: bool = False) -> Snapshot:
-    """Read manifests for an API server with these gates. ``namespace``: of objects that name none.
+    """Read manifests for an API server with these gates. ``namespace``: for objects without one.
 
     Raises:
-        InputError: what is wrong with them; nothing that creates pods.
+        InputError: invalid manifests, or none that creates pods.
     """
     found = snapshots.load(paths, manifests=True, unknown_fields=unknown_fields, namespace=namespace, gates=gates)
     if not found.pods and not found.workloads and not found.capacity_buffers:
@@ -211,7 +218,7 @@ def _share(snapshot: Snapshot) -> None:
 
 
 def _name_undecided(snapshot: Snapshot) -> None:
-    """Say once which namespaces lack an object whose labels decide, of all pods that are there now (the snapshot's omissions change)."""
+    """Replace the omission about unknown namespaces by one for all current pods of the snapshot."""
     found = undecided(snapshot)
     if found is None:
         return
@@ -220,7 +227,7 @@ def _name_undecided(snapshot: Snapshot) -> None:
 
 
 def _name_buffers(snapshot: Snapshot) -> None:
-    """Say once which headroom CapacityBuffers ask for now, and which of them ask for nothing that is known (the snapshot changes)."""
+    """Replace the note about CapacityBuffers by one for the current snapshot, and add omissions for unreadable ones."""
     if not snapshot.capacity_buffers:
         return
     found = demands(snapshot)
@@ -233,11 +240,12 @@ def _name_buffers(snapshot: Snapshot) -> None:
 
 
 def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, paths: Sequence[str] = ()) -> Expansion:
-    """Return the snapshot with manifests and what-if edits; what is odd about them comes after the snapshot's own warnings, omissions and
-    assumptions. ``paths``: of the manifests, for messages.
+    """Return the snapshot with manifests and what-if edits. ``paths``: files of the manifests, for messages.
+
+    New warnings, omissions and assumptions are appended to those of the snapshot.
 
     Raises:
-        InputError: manifests or edits that do not go with the snapshot.
+        InputError: the manifests or edits do not match the snapshot.
     """
     if manifests is None and edits is None:
         return Expansion(snapshot)
@@ -255,18 +263,18 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
 
 
 def misused(edits: Edits, manifests: Sequence[object], catalogue: bool) -> str | None:
-    """Return what edits lack, None if nothing. ``manifests``: those that there are; ``catalogue``: whether there is one."""
+    """Return the option that the edits lack; None if none. ``catalogue``: True if a catalogue is given."""
     if edits.partial and not manifests:
-        return "--partial needs manifests, given with -w"
+        return "--partial requires manifests, given with -w"
     if edits.buy and not catalogue:
-        return "--buy needs a catalogue of nodes, given with --catalogue"
+        return "--buy requires a catalogue of nodes, given with --catalogue"
     if edits.namespace and not manifests:
-        return "-n is for manifests that name no namespace, and there are none (-w)"
+        return "-n requires manifests, given with -w"
     return None
 
 
 def sign(result: Placement | RebalancePlan | Capacity, snapshot: Snapshot) -> None:
-    """Note in a result what every reader must know of its input, and which cluster it is of, as it was when."""
+    """Add the snapshot's notes, cluster and capture time to a result."""
     result.notes += snapshot.notes
     stamp(result.snapshot, snapshot)
     within: Placement | None = getattr(result, "placement", None)
@@ -275,6 +283,6 @@ def sign(result: Placement | RebalancePlan | Capacity, snapshot: Snapshot) -> No
 
 
 def stamp(document: SnapshotRef, snapshot: Snapshot) -> None:
-    """Note in a document which cluster its snapshot is of, and of when, where the snapshot tells."""
+    """Record the cluster and the capture time in a document, if the snapshot has them."""
     if snapshot.capture is not None:
         document.cluster, document.capturedAt = snapshot.capture.cluster or None, snapshot.capture.time or None

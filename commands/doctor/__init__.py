@@ -1,1 +1,1 @@
-"""``kubestow doctor``: what is there of what kubestow needs. Enter at :mod:`kubestow.commands.doctor.command`."""
+"""``kubestow doctor``: checks of the requirements of kubestow. Start at :mod:`kubestow.commands.doctor.command`."""

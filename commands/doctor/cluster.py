@@ -1,4 +1,4 @@
-"""kubectl, the cluster that it reaches, and what may be done there."""
+"""Checks of kubectl, the cluster, and the user's permissions there."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from kubestow.live.capture_kubectl import Kubectl, KubectlError, Refused
 from kubestow.models.documents.doctor import Examined
 from kubestow.report.documents.output import some
 
+#: Kinds without which no snapshot can be captured.
 _ESSENTIAL: Final = ("Pod", "Node")
-#: What `kubestow apply` does beside reading: verb, resource, namespace (None: in all). docs/apply-role.yaml has the same.
+#: Permissions of `kubestow apply` in addition to reading: verb, resource, namespace (None: all). docs/apply-role.yaml lists them too.
 _APPLIES: Final = (
     ("patch", "nodes", None),
     ("patch", "pods", None),
@@ -21,12 +22,12 @@ _APPLIES: Final = (
     ("watch", "pods", None),
     ("create", "leases.coordination.k8s.io", "kube-system"),
 )
-_NAMED: Final = 6
+#: Number of kinds that a message names.
+_MAX_NAMED: Final = 6
 
 
 def examine(options: CaptureOptions, *, asked: bool, needed: bool) -> Iterator[Examined]:
-    """Yield what kubectl says. ``asked``: a cluster was asked for, so that it has to answer; else only kubectl itself is looked at.
-    ``needed``: kubectl has to be there."""
+    """Yield the checks. ``asked``: also check the cluster, which must answer. ``needed``: kubectl must be installed."""
     kubectl = Kubectl(options.kubectl, options.arguments(), options.timeout)
     try:
         version = kubectl.client_version()
@@ -36,7 +37,7 @@ def examine(options: CaptureOptions, *, asked: bool, needed: bool) -> Iterator[E
         return
     yield Examined("kubectl", "ok", f"{version}, {options.kubectl}")
     if not asked:
-        yield Examined("cluster", "ok", "not asked: --context NAME looks at one, and at what may be read and done there")
+        yield Examined("cluster", "ok", "not checked: --context NAME checks a cluster, and your permissions there")
         return
     try:
         yield Examined("context", "ok", options.context or kubectl.context() or "none (in a pod, for instance)")
@@ -52,18 +53,18 @@ def _cluster(kubectl: Kubectl) -> Iterator[Examined]:
     yield _reading(resources, denied)
     refused = [(verb, what, where) for verb, what, where in _APPLIES if not kubectl.may(verb, what, where)]
     if not refused:
-        yield Examined("apply may", "ok", "all that it does")
+        yield Examined("apply may", "ok", "everything it needs")
         return
     found = ", ".join(f"{verb} {what}" for verb, what, _ in refused)
-    yield Examined("apply may", "note", f"not {found}", "`kubestow apply` would be refused; docs/apply-role.yaml has its rights")
+    yield Examined("apply may", "note", f"not {found}", "`kubestow apply` would be refused; docs/apply-role.yaml lists its permissions")
 
 
 def _reading(resources: Sequence[Resource], denied: Sequence[Resource]) -> Examined:
-    """Judge what may be listed."""
+    """Check the permissions to list kinds."""
     if not denied:
         return Examined("capture may", "ok", f"list all {len(resources)} kinds that it reads")
     names = [each.label for each in denied]
     essential = [each.label for each in denied if each.kind.name in _ESSENTIAL]
-    meaning = f"no snapshot without {' and '.join(essential)}" if essential else "a snapshot without these is incomplete, and says so"
-    found = f"not list {some(names, _NAMED)}"
-    return Examined("capture may", "failed" if essential else "note", found, f"{meaning}; docs/capture-role.yaml has its rights")
+    meaning = f"no snapshot without {' and '.join(essential)}" if essential else "a snapshot without these is incomplete, with a note"
+    found = f"not list {some(names, _MAX_NAMED)}"
+    return Examined("capture may", "failed" if essential else "note", found, f"{meaning}; docs/capture-role.yaml lists its permissions")

@@ -1,4 +1,4 @@
-"""``kubestow doctor``: what is there of what kubestow needs, and what to do about the rest."""
+"""``kubestow doctor``: check the requirements of kubestow, with a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from kubestow.commands.common import options
 from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.exit_codes import DONE, VIOLATED
 from kubestow.commands.common.help_text import Command
-from kubestow.commands.common.options import Streams, bundled, positive
+from kubestow.commands.common.option_values import positive
+from kubestow.commands.common.options import Streams, bundled
 
 
 @click.command(cls=Command)
 @choice.context
 @choice.kubeconfig
 @choice.kubectl
-@click.option("--timeout", metavar="SECONDS", type=float, default=15, callback=positive, help="Give up when kubectl is silent for so long.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=float, default=15, callback=positive, help="Give up after this time without output from kubectl."
+)
 @options.output("table", "json", "yaml")
 @bundled(streams=Streams)
 def doctor(streams: Streams, context: str | None, kubeconfig: str | None, kubectl: str | None, timeout: float) -> None:
-    """Look whether everything is there that kubestow needs: versions, cores, memory, solver, kubectl.
+    """Check that kubestow's requirements are met: versions, cores, memory, solver, kubectl.
 
-    With --context or --kubeconfig also whether the cluster answers, and what may be read and done there; else nothing is asked over the
-    network. Exits with 4 where something that is needed is missing or does not work; what is optional is a note.
+    With --context or --kubeconfig, also check that the cluster answers, and which permissions you have there. Otherwise the network is not
+    used.
+
+    Exit codes: 0 if all requirements are met (missing optional parts are notes), 4 otherwise.
     """
     streams.check()
     from kubestow.commands.common import output

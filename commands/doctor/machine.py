@@ -1,4 +1,4 @@
-"""The machine: cores and memory, as far as groups of control leave them; temporary files, and the terminal."""
+"""Checks of the machine: cores and memory within cgroup limits, temporary files, and the terminal."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from kubestow.models.documents.doctor import Examined
 from kubestow.models.snapshot.sources import free_memory
 from kubestow.solver.executors.cores import core_limit, usable_cores
 
-#: Bytes below which not even small clusters get far, and below which large ones do not.
-_TOO_LITTLE: Final = 256 << 20
-_LITTLE: Final = 1 << 30
+#: Bytes. Less memory is not enough even for small clusters.
+_MIN_BYTES: Final = 256 << 20
+#: Bytes. Less memory is not enough for large clusters.
+_LARGE_CLUSTER_BYTES: Final = 1 << 30
 
 
 def examine() -> Iterator[Examined]:
-    """Yield what there is."""
+    """Yield the checks."""
     yield cores(usable_cores(), core_limit())
     yield memory(free_memory())
     yield temporary_files()
@@ -28,23 +29,23 @@ def examine() -> Iterator[Examined]:
 
 
 def cores(usable: int, limit: float | None) -> Examined:
-    """Judge the cores. ``limit``: cores that a group of control gives at once, None: all."""
+    """Report the cores. ``limit``: CPU limit of the cgroup; None without one."""
     return Examined("cores", "ok", f"{usable}" + (f", limited to {limit:g} by a cgroup" if limit is not None else ""))
 
 
 def memory(free: int | None) -> Examined:
-    """Judge the memory. ``free``: bytes, with what groups of control and limits of the process leave; None: not known."""
+    """Check the memory. ``free``: bytes within the limits of cgroups and the process; None if unknown."""
     if free is None:
-        return Examined("memory", "note", "unknown", "this system does not tell how much memory is free; files of any size are read")
+        return Examined("memory", "note", "unknown", "this system does not report free memory; input files of any size are read")
     found = f"{free / (1 << 30):.1f} GiB free, limits of cgroups and of the process included"
-    if free < _TOO_LITTLE:
+    if free < _MIN_BYTES:
         return Examined("memory", "failed", found, "at least 256 MiB are needed")
-    large = "about enough for 1,000 pods; large clusters take 1 GiB and more" if free < _LITTLE else ""
+    large = "about enough for 1,000 pods; large clusters take 1 GiB and more" if free < _LARGE_CLUSTER_BYTES else ""
     return Examined("memory", "note" if large else "ok", found, large)
 
 
 def temporary_files() -> Examined:
-    """See whether a temporary file can be written."""
+    """Check that a temporary file can be written."""
     try:
         with tempfile.TemporaryFile() as file:
             file.write(b"kubestow")
@@ -58,7 +59,7 @@ def temporary_files() -> Examined:
 def _terminal() -> Examined:
     encoding = (getattr(sys.stdout, "encoding", None) or "unknown").lower()
     if sys.stdout is None or not sys.stdout.isatty():
-        what = "standard output is none: results are JSON by default, tables have no colour and any width"
+        what = "standard output is not a terminal: results are JSON by default, tables have no colour and any width"
     else:
         colour = "no colour (NO_COLOR)" if os.environ.get("NO_COLOR") else "no colour" if os.environ.get("TERM") == "dumb" else "colour"
         what = f"{shutil.get_terminal_size().columns} columns, {colour}"

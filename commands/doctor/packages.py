@@ -1,4 +1,4 @@
-"""Kubestow, Python and the distributions that they use, and whether CP-SAT runs."""
+"""Checks of kubestow, Python, the required packages, and a run of CP-SAT."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubestow.commands import VERSION
 from kubestow.models.documents.doctor import Examined
 
 _NEEDED: Final = ("ortools", "numpy", "protobuf", "msgspec", "PyYAML", "click", "rich", "Jinja2")
-#: Distribution -> what is missing without it, and what brings it.
+#: Optional package -> the missing feature, and the package to install.
 _OPTIONAL: Final = {
     "cel-expr-python": ("selectors of devices are not evaluated; claims that have one are named under unmodelled", "cel-expr-python"),
     "kubernetes": ("`kubestow apply` does not run", "'kubestow[apply]'"),
@@ -22,7 +22,7 @@ _OPTIONAL: Final = {
 }
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OLDEST: Final = (3, 11)
-#: Places a pod on one of two nodes; prints what CP-SAT makes of it.
+#: A tiny model: one pod, two nodes. Prints the status and the value.
 _MODEL: Final = """
 from ortools.sat.python import cp_model
 model = cp_model.CpModel()
@@ -33,11 +33,12 @@ solver = cp_model.CpSolver()
 solver.parameters.num_workers = 1
 print(solver.status_name(solver.solve(model)), int(solver.objective_value))
 """
-_SECONDS: Final = 120
+#: Time limit in seconds of that run, which may include a cold start.
+_MODEL_TIMEOUT_SECONDS: Final = 120
 
 
 def examine() -> Iterator[Examined]:
-    """Yield what is installed."""
+    """Yield the checks."""
     yield Examined("kubestow", "ok", f"{VERSION}, in {_PACKAGE}")
     version = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     old = sys.version_info < _OLDEST
@@ -60,11 +61,16 @@ def _version(name: str) -> str | None:
 
 
 def cp_sat(program: str) -> Examined:
-    """Solve a tiny model in a process of its own, which a broken library may end. ``program``: Python."""
+    """Solve a tiny model in a separate process, which a broken library may kill. ``program``: path of Python."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         done = subprocess.run(
-            [program, "-c", _MODEL], env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+            [program, "-c", _MODEL],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_MODEL_TIMEOUT_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Examined("CP-SAT", "failed", "does not run", " ".join(str(error).split()))

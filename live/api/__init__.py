@@ -1,4 +1,4 @@
-"""The Kubernetes API over HTTP, for ``kubestow apply``: one request at a time, or a whole cluster kept current by lists and watches.
+"""The Kubernetes API over HTTP for ``kubestow apply``: single requests, and a copy of the cluster kept current by lists and watches.
 
-Only this package knows the client library (extra ``kubestow[apply]``); it is imported when a connection is made, not before.
+Only this package uses the client library (extra ``kubestow[apply]``). The library is imported when a connection is made.
 """

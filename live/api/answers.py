@@ -1,4 +1,4 @@
-"""What an API server answers, and what carries the requests."""
+"""Answers of an API server, and the protocol for sending requests."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 Object = dict[str, Any]
-#: What is sent: an object, or the operations of a JSON patch.
+#: Body of a request: an object, or the operations of a JSON patch.
 Body = Object | list[Object]
 
 
 class Unreachable(Exception):
-    """No answer: the server cannot be reached, or the connection was lost. Whether the request was carried out is not known."""
+    """No answer: the server cannot be reached, or the connection was lost. The request may have been executed."""
 
 
 class Unauthorized(Unreachable):
-    """The server refuses the credentials (401), also after they were read again. Nothing was carried out; the text is a sentence.
+    """The server refuses the credentials (401), even after they were read again. The request was not executed.
 
-    All requests that meet this say the same sentence, so that a run reports it once.
+    The text is a sentence, the same for all such requests, so that a run reports it once.
     """
 
     def __init__(self, answer: Answer) -> None:
@@ -28,8 +28,13 @@ class Unauthorized(Unreachable):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``code``: the HTTP status. ``body``: the decoded JSON, a ``Status`` where the server refuses. ``retry_after``: seconds, where the
-    server names some."""
+    """An answer of the server.
+
+    Attributes:
+        code: HTTP status.
+        body: Decoded JSON; a ``Status`` object if the server refuses.
+        retry_after: Seconds to wait before a retry; None if the server names none.
+    """
 
     code: int
     body: Object = field(default_factory=dict)
@@ -37,38 +42,38 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Return whether the server did what was asked."""
+        """True if the request succeeded."""
         return 200 <= self.code < 300
 
     @property
     def reason(self) -> str:
-        """Return the ``reason`` of a Status: ``Conflict``, ``NotFound``, ``TooManyRequests`` …, empty where there is none."""
+        """The ``reason`` of a Status, such as ``Conflict`` or ``TooManyRequests``; empty without one."""
         return "" if self.ok else str(self.body.get("reason") or "")
 
     @property
     def message(self) -> str:
-        """Return what a Status says, or the HTTP status."""
+        """The message of a Status, or the HTTP status; empty on success."""
         return "" if self.ok else str(self.body.get("message") or f"HTTP {self.code}")
 
 
 class Sent(TypedDict, total=False):
-    """What else a request may have. ``patch``: how the body of a PATCH is meant, ``merge`` where nothing is said."""
+    """Optional parts of a request: URL parameters, and the type of a PATCH body (default ``merge``)."""
 
     params: Mapping[str, str] | None
     patch: Literal["merge", "json", "strategic"]
 
 
 class Api(Protocol):
-    """Sends requests to one API server."""
+    """A client of one API server."""
 
     async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
-        """Send one request and return the answer, whatever its status.
+        """Send one request and return the answer with any status.
 
-        GET, PATCH and DELETE are sent again after a lost connection, and all methods after 429 (other than of an eviction), 500, 502, 503
-        and 504, a few times, with growing pauses.
+        GET, PATCH and DELETE are retried after a lost connection. All methods are retried after 429 (except for evictions), 500, 502, 503
+        and 504. There are a few attempts with growing pauses.
 
         Raises:
             Unauthorized: the server refuses the credentials.
-            Unreachable: no answer came.
+            Unreachable: there was no answer.
         """
         ...

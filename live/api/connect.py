@@ -1,4 +1,4 @@
-"""The way to a cluster's API server. Nothing here needs the client library before :func:`connect` is called."""
+"""Connecting to a cluster's API server. The client library is not needed before :func:`connect` is called."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kubestow.models.snapshot.snapshot import InputError
 if TYPE_CHECKING:
     from kubestow.live.api.connection import Connection, Limits
 
-#: Packages of the extra, by the names under which they are imported.
+#: Import names of the packages in the extra.
 _LIBRARY: Final = ("kubernetes", "aiohttp", "multidict", "yarl")
 _ANONYMOUS: Final = "system:anonymous"
-_LACKING: Final = "talking to a cluster takes the Kubernetes client library: pip install 'kubestow[apply]'"
-_NOWHERE: Final = "there is no kubeconfig, and this is no pod of a cluster"
+_LACKING: Final = "access to a cluster requires the Kubernetes client library: pip install 'kubestow[apply]'"
+_NOWHERE: Final = "there is no kubeconfig, and this is not a pod of a cluster"
 
 
 def why_not(kubeconfig: str | None = None, context: str | None = None) -> str | None:
-    """Return why there is no cluster to be asked: the extra is not installed, or nothing says where one is; None if there is a way.
+    """Return why no cluster is accessible: the extra is not installed, or no cluster is configured. None if there is one.
 
     Raises:
-        InputError: the kubeconfig is of no use.
+        InputError: the kubeconfig is unusable.
     """
     if any(find_spec(name) is None for name in _LIBRARY):
         return _LACKING
@@ -36,10 +36,10 @@ def why_not(kubeconfig: str | None = None, context: str | None = None) -> str | 
 
 @asynccontextmanager
 async def connect(kubeconfig: str | None = None, context: str | None = None, *, limits: Limits | None = None) -> AsyncIterator[Connection]:
-    """Connect to the API server of a context, and see that it answers; both are chosen as kubectl does where they are None.
+    """Connect to the API server of a context and check that it answers. None means kubectl's default.
 
     Raises:
-        InputError: the extra is not installed; the kubeconfig, the credentials or the server are of no use, a line that says why.
+        InputError: the extra is not installed, or the kubeconfig, the credentials or the server are unusable.
     """
     try:
         from kubestow.live.api.connection import Connection, Limits, host_of
@@ -68,10 +68,10 @@ async def _greet(connection: Connection, host: str) -> None:
     except Unreachable as error:
         raise InputError([f"{where}: cannot be reached: {str(error).removeprefix('GET /version: ')}"]) from None
     if answer.code == 401 or (answer.code == 403 and _ANONYMOUS in answer.message):
-        raise InputError([f"{where}: the server does not take the credentials of the kubeconfig: {answer.message} (HTTP {answer.code})"])
+        raise InputError([f"{where}: the server refuses the credentials of the kubeconfig: {answer.message} (HTTP {answer.code})"])
     version = answer.body.get("gitVersion")
     if answer.ok and not isinstance(version, str):
         raise InputError([f"{where}: the answer to /version is not that of a Kubernetes API server"])
-    if not answer.ok and answer.code != 403:  # some hide their version
+    if not answer.ok and answer.code != 403:  # some servers hide their version
         raise InputError([f"{where}: GET /version: {answer.message} (HTTP {answer.code}); expected the version of a Kubernetes API server"])
     connection.version = version[:100] if answer.ok and isinstance(version, str) else ""

@@ -1,4 +1,4 @@
-"""Requests to one API server: in parallel within bounds, sent again where that is safe, with credentials that are renewed."""
+"""Requests to one API server: limited parallelism, safe retries, and renewal of credentials."""
 
 from __future__ import annotations
 
@@ -22,29 +22,37 @@ from kubestow.live.api.kubeconfig import Target
 from kubestow.live.api.session import Session, open_session
 from kubestow.models.snapshot.snapshot import InputError
 
-#: Statuses after which a request is sent again: the server is busy, or something between here and there is broken.
-_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
-#: Methods that may be carried out twice.
+#: Statuses after which a request is retried: the server is busy, or a part of the network is broken.
+_RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
+#: Methods that may be executed twice.
 _REPEATABLE: Final = frozenset({"GET", "PATCH", "DELETE"})
 _PATCHES: Final = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
-#: Longest pause that a server may ask for, in seconds; with a longer one its answer is handed on.
-_LONGEST: Final = 30.0
-#: Credentials are renewed so long before they end, and not more often than this after they were refused.
-_EARLY: Final = timedelta(seconds=30)
-_RENEWED: Final = 10.0
-#: Characters of what is no JSON that are shown.
-_SHOWN: Final = 200
+#: Maximum Retry-After in seconds; with a longer one, the answer is returned.
+_MAX_RETRY_AFTER_SECONDS: Final = 30.0
+#: Credentials are renewed this long before they expire.
+_RENEWAL_MARGIN: Final = timedelta(seconds=30)
+#: Minimum seconds between renewals after refused credentials.
+_MIN_RENEWAL_SECONDS: Final = 10.0
+#: Maximum length of foreign text in messages, in characters.
+_MAX_SHOWN_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True)
 class Limits:
-    """``in_flight``: requests at a time, other than watches. ``tries``: how often a request is sent at most; ``pause``: seconds before the
-    second time, twice as many before each further one, and some of that left to chance. ``timeout``: seconds for an answer; ``connect``:
-    seconds for a connection; ``silence``: seconds without a word on a watch, which has a bookmark a minute."""
+    """Limits of a connection.
+
+    Attributes:
+        in_flight: Requests at a time, except watches.
+        tries: Maximum number of attempts for a request.
+        pause: Seconds before the second attempt, doubled before each further one, with random jitter.
+        timeout: Seconds for an answer.
+        connect: Seconds for a connection.
+        silence: Seconds without data on a watch, which has a bookmark every minute.
+    """
 
     in_flight: int = 32
     tries: int = 8
@@ -55,7 +63,7 @@ class Limits:
 
 
 class Refused(Exception):
-    """The server answers, and does not open a watch."""
+    """The server answers but does not open a watch."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.message)
@@ -63,7 +71,7 @@ class Refused(Exception):
 
 
 class _Lost(Exception):
-    """``unsent``: the request did not get as far as the server. ``slow``: the time for an answer is over."""
+    """A lost request. ``unsent``: it did not reach the server. ``slow``: the answer timed out."""
 
     def __init__(self, message: str, *, unsent: bool = False, slow: bool = False) -> None:
         super().__init__(message)
@@ -72,13 +80,17 @@ class _Lost(Exception):
 
 
 class Connection:
-    """An :class:`~kubestow.live.api.answers.Api`, made by :func:`kubestow.live.api.connect.connect`. ``context``: its name in the
-    kubeconfig, empty in a pod of the cluster. ``version``: of the server, such as ``v1.36.2``, empty where it does not tell."""
+    """An :class:`~kubestow.live.api.answers.Api`, made by :func:`kubestow.live.api.connect.connect`.
+
+    Attributes:
+        context: Name of the context; empty in a pod of the cluster.
+        version: Version of the server, such as ``v1.36.2``; empty if unknown.
+    """
 
     version = ""
 
     def __init__(self, target: Target | None, session: Session, given: str | None, limits: Limits) -> None:
-        """``given``: the kubeconfig that was named, which is read again when credentials are refused."""
+        """``given``: path of the kubeconfig, which is read again when credentials are refused."""
         self.context = target.context if target is not None else ""
         self.server = session.server
         self._target = target
@@ -96,12 +108,12 @@ class Connection:
             await session.rest.close()
 
     async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
-        """Send one request and return the answer, as :meth:`kubestow.live.api.answers.Api.send` has it.
+        """Send one request and return the answer; see :meth:`kubestow.live.api.answers.Api.send`.
 
         Raises:
             Unauthorized: the server refuses the credentials.
-            Unreachable: no answer came.
-            ValueError: a JSON patch that is no list, of which the library would make another kind of patch.
+            Unreachable: there was no answer.
+            ValueError: a JSON patch is not a list, or another patch is one. The library would send another kind of patch.
         """
         patch = more.get("patch", "merge")
         headers = {"Content-Type": _PATCHES[patch]} if method == "PATCH" else {}
@@ -112,32 +124,32 @@ class Connection:
             try:
                 return Answer(answer.code, msgspec.json.decode(data), answer.retry_after)
             except (ValueError, RecursionError):
-                raise Unreachable(f"{method} {path}: got an answer that is no JSON: {_shown(data)}") from None
+                raise Unreachable(f"{method} {path}: the answer is not JSON: {_shown(data)}") from None
         return answer
 
     async def read(self, path: str, params: Mapping[str, str] | None = None, *, accept: str = "application/json") -> tuple[Answer, bytes]:
-        """Send a GET and return the answer with the bytes of what was asked for; ``Answer.body`` is empty unless it is a refusal.
+        """Send a GET and return the answer with its raw bytes. ``Answer.body`` is empty unless the server refuses.
 
         Raises:
             Unauthorized: the server refuses the credentials.
-            Unreachable: no answer came.
+            Unreachable: there was no answer.
         """
         return _accepted(*await self._answered("GET", _url(path, params), {"Accept": accept}, None))
 
     async def probe(self) -> Answer:
-        """Ask for the server's version. A server that does not listen is not waited for.
+        """Request the server's version, without retries if the server is not listening.
 
         Raises:
-            Unreachable: no answer came.
+            Unreachable: there was no answer.
         """
         answer, data = await self._answered("GET", "/version", {}, None, patient=False)
         return Answer(answer.code, _object(data), answer.retry_after) if answer.ok else answer
 
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
-        """Open a watch, and yield its events as they come: those of a moment together, a line of JSON each.
+        """Open a watch and yield its events in batches as they arrive, each a line of JSON.
 
         Raises:
-            Refused: the server does not open it.
+            Refused: the server does not open the watch.
             Unreachable: the connection cannot be made or breaks.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect, sock_read=self._limits.silence)
@@ -145,7 +157,7 @@ class Connection:
         response = await self._stream(url, timeout)
         rest = b""
         try:
-            yield []  # it is open
+            yield []  # signals that the watch is open
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 if lines:
@@ -175,7 +187,7 @@ class Connection:
     async def _answered(
         self, method: str, url: str, headers: Mapping[str, str], body: Body | None, *, patient: bool = True
     ) -> tuple[Answer, bytes]:
-        """Send a request as often as it is worth it. ``patient``: also where nobody listens."""
+        """Send a request with retries. ``patient``: retry even if the server is not listening."""
         evicts = method == "POST" and url.partition("?")[0].endswith("/eviction")
         pause, slow = self._limits.pause, 0
         for left in reversed(range(self._limits.tries)):
@@ -190,11 +202,11 @@ class Connection:
                     raise Unreachable(f"{method} {url.partition('?')[0]}: {lost}") from None
             else:
                 asked = answer.retry_after or 0.0
-                if not left or answer.code not in _AGAIN or (evicts and answer.code == 429) or asked > _LONGEST:
+                if not left or answer.code not in _RETRIED_STATUSES or (evicts and answer.code == 429) or asked > _MAX_RETRY_AFTER_SECONDS:
                     return answer, data
             await asyncio.sleep(max(asked, pause * random.uniform(0.5, 1)))
             pause *= 2
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     async def _authorised(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[Answer, bytes]:
         session = await self._current()
@@ -220,7 +232,7 @@ class Connection:
     ) -> aiohttp.ClientResponse:
         sent = session.headers.copy()
         sent.update(headers)
-        address = URL(session.server + url, encoded=True)  # nothing is to be quoted twice
+        address = URL(session.server + url, encoded=True)  # already quoted
         found = await session.rest.request(method, address, headers=sent, body=body, _request_timeout=timeout)
         response: aiohttp.ClientResponse = found.response
         return response
@@ -228,19 +240,19 @@ class Connection:
     # --- credentials --------------------------------------------------------------------------------------------------
 
     async def _current(self) -> Session:
-        """Return the session, a new one if its credentials are about to end."""
+        """Return the session; replace it if its credentials are about to expire."""
         session = self._session
-        if session.expires is not None and datetime.now(UTC) > session.expires - _EARLY:
+        if session.expires is not None and datetime.now(UTC) > session.expires - _RENEWAL_MARGIN:
             await self._renew(session)
         return self._session
 
     async def _renew(self, refused: Session) -> bool:
-        """Return whether there is another session than the one that was refused: many tasks find that out at once, and one logs in."""
+        """Return True if there is a newer session than the refused one. Of many concurrent tasks, only one logs in."""
         async with self._renewing:
             now = asyncio.get_running_loop().time()
             if self._session is not refused:
                 return True
-            if now - self._renewed < _RENEWED:
+            if now - self._renewed < _MIN_RENEWAL_SECONDS:
                 return False
             self._renewed = now
             try:
@@ -252,7 +264,7 @@ class Connection:
             return True
 
     def _again(self) -> Target | None:
-        """Return the target as the kubeconfig has it now: kubectl may have written a new token into it. It never becomes another server."""
+        """Read the kubeconfig again, because kubectl may have stored a new token. The server never changes."""
         if self._target is None:
             return None
         try:
@@ -295,22 +307,22 @@ def _object(data: bytes) -> Object:
 
 
 def _shown(data: bytes) -> str:
-    text = " ".join(data[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
+    text = " ".join(data[: 4 * _MAX_SHOWN_CHARACTERS].decode(errors="replace").split())[:_MAX_SHOWN_CHARACTERS]
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _about_trust(error: BaseException) -> bool:
-    """Return whether it will go wrong again in the same way: certificates do not mend themselves in seconds."""
+    """Return True for TLS errors, which a retry would not fix."""
     return isinstance(error, aiohttp.ClientSSLError | ssl.SSLError)
 
 
 def _words(error: BaseException, seconds: float) -> str:
-    """Return in a few words why there is no answer."""
+    """Return a short reason for a missing answer."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
-        return f"the server's certificate is not accepted: {reason}"
+        return f"the server's certificate is not trusted: {reason}"
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"the proxy does not let it through: {error.status} {error.message}"
+        return f"the proxy refuses the connection: {error.status} {error.message}"
     if isinstance(error, TimeoutError):
         return f"no answer for {seconds:g} s"
     if isinstance(error, aiohttp.ServerDisconnectedError):
@@ -327,9 +339,9 @@ def _plain(error: Any) -> str:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if text.startswith("Connect call failed"):
         return "connection refused"
-    return " ".join(str(text).split())[:_SHOWN]
+    return " ".join(str(text).split())[:_MAX_SHOWN_CHARACTERS]
 
 
 def host_of(server: str) -> str:
-    """Return host and port of a server's URL, as messages name it."""
+    """Return host and port of a server's URL, for messages."""
     return urlsplit(server).netloc.rpartition("@")[2] or server

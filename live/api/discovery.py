@@ -1,4 +1,4 @@
-"""What a server has of the kinds that are read, from its discovery documents."""
+"""The known kinds on a server, from its discovery documents."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kubestow.live.api.answers import Api, Object
 from kubestow.live.capture_kinds import Resource, Served, served
 from kubestow.models.kube import kinds
 
-#: Those of all kinds that are read; the core group has no name and a path of its own.
+#: API groups of all known kinds, without the core group, which has its own path.
 _GROUPS = sorted({group for kind in kinds.KINDS.values() for group in kind.groups if group})
 
 
 @dataclass
 class Discovered:
-    """``served``: what there is to ask for; ``problems``: groups that do not answer, one line each."""
+    """The resources of a server, and one line for each API group that does not answer."""
 
     served: Served
     problems: list[str] = field(default_factory=list)
 
 
 async def discover(api: Api) -> Discovered:
-    """Ask a server for its groups, and for the resources of those with kinds that are read.
+    """Request a server's API groups, and the resources of groups with known kinds.
 
     Raises:
-        Unreachable: no answer came.
+        Unreachable: there was no answer.
     """
     problems: list[str] = []
     answer = await api.send("GET", "/apis")
@@ -44,7 +44,7 @@ async def discover(api: Api) -> Discovered:
 
 
 def _versions(groups: Object) -> Iterator[str]:
-    """Yield ``group/version`` of each group with kinds that are read, the preferred version first."""
+    """Yield ``group/version`` for each group with known kinds, the preferred version first."""
     by_name = {group.get("name"): group for group in groups.get("groups") or ()}
     for name in _GROUPS:
         group = by_name.get(name)

@@ -1,4 +1,4 @@
-"""Credentials from a program that a kubeconfig names (``users[].user.exec``), run as kubectl runs it.
+"""Credentials from an exec plugin of a kubeconfig (``users[].user.exec``), run in the same way as by kubectl.
 
 Source: client-go, plugin/pkg/client/auth/exec/exec.go, and the reference of ``client.authentication.k8s.io/v1``.
 """
@@ -18,9 +18,9 @@ import msgspec
 from kubestow.live.api.kubeconfig import Settings
 
 _VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-#: Where a cluster of a kubeconfig has what a plugin is to be told.
+#: Name of the cluster extension in a kubeconfig that is passed to a plugin.
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
-#: What a plugin is told of its cluster, beside the certificate authority.
+#: Cluster settings that are passed to a plugin, in addition to the certificate authority.
 _CLUSTER: Final = (
     "server",
     "tls-server-name",
@@ -29,19 +29,19 @@ _CLUSTER: Final = (
     "proxy-url",
     "disable-compression",
 )
-#: Seconds after which a plugin that asks nobody anything is given up.
-SILENCE: Final = 60.0
-#: Characters of a plugin's own words in a message.
-_SHOWN: Final = 300
+#: Seconds without output before a non-interactive plugin is killed.
+EXEC_PLUGIN_TIMEOUT_SECONDS: Final = 60.0
+#: Maximum length of a plugin's own text in a message, in characters.
+_MAX_SHOWN_CHARACTERS: Final = 300
 
 
 class CredentialsError(Exception):
-    """There are no credentials: one line that says why."""
+    """No credentials are available; one line with the reason."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A bearer token, or a certificate and its key in PEM, or both. ``expires``: from when on they are of no use."""
+    """A bearer token, or a certificate and its key in PEM, or both. ``expires``: end of their validity."""
 
     token: str = ""
     certificate: str = ""
@@ -77,11 +77,11 @@ class _Answer(msgspec.Struct):
     status: _Status | None = None
 
 
-async def run(settings: Settings, cluster: Settings, *, silence: float = SILENCE) -> Credentials:
-    """Run the plugin that ``exec`` of a user describes and return what it gives.
+async def run(settings: Settings, cluster: Settings, *, silence: float = EXEC_PLUGIN_TIMEOUT_SECONDS) -> Credentials:
+    """Run the exec plugin of a user and return its credentials.
 
     Raises:
-        CredentialsError: it is described wrongly, cannot be run, fails, or gives nothing that is of use.
+        CredentialsError: the plugin's settings are invalid, or it cannot be run, fails, or prints no valid credentials.
     """
     try:
         plugin = msgspec.convert(settings, _Plugin)
@@ -91,7 +91,7 @@ async def run(settings: Settings, cluster: Settings, *, silence: float = SILENCE
         raise CredentialsError(f"exec plugin {plugin.command}: got apiVersion {plugin.apiVersion!r}, expected {' or '.join(_VERSIONS)}")
     at_terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive_mode == "Always" and not at_terminal:
-        raise CredentialsError(f"exec plugin {plugin.command}: asks for input (interactiveMode Always), and there is no terminal")
+        raise CredentialsError(f"exec plugin {plugin.command}: needs input (interactiveMode Always), but there is no terminal")
     interactive = at_terminal and plugin.interactive_mode != "Never"
     output = await _run(plugin, _environment(plugin, cluster, interactive), interactive, silence)
     return _credentials(plugin, output)
@@ -121,7 +121,7 @@ async def _run(plugin: _Plugin, environment: dict[str, str], interactive: bool, 
             env=environment,
             stdin=None if interactive else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=None if interactive else asyncio.subprocess.PIPE,  # it may say there where to log in
+            stderr=None if interactive else asyncio.subprocess.PIPE,  # the plugin may print a login address there
         )
     except (OSError, ValueError) as error:
         missing = isinstance(error, FileNotFoundError)
@@ -132,7 +132,7 @@ async def _run(plugin: _Plugin, environment: dict[str, str], interactive: bool, 
         async with asyncio.timeout(None if interactive else silence):
             output, errors = await process.communicate()
     except TimeoutError:
-        raise CredentialsError(f"{name}: gave no credentials for {silence:g} s") from None
+        raise CredentialsError(f"{name}: no credentials after {silence:g} s") from None
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
@@ -151,14 +151,14 @@ def _credentials(plugin: _Plugin, output: bytes) -> Credentials:
     try:
         answer = msgspec.json.decode(output, type=_Answer)
     except ValueError as error:
-        raise CredentialsError(f"{name}: got no ExecCredential: {error}") from None
+        raise CredentialsError(f"{name}: expected an ExecCredential: {error}") from None
     if (answer.kind, answer.apiVersion) != ("ExecCredential", plugin.apiVersion):
         raise CredentialsError(f"{name}: got {_line(answer.apiVersion)} {_line(answer.kind)}, expected {plugin.apiVersion} ExecCredential")
     status = answer.status or _Status()
     if not status.token and not status.client_certificate_data and not status.client_key_data:
-        raise CredentialsError(f"{name}: gave neither a token nor a certificate")
+        raise CredentialsError(f"{name}: returned neither a token nor a certificate")
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise CredentialsError(f"{name}: gave only one of certificate and key, expected both")
+        raise CredentialsError(f"{name}: returned only one of certificate and key, expected both")
     expires = status.expiration_timestamp
     if expires is not None and expires.tzinfo is None:
         raise CredentialsError(f"{name}: expirationTimestamp without a time zone, expected RFC 3339")
@@ -166,6 +166,6 @@ def _credentials(plugin: _Plugin, output: bytes) -> Credentials:
 
 
 def _line(text: str) -> str:
-    """Return what others wrote in one line that no terminal misreads."""
-    short = " ".join(text.split())[:_SHOWN]
+    """Return foreign text as one line of printable characters."""
+    short = " ".join(text.split())[:_MAX_SHOWN_CHARACTERS]
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)

@@ -1,4 +1,4 @@
-"""Which API server kubeconfig files mean, and as whom: the same choice as kubectl makes of the same files."""
+"""Selection of API server and user from kubeconfig files, in the same way as kubectl."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import yaml
 
 from kubestow.models.snapshot.snapshot import InputError
 
-#: kubectl's own default.
+#: Default path of kubectl.
 HOME: Final = "~/.kube/config"
-#: Fields that name files, relative to the file in which they are written; of a command only where it has a slash.
+#: Fields with paths relative to the kubeconfig. A command is a path only if it contains a slash.
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-_LISTED: Final = 5
+#: Number of names that messages list.
+_MAX_LISTED: Final = 5
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Settings = dict[str, Any]
@@ -52,8 +53,13 @@ class _File(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Target:
-    """``context``: its name, empty in a pod of the cluster itself. ``cluster``, ``user``: what the kubeconfig says of them, with absolute
-    paths of files."""
+    """An API server and a user.
+
+    Attributes:
+        context: Name of the context; empty in a pod of the cluster.
+        cluster: The kubeconfig's settings of the cluster, with absolute paths.
+        user: The kubeconfig's settings of the user, with absolute paths.
+    """
 
     context: str
     cluster: Settings = field(default_factory=dict)
@@ -61,11 +67,13 @@ class Target:
 
 
 def resolve(kubeconfig: str | None, context: str | None) -> Target | None:
-    """Return the server that a context means, of the file that is given, else of those in ``KUBECONFIG``, else of ``~/.kube/config``;
-    None if there is no kubeconfig at all.
+    """Return the target of a context in the given file, else in those of ``KUBECONFIG``, else in ``~/.kube/config``.
+
+    Returns:
+        The target; None if there is no kubeconfig.
 
     Raises:
-        InputError: a file that cannot be read or is no kubeconfig, a name that is not there, no context.
+        InputError: an unreadable or invalid file, an unknown name, or no context.
     """
     config = _merged(kubeconfig)
     if config is None:
@@ -86,10 +94,10 @@ def resolve(kubeconfig: str | None, context: str | None) -> Target | None:
 
 
 def contexts(kubeconfig: str | None) -> list[str]:
-    """Return the names of the contexts of the same files.
+    """Return the names of all contexts in the same files.
 
     Raises:
-        InputError: a file that cannot be read or is no kubeconfig.
+        InputError: an unreadable or invalid file.
     """
     config = _merged(kubeconfig)
     return list(config.contexts) if config is not None else []
@@ -97,7 +105,7 @@ def contexts(kubeconfig: str | None) -> list[str]:
 
 @dataclass
 class _Config:
-    """Files merged as kubectl merges them: of what several have under one name, the first counts."""
+    """Files merged as by kubectl: the first entry of a name wins."""
 
     where: str
     current: str = ""
@@ -116,7 +124,7 @@ class _Config:
 
 
 def _merged(kubeconfig: str | None) -> _Config | None:
-    """Return what the files say together. A file that is named by an option has to be there; of a list any may be missing."""
+    """Merge the files. A file named by an option must exist; files of a list may be missing."""
     paths = list(_paths(kubeconfig))
     result = _Config(", ".join(map(str, paths)))
     read = 0
@@ -146,9 +154,9 @@ def _paths(kubeconfig: str | None) -> Iterator[Path]:
 def _decoded(text: bytes, path: Path) -> _File:
     try:
         return msgspec.convert(yaml.load(text, Loader=_LOADER) or {}, _File)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors, and name the field
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # msgspec raises ValueErrors that name the field
         problem = " ".join(str(error).split())[:300]
-        raise InputError([f"{path}: is no kubeconfig: {problem}"]) from None
+        raise InputError([f"{path}: not a kubeconfig: {problem}"]) from None
 
 
 def _absolute(settings: Settings, folder: Path) -> Settings:
@@ -166,5 +174,5 @@ def _names(known: dict[str, Any]) -> str:
     names: Sequence[str] = list(known)
     if not names:
         return "one, and the kubeconfig has none"
-    more = len(names) - _LISTED
-    return " or ".join(map(repr, names[:_LISTED])) + (f" or {more} more" if more > 0 else "")
+    more = len(names) - _MAX_LISTED
+    return " or ".join(map(repr, names[:_MAX_LISTED])) + (f" or {more} more" if more > 0 else "")

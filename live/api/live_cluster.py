@@ -1,4 +1,4 @@
-"""A cluster as it is now: all kinds that a snapshot has, kept current by lists and watches."""
+"""The current state of a cluster: all kinds of a snapshot, kept current by lists and watches."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_json
 
 T = TypeVar("T")
 
-#: Without these nothing is known of a cluster.
+#: Kinds that must be readable.
 _ESSENTIAL: Final = ("Pod", "Node")
 _REFUSALS: Final = (403, 404, 405)
-#: Objects that are redacted before other tasks have their turn.
-_AT_ONCE: Final = 500
-#: Seconds that the watches have to stand after the lists.
-_OPENED: Final = 30.0
+#: Objects redacted in one go, before other tasks run.
+_BATCH_OBJECTS: Final = 500
+#: Time limit in seconds for opening all watches.
+_OPEN_TIMEOUT_SECONDS: Final = 30.0
 
 
 class LiveCluster:
-    """Follows a cluster. ``problems``: what is missing though the cluster may have it, a line each; ``notes``: what is worth knowing
-    otherwise. Objects that are handed out must not be changed."""
+    """A current copy of a cluster. Callers must not change the returned objects.
+
+    Attributes:
+        problems: Kinds or objects that cannot be read, one line each.
+        notes: Other remarks.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.problems: list[str] = []
@@ -46,7 +50,7 @@ class LiveCluster:
         """Read everything and open the watches.
 
         Raises:
-            InputError: pods or nodes may not be read or watched, or the server does not answer.
+            InputError: pods or nodes cannot be read or watched, or the server does not answer.
         """
         try:
             await self._start()
@@ -58,12 +62,12 @@ class LiveCluster:
 
     async def _start(self) -> None:
         found = await discover(self._connection)
-        self.problems = [f"{name}: the server does not name it" for name in found.served.lacking] + found.problems
+        self.problems = [f"{name}: the server does not list it" for name in found.served.lacking] + found.problems
         if found.served.absent:
             self.notes.append("not on this server: " + ", ".join(found.served.absent))
         lacking = [name for name in _ESSENTIAL if name in found.served.lacking]
         if lacking:
-            raise InputError([f"the server does not name {' and '.join(lacking)}; expected a Kubernetes API server"])
+            raise InputError([f"the server does not list {' and '.join(lacking)}; expected a Kubernetes API server"])
         reflectors = [Reflector(self._connection, resource, self._changed) for resource in found.served.resources]
         results = await asyncio.gather(*(each.read_all() for each in reflectors), return_exceptions=True)
         for reflector, result in zip(reflectors, results, strict=True):
@@ -74,8 +78,8 @@ class LiveCluster:
             else:
                 self._reflectors.append(reflector)
         self.notes += [
-            f"{each.store.resource.label}: the server gives resourceVersion {each.store.unordered!r}, which is no number: "
-            "readings count in the order in which they arrive"
+            f"{each.store.resource.label}: the server gives resourceVersion {each.store.unordered!r}, which is not a number: "
+            "readings count in their order of arrival"
             for each in self._reflectors
             if each.store.unordered
         ]
@@ -91,21 +95,21 @@ class LiveCluster:
         self.problems.append(f"left out: {refusal}")
 
     async def _watched(self) -> None:
-        """Wait until all watches stand, or are refused: then ``refresh`` alone brings news of that kind."""
+        """Wait until all watches are open or refused. A refused kind is updated by ``refresh`` only."""
         opening_all = asyncio.gather(*(each.opened.wait() for each in self._reflectors))
         try:
-            async with asyncio.timeout(_OPENED):
+            async with asyncio.timeout(_OPEN_TIMEOUT_SECONDS):
                 await opening_all
         except TimeoutError:
-            raise Unreachable(f"the server opens no watches for {_OPENED:g} s") from None
+            raise Unreachable(f"the server opens no watches for {_OPEN_TIMEOUT_SECONDS:g} s") from None
         for each in self._reflectors:
             if each.refused and each.store.resource.kind.name in _ESSENTIAL:
                 raise InputError([f"{each.refused}; expected the right to get, list and watch {each.store.resource.label}"])
             if each.refused:
-                self.notes.append(f"no watch, and read before each wave instead: {each.refused}")
+                self.notes.append(f"no watch, so it is read before each wave instead: {each.refused}")
 
     async def close(self) -> None:
-        """End all watches. The connection stays."""
+        """End all watches, but not the connection."""
         for task in self._watches:
             task.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
@@ -114,22 +118,22 @@ class LiveCluster:
     # --- what there is ------------------------------------------------------------------------------------------------
 
     def objects(self, kind: str) -> Mapping[str, Object]:
-        """Return the objects of a kind by uid, as the API gave them but for the managed fields; the mapping changes with the cluster."""
+        """Return the objects of a kind by uid, without managed fields. The mapping changes with the cluster."""
         stores = [each.store for each in self._reflectors if each.store.resource.kind.name == kind]
         if len(stores) == 1:
             return stores[0]
-        return ChainMap(*stores)  # type: ignore[arg-type] # several groups may have a kind of this name; nothing is written
+        return ChainMap(*stores)  # type: ignore[arg-type] # several groups may have a kind of this name; read-only
 
     def pod(self, uid: str) -> Object | None:
-        """Return a pod."""
+        """Return the pod with this uid; None if there is none."""
         return self._of("Pod").get(uid)
 
     def node(self, name: str) -> Object | None:
-        """Return a node."""
+        """Return the node with this name; None if there is none."""
         return self.named("Node", name)
 
     def named(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
-        """Return the object of a name."""
+        """Return the object with this name; None if there is none."""
         place = f"{namespace}/{name}" if namespace else name
         for each in self._reflectors:
             if each.store.resource.kind.name == kind and (found := each.store.at(place)) is not None:
@@ -141,12 +145,14 @@ class LiveCluster:
         return self._of("Pod").owned(owner_uid)
 
     def pods_on(self, node: str) -> list[Object]:
-        """Return the pods that are bound to a node, those that have ended included."""
+        """Return the pods bound to a node, including finished ones."""
         return self._of("Pod").on(node)
 
     def mentioning(self, kind: str, words: Collection[bytes]) -> Iterator[Object]:
-        """Yield the objects of a kind that have one of the words anywhere in their JSON. Of those of one controller the first tells for
-        all that they have none: pods differ in little else than their names."""
+        """Yield the objects of a kind whose JSON contains one of the words.
+
+        If the first object of a controller has none, the others are skipped, because pods of a controller are nearly equal.
+        """
         without: set[str] = set()
         for each in self._reflectors:
             if each.store.resource.kind.name == kind:
@@ -163,10 +169,10 @@ class LiveCluster:
     # --- news ---------------------------------------------------------------------------------------------------------
 
     async def refresh(self) -> None:
-        """Wait until the state is at least as fresh as the moment of this call. Many tasks may ask at once.
+        """Wait until the state is at least as recent as this call. Concurrent calls share the work.
 
         Raises:
-            Unreachable: it cannot be told.
+            Unreachable: the server does not answer.
         """
         wanted = self._begun + 1
         async with self._refreshing:
@@ -181,7 +187,7 @@ class LiveCluster:
             self._done = begun
 
     async def until(self, found: Callable[[], T | None], seconds: float) -> T | None:
-        """Return what ``found`` returns once it is not None; it is asked now and after all news. None when the time is up."""
+        """Call ``found`` now and after every change until it returns a value; return it, or None after the time limit."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (result := found()) is None:
@@ -201,30 +207,30 @@ class LiveCluster:
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     def document(self) -> bytes:
-        """Return what ``kubestow capture`` would write now."""
+        """Return the current snapshot as ``kubestow capture`` would write it."""
         return self._document(self._entries())
 
     def snapshot(self) -> Snapshot:
-        """Return the snapshot that loading :meth:`document` gives. Of a large cluster that takes seconds, in which no other task goes on.
+        """Return the current snapshot. For a large cluster this blocks all tasks for seconds.
 
         Raises:
-            InputError: the cluster holds what no snapshot may.
+            InputError: the cluster has objects that are invalid in a snapshot.
         """
         return from_json(self.document(), self._label)
 
     async def read_snapshot(self) -> Snapshot:
-        """Return the snapshot of now while other tasks go on.
+        """Return the current snapshot while other tasks continue.
 
         Raises:
-            InputError: the cluster holds what no snapshot may.
+            InputError: the cluster has objects that are invalid in a snapshot.
         """
         listed = self._entries()
         for entries, keeper in listed:
-            for first in range(0, len(entries), _AT_ONCE):
-                for each in entries[first : first + _AT_ONCE]:
+            for first in range(0, len(entries), _BATCH_OBJECTS):
+                for each in entries[first : first + _BATCH_OBJECTS]:
                     _kept(each, keeper)
                 await asyncio.sleep(0)
-            keeper.problems.clear()  # they are told again by the document
+            keeper.problems.clear()  # the document lists them again
         return await asyncio.to_thread(lambda: from_json(self._document(listed), self._label))
 
     @property
@@ -232,7 +238,7 @@ class LiveCluster:
         return self._connection.context or "cluster"
 
     def _entries(self) -> list[tuple[list[Entry], Keeper]]:
-        """Return all objects as they are at this moment."""
+        """Return all objects in their current state."""
         stores = [each.store for each in self._reflectors]
         return [(each.entries(), Keeper(each.resource.kind, each.resource.api_version)) for each in stores]
 

@@ -1,4 +1,4 @@
-"""Which proxy the environment names for a server, by the rules of Go's ``golang.org/x/net/http/httpproxy``, which kubectl follows."""
+"""Proxy selection from the environment, by the rules of Go's ``golang.org/x/net/http/httpproxy``, which kubectl follows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 
 def from_environment(url: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the proxy for a URL, None for none: this machine never needs one, nor what ``NO_PROXY`` names."""
+    """Return the proxy for a URL; None for this machine, for hosts in ``NO_PROXY``, or without a proxy."""
     parts = urlsplit(url)
     host, port = (parts.hostname or "").rstrip("."), parts.port or (443 if parts.scheme == "https" else 80)
     proxy = _either(environ, f"{parts.scheme.upper()}_PROXY")
@@ -35,8 +35,10 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _passed_over(host: str, port: int, exceptions: str) -> bool:
-    """Return whether one of the names does not want a proxy: ``*``, addresses, networks, domains (with a dot in front only what is below
-    them), each of the former with a port or without."""
+    """Return True if an entry of ``NO_PROXY`` matches the host.
+
+    Entries are ``*``, networks, addresses and domains, the last two optionally with a port. A leading dot matches subdomains only.
+    """
     address = _address(host)
     for entry in (part.strip().lower() for part in exceptions.split(",")):
         if not entry:
@@ -68,7 +70,7 @@ def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str
 
 
 def _split_port(entry: str) -> tuple[str, int | None]:
-    """Return a name without its port, and the port; brackets of IPv6 addresses go."""
+    """Split an entry into name and port, without the brackets of IPv6 addresses."""
     if _address(entry) is not None:
         return entry, None
     name, colon, port = entry.rpartition(":")

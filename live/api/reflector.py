@@ -1,4 +1,4 @@
-"""One resource kept current: a list, then a watch, and again where one breaks. Nothing that happens is missed."""
+"""A current copy of one resource: a list, then a watch; both are repeated after a failure. No change is missed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from kubestow.live.api.connection import Connection, Refused
 from kubestow.live.api.store import Entry, Known, Metadata, Store, entry, known
 from kubestow.live.capture_kinds import Resource
 
-#: Objects in a page; of metadata alone more fit.
+#: Objects per page of a list, and per page of metadata only.
 PAGE: Final = 500
 _METADATA_PAGE: Final = 2_000
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-#: So many objects that changed are read one by one; of more, a list is cheaper.
-_SINGLY: Final = 200
-#: Seconds before a broken watch is opened again, doubled each time up to the longest.
-_PAUSE: Final = 0.1
-_LONGEST: Final = 10.0
-_STOOD: Final = 2.0
-#: Seconds after which a server ends a watch in good order, up to twice as many.
-_LASTS: Final = 300
+#: Up to this many changed objects are read one by one. For more, a list is cheaper.
+_MAX_SINGLE_READS: Final = 200
+#: Pause in seconds before a broken watch is reopened, doubled each time up to the maximum.
+_MIN_PAUSE_SECONDS: Final = 0.1
+_MAX_PAUSE_SECONDS: Final = 10.0
+#: Seconds after which an open watch counts as healthy.
+_HEALTHY_SECONDS: Final = 2.0
+#: Minimum lifetime of a watch in seconds; the server ends it after up to twice as long.
+_MIN_WATCH_SECONDS: Final = 300
 
 
 class _ListMeta(msgspec.Struct, gc=False):
@@ -60,7 +61,7 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 class _Query(msgspec.Struct, gc=False):
-    """Which objects to list, in pages of ``size`` (0: in one piece). ``selector``: of fields."""
+    """Parameters of a list: objects per page (0 for one piece), media type, and field selector."""
 
     size: int = PAGE
     accept: str = "application/json"
@@ -68,7 +69,7 @@ class _Query(msgspec.Struct, gc=False):
 
 
 class NotRead(Exception):
-    """The server does not give this list. ``answer``: what it says instead."""
+    """The server refuses a list; ``answer`` has its reason."""
 
     def __init__(self, resource: Resource, answer: Answer) -> None:
         super().__init__(f"{resource.label}: {answer.message}")
@@ -76,11 +77,17 @@ class NotRead(Exception):
 
 
 class _Expired(Exception):
-    """What the watch begins at is older than the server remembers."""
+    """The start of the watch has expired on the server."""
 
 
 class Reflector:
-    """Keeps ``store`` as the server has it; ``changed`` is called after all news that came together. ``refused``: why there is no watch."""
+    """A store that follows one resource of the server. ``changed`` is called once after each batch of news.
+
+    Attributes:
+        store: The objects.
+        refused: The reason for a missing watch; empty if there is none.
+        opened: Set when the watch is open or refused.
+    """
 
     def __init__(self, connection: Connection, resource: Resource, changed: Callable[[], None]) -> None:
         self.store = Store(resource)
@@ -95,11 +102,11 @@ class Reflector:
     # --- lists --------------------------------------------------------------------------------------------------------
 
     async def read_all(self) -> None:
-        """Read all objects as they are now, or a moment later.
+        """Read all objects in their current state.
 
         Raises:
-            NotRead: the server refuses.
-            Unreachable: there is no answer.
+            NotRead: the server refuses the list.
+            Unreachable: there was no answer.
         """
         found: dict[str, Entry] = {}
         begun = self.store.arrivals
@@ -117,11 +124,11 @@ class Reflector:
         self._changed()
 
     async def refresh(self) -> None:
-        """Bring the store to at least the state of the moment of this call: by the metadata of all objects, and what differs from them.
+        """Update the store to the time of this call or later: list all metadata, then read the objects that differ.
 
         Raises:
-            NotRead: the server refuses.
-            Unreachable: there is no answer.
+            NotRead: the server refuses the list.
+            Unreachable: there was no answer.
         """
         listed: list[Known] = []
         begun = self.store.arrivals
@@ -131,14 +138,14 @@ class Reflector:
 
         version = await self._pages(_Query(_METADATA_PAGE, _METADATA), take, listed.clear)
         stale = self.store.stale(listed, version, begun)
-        if len(stale) > _SINGLY:
+        if len(stale) > _MAX_SINGLE_READS:
             await self.read_all()
             return
         await asyncio.gather(*(self._read(each) for each in stale))
         self._changed()
 
     async def _read(self, wanted: Known) -> None:
-        """Read one object, as a list: that asks for no further right."""
+        """Read one object as a list, which needs no further permission."""
         namespace, _, name = wanted.place.rpartition("/")
         selector = f"metadata.name={name}" + (f",metadata.namespace={namespace}" if namespace else "")
         found: list[Entry] = []
@@ -153,15 +160,15 @@ class Reflector:
             self.store.remove(wanted.uid, version)
 
     async def _pages(self, query: _Query, take: Callable[[list[msgspec.Raw]], None], again: Callable[[], None]) -> str:
-        """Hand all pages of a list to ``take``, and return the version of the list. ``again`` is called before it begins again."""
+        """Pass all pages of a list to ``take`` and return the list's version. ``again`` is called before a restart."""
         size, token, restarted = query.size, "", False
         while True:
             asked = {"limit": str(size) if size else "", "continue": token, "fieldSelector": query.selector}
             params = {key: value for key, value in asked.items() if value}
             answer, data = await self._connection.read(self._resource.url(), params, accept=query.accept)
             if answer.code == 410 and token and not restarted:
-                # The first pages are older than the server remembers; a list that comes in one piece never is. Objects of these pages may
-                # be gone by then.
+                # The first page has expired on the server. A list in one piece cannot expire. Objects of the earlier pages may be
+                # deleted by now.
                 size, token, restarted = 0, "", True
                 again()
                 continue
@@ -171,9 +178,9 @@ class Reflector:
                 page = _LIST.decode(data)
                 take(page.items or [])
             except (ValueError, RecursionError) as error:
-                raise Unreachable(f"{self._resource.label}: got no list of objects: {error}") from None
+                raise Unreachable(f"{self._resource.label}: expected a list of objects: {error}") from None
             if page.metadata.following and page.metadata.following == token:
-                raise Unreachable(f"{self._resource.label}: the list has no end: two pages name the same next one")
+                raise Unreachable(f"{self._resource.label}: the list has no end: two pages have the same continue token")
             token = page.metadata.following or ""
             if not token:
                 return page.metadata.resourceVersion
@@ -181,8 +188,8 @@ class Reflector:
     # --- the watch ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Watch for ever, and list again where events were lost."""
-        pause = _PAUSE
+        """Watch indefinitely, and list again if events were lost."""
+        pause = _MIN_PAUSE_SECONDS
         while True:
             began, self._heard = asyncio.get_running_loop().time(), False
             try:
@@ -198,17 +205,17 @@ class Reflector:
                     self._version, self.refused = "", ""
             except Unreachable:
                 pass
-            # A watch that brought something or stood for a while has nothing wrong with it; one that ends at once may do so for long.
-            pause = _PAUSE if self._heard or asyncio.get_running_loop().time() - began > _STOOD else pause
+            # A watch with events or of some duration is healthy. One that ends at once may keep failing.
+            pause = _MIN_PAUSE_SECONDS if self._heard or asyncio.get_running_loop().time() - began > _HEALTHY_SECONDS else pause
             await asyncio.sleep(pause * random.uniform(0.5, 1))
-            pause = min(_LONGEST, pause * 2)
+            pause = min(_MAX_PAUSE_SECONDS, pause * 2)
 
     async def _watch(self) -> None:
         params = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": str(random.randint(_LASTS, 2 * _LASTS)),
+            "timeoutSeconds": str(random.randint(_MIN_WATCH_SECONDS, 2 * _MIN_WATCH_SECONDS)),
         }
         async for lines in self._connection.watch(self._resource.url(), params):
             self.refused = ""
@@ -220,12 +227,12 @@ class Reflector:
                     news = self._take(_EVENT.decode(line)) or news
                 except (ValueError, RecursionError):
                     self._version = ""
-                    raise Unreachable(f"{self._resource.label}: got no event") from None
+                    raise Unreachable(f"{self._resource.label}: expected an event") from None
             if news:
                 self._changed()
 
     def _take(self, event: _Event) -> bool:
-        """Take in an event, and return whether it is news."""
+        """Apply an event. Return True if it changed the store."""
         if event.type == "ERROR":
             status = _STATUS.decode(event.object)
             if status.code == 410:
@@ -244,4 +251,4 @@ class Reflector:
         try:
             return entry(self._resource, raw)
         except (ValueError, RecursionError) as error:
-            raise Unreachable(f"{self._resource.label}: got no object: {error}") from None
+            raise Unreachable(f"{self._resource.label}: expected an object: {error}") from None

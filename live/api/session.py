@@ -1,4 +1,4 @@
-"""From a kubeconfig to HTTP: certificates, tokens, proxies, and the client library's connections."""
+"""HTTP sessions from a kubeconfig: certificates, tokens, proxies, and the client library's connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,14 @@ from kubestow.live.api.kubeconfig import Settings, Target
 
 @dataclass(frozen=True)
 class Session:
-    """Open connections to a server. ``server``: its URL. ``headers``: of each request. ``expires``: from when on it has to be replaced."""
+    """Open connections to a server.
+
+    Attributes:
+        server: URL of the server.
+        rest: The library's connections.
+        headers: Headers of each request.
+        expires: Time after which the session must be replaced; None if it does not expire.
+    """
 
     server: str
     rest: Any
@@ -37,10 +44,10 @@ class Session:
 
 
 async def open_session(target: Target | None) -> Session:
-    """Return connections to a target; None stands for the cluster in whose pod this runs.
+    """Open a session for a target; None means the cluster in whose pod this runs.
 
     Raises:
-        CredentialsError: no way in: what the kubeconfig names is not there, contradicts itself, or is of no kind that is known here.
+        CredentialsError: the kubeconfig names missing files, contradicts itself, or uses an unsupported method.
     """
     if target is None:
         return _in_cluster()
@@ -52,7 +59,7 @@ async def open_session(target: Target | None) -> Session:
     if target.cluster.get("disable-compression"):
         headers["Accept-Encoding"] = "identity"
     user, expires = target.user, None
-    if server.startswith("https://"):  # kubectl shows no credentials to servers without TLS either
+    if server.startswith("https://"):  # like kubectl, send no credentials without TLS
         user, expires = await _logged_in(target)
         _verification(configuration, target.cluster)
         if found := _authorization(user):
@@ -66,11 +73,11 @@ async def open_session(target: Target | None) -> Session:
 def _in_cluster() -> Session:
     configuration = Configuration()
     try:
-        # Names of the module, so that they are looked up when this runs.
+        # Attributes of the module, so that tests can replace them.
         pods.InClusterConfigLoader(pods.SERVICE_TOKEN_FILENAME, pods.SERVICE_CERT_FILENAME).load_and_set(configuration)
     except (ConfigException, OSError):
         raise CredentialsError(
-            "there is no kubeconfig, and this is no pod of a cluster; expected one in KUBECONFIG or ~/.kube/config"
+            "there is no kubeconfig, and this is not a pod of a cluster; expected one in KUBECONFIG or ~/.kube/config"
         ) from None
     token = configuration.api_key["BearerToken"].partition(" ")[2].strip()
     server = str(configuration.host)
@@ -80,15 +87,15 @@ def _in_cluster() -> Session:
 
 
 def _rest(configuration: Any) -> Any:
-    """Return the library's connections, as many at a time as are asked for."""
+    """Return the library's connections, without a limit of its own."""
     configuration.connection_pool_maxsize = 0
-    # Proxies of the environment are chosen by kubectl's rules, which aiohttp's are not.
+    # Proxies are chosen by kubectl's rules, which differ from those of aiohttp.
     configuration.client_session_kwargs = {"trust_env": False, "cookie_jar": aiohttp.DummyCookieJar()}
-    # Python 3.13 refuses authorities without a key identifier, as many clusters have made for themselves.
+    # Python 3.13 refuses authorities without a key identifier, which many clusters generate.
     configuration.disable_strict_ssl_verification = True
     try:
         return RESTClientObject(configuration)
-    except (OSError, ValueError) as error:  # of which those of ssl are
+    except (OSError, ValueError) as error:  # ssl errors are subclasses
         raise CredentialsError(f"certificate-authority: {_words(error)}; expected certificates in PEM") from None
 
 
@@ -143,7 +150,7 @@ def _impersonation(user: Settings) -> CIMultiDict[str]:
 
 
 async def _logged_in(target: Target) -> tuple[Settings, datetime | None]:
-    """Return a user with a token or a certificate of its own, and until when they last: plugins are run, providers are asked."""
+    """Return the user's settings with a token or certificate, and their expiry. Runs exec plugins if needed."""
     user = dict(target.user)
     provider = user.get("auth-provider")
     if isinstance(provider, dict):
@@ -153,7 +160,7 @@ async def _logged_in(target: Target) -> tuple[Settings, datetime | None]:
             raise CredentialsError(
                 f"context {target.context}: auth-provider {name} is not supported; expected exec, a token or a certificate"
             )
-        user["token"] = token  # kubectl renews it, and keeps the new one in the kubeconfig
+        user["token"] = token  # kubectl renews it and stores it in the kubeconfig
     plugin = user.get("exec")
     if not plugin or user.get("token") or user.get("tokenFile"):
         return user, None
@@ -167,13 +174,13 @@ async def _logged_in(target: Target) -> tuple[Settings, datetime | None]:
 
 
 def _with_authority(cluster: Settings) -> Settings:
-    """Return a cluster as plugins are told of it, with its authority in the place of a file."""
+    """Return the cluster's settings for plugins, with the certificate authority inline instead of a file."""
     content = _content(cluster, "certificate-authority")
     return cluster if content is None else {**cluster, "certificate-authority-data": base64.b64encode(content).decode()}
 
 
 def _content(settings: Settings, key: str) -> bytes | None:
-    """Return what ``KEY-data`` has in base 64, or else the file that ``KEY`` names."""
+    """Return the content of ``KEY-data`` (base64), or of the file in ``KEY``; None without both."""
     data, path = _text(settings, f"{key}-data"), _text(settings, key)
     if not data and not path:
         return None
@@ -205,7 +212,7 @@ def _authorization(user: Settings) -> str:
         token = _text(user, "token").strip()
     if token:
         if not token.isprintable():
-            raise CredentialsError("the token holds what no token has: control characters")
+            raise CredentialsError("the token contains control characters")
         return f"Bearer {token}"
     name, password = _text(user, "username"), _text(user, "password")
     return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}" if name or password else ""
@@ -219,14 +226,14 @@ def _certificate(context: ssl.SSLContext, user: Settings) -> None:
         raise CredentialsError("the user of the kubeconfig has only one of client-certificate and client-key, expected both")
     with _files(certificate, key) as (first, second):
         try:
-            context.load_cert_chain(first, second, password="")  # it would ask for one at the terminal
+            context.load_cert_chain(first, second, password="")  # otherwise it would prompt at the terminal
         except (OSError, ValueError) as error:
             raise CredentialsError(f"client-certificate and client-key: {_words(error)}; expected a pair in PEM without password") from None
 
 
 @contextmanager
 def _files(*contents: bytes) -> Iterator[list[str]]:
-    """Keep contents in files that only this user may read, as long as the library needs them."""
+    """Keep contents in temporary files that only this user may read, while the library loads them."""
     with TemporaryDirectory(prefix="kubestow-") as folder:
         paths = [Path(folder) / str(index) for index in range(len(contents))]
         for path, content in zip(paths, contents, strict=True):

@@ -1,4 +1,4 @@
-"""The objects of one resource as the API server last gave them: bytes, decoded when they are looked at."""
+"""The objects of one resource in their last known state, stored as bytes and decoded on access."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kubestow.live.api.answers import Object
 from kubestow.live.api.versions import compare, is_well_formed
 from kubestow.live.capture_kinds import Resource
 
-#: Objects of a resource that are kept decoded: a large cluster's take five times as much as their bytes.
-_DECODED: Final = 20_000
-#: Objects of which it is remembered that they are gone, so that an older event does not bring them back.
-_REMEMBERED: Final = 20_000
+#: Maximum number of decoded objects in memory; decoded objects take five times as much as their bytes.
+_MAX_DECODED: Final = 20_000
+#: Maximum number of remembered deletions, which keep older events from restoring an object.
+_MAX_DELETIONS: Final = 20_000
 
 
 class _Owner(msgspec.Struct, gc=False):
@@ -50,7 +50,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Known(NamedTuple):
-    """Which object this is, and in which state. ``place``: ``namespace/name``, or the name alone."""
+    """Identity and version of an object. ``place``: ``namespace/name``, or the name alone."""
 
     uid: str
     place: str
@@ -58,7 +58,15 @@ class Known(NamedTuple):
 
 
 class Entry(msgspec.Struct, gc=False):
-    """An object. ``owner``: uid of its controller; ``node``: where a pod is; ``kept``: what a snapshot keeps of it, once that was asked."""
+    """A stored object.
+
+    Attributes:
+        known: Identity and version.
+        raw: JSON without managed fields.
+        owner: Uid of its controller; empty without one.
+        node: Node of a pod; empty without one.
+        kept: Redacted JSON for snapshots; empty until it is needed.
+    """
 
     known: Known
     raw: bytes
@@ -68,10 +76,10 @@ class Entry(msgspec.Struct, gc=False):
 
 
 def entry(resource: Resource, raw: msgspec.Raw | bytes) -> Entry:
-    """Return an object as it is kept: with apiVersion and kind, which items of lists leave out, and without managed fields.
+    """Return an object for the store: with apiVersion and kind, which list items lack, and without managed fields.
 
     Raises:
-        ValueError: this is no object of the API.
+        ValueError: the data is not an API object.
     """
     head: _Head | _PodHead = (_POD if resource.kind.name == "Pod" else _HEAD).decode(raw)
     fields = _FIELDS.decode(raw)
@@ -85,7 +93,7 @@ def entry(resource: Resource, raw: msgspec.Raw | bytes) -> Entry:
 
 
 def known(metadata: Metadata) -> Known:
-    """Return which object the metadata are of; one without uid is told by its name."""
+    """Return the identity of an object from its metadata; without a uid its name is used."""
     place = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
     return Known(metadata.uid or place, place, metadata.resourceVersion)
 
@@ -96,14 +104,14 @@ def newer(version: str, than: str) -> bool:
 
 
 class Store(Mapping[str, Object]):
-    """Objects by uid. What is in them must not be changed. Nothing older ever takes the place of something newer, so that events, lists
-    and single objects may come in any order.
+    """Objects by uid, which callers must not change.
 
-    Readings whose versions cannot be compared count in the order in which they arrive (:mod:`kubestow.live.api.versions`).
+    A newer state is never replaced by an older one, so events, lists and single objects may arrive in any order. If versions cannot be
+    compared, the order of arrival decides (:mod:`kubestow.live.api.versions`).
 
     Attributes:
-        unordered: A version that cannot be compared, if the server has given one.
-        arrivals: The number of readings that were taken in so far.
+        unordered: A version that cannot be compared; empty if there was none.
+        arrivals: The number of stored readings so far.
     """
 
     def __init__(self, resource: Resource) -> None:
@@ -124,7 +132,7 @@ class Store(Mapping[str, Object]):
         found = self._decoded.get(uid)
         if found is None:
             found = msgspec.json.decode(self._entries[uid].raw)
-            if len(self._decoded) >= _DECODED:
+            if len(self._decoded) >= _MAX_DECODED:
                 del self._decoded[next(iter(self._decoded))]
             self._decoded[uid] = found
         return found
@@ -143,7 +151,7 @@ class Store(Mapping[str, Object]):
         return sorted(self._entries.values(), key=lambda each: each.known.place.encode())
 
     def at(self, place: str) -> Object | None:
-        """Return the object of a name (``namespace/name``, where it is in a namespace)."""
+        """Return the object at ``namespace/name`` (or ``name``); None if there is none."""
         uid = self._places.get(place)
         return self[uid] if uid is not None else None
 
@@ -156,8 +164,11 @@ class Store(Mapping[str, Object]):
         return [self[each] for each in self._on.get(node, ())]
 
     def put(self, found: Entry, *, event: bool = False) -> bool:
-        """Take in an object, and return whether it is news. ``event``: a watch told of it, perhaps late: what is older than the last list
-        and was neither in it nor here was gone by then."""
+        """Store an object unless it is outdated. Return True if it was stored.
+
+        ``event``: the object comes from a watch, perhaps late. If it is older than the last list and was neither listed nor stored, it had
+        been deleted by then.
+        """
         uid, place, version = found.known
         before = self._entries.get(uid)
         if event and before is None and uid not in self._awaited and self._listed and not newer(version, self._listed):
@@ -182,13 +193,13 @@ class Store(Mapping[str, Object]):
         return True
 
     def remove(self, uid: str, version: str) -> bool:
-        """Take an object out that was deleted by then, and return whether it is news."""
+        """Remove an object that was deleted at this version. Return True if it was present."""
         before = self._entries.get(uid)
         if before is not None and compare(before.known.version, version) == 1:
             return False
         self._gone.pop(uid, None)
         self._gone[uid] = version
-        if len(self._gone) > _REMEMBERED:
+        if len(self._gone) > _MAX_DELETIONS:
             del self._gone[next(iter(self._gone))]
         if before is None:
             return False
@@ -196,7 +207,7 @@ class Store(Mapping[str, Object]):
         return True
 
     def stale(self, listed: Iterable[Known], version: str, begun: int | None = None) -> list[Known]:
-        """Take out what is not in a complete list of that version, and return what is newer in the list than here.
+        """Remove objects that a complete list of this version lacks. Return the entries that are newer than the store.
 
         ``begun`` is the value of ``arrivals`` when the list was requested. An object without comparable version that arrived since stays.
         """
@@ -211,7 +222,7 @@ class Store(Mapping[str, Object]):
         return lacking
 
     def same(self, candidate: Known) -> Entry | None:
-        """Return the object that is here in exactly this state."""
+        """Return the stored object if it has exactly this version; else None."""
         found = self._entries.get(candidate.uid)
         return found if found is not None and found.known == candidate else None
 

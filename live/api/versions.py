@@ -1,8 +1,8 @@
-"""Resource versions: which of two readings of an object is the later one.
+"""Comparison of resource versions, to find the later of two readings of an object.
 
 Since Kubernetes 1.35 the versions of one resource can be compared as unsigned integers of any length (KEP-5504,
-``k8s.io/apimachinery/pkg/util/resourceversion``). Versions of another form can only be equal or different. Readings with such versions
-count in the order in which they arrive.
+``k8s.io/apimachinery/pkg/util/resourceversion``). Versions of another form can only be equal or different. For
+readings with such versions, the order of arrival decides.
 """
 
 from __future__ import annotations

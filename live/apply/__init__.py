@@ -1,1 +1,1 @@
-"""``kubestow apply``: carries a RebalancePlan or a Placement out on a cluster, wave by wave, and notes every request in a journal."""
+"""``kubestow apply``: apply a RebalancePlan or a Placement to a cluster, wave by wave, with a journal of all requests."""

@@ -1,8 +1,8 @@
-"""Before each wave: is the cluster still the one that the document was made from, as far as what is left of the document depends on it?
+"""Comparison of the cluster with the document's snapshot before each wave.
 
-Whatever differs from the snapshot and is not the run's own doing is drift. Pods of coming steps must be the same ones, by uid, and where
-the document has them, and their owners must replace them as expected; all other drift is put to the independent checker, which replays the
-rest of the document on the cluster as it is. What it finds wrong ends the run; if it finds nothing, the drift is harmless.
+Drift is any difference from the snapshot that the run did not cause. Pods of coming steps must have the same uid and be where the document
+expects them, and their owners must replace them as expected. All other drift goes to the independent checker, which replays the remaining
+steps on the current cluster. A violation ends the run; without one, the drift is harmless.
 """
 
 from __future__ import annotations
@@ -30,8 +30,14 @@ Document = RebalancePlan | Placement
 
 
 class Rejection(NamedTuple):
-    """Something that the checker finds wrong with the rest of a document. ``pod``, ``node``: what it is about, empty if neither;
-    ``budget``: a PodDisruptionBudget allows too few evictions now."""
+    """A violation of the remaining steps of a document.
+
+    Attributes:
+        message: The violation in a sentence.
+        pod: The pod concerned; empty if none.
+        node: The node concerned; empty if none.
+        budget: True if a PodDisruptionBudget currently allows too few evictions.
+    """
 
     message: str
     pod: str = ""
@@ -39,15 +45,20 @@ class Rejection(NamedTuple):
     budget: bool = False
 
 
-#: Replays what is left of a document on a snapshot.
+#: A function that replays the remaining steps of a document on a snapshot.
 Judge = Callable[[Snapshot, Document], Sequence[Rejection]]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``harmless``: drift that the rest of the document does not depend on. ``faults``: why the run has to end before its next step, with
-    the drift behind each, a sentence each. ``passing``: whether all faults may pass by themselves (budgets that allow too little at the
-    moment), so that it is worth asking again. ``new``: the harmless drift that no verdict before told of."""
+    """The outcome of a comparison.
+
+    Attributes:
+        harmless: Drift that does not affect the remaining steps.
+        faults: Reasons to end the run before its next step, with the drift behind each, one sentence each.
+        passing: True if all faults may resolve themselves (budgets that are used up for now), so that a retry is useful.
+        new: Harmless drift that no earlier verdict reported.
+    """
 
     harmless: list[Drift] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -56,21 +67,21 @@ class Verdict:
 
 
 def check(before: Snapshot, now: Snapshot, document: Document, done: Done, judge: Judge) -> Verdict:
-    """Return what the next wave has to know; see :class:`Watch`, which remembers what it found harmless."""
+    """Compare once; see :class:`Watch`, which remembers harmless drift."""
     return Watch(before, document, judge).check(now, done)
 
 
 class Watch:
-    """One run's look at drift. ``before``: the snapshot of the document."""
+    """The comparisons of one run. ``before`` is the snapshot of the document."""
 
     def __init__(self, before: Snapshot, document: Document, judge: Judge) -> None:
         self._before, self._document, self._judge = before, document, judge
         self._pods = {objects.pod_key(pod): pod for pod in before.pods}
-        self._harmless: frozenset[Drift] | None = frozenset()  # the document was judged on its own snapshot
+        self._harmless: frozenset[Drift] | None = frozenset()  # the document is valid for its own snapshot
         self._told: set[Drift] = set()
 
     def check(self, now: Snapshot, done: Done) -> Verdict:
-        """Compare the cluster with the snapshot and judge what is left of the document, unless all drift was found harmless before."""
+        """Compare the cluster with the snapshot. Check the remaining steps, unless all drift is already known to be harmless."""
         found = compare(self._before, now, done)
         left = rest(self._document, done, self._in_flight(done))
         live = {objects.pod_key(pod): pod for pod in now.pods}
@@ -89,11 +100,13 @@ class Watch:
         return Verdict(harmless=found, new=new)
 
     def _judged(self, now: Snapshot, left: Document, found: list[Drift], live: dict[str, objects.Pod]) -> Verdict | None:
-        """What the checker rejects, if anything. Budgets that allow too little for a later wave only, without having been changed, may
-        allow more by then."""
+        """Return the verdict if the checker rejects something, else None.
+
+        Budgets that were not changed and allow too little only for a later wave do not count, because they may allow more by then.
+        """
         rejected = list(self._judge(now, left))
         if any(each.budget for each in rejected) and not _tightened(found):
-            self._harmless = None  # asked again before the waves that are to come
+            self._harmless = None  # check again before the coming waves
             coming = {each for each in self._judge(now, _first_wave(left)) if each.budget}
             rejected = [each for each in rejected if not each.budget or each in coming]
         if not rejected:
@@ -106,14 +119,14 @@ class Watch:
     def _pod_faults(
         self, left: Document, live: dict[str, objects.Pod], done: Done, requests: Mapping[str, EvictionRequest]
     ) -> Iterator[str]:
-        """Why a pod of a coming step is not the one that the document knows, or not where it has it."""
+        """Yield the reasons why pods of coming steps are other pods than in the document, or elsewhere."""
         names = {each.name: (key, each) for key, each in done.pods.items()}
         for name, source in _expected(left).items():
             key, stands = names.get(name, (name, None))
             known, pod = self._pods.get(key), live.get(name)
             uid = stands.uid if stands is not None else known.metadata.uid if known is not None else None
             if stands is None and uid and uid in done.gone:
-                continue  # stopped by the run, and not replaced yet
+                continue  # stopped by the run and not replaced yet
             label = name if name == key else f"{name}, which stands for {key},"
             if pod is None:
                 yield f"Pod {label} of a coming step is gone"
@@ -129,11 +142,11 @@ class Watch:
                 yield f"Pod {label} of a coming step is {_at(pod.spec.nodeName)}, it should be {_at(source)}"
 
     def _in_flight(self, done: Done) -> list[str]:
-        """The pods that the run stopped and that nothing has replaced so far."""
+        """Return the pods that the run stopped and that are not replaced yet."""
         return [key for key, pod in self._pods.items() if pod.metadata.uid in done.gone and key not in done.pods] if done.gone else []
 
     def _with_pods_in_flight(self, now: Snapshot, live: dict[str, objects.Pod], done: Done, left: Document) -> Snapshot:
-        """The cluster with these pods, waiting, where steps of theirs are left: their targets are spoken for."""
+        """Return the cluster with those pods as pending if they have remaining steps, because their targets are reserved."""
         coming = _expected(left)
         lost = [self._pods[key] for key in self._in_flight(done) if key in coming and key not in live]
         if not lost:
@@ -146,8 +159,10 @@ class Watch:
 
 
 def rest(document: Document, done: Done, stopped: Collection[str] = ()) -> Document:
-    """Return what is left of a document, under the names that its pods have by now; steps and waves keep their numbers. ``stopped``: pods
-    that the run stopped and that nothing has replaced so far; like replacements that wait, they have no source."""
+    """Return the remaining steps of a document, with the current names of pods and the original numbers of steps and waves.
+
+    ``stopped``: pods that the run stopped and that are not replaced yet. Like pending replacements, they have no source.
+    """
     if isinstance(document, Placement):
         bound = {pod for _, pod in done.steps}
         kept = [each for each in document.assignments if each.pod not in bound]
@@ -157,7 +172,7 @@ def rest(document: Document, done: Done, stopped: Collection[str] = ()) -> Docum
     for move in document.moves:
         if (move.step, move.pod) not in done.steps:
             source = None if move.pod in waiting else move.source
-            waiting.discard(move.pod)  # a stopover moves on from where it went
+            waiting.discard(move.pod)  # the next move of a stopover starts where the last one ended
             moves.append(msgspec.structs.replace(move, pod=_name(move.pod, done), source=source))
     evictions = [each for each in document.evictions if (each.step, each.pod) not in done.steps and each.pod not in waiting]
     renamed = [msgspec.structs.replace(each, pod=_name(each.pod, done)) for each in evictions]
@@ -169,7 +184,7 @@ def _name(pod: str, done: Done) -> str:
 
 
 def _expected(left: Document) -> dict[str, str | None]:
-    """Where each pod of a coming step has to be before it, by its name now: what its first step says."""
+    """Return the expected node of each pod before its next step, by its current name."""
     if isinstance(left, Placement):
         return {each.pod: None for each in left.assignments}
     steps = [(step.wave, step.step, step.pod, step.source) for step in left.moves]
@@ -178,7 +193,7 @@ def _expected(left: Document) -> dict[str, str | None]:
 
 
 def _stopped(left: Document, live: dict[str, objects.Pod]) -> list[objects.Pod]:
-    """Running pods that are to be moved, not those that go for good."""
+    """Return the running pods that will be moved, without those evicted for good."""
     moves = [] if isinstance(left, Placement) else left.moves
     return [live[move.pod] for move in moves if move.source is not None and move.pod in live]
 
@@ -192,12 +207,12 @@ def _first_wave(left: Document) -> Document:
 
 
 def _tightened(found: list[Drift]) -> bool:
-    """Return whether a budget was changed, not only used up."""
+    """Return True if a budget was changed, not just used up."""
     return any(drift.kind == "PodDisruptionBudget" and drift.what != "disruptions" for drift in found)
 
 
 def _with_drift(rejection: Rejection, found: list[Drift], live: dict[str, objects.Pod]) -> str:
-    """What is wrong, and the drift that has to do with it: of the pod, of the node, else all of it, summed up."""
+    """Return a rejection with the related drift: of its pod or node, otherwise a summary of all drift."""
     near = [drift for drift in found if rejection.node and drift.node == rejection.node]
     near += [drift for drift in found if drift.kind == "Pod" and drift.name == rejection.pod and drift not in near]
     if rejection.budget:

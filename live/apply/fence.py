@@ -1,4 +1,4 @@
-"""Keeps the scheduler out while pods move: all nodes are closed, so that no room which a run makes goes to pods that it did not plan."""
+"""The closed nodes of a run. While pods move, all nodes are closed, so that unplanned pods cannot take the capacity that a run frees."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from kubestow.live.apply.node_changes import (
     whole,
     without,
 )
-from kubestow.live.apply.room import Room, emptiest_first, more_room, offer, room_of
+from kubestow.live.apply.node_usage import NodeUsage, emptiest_first, has_freed, offer, usage_of
+from kubestow.live.apply.pod_locations import key_of
 from kubestow.live.apply.waiting import Verdict, looked_at, verdict, waits
-from kubestow.live.apply.whereabouts import key_of
 from kubestow.models.documents.journal import What
 from kubestow.models.kube.closed_nodes import LET_IN, ClosedBy
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 T = TypeVar("T")
 
-#: A node that somebody else opens more often than this while a run needs it closed ends the run.
-_REOPENED: Final = 3
-_TRIES: Final = 4
+#: The run ends if somebody else opens a node more often than this.
+_MAX_REOPENINGS: Final = 3
+_MAX_ATTEMPTS: Final = 4
 
 
 class Cluster(Protocol):
-    """What the fence reads, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
+    """Read access of the fence, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def pod(self, uid: str) -> Object | None: ...
@@ -52,18 +52,21 @@ class Cluster(Protocol):
 
 
 class Facts(Protocol):
-    """What the fence writes, which :class:`kubestow.live.apply.journal.Journal` has."""
+    """Write access of the fence, implemented by :class:`kubestow.live.apply.journal.Journal`."""
 
     async def fact(self, what: What, **fields: Any) -> None: ...
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What of a plan decides which nodes may be open between its waves.
+    """The parts of a plan that decide which nodes may be open between its waves.
 
-    ``keep``: nodes that the plan frees or drains, closed until the run ends. ``sources``: nodes that pods leave by the plan; they stay
-    closed as long as they have more room than ``before``, in the snapshot that the plan was made from. ``planned``: uids of the pods that
-    the plan moves or binds; others are foreign. ``targets``: nodes that pods move to, the first to be closed and the last to be opened.
+    Attributes:
+        keep: Nodes that the plan frees or drains; they stay closed until the run ends.
+        sources: Nodes that pods leave; they stay closed while they have more free capacity than in ``before``.
+        planned: Uids of the pods that the plan moves or binds; all others are foreign.
+        before: Snapshot of the plan.
+        targets: Nodes that pods move to; they are closed first and opened last.
     """
 
     keep: Collection[str] = frozenset()
@@ -75,10 +78,14 @@ class Terms:
 
 @dataclass(frozen=True)
 class Pauses:
-    """Seconds. ``settle``: after nodes were closed, for a scheduler that decided just before or has not heard of it. Without it pods made
-    right after the last answer go to closed nodes now and then; of a real scheduler 0.05 was enough. ``patience``: how long nodes are open
-    between waves for pods that wait for the first time, the longest that the scheduler puts a pod off and a little more; ``again``: between
-    attempts."""
+    """Pauses in seconds.
+
+    Attributes:
+        settle: Pause after nodes were closed, for a scheduler that does not know it yet. Without it, pods created right after the last
+            answer sometimes go to closed nodes; 0.05 was enough for a real scheduler.
+        patience: Time that nodes are open between waves for newly pending pods: the longest backoff of the scheduler plus a margin.
+        again: Pause between attempts.
+    """
 
     settle: float = 0.5
     patience: float = 12.0
@@ -89,9 +96,9 @@ class Fence:
     """The closed nodes of one run."""
 
     def __init__(self, api: Api, cluster: Cluster, run_id: str, journal: Facts, terms: Terms | None = None) -> None:
-        """Take what the nodes are changed with; nothing is closed yet."""
+        """Prepare the fence without closing nodes."""
         self.pauses = Pauses()
-        #: What a user should know, a sentence each.
+        #: Notes for the user, one sentence each.
         self.notes: list[str] = []
         self._api = api
         self._cluster = cluster
@@ -106,24 +113,24 @@ class Fence:
         self._ours: set[str] = set()
         self._reopened: Counter[str] = Counter()
         self._fault = ""
-        #: Pods that found no place when all was open that may be; None before the first node is closed.
+        #: Pods that fitted nowhere while all permitted nodes were open; None before the first node is closed.
         self._tried: set[str] | None = None
-        #: When nodes were last asked about: on which ones foreign pods were, and what of each could be opened.
+        #: At the last check: the nodes of foreign pods, and the offers of nodes that could be opened.
         self._last: tuple[dict[str, str], frozenset[str]] = ({}, frozenset())
 
     def inherit(self, names: Iterable[str]) -> None:
-        """Take over nodes that an earlier part of the run may have left closed: in the end each is open, which the journal then says."""
+        """Take over nodes that an earlier part of the run may have left closed, so that they are opened in the end."""
         self._ours.update(names)
 
     # --- closing ----------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close every node that takes pods, and those that appear from now on, at once.
+        """Close every open node at once, and nodes that appear later.
 
-        A node that was cordoned before is left alone. One that a dead run closed is taken over.
+        Nodes that were cordoned before stay as they are. Nodes closed by a dead run are taken over.
 
         Raises:
-            FenceError: some cannot be closed, or somebody else opens one again and again. What is closed stays so until :meth:`open`.
+            FenceError: a node cannot be closed, or somebody else opens one repeatedly. Closed nodes stay closed until :meth:`open`.
         """
         await self._stop_guard()
         self.check()
@@ -133,10 +140,10 @@ class Fence:
         self._guard = asyncio.create_task(self._watch())
 
     def check(self) -> None:
-        """Ask whether the fence holds, before each request that relies on it.
+        """Check that the fence holds, before each request that depends on it.
 
         Raises:
-            FenceError: a node that appeared, or that somebody opened, could not be closed.
+            FenceError: a new or reopened node could not be closed.
         """
         if self._fault:
             raise FenceError(self._fault)
@@ -150,7 +157,8 @@ class Fence:
                 self.notes.append(f"node {name}, which run {by.run} left closed, is taken over and opened in the end")
         self._ours.update(names)
         refused: dict[str, str] = {}
-        for some in self._stages(names)[::-1]:  # so that no pod is turned to a target because the others are closed already
+        # Targets first. Otherwise the scheduler would turn to them while the others are already closed.
+        for some in self._stages(names)[::-1]:
             refused |= await self._nodes.change_all({name: self._wanted(name) for name in some})
         now = self._nodes.all()
         closed = [name for name in names if name in now and self._is_ours(now[name])]
@@ -161,7 +169,7 @@ class Fence:
         return closed
 
     def _failed(self, done: str, refused: Mapping[str, str]) -> Exception:
-        """Return the error for nodes that could not be changed: the refusal of the credentials if that is why."""
+        """Return the error for nodes that could not be changed: refused credentials if they are the reason."""
         if self._nodes.denied is not None:
             return self._nodes.denied
         name, why = next(iter(sorted(refused.items())))
@@ -173,13 +181,13 @@ class Fence:
         return closing(self._by) if uid is None else letting_in(self._run, uid)
 
     def _astray(self) -> list[str]:
-        """Return the nodes that are not as they should be while a wave runs."""
+        """Return the nodes that are in the wrong state during a wave."""
         found = []
         for name, node in self._nodes.all().items():
             try:
                 if self._wanted(name)(node) is not None:
                     found.append(name)
-            except FenceError:  # said by who lets the pod in
+            except FenceError:  # reported by let_in
                 continue
         return found
 
@@ -188,20 +196,20 @@ class Fence:
         return by is not None and by.run == self._run
 
     def _is_opened(self, node: Object) -> bool:
-        """Return whether somebody else has opened a node of ours."""
+        """Return True if somebody else has opened a node of this run."""
         return self._is_ours(node) and not is_closed(node) and without(node, (LET_IN,)) is None
 
     async def _watch(self) -> None:
-        """Close nodes that appear or that somebody opens while a wave runs."""
+        """Close nodes that appear or are opened by others during a wave."""
         while not self._fault:
             astray = await self._cluster.until(lambda: self._astray() or None, 60)
             if not astray:
                 continue
             nodes = self._nodes.all()
             self._reopened.update(name for name in astray if name in nodes and self._is_opened(nodes[name]))
-            often = next((name for name in astray if self._reopened[name] > _REOPENED), None)
+            often = next((name for name in astray if self._reopened[name] > _MAX_REOPENINGS), None)
             if often is not None:
-                self._fault = f"node {often} is opened again and again by somebody else"
+                self._fault = f"node {often} is repeatedly opened by somebody else"
                 return
             try:
                 await self._close(astray)
@@ -220,11 +228,11 @@ class Fence:
     # --- opening ----------------------------------------------------------------------------------------------------
 
     async def between_waves(self) -> None:
-        """Open what may be open between two waves, if foreign pods wait; then give the scheduler the time to look at them.
+        """Open the permitted nodes between two waves if foreign pods are pending, and give the scheduler time to place them.
 
-        Nodes that the plan frees or drains, and those with more room than before it because pods left them, stay closed. Nodes to which
-        pods are to move are opened last, and only if pods still wait then. A pod that the scheduler has found no open node for, since or
-        before the run began, is no reason to open them again, unless a foreign pod has left one since, or there is one more or another one.
+        Nodes that the plan frees or drains stay closed, and so do nodes that have gained free capacity because pods left them. Targets of
+        moves are opened last, and only if pods are still pending then. A pod that the scheduler has already rejected on all open nodes is
+        no reason to open them again, unless a foreign pod has left one since, or nodes have changed.
         """
         self.check()
         waiting, tried = self.waiting(), self._tried or set()
@@ -242,9 +250,9 @@ class Fence:
         self._tried = tried | waiting.keys()
 
     def _remember(self, waiting: Mapping[str, Object]) -> None:
-        """Remember, before the first node is closed, for which pods the scheduler found no place while all were open.
+        """Before the first node is closed, remember the pods that the scheduler rejected while all nodes were open.
 
-        What an earlier part of the run, or a dead one, has closed spoils that: its words are then of closed nodes.
+        If an earlier or dead run has left nodes closed, nothing is remembered, because the scheduler may have seen closed nodes.
         """
         if self._tried is not None:
             return
@@ -256,9 +264,9 @@ class Fence:
             self._changed([name for name, node in nodes.items() if not is_closed(node) and name not in self._terms.keep])
 
     async def _in_order(self, names: Collection[str], waiting: Mapping[str, Object]) -> list[str]:
-        """Return nodes in the order in which to open them. If pods wait, the emptiest nodes are first, and all are read in advance.
+        """Return nodes in the order in which to open them. If pods are pending, read all nodes in advance and start with the emptiest.
 
-        The scheduler places the first pods before it has heard of all nodes, on those that it has heard of.
+        The scheduler places the first pods before it knows that all nodes are open.
         """
         if not waiting:
             return sorted(names)
@@ -268,14 +276,14 @@ class Fence:
         return sorted(names)
 
     def _stages(self, names: Iterable[str]) -> list[list[str]]:
-        """Return nodes that pods of the plan do not move to, then those that they do; what is empty is left out."""
+        """Split nodes into those that are no targets of moves, and targets. Empty groups are left out."""
         stages: tuple[list[str], list[str]] = [], []
         for name in names:
             stages[name in self._terms.targets].append(name)
         return [stage for stage in stages if stage]
 
     async def _open_for(self, waiting: Mapping[str, Object], names: Sequence[str]) -> None:
-        """Open nodes, and wait until the scheduler has placed these pods or knows that they fit on none of what is open."""
+        """Open nodes and wait until the scheduler has placed or rejected each of these pods."""
         before = {uid: verdict(pod) for uid, pod in waiting.items()}
         refused = await self._nodes.change_all({name: opening(self._same_run) for name in names})
         pods = "a pod that waits" if len(waiting) == 1 else f"{len(waiting)} pods that wait"
@@ -284,7 +292,7 @@ class Fence:
         await self._cluster.until(lambda: True if self._looked_at(before, closed) else None, self.pauses.patience)
 
     def waiting(self) -> dict[str, Object]:
-        """Return the foreign pods that wait for a node, by uid."""
+        """Return the pending foreign pods by uid."""
         planned = self._terms.planned
         return {uid: pod for uid, pod in self._cluster.objects("Pod").items() if uid not in planned and waits(pod)}
 
@@ -295,12 +303,12 @@ class Fence:
             return ours
         if self._terms.before is None:
             return [name for name in ours if name not in sources]
-        before: Room = room_of(self._terms.before, sources)
-        now: Room = room_of(self._cluster.snapshot(), sources)
-        return [name for name in ours if name not in sources or not more_room(before[name], now[name])]
+        before: NodeUsage = usage_of(self._terms.before, sources)
+        now: NodeUsage = usage_of(self._cluster.snapshot(), sources)
+        return [name for name in ours if name not in sources or not has_freed(before[name], now[name])]
 
     def _changed(self, may_open: Collection[str]) -> bool:
-        """Return whether a foreign pod has left one of these nodes since the last time, or whether there are more or other ones."""
+        """Return True if a foreign pod has left one of these nodes since the last call, or if nodes were added or changed."""
         planned = self._terms.planned
         pods = self._cluster.objects("Pod").items()
         now = {uid: str(pod["spec"]["nodeName"]) for uid, pod in pods if uid not in planned and (pod.get("spec") or {}).get("nodeName")}
@@ -309,15 +317,21 @@ class Fence:
         return not could.issuperset(self._last[1]) or any(uid not in now and node in may_open for uid, node in were_on.items())
 
     def _looked_at(self, before: Mapping[str, Verdict], closed: int) -> bool:
-        """Return whether no pod waits any more that the scheduler has not looked at since so many nodes are closed."""
+        """Return True if the scheduler has considered every pending pod with this number of closed nodes."""
         pods = ((self._cluster.pod(uid), said) for uid, said in before.items())
         return all(pod is None or not waits(pod) or looked_at(pod, said, closed) for pod, said in pods)
 
     async def open(self, *, drained: Collection[str] = (), held: Collection[str] = ()) -> list[str]:
-        """Open all nodes that the run has closed, each on its own and several times if need be; return those that could not be opened.
+        """Open all nodes that the run has closed, with several attempts. A second call retries the remaining nodes.
 
-        ``drained``: stay cordoned, without the annotation. ``held``: stay closed, with it, for a run that comes after. A node without the
-        annotation of the run is somebody else's by now and is left as it is. Called twice it tries again what is left.
+        A node without the annotation of the run now belongs to somebody else and stays as it is.
+
+        Args:
+            drained: Nodes that stay cordoned, without the annotation.
+            held: Nodes that stay closed, with the annotation, for a following run.
+
+        Returns:
+            The nodes that could not be opened.
         """
         await self._stop_guard()
         todo: Collection[str] = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*held}
@@ -325,7 +339,7 @@ class Fence:
         try:
             left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         except JournalLost:
-            if isinstance(self._api, JournaledApi):  # better opened without a line than left closed
+            if isinstance(self._api, JournaledApi):  # better to open nodes without a journal than to leave them closed
                 self._nodes.api = self._api.api
             left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         self._ours = set(left)
@@ -335,7 +349,7 @@ class Fence:
         return sorted(left)
 
     def any_open(self) -> bool:
-        """Return True if some node takes pods from the scheduler."""
+        """Return True if some node is open for the scheduler."""
         return any(not is_closed(node) for node in self._nodes.all().values())
 
     def _same_run(self, run: str) -> bool:
@@ -345,13 +359,13 @@ class Fence:
 
     @asynccontextmanager
     async def let_in(self, pod: Object, node: str) -> AsyncIterator[None]:
-        """Open a node for one pod alone, until the block ends; the caller waits there for the pod to be bound.
+        """Open a node for one pod alone during the block, in which the caller waits for the pod to be bound.
 
-        The node is uncordoned and gets a taint in one patch; only this pod tolerates the taint, and all other nodes are closed. One pod at
-        a time is let in. Whatever happens in the block, the node is closed again in one patch; if that fails, the taint keeps others out.
+        One patch uncordons the node and adds a taint that only this pod tolerates. All other nodes are closed. Only one pod at a time is
+        let in. After the block, one patch closes the node again; if that fails, the taint still keeps other pods out.
 
         Raises:
-            FenceError: the pod is gone or another one, or the server refuses.
+            FenceError: the pod is gone or was replaced, or the server refuses.
         """
         uid = pod["metadata"]["uid"]
         async with self._entering:
@@ -366,18 +380,18 @@ class Fence:
                 await whole(self._close_behind(node))
 
     async def _open_for_one(self, pod: str, node: str, uid: str) -> None:
-        """Open a node for one pod. If somebody changes the node right after that, it is opened again."""
-        for _ in range(_TRIES):
+        """Open a node for one pod, and again if somebody changes the node right afterwards."""
+        for _ in range(_MAX_ATTEMPTS):
             refused = await self._nodes.change_all({node: letting_in(self._run, uid)})
             seen = self._nodes.get(node)
             if refused or seen is None:
                 raise self._nodes.denied or FenceError(f"pod {pod} cannot be let in: {refused.get(node) or f'node {node} is gone'}")
             if is_open_for(seen, uid):
                 return
-        raise FenceError(f"pod {pod} cannot be let in: somebody else takes the taint {LET_IN} off node {node} all the time")
+        raise FenceError(f"pod {pod} cannot be let in: somebody else keeps removing the taint {LET_IN} from node {node}")
 
     async def _close_behind(self, node: str) -> None:
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             refused = await self._nodes.change_all({node: closing(self._by)})
             if not refused:
                 return

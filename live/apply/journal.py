@@ -1,6 +1,6 @@
-"""The journal of a run, on disk before the cluster is asked for anything: what ``--resume`` and ``verify --journal`` read.
+"""The journal of a run, written to disk before each request. ``--resume`` and ``verify --journal`` read it.
 
-Lines that are written while others go to disk share the next write and fsync, so that many requests at once cost little more than one.
+Lines that arrive during a write share the next write and fsync, so that many concurrent requests cost little more than one.
 """
 
 from __future__ import annotations
@@ -30,14 +30,19 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class JournalLost(Exception):
-    """The journal cannot be written any longer, so nothing more may be asked of the cluster."""
+    """The journal cannot be written any more, so no further request may be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a run carries out, and where. ``result``: SHA-256 of the document's text (``read_with_digest`` of results); ``snapshot``: as the
-    document names it; ``server``: the address of the API server; ``cluster``: the uid of the namespace kube-system, empty if it cannot be
-    read."""
+    """The document and the cluster of a run.
+
+    Attributes:
+        result: SHA-256 of the document's text (``read_with_digest`` of results).
+        snapshot: SHA-256 of the snapshot, as recorded in the document.
+        server: Address of the API server.
+        cluster: Uid of the namespace kube-system; empty if it cannot be read.
+    """
 
     result: str
     snapshot: str
@@ -46,7 +51,7 @@ class Origin:
 
 
 def journal_path(result: str) -> str:
-    """Return where the journal of a document is kept: beside it."""
+    """Return the path of a document's journal, next to the document."""
     return result + ENDING
 
 
@@ -55,11 +60,17 @@ def _now() -> datetime:
 
 
 class Journal:
-    """``run``: the id of the run; ``resumed``: whether it continues an earlier one. ``progress``: how far the run is, always current.
-    ``kept``: the name that the finished journal of an earlier document got, which had this one's name; empty if there was none."""
+    """The open journal of a run.
+
+    Attributes:
+        path: Path of the file.
+        progress: Current progress of the run.
+        resumed: True if it continues an earlier run.
+        kept: New name of an earlier, finished journal at this path; empty if there was none.
+    """
 
     def __init__(self, path: str, descriptor: int, clock: Callable[[], datetime]) -> None:
-        """Take an open file that is locked; :meth:`open` does all of it."""
+        """Use an open, locked file. Call :meth:`open` instead."""
         self.path = path
         self.progress = Progress()
         self.resumed = False
@@ -74,18 +85,18 @@ class Journal:
 
     @property
     def run(self) -> str:
-        """Return the id of the run; it stays the same when the run is resumed."""
+        """The id of the run, which a resumed run keeps."""
         return self.progress.run
 
     @classmethod
     def open(cls, path: str, origin: Origin, *, resume: bool = False, clock: Callable[[], datetime] = _now) -> Self:
-        """Begin the journal of a new run, or go on with the one that is there (``resume``; if there is none, a new run begins).
+        """Begin the journal of a new run, or with ``resume`` continue an existing one.
 
-        The finished journal of another document is kept under another name.
+        The finished journal of another document is renamed and kept.
 
         Raises:
-            InputError: it cannot be written, another run writes it, it is of something else, it is no journal, or a run is there and is not
-                to be resumed.
+            InputError: the file cannot be written, another run writes it, it is not a journal or one of another document, or it has a run
+                that is not to be resumed.
         """
         descriptor = _opened(path)
         try:
@@ -93,7 +104,7 @@ class Journal:
             if _is_finished_other(record, origin):
                 kept = _kept(path, record.run.run)
                 old, descriptor = descriptor, _opened(path)
-                os.close(old)  # and with it the lock, which no other run may have before the name is free
+                os.close(old)  # releases the lock, which no other run may take before the name is free
                 record = _read(descriptor, path)
             journal = cls(path, descriptor, clock)
             journal.kept = kept
@@ -110,20 +121,20 @@ class Journal:
         await self.close()
 
     async def close(self) -> None:
-        """Wait until everything is written, and let other runs have the file. Called twice it does nothing."""
+        """Wait until everything is written, and release the file. A second call does nothing."""
         if self._committer is not None:
             await asyncio.wait([self._committer])
         if self._file >= 0:
             self._thread.shutdown()
-            os.close(self._file)  # and with it the lock
+            os.close(self._file)  # releases the lock
             self._file = -1
             self._fault = self._fault or JournalLost(f"{self.path}: closed")
 
     async def request(self, request: Request) -> int:
-        """Write that a request is about to be sent (``number`` and ``time`` are filled in); return its number once that is on disk.
+        """Record a request before it is sent, with its number and time. Return the number once the line is on disk.
 
         Raises:
-            JournalLost: it cannot be written: the request must not be sent.
+            JournalLost: the line cannot be written, so the request must not be sent.
         """
         self._number += 1
         request.number, request.time = self._number, self._time()
@@ -131,18 +142,18 @@ class Journal:
         return request.number
 
     async def answered(self, number: int, code: int, reason: str = "", message: str = "") -> None:
-        """Write how a request was answered; ``code`` 0: not at all.
+        """Record the answer to a request; ``code`` 0 means no answer.
 
         Raises:
-            JournalLost: it cannot be written.
+            JournalLost: the line cannot be written.
         """
         await self._write(Answered(number, self._time(), code, reason, message))
 
     async def fact(self, what: What, **fields: Any) -> None:
-        """Write what the run saw or decided; ``fields`` are those of :class:`kubestow.models.documents.journal.Fact`.
+        """Record an observation or decision; ``fields`` are those of :class:`kubestow.models.documents.journal.Fact`.
 
         Raises:
-            JournalLost: it cannot be written.
+            JournalLost: the line cannot be written.
         """
         await self._write(Fact(self._time(), what, **fields))
 
@@ -151,7 +162,7 @@ class Journal:
 
     def _begin(self, record: lines.Record, origin: Origin, resume: bool) -> None:
         progress = progress_of(record.lines)
-        keep = record.size if resume or progress.requests else 0  # a run that asked for nothing may begin anew
+        keep = record.size if resume or progress.requests else 0  # a run without requests may begin again
         if keep:
             _same(self.path, record.run, origin, unfinished(progress))
             if not resume:
@@ -164,7 +175,7 @@ class Journal:
             self._commit(_encoded(line))
             folder = os.open(os.path.dirname(self.path) or ".", os.O_RDONLY)
             try:
-                os.fsync(folder)  # so that the name of a new file is there after a crash, too
+                os.fsync(folder)  # so that the name of a new file survives a crash
             finally:
                 os.close(folder)
         except OSError as error:
@@ -182,7 +193,7 @@ class Journal:
         await written
 
     async def _flush(self) -> None:
-        """Write what waits until nothing does: all lines that came meanwhile at once."""
+        """Write waiting lines in batches until none is left."""
         loop = asyncio.get_running_loop()
         while self._waiting:
             batch, self._waiting = self._waiting, []
@@ -201,7 +212,7 @@ class Journal:
     def _commit(self, data: bytes) -> None:
         """Append bytes and wait until they are on disk."""
         if not os.path.samestat(os.stat(self.path), os.fstat(self._file)):
-            raise OSError("another file has taken its place")
+            raise OSError("the file was replaced by another one")
         while data:
             data = data[os.write(self._file, data) :]
         os.fsync(self._file)
@@ -209,8 +220,10 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class JournaledApi:
-    """An API whose requests are written to a journal before they are sent, and their answers before they are returned; what only reads is
-    not written. ``step``, ``pod``: what the requests are for."""
+    """An API that records requests in a journal before sending them, and answers before returning them.
+
+    Read requests are not recorded. ``step`` and ``pod`` are those that the requests belong to.
+    """
 
     api: Api
     journal: Journal
@@ -218,16 +231,16 @@ class JournaledApi:
     pod: str | None = None
 
     def of(self, step: int, pod: str) -> JournaledApi:
-        """Return the same API for the requests of a pod of a step."""
+        """Return the same API for requests of a step's pod."""
         return JournaledApi(self.api, self.journal, step, pod)
 
     async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
-        """Send a request, as :meth:`kubestow.live.api.answers.Api.send` does.
+        """Send a request; see :meth:`kubestow.live.api.answers.Api.send`.
 
         Raises:
             Unauthorized: the server refuses the credentials.
-            Unreachable: no answer came.
-            JournalLost: the journal cannot be written. If the request had been sent by then, it may have been carried out.
+            Unreachable: there was no answer.
+            JournalLost: the journal cannot be written. A request that was already sent may have been executed.
         """
         if method in ("GET", "HEAD"):
             return await self.api.send(method, path, body, **more)
@@ -250,21 +263,21 @@ def _encoded(line: Line) -> bytes:
 
 
 def _opened(path: str) -> int:
-    """Return a descriptor of the file, locked for this process."""
+    """Open the file and lock it for this process."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as error:
         raise InputError([f"{path}: {error.strerror}"]) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise InputError([f"{path}: not a file; the journal has to last longer than the run"])
+            raise InputError([f"{path}: not a regular file; the journal must outlast the run"])
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError([f"{path}: another run writes this journal"]) from error
-        if not _is_at(path, descriptor):  # it was set aside before it was locked here
+        if not _is_at(path, descriptor):  # it was renamed before it was locked here
             raise InputError([f"{path}: another run writes this journal"])
-        with contextlib.suppress(PermissionError):  # another owner's, who may do so
+        with contextlib.suppress(PermissionError):  # the file belongs to another owner
             os.fchmod(descriptor, 0o600)
     except BaseException:
         os.close(descriptor)
@@ -273,7 +286,7 @@ def _opened(path: str) -> int:
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Return True if an open file has this name."""
+    """Return True if the path still leads to the open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:
@@ -287,7 +300,7 @@ def _read(descriptor: int, path: str) -> lines.Record:
 
 
 def _is_finished_other(record: lines.Record, origin: Origin) -> bool:
-    """Return True for the journal of another document whose run is finished and has changed the cluster."""
+    """Return True for the journal of another document with a finished run that sent requests."""
     if not record.lines or record.run.result == origin.result:
         return False
     progress = progress_of(record.lines)
@@ -295,16 +308,18 @@ def _is_finished_other(record: lines.Record, origin: Origin) -> bool:
 
 
 def _kept(path: str, run: str) -> str:
-    """Give a journal another name."""
+    """Rename a journal and return its new name."""
     try:
         return set_aside(path, run)
     except OSError as error:
-        raise InputError([f"{path}: the finished journal of another document cannot get another name: {error.strerror}"]) from error
+        raise InputError([f"{path}: the finished journal of another document cannot be renamed: {error.strerror}"]) from error
 
 
 def _same(path: str, run: Run, origin: Origin, why: str) -> None:
-    """Refuse the journal of another document, snapshot or cluster; an address may change, the uid of kube-system does not. ``why``: its run
-    is not finished."""
+    """Refuse the journal of another document, snapshot or cluster. ``why``: the reason why its run is unfinished.
+
+    Clusters are compared by the uid of kube-system, because addresses may change.
+    """
     cluster = (run.cluster, origin.cluster) if run.cluster and origin.cluster else (run.server, origin.server)
     pairs = (
         ("document", (run.result, origin.result)),
@@ -315,15 +330,15 @@ def _same(path: str, run: Run, origin: Origin, why: str) -> None:
         if theirs != ours:
             shown = "" if what == "cluster" and run.cluster and origin.cluster else f" ({theirs[:12]}…, not {ours[:12]}…)"
             left = f", whose run of {run.time} {why}" if why else ""
-            raise InputError([f"{path}: the journal of another {what}{shown}{left}; move it away to begin anew"])
+            raise InputError([f"{path}: the journal of another {what}{shown}{left}; move it away to begin again"])
 
 
 def _there(record: lines.Record, progress: Progress) -> str:
-    """Say what a journal is that nobody asked for."""
+    """Describe an existing journal that was not to be resumed."""
     done = sum(step.done for step in progress.steps.values())
     pods = f"{done} pod{'' if done == 1 else 's'} done"
     run = f"a run of {record.run.time} that {'ended' if progress.ended else 'was cut off'} with {pods}"
-    return f"the journal of {run}; go on with --resume, or move the file away to begin anew"
+    return f"the journal of {run}; continue with --resume, or move the file away to begin again"
 
 
 __all__ = ["ENDING", "Journal", "JournalLost", "JournaledApi", "Origin", "journal_path"]

@@ -1,4 +1,4 @@
-"""A finished journal that makes room for the run of a new document: it gets another name, and is never overwritten."""
+"""Renaming of finished journals, so that the run of a new document can use the name and nothing is overwritten."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kubestow.live.apply.progress import Fate, Progress
 from kubestow.models.documents.journal import ENDING
 from kubestow.models.kube.lenient_decode import some
 
-#: What a run's id may consist of to be part of a file name; journals are files of users, who may have changed them.
+#: Run ids that are safe in file names. Users may have edited their journals.
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", re.ASCII)
 
 
 def unfinished(progress: Progress) -> str:
-    """Return why a run is not finished, as the end of a sentence about it; empty if it is.
+    """Return the reason why a run is unfinished, as the end of a sentence; empty if it is finished.
 
-    A finished run has ended by itself and has no pod half moved. Whether all steps of its document are done does not matter: nothing in
-    the cluster waits for the rest. Nor do nodes that it has left closed, between rounds of ``--until-done``, say: their marks tell.
+    A finished run has ended on its own and has no pod half moved. Remaining steps of its document do not matter, because nothing in the
+    cluster waits for them. Nodes that it left closed do not matter either, because their annotations identify the run.
     """
     if not progress.ended:
         return "was cut off"
@@ -30,12 +30,12 @@ def unfinished(progress: Progress) -> str:
 
 
 def set_aside(path: str, run: str) -> str:
-    """Give the file of a journal, or of a document of its run, another name, which has the run's id and belongs to no other file.
+    """Rename a journal, or a document of its run, to an unused name with the run's id, and return the name.
 
-    ``plan.json`` becomes ``plan.json.RUN``, and its journal the one of that name. Return the name.
+    ``plan.json`` becomes ``plan.json.RUN``, and its journal gets the matching name.
 
     Raises:
-        OSError: the folder does not allow it.
+        OSError: the folder is not writable.
     """
     stem = path.removesuffix(ENDING)
     ending = path[len(stem) :]
@@ -49,7 +49,7 @@ def set_aside(path: str, run: str) -> str:
             number += 1
             continue
         try:
-            os.replace(path, name)  # in place of the empty file, which is nobody else's
+            os.replace(path, name)  # replaces the empty file created above
         except OSError:
             os.unlink(name)
             raise
@@ -57,5 +57,5 @@ def set_aside(path: str, run: str) -> str:
 
 
 def _may_be_begun(fates: Iterable[Fate]) -> bool:
-    """Return True if a request may have been carried out."""
+    """Return True if one of the requests may have been executed."""
     return any(fate != "refused" for fate in fates)

@@ -1,4 +1,4 @@
-"""One run at a time in a cluster: the Lease ``kube-system/kubestow-apply``, as leader election of Kubernetes' own components has one."""
+"""The Lease ``kube-system/kubestow-apply``, which allows one run at a time, as in the leader election of Kubernetes components."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from kubestow.live.api.answers import Answer, Api, Object, Unauthorized, Unreach
 
 NAMESPACE: Final = "kube-system"
 NAME: Final = "kubestow-apply"
-_ATTEMPTS: Final = 5
+_MAX_ATTEMPTS: Final = 5
 
 
 class Place(NamedTuple):
-    """Where a Lease is kept."""
+    """Namespace and name of a Lease."""
 
     namespace: str
     name: str
 
     @property
     def leases(self) -> str:
-        """Return the path of all Leases there."""
+        """URL path of all Leases in the namespace."""
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
     @property
     def path(self) -> str:
-        """Return the path of the Lease."""
+        """URL path of the Lease."""
         return f"{self.leases}/{self.name}"
 
     def __str__(self) -> str:
-        """Return how sentences name it."""
+        """Return the name for messages."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -42,17 +42,23 @@ APPLY: Final = Place(NAMESPACE, NAME)
 
 
 class LeaseTaken(Exception):
-    """The Lease cannot be had; one sentence."""
+    """The Lease cannot be acquired; one sentence."""
 
 
 class LeaseLost(Exception):
-    """The Lease is not ours any longer, so nothing more may be asked of the cluster."""
+    """The Lease is lost, so no further request may be sent."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds. ``duration``: how long a Lease is good after its last renewal; ``renew``: between renewals; ``margin``: before its end it
-    counts as lost; ``skew``: clocks differ by less, so that a Lease that seems to have ended no longer ago is looked at for a while."""
+    """Times in seconds.
+
+    Attributes:
+        duration: Validity of a Lease after its last renewal.
+        renew: Interval between renewals.
+        margin: Safety margin before the end, after which the Lease counts as lost.
+        skew: Maximum difference of clocks. A Lease that expired less than this ago is observed for a while before it is taken over.
+    """
 
     duration: int = 30
     renew: float = 10
@@ -62,14 +68,14 @@ class Times:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has the Lease, and until when."""
+    """The holder of a Lease, and the end of its validity."""
 
     run: str
     until: datetime
 
 
 def holder(lease: Object, now: datetime | None = None) -> Holder | None:
-    """Return who has the Lease at that time, None if nobody has: it was given back, or has ended."""
+    """Return the holder of the Lease at this time; None if it was released or has expired."""
     spec = lease.get("spec") or {}
     run, renewed = spec.get("holderIdentity"), _parsed(spec.get("renewTime"))
     if not run or renewed is None:
@@ -79,11 +85,11 @@ def holder(lease: Object, now: datetime | None = None) -> Holder | None:
 
 
 async def live_run(api: Api) -> Holder | None:
-    """Return the run that carries something out at the moment, None if there is none.
+    """Return the live run of the cluster; None if there is none.
 
     Raises:
-        LeaseTaken: the server does not say.
-        Unreachable: no answer came.
+        LeaseTaken: the Lease cannot be read.
+        Unreachable: there was no answer.
     """
     answer = await api.send("GET", APPLY.path)
     if answer.code == 404:
@@ -94,9 +100,9 @@ async def live_run(api: Api) -> Holder | None:
 
 
 class Lease:
-    """The Lease of one run: ``async with Lease(api, run_id) as lease`` takes it, renews it and gives it back.
+    """The Lease of one run: ``async with Lease(api, run_id) as lease`` acquires, renews and releases it.
 
-    Renewals are no changes that a journal has to have: ``api`` is the one without.
+    Renewals need no journal, so ``api`` is the one without.
     """
 
     place = APPLY
@@ -109,10 +115,10 @@ class Lease:
         clock: Callable[[], datetime] | None = None,
         tell: Callable[[str], object] | None = None,
     ) -> None:
-        """Take what asks the server, and whose the Lease is to be. ``tell``: is given a sentence when it takes long."""
+        """Prepare the Lease. ``tell`` receives a sentence if acquiring takes long."""
         #: Set as soon as the Lease is lost.
         self.lost = asyncio.Event()
-        #: The refusal of the credentials, while the server answers renewals with it.
+        #: Refused credentials, while renewals fail for this reason.
         self.denied: Unauthorized | None = None
         self._why = ""
         self._api = api
@@ -134,19 +140,19 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Return whether the Lease is ours, and long enough for a request."""
+        """True if the Lease is held and valid long enough for a request."""
         steady, wall = self._good_until
-        # A computer that slept has lost time on the wall clock alone.
+        # After a suspend, only the wall clock has advanced.
         if not self.lost.is_set() and (time.monotonic() >= steady or self._clock() >= wall):
             self._lose("it could not be renewed in time")
         return not self.lost.is_set()
 
     def check(self) -> None:
-        """Ask whether the run may go on, before each request.
+        """Check before each request that the run may continue.
 
         Raises:
-            Unauthorized: it may not, because the server refuses the credentials.
-            LeaseLost: it may not.
+            Unauthorized: the Lease is lost because the server refuses the credentials.
+            LeaseLost: the Lease is lost.
         """
         if not self.held:
             if self.denied is not None:
@@ -154,14 +160,14 @@ class Lease:
             raise LeaseLost(f"the Lease {self.place} is lost: {self._why}")
 
     async def take(self) -> None:
-        """Take the Lease and renew it from now on. One that has ended, or of the same run, is taken over.
+        """Acquire the Lease and keep renewing it. An expired Lease, or one of the same run, is taken over.
 
         Raises:
-            LeaseTaken: another run has it, or the server refuses.
-            Unreachable: no answer came.
+            LeaseTaken: another run holds it, or the server refuses.
+            Unreachable: there was no answer.
         """
         lost: Unreachable | None = None
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             sent = time.monotonic(), self._clock()
             read = await self._api.send("GET", self.place.path)
             if read.code == 404:
@@ -170,8 +176,8 @@ class Lease:
                 other = await self._other(read.body)
                 if other is not None:
                     raise LeaseTaken(
-                        f"run {other.run} carries something out in this cluster: it has the Lease {self.place} until "
-                        f"{other.until:%Y-%m-%dT%H:%M:%SZ}, and longer while it runs"
+                        f"run {other.run} is active in this cluster: it holds the Lease {self.place} until "
+                        f"{other.until:%Y-%m-%dT%H:%M:%SZ}, and renews it while it runs"
                     )
                 sent = time.monotonic(), self._clock()
                 written = "PUT", self.place.path, self._written(read.body)
@@ -179,7 +185,7 @@ class Lease:
                 raise _refused(self.place, "read", read)
             try:
                 answer = await self._api.send(*written)
-            except Unreachable as error:  # the connection broke, which says nothing of the server: what it did is read
+            except Unreachable as error:  # the request may have been executed, so read the Lease again
                 lost = error
                 continue
             if answer.ok:
@@ -188,19 +194,17 @@ class Lease:
                 return
             if answer.code not in (404, 409) or read.code == answer.code == 404:
                 raise _refused(self.place, "written", answer)
-        raise lost or LeaseTaken(f"the Lease {self.place} cannot be had: others change it all the time")
+        raise lost or LeaseTaken(f"the Lease {self.place} cannot be acquired: others keep changing it")
 
     async def _other(self, lease: Object) -> Holder | None:
-        """Return the other run that has a Lease. Its clock may be behind: one that seems to have ended lately is watched for a renewal."""
+        """Return the other run that holds a Lease; None if there is none. A recently expired Lease is observed for a renewal first."""
         spec = lease.get("spec") or {}
         found = holder(lease, self._clock())
         if spec.get("holderIdentity") in (None, "", self._run):
             return None
         if found is None and holder(lease, self._clock() - timedelta(seconds=self._times.skew)) is not None:
             pause = self._times.renew * 1.2
-            self._tell(
-                f"run {spec['holderIdentity']} did not give the Lease {self.place} back: waiting for {pause:g} s whether it renews it"
-            )
+            self._tell(f"run {spec['holderIdentity']} did not release the Lease {self.place}: waiting {pause:g} s to see if it renews it")
             await asyncio.sleep(pause)
             again = await self._api.send("GET", self.place.path)
             renewed = (again.body.get("spec") or {}) if again.ok else {}
@@ -209,7 +213,7 @@ class Lease:
         return found
 
     async def release(self) -> None:
-        """Give the Lease back, so that the next run need not wait for its end. Called twice, or without it, this does nothing."""
+        """Release the Lease, so that the next run need not wait. Without a held Lease, do nothing."""
         if self._renewal is not None:
             while not self._renewal.done():
                 self._renewal.cancel()
@@ -217,19 +221,19 @@ class Lease:
         self._renewal, lease, self._lease = None, self._lease, {}
         if not lease or self.lost.is_set():
             return
-        self._lose("it was given back")
-        for _ in range(_ATTEMPTS):
+        self._lose("it was released")
+        for _ in range(_MAX_ATTEMPTS):
             given_back = {**lease, "metadata": self._metadata(lease)}
             given_back["spec"] = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
             try:
                 if (await self._api.send("PUT", self.place.path, given_back)).code != 409:
                     return
             except Unreachable:
-                pass  # it may be given back, or not
+                pass  # it may or may not be released
             try:
                 read = await self._api.send("GET", self.place.path)
             except Unreachable:
-                return  # it ends by itself
+                return  # it expires
             if not read.ok or not self._is_ours(read.body):
                 return
             lease = read.body
@@ -246,11 +250,11 @@ class Lease:
                         answer = await self._api.send("PUT", self.place.path, self._written(answer.body))
                     elif answer.ok:
                         now = (answer.body.get("spec") or {}).get("holderIdentity")
-                        self._lose(f"run {now} has it now" if now else "somebody gave it back")
+                        self._lose(f"run {now} has it now" if now else "somebody released it")
                         return
             except Unreachable as error:
                 self.denied = error if isinstance(error, Unauthorized) else None
-                continue  # until it is too late
+                continue  # retry until the Lease expires
             self.denied = None
             if answer.ok:
                 self._keep(answer.body, *sent)
@@ -258,7 +262,7 @@ class Lease:
                 self._lose("somebody deleted it")
 
     def _metadata(self, lease: Object) -> Object:
-        """Return the metadata to write in place of those of a Lease that was read, ``{}`` if there is none."""
+        """Return the metadata to write, given the Lease as read (``{}`` if there is none)."""
         return lease.get("metadata") or {"name": self.place.name, "namespace": self.place.namespace}
 
     def _is_ours(self, lease: Object) -> bool:
@@ -276,7 +280,7 @@ class Lease:
             self.lost.set()
 
     def _written(self, lease: Object) -> Object:
-        """Return the Lease as ours, renewed now; with the resource version that was read, so that nobody's change is overwritten."""
+        """Return the Lease held by this run and renewed now, with the resource version as read to detect conflicts."""
         now = self._clock().isoformat(timespec="microseconds").replace("+00:00", "Z")
         spec = lease.get("spec") or {}
         found: Object = {
@@ -292,7 +296,7 @@ class Lease:
 
 
 def _refused(place: Place, what: str, answer: Answer) -> LeaseTaken:
-    return LeaseTaken(f"the Lease {place}, which keeps two runs apart, cannot be {what}: {answer.message}")
+    return LeaseTaken(f"the Lease {place}, which excludes concurrent runs, cannot be {what}: {answer.message}")
 
 
 def _parsed(text: object) -> datetime | None:

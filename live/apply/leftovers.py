@@ -1,4 +1,4 @@
-"""What runs that were killed have left in a cluster: closed nodes, and nodes that are open for one pod. ``apply --open`` undoes it."""
+"""Leftovers of killed runs: closed nodes, and nodes that are open for one pod. ``apply --open`` removes them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ from kubestow.live.apply.node_changes import Nodes, annotation, is_closed, open_
 from kubestow.models.kube.closed_nodes import LET_IN, ClosedBy, by_run
 from kubestow.models.kube.lenient_decode import some
 
-_LISTED: Final = 5
+#: Number of nodes that a message names.
+_MAX_LISTED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A node that a run has not opened. ``by``: the run, None where only the taint of a let-in pod is left; ``pod``: the uid of that pod,
-    empty if there is none; ``closed``: the node takes no pods."""
+    """A node that a run has not opened.
+
+    Attributes:
+        node: Name of the node.
+        by: The run; None if only the taint of a let-in pod remains.
+        pod: Uid of the let-in pod; empty without one.
+        closed: True if the node is closed.
+    """
 
     node: str
     by: ClosedBy | None
@@ -27,7 +34,7 @@ class Leftover:
 
 
 def find(nodes: Iterable[Object]) -> list[Leftover]:
-    """Return what is left on these nodes, by name. Runs that live are among it: their Lease tells."""
+    """Return the leftovers on these nodes, sorted by name. Nodes of live runs are included; check their Lease."""
     found = []
     for node in nodes:
         by = annotation(node)
@@ -38,26 +45,26 @@ def find(nodes: Iterable[Object]) -> list[Leftover]:
 
 
 def describe(found: Collection[Leftover]) -> list[str]:
-    """Return what was found, a sentence for each run."""
+    """Return one sentence for each run, and for let-in and unmarked nodes."""
     said = []
     for run, time, names in by_run({each.node: each.by for each in found if each.by is not None}):
         nodes = "a node" if len(names) == 1 else f"{len(names)} nodes"
-        said.append(f"run {run} closed {nodes}{f' at {time}' if time else ''} that nobody has opened since: {some(names, _LISTED)}")
+        said.append(f"run {run} closed {nodes}{f' at {time}' if time else ''} that are still closed: {some(names, _MAX_LISTED)}")
     let_in = [each.node for each in found if each.pod]
     stray = [each.node for each in found if each.by is None]
     if let_in:
         nodes = "node is" if len(let_in) == 1 else "nodes are"
-        said.append(f"{len(let_in)} {nodes} open for one pod alone (taint {LET_IN}): {some(let_in, _LISTED)}")
+        said.append(f"{len(let_in)} {nodes} open for one pod alone (taint {LET_IN}): {some(let_in, _MAX_LISTED)}")
     if stray:
-        said.append(f"without the mark of a run, so that only the taint goes: {some(stray, _LISTED)}")
+        said.append(f"without the mark of a run, so only the taint is removed: {some(stray, _MAX_LISTED)}")
     return said
 
 
 async def open_leftovers(api: Api, found: Collection[Leftover], lease: Lease, *, pause: float = 0.5) -> dict[str, str]:
-    """Open all these nodes and take the taints away, in parallel; return why some could not be opened, by name.
+    """Open these nodes and remove the taints in parallel. Return the reasons for failures by name.
 
-    ``lease``: taken by the caller, which proves that the runs are dead: it cannot be had while one of them lives. Nodes are looked at
-    again before they are changed, so that one which somebody has cordoned since, without the mark, stays so.
+    ``lease``: held by the caller, which proves that the runs are dead. Nodes are read again before the change, so that a node that
+    somebody has cordoned since, without the mark, stays cordoned.
 
     Raises:
         LeaseLost: another run has begun.

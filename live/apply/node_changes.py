@@ -1,4 +1,4 @@
-"""What a run changes of nodes: closed, opened, or opened for one pod, each in one patch that fits the node as it was read."""
+"""Changes of nodes by a run: close, open, or open for one pod, each as one patch for the node as it was read."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN, OWN_TAINTS, UNS
 
 T = TypeVar("T")
 
-#: The body of a merge patch for a node as it is, None where there is nothing to change.
+#: A function from a node to the body of a merge patch; None if there is nothing to change.
 Change = Callable[[Object], Object | None]
 
-#: Requests about nodes at a time: more than enough for 200 in a fraction of a second, and few beside what kubelets send.
-_AT_ONCE: Final = 32
-#: How often a node is looked at again that somebody else changes meanwhile.
-_ATTEMPTS: Final = 10
-#: How often a node that could not be opened is tried.
-_TRIES: Final = 4
+#: Concurrent requests about nodes: enough for 200 nodes in a fraction of a second, and few compared to kubelets.
+_MAX_CONCURRENT_REQUESTS: Final = 32
+#: Maximum number of attempts to change an object that others change at the same time.
+_MAX_CONFLICTS: Final = 10
+#: Maximum number of attempts to open a node.
+_MAX_OPEN_ATTEMPTS: Final = 4
 
 
 class FenceError(Exception):
-    """Nodes cannot be closed or opened as a run needs them; one sentence."""
+    """Nodes cannot be closed or opened as needed; one sentence."""
 
 
 def annotation(node: Object) -> ClosedBy | None:
-    """Return which run says that it closed the node."""
+    """Return the run in the node's annotation; None without one."""
     return closed_by((node["metadata"].get("annotations") or {}).get(CLOSED_BY))
 
 
 def is_closed(node: Object) -> bool:
-    """Return whether the node takes no pods from the scheduler, ``spec.unschedulable``."""
+    """Return True if the node is cordoned (``spec.unschedulable``)."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
@@ -47,7 +47,7 @@ def taints(node: Object) -> list[dict[str, Any]]:
 
 
 def without(node: Object, keys: Iterable[str]) -> list[dict[str, Any]] | None:
-    """Return the node's taints but for those of the keys, None if it has none of them."""
+    """Return the node's taints without these keys; None if no taint has one of the keys."""
     found = taints(node)
     kept = [taint for taint in found if taint.get("key") not in set(keys)]
     return kept if len(kept) < len(found) else None
@@ -56,7 +56,7 @@ def without(node: Object, keys: Iterable[str]) -> list[dict[str, Any]] | None:
 def closing(by: ClosedBy) -> Change:
     """Return the change that closes a node: cordoned, with the annotation and without taints that let one pod in.
 
-    A node that is cordoned without annotation is somebody else's and stays as it is. That of another run, which is dead, is taken over.
+    A node that is cordoned without the annotation belongs to somebody else and stays as it is. A node of another, dead run is taken over.
     """
 
     def change(node: Object) -> Object | None:
@@ -70,9 +70,9 @@ def closing(by: ClosedBy) -> Change:
 
 
 def opening(runs: Callable[[str], bool], *, cordoned: bool = False) -> Change:
-    """Return the change that opens a node again which one of these runs closed; ``cordoned``: it stays so, and loses the marks only.
+    """Return the change that reopens a node closed by one of these runs. ``cordoned``: keep the cordon and remove only the marks.
 
-    A node without the annotation stays as it is: who takes the annotation away wants the node as it is.
+    A node without the annotation stays as it is, because somebody has removed the annotation on purpose.
     """
 
     def change(node: Object) -> Object | None:
@@ -89,9 +89,9 @@ def opening(runs: Callable[[str], bool], *, cordoned: bool = False) -> Change:
 
 
 def letting_in(run: str, uid: str) -> Change:
-    """Return the change that opens a node for one pod: the cordon goes and the taint comes in the same patch.
+    """Return the change that opens a node for one pod: one patch removes the cordon and adds the taint.
 
-    The change raises FenceError where the node is not closed by the run: then it is not the run's to open.
+    The change raises FenceError if the node is not closed by this run.
     """
     taint = {"key": LET_IN, "value": uid, "effect": "NoSchedule"}
 
@@ -108,68 +108,70 @@ def letting_in(run: str, uid: str) -> Change:
 
 
 def is_open_for(node: Object, uid: str) -> bool:
-    """Return whether the node has the taint that only this pod tolerates."""
+    """Return True if the node has the taint that only this pod tolerates."""
     return any(taint.get("key") == LET_IN and taint.get("value") == uid for taint in taints(node))
 
 
 @dataclass
 class Nodes:
-    """The nodes of a cluster as the server last described them, and the requests that change them.
+    """The last known nodes of a cluster, and the requests that change them.
 
-    ``read`` returns the nodes as a watch has them. A watch may lag behind the run's own changes, and answers may overtake one another. The
-    reading with the later resourceVersion counts (:mod:`kubestow.live.api.versions`).
+    A watch may lag behind the run's own changes, and answers may overtake one another. The reading with the later resourceVersion counts
+    (:mod:`kubestow.live.api.versions`).
 
     Attributes:
-        denied: The refusal of the credentials, if the last changes met one.
+        api: Sends the requests.
+        read: Returns the nodes as known from a watch.
+        denied: Refused credentials, if the last changes failed for this reason.
     """
 
     api: Api
     read: Callable[[], Mapping[str, Object]]
     denied: Unauthorized | None = None
     _answered: dict[str, Object] = field(default_factory=dict)
-    #: By node, the version that the watch had when an answer came that cannot be compared with it.
+    #: By node, the watch's version at the time of an answer with an incomparable version.
     _watched: dict[str, str] = field(default_factory=dict)
     #: The uids of nodes that the server no longer knows.
     _gone: set[str] = field(default_factory=set)
-    #: Nodes with a change that may or may not have been carried out.
+    #: Nodes with a change that may or may not have been executed.
     _unsure: set[str] = field(default_factory=set)
-    #: By node, how many patches were sent, and how many of these are not answered yet.
+    #: By node, the number of patches sent, and of those not answered yet.
     _sent: Counter[str] = field(default_factory=Counter)
     _under_way: Counter[str] = field(default_factory=Counter)
-    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_CONCURRENT_REQUESTS))
 
     def all(self) -> dict[str, Object]:
-        """Return the nodes as they were last seen, by name."""
+        """Return the last known nodes by name."""
         found: dict[str, Object] = {}
         for node in self.read().values():
             name = node["metadata"]["name"]
             if node["metadata"].get("uid") not in self._gone:
-                silent = self._watched.get(name) == version_of(node)  # it has not heard of the answer yet
+                silent = self._watched.get(name) == version_of(node)  # the watch does not know the answer yet
                 found[name] = self._answered[name] if silent else self._latest(name, node)
         return found
 
     def get(self, name: str) -> Object | None:
-        """Return a node as it was last seen."""
+        """Return a node in its last known state; None if there is none."""
         return self.all().get(name)
 
     async def change_all(self, changes: Mapping[str, Change]) -> dict[str, str]:
-        """Change nodes in parallel, each on its own; return why some could not be changed, by name.
+        """Change nodes in parallel. Return the reasons for failures by name.
 
-        Who is cancelled meanwhile gets that when all are answered: a request given up may reach the server after the next one about the
-        same node, and would leave it closed.
+        A cancellation is delayed until all requests are answered. An abandoned request could reach the server after the next one for the
+        same node, and leave it closed.
         """
         return await whole(self._change_all(changes))
 
     async def read_ahead(self, names: Iterable[str]) -> None:
-        """Read nodes that are about to be changed together, so that all their changes reach the server at nearly the same time.
+        """Read nodes that are about to change together, so that their changes reach the server almost at the same time.
 
-        A scheduler fills the first node that opens with the pods that wait. After this, each request finds an open connection and knows
-        the current version, and none comes late.
+        A scheduler would fill the first open node with the pending pods. After this call, each request has an open connection and the
+        current version.
         """
         await asyncio.gather(*(self._read_ahead(name) for name in names))
 
     async def _read_ahead(self, name: str) -> None:
-        with contextlib.suppress(FenceError, Unreachable):  # the change itself reports what is wrong
+        with contextlib.suppress(FenceError, Unreachable):  # the change itself will report the problem
             async with self._slots:
                 await self._get(name)
 
@@ -187,10 +189,10 @@ class Nodes:
         return ""
 
     async def _change(self, name: str, change: Change, known: Object | None) -> None:
-        """Change a node as it is at that moment: a patch that meets a newer node is made anew. A node that is gone is left alone."""
+        """Change a node in its current state. After a conflict, make the patch again. A deleted node is skipped."""
         async with self._slots:
             node = None if known is None or self._is_unsure(name) else self._latest(name, known)
-            for _ in range(_ATTEMPTS):
+            for _ in range(_MAX_CONFLICTS):
                 node = node if node is not None else await self._get(name)
                 body = change(node) if node is not None else None
                 if node is None or body is None:
@@ -205,10 +207,10 @@ class Nodes:
                 if answer.ok or answer.code == 404:
                     return
                 node = None
-        raise FenceError(f"node {name} cannot be changed: something else changes it all the time")
+        raise FenceError(f"node {name} cannot be changed: something else keeps changing it")
 
     async def _patch(self, name: str, body: Object) -> Answer:
-        """Send a patch. What became of it is unknown if no answer came, or one that tells of an error."""
+        """Send a patch. Its outcome is unknown without an answer, or after an error."""
         self._sent[name] += 1
         self._under_way[name] += 1
         answer = None
@@ -221,7 +223,7 @@ class Nodes:
         return answer
 
     async def _get(self, name: str) -> Object | None:
-        """Return a node as the server has it, None if it is gone. Only a reading that no patch overlaps settles what became of one."""
+        """Read a node from the server; None if it is gone. Only a reading that overlaps no patch shows the outcome of earlier patches."""
         sent, alone = self._sent[name], not self._under_way[name]
         read = await self.api.send("GET", _path(name))
         if read.code == 404:
@@ -240,7 +242,7 @@ class Nodes:
         return later(self._answered.get(name), node) or node
 
     def _keep(self, name: str, node: Object) -> Object:
-        """Keep an answer, unless a later one was kept meanwhile, and return the later one."""
+        """Keep an answer unless a later one is known. Return the later one."""
         kept = self._answered[name] = self._latest(name, node)
         self._watched.pop(name, None)
         if not is_well_formed(version_of(kept)):
@@ -261,12 +263,12 @@ def _path(name: str) -> str:
 async def open_nodes(
     nodes: Nodes, names: Collection[str], runs: Callable[[str], bool], *, drained: Collection[str] = (), pause: float = 0.5
 ) -> dict[str, str]:
-    """Open nodes that these runs closed, in parallel and in the order given, and again after growing pauses where that fails.
+    """Open nodes that these runs closed, in parallel and in the given order, with retries after growing pauses.
 
-    ``drained``: stay cordoned. Return why those that are left could not be opened, by name.
+    ``drained`` nodes stay cordoned. Return the reasons for failures by name.
     """
     left = dict.fromkeys(names, "")
-    for attempt in range(_TRIES):
+    for attempt in range(_MAX_OPEN_ATTEMPTS):
         if attempt:
             await asyncio.sleep(pause * 2 ** (attempt - 1))
         left = await nodes.change_all({name: opening(runs, cordoned=name in drained) for name in left})
@@ -276,16 +278,16 @@ async def open_nodes(
 
 
 async def tolerate(api: Api, pod: Object, uid: str) -> None:
-    """Give a pod the toleration of the taint that lets it in alone.
+    """Add the toleration for the let-in taint to a pod.
 
     Raises:
-        FenceError: the pod is gone or another one, or the server refuses.
+        FenceError: the pod is gone or was replaced, or the server refuses.
     """
     metadata, name = pod["metadata"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     toleration = {"key": LET_IN, "operator": "Equal", "value": uid, "effect": "NoSchedule"}
     path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
     found: Object | None = pod
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_CONFLICTS):
         if found is None:
             read = await api.send("GET", path)
             if not read.ok or read.body["metadata"].get("uid") != uid:
@@ -301,11 +303,11 @@ async def tolerate(api: Api, pod: Object, uid: str) -> None:
         if answer.code not in (404, 409):
             raise FenceError(f"pod {name} cannot be let in: {answer.message}")
         found = None
-    raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")
+    raise FenceError(f"pod {name} cannot be let in: something else keeps changing it")
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:
-    """Carry work out to its end, even where the task is cancelled meanwhile; then it is."""
+    """Run work to its end even if the task is cancelled meanwhile, then raise the cancellation."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():

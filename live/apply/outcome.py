@@ -1,4 +1,4 @@
-"""How a run ended."""
+"""The outcome of a run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final, Literal, Protocol
 from kubestow.live.apply.steps import Step
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Pods and differences that one message names.
-LISTED: Final = 3
+#: Maximum number of pods and differences that one message names.
+MAX_LISTED: Final = 3
 
 
 class End(Protocol):
-    """How a cluster differs from the end that a document describes: what the run missed, and what others did. Sentences."""
+    """Differences between the cluster and the planned end state, as sentences: missed by the run, and made by others."""
 
     @property
     def missed(self) -> list[str]: ...
@@ -22,15 +22,24 @@ class End(Protocol):
     def foreign(self) -> list[str]: ...
 
 
-#: Compares the cluster once all is done with the document; the names of the pods that stand for the document's are given as well.
+#: Compares the cluster with the planned end state, given the current names of the document's pods.
 EndJudge = Callable[[Snapshot, Mapping[str, str]], End]
 
 
 @dataclass
 class Outcome:
-    """``state``: ``done``: all steps are; ``paused``: those up to the wave that was asked for; else the run ended before. ``reasons``: why;
-    ``standing``: what became of pods that were begun and are not done; ``missed``, ``foreign``: in which the cluster is not as the document
-    says it is in the end, by the run and by others; ``not_opened``: nodes that are still closed."""
+    """The outcome of a run.
+
+    Attributes:
+        state: ``done`` if all steps are done, ``paused`` after the requested wave; otherwise the run ended early.
+        done: Finished steps.
+        left: Remaining steps.
+        reasons: Reasons for the end.
+        standing: The state of pods whose steps were begun and not finished.
+        missed: Differences from the planned end state that the run left.
+        foreign: Differences from the planned end state that others made.
+        not_opened: Nodes that are still closed.
+    """
 
     state: Literal["done", "paused", "stopped", "interrupted"]
     done: list[Step] = field(default_factory=list)
@@ -43,9 +52,9 @@ class Outcome:
 
     @property
     def message(self) -> str:
-        """Return in a sentence how the run ended."""
+        """The outcome as a sentence."""
         count = f"{len(self.done)} of {len(self.done) + len(self.left)} steps are done"
         reasons = [reason for reason in self.reasons if reason != self.state]
         standing = [sentence for sentence in self.standing if sentence not in reasons]
-        more = [f"and {len(standing) - LISTED} more pods that were begun"] if len(standing) > LISTED else []
-        return "; ".join([count, *reasons, *standing[:LISTED], *more])
+        more = [f"and {len(standing) - MAX_LISTED} more pods that were begun"] if len(standing) > MAX_LISTED else []
+        return "; ".join([count, *reasons, *standing[:MAX_LISTED], *more])

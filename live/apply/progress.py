@@ -1,7 +1,7 @@
-"""How far a run has come, from the lines of its journal: what ``--resume`` goes on from.
+"""Progress of a run, derived from the lines of its journal. ``--resume`` continues from it.
 
-Nothing is taken for done that a line does not say. A request without an answer, with a lost connection, or with an answer of 404, 409 or
-5xx may have been carried out or not: the cluster has to be asked.
+Only steps that a line records as done count as done. A request may or may not have been executed if it has no answer, or an answer of 404,
+409 or 5xx; then the cluster must be read.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 from kubestow.models.documents.journal import Answered, Fact, Line, Request, Run
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 
-#: What is known of a request: it was carried out, refused, or nobody knows.
+#: Outcome of a request: executed, refused or unknown.
 Fate = Literal["done", "refused", "unknown"]
-#: What a request does with pods: an eviction (or deletion), the creation of a pod, a Binding.
+#: Kind of a request about pods: an eviction (or deletion), the creation of a pod, or a Binding.
 Kind = Literal["eviction", "creation", "binding"]
-#: How far a pod of a step is, the last thing that is known to have happened; ``evicting``, ``creating``, ``binding``: asked for, not known.
+#: Last known stage of a step's pod. ``evicting``, ``creating``, ``binding``: requested, with unknown outcome.
 Stage = Literal["not begun", "evicting", "evicted", "gone", "creating", "replaced", "binding", "bound", "done"]
 
 _NODES: Final = "/api/v1/nodes/"
@@ -27,8 +27,19 @@ _RANK: Final[dict[Fate, int]] = {"refused": 0, "unknown": 1, "done": 2}
 
 @dataclass
 class StepProgress:
-    """A pod of a step. ``wave``: the one in which it was begun. ``replacement``, ``uid``: the pod that takes its place, namespace/name and
-    uid. ``manifest``: of a pod that nothing creates again. ``requests``: what became of each, by kind and number."""
+    """Progress of a step's pod.
+
+    Attributes:
+        step: Number of the step.
+        pod: The pod as named by the document.
+        wave: Wave in which the step was begun.
+        gone: True if the old pod is gone.
+        manifest: Manifest of a pod that no controller recreates.
+        replacement: Namespace/name of the replacement.
+        uid: Uid of the replacement.
+        done: True if the step is done.
+        requests: Outcome of each request by kind and number.
+    """
 
     step: int
     pod: str
@@ -41,13 +52,15 @@ class StepProgress:
     requests: dict[tuple[Kind, int], Fate] = field(default_factory=dict)
 
     def fate(self, kind: Kind) -> Fate | None:
-        """Return what its requests of a kind came to, None if there is none: of several the best, since one that nobody knows of may have
-        been carried out although a later one was refused."""
+        """Return the best outcome of the requests of a kind; None without requests.
+
+        The best one counts, because an unknown request may have been executed although a later one was refused.
+        """
         return max((fate for (of, _), fate in self.requests.items() if of == kind), key=_RANK.__getitem__, default=None)
 
     @property
     def stage(self) -> Stage:
-        """Return how far it is."""
+        """The last known stage."""
         reached: list[tuple[Stage, bool]] = [
             ("done", self.done),
             ("bound", self.fate("binding") == "done"),
@@ -62,15 +75,23 @@ class StepProgress:
 
     @property
     def begun(self) -> bool:
-        """Return whether the cluster may have been changed for it."""
+        """True if the step may have changed the cluster."""
         return self.stage != "not begun"
 
 
 @dataclass
 class Progress:
-    """``run``: the id, empty before the first line. ``steps``: by step and pod, those that a line names. ``wave``: the last one that began.
-    ``closed``: nodes that may be closed because of the run. ``requests``: how many were sent. ``ended``: the run ended by itself, and was
-    not resumed since; ``message``: what it said then."""
+    """Progress of a run.
+
+    Attributes:
+        run: Id of the run; empty before the first line.
+        steps: Progress by step and pod, for steps named by a line.
+        wave: The last wave that began.
+        closed: Nodes that the run may have closed.
+        requests: Number of requests sent.
+        ended: True if the run ended on its own and was not resumed since.
+        message: Its last message.
+    """
 
     run: str = ""
     steps: dict[tuple[int, str], StepProgress] = field(default_factory=dict)
@@ -82,11 +103,11 @@ class Progress:
     _waiting: dict[int, Request] = field(default_factory=dict)
 
     def of(self, step: int, pod: str) -> StepProgress:
-        """Return how far a pod of a step is; one that no line names is not begun."""
+        """Return the progress of a step's pod; without a line it is not begun."""
         return self.steps.get((step, pod)) or StepProgress(step, pod)
 
     def add(self, line: Line) -> None:
-        """Take the next line."""
+        """Process the next line."""
         if isinstance(line, Run):
             self.run, self.ended, self.message = line.run, False, ""
         elif isinstance(line, Request):
@@ -106,7 +127,7 @@ class Progress:
         return self.steps.setdefault((line.step, line.pod), StepProgress(line.step, line.pod, self.wave))
 
     def _settle(self, request: Request, code: int) -> None:
-        """Take what is known of a request, by the status of its answer, 0 if there is none."""
+        """Process the outcome of a request; code 0 means no answer."""
         if request.path.startswith(_NODES):
             name, closes = request.path.removeprefix(_NODES), _closes(request.body)
             if closes:
@@ -142,7 +163,7 @@ class Progress:
 
 
 def progress_of(lines: Iterable[Line]) -> Progress:
-    """Return how far the run is after some lines of its journal, from the first."""
+    """Return the progress after the first lines of a journal."""
     progress = Progress()
     for line in lines:
         progress.add(line)
@@ -150,12 +171,12 @@ def progress_of(lines: Iterable[Line]) -> Progress:
 
 
 def _fate(code: int) -> Fate:
-    """Return what an answer tells. A request that is sent again after an error meets its own work: 404 and 409 then."""
+    """Return the outcome for a status. 404 and 409 are unknown, because a retry may meet its own earlier effect."""
     return "done" if 200 <= code < 300 else "refused" if 300 <= code < 500 and code not in (404, 409) else "unknown"
 
 
 def _kind(request: Request) -> Kind | None:
-    """Return what a request does with pods."""
+    """Return the kind of a request about pods; None for others."""
     last = request.path.rpartition("/")[2]
     if last == "eviction" or (request.method == "DELETE" and "/pods/" in request.path):
         return "eviction"
@@ -165,7 +186,7 @@ def _kind(request: Request) -> Kind | None:
 
 
 def _closes(body: object) -> bool | None:
-    """Return whether a patch marks its node as closed by a run (True) or takes the mark away (False)."""
+    """Return True if a patch marks its node as closed by a run, False if it removes the mark; None for others."""
     if isinstance(body, list):  # a JSON patch
         marks = [part.get("op") != "remove" for part in body if isinstance(part, dict) and part.get("path") == _POINTER]
         return marks[-1] if marks else None

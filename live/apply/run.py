@@ -1,4 +1,4 @@
-"""Carries a document out: wave after wave, until it is done or something stands in the way."""
+"""Execution of a document wave by wave, until it is done or something blocks it."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from kubestow.live.apply.drift import Done, Judge, Now
 from kubestow.live.apply.fence import Fence, Terms
 from kubestow.live.apply.journal import Journal, JournaledApi, JournalLost
 from kubestow.live.apply.lease import LeaseLost
-from kubestow.live.apply.moving.course import Course
-from kubestow.live.apply.moving.cut_off import patient
-from kubestow.live.apply.moving.hold import awaited, first_try, waits_for
+from kubestow.live.apply.moving.budget_waits import awaited, first_try, waits_for
+from kubestow.live.apply.moving.closing_report import closing_sentences
+from kubestow.live.apply.moving.cut_off_evictions import patient
+from kubestow.live.apply.moving.missing_replacements import gone_because
 from kubestow.live.apply.moving.node_watch import NodeWatch
-from kubestow.live.apply.moving.owner import gone_because
-from kubestow.live.apply.moving.standing import closing_sentences
+from kubestow.live.apply.moving.step_run import StepRun
 from kubestow.live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
 from kubestow.live.apply.node_changes import FenceError, annotation
-from kubestow.live.apply.outcome import LISTED, EndJudge, Outcome
+from kubestow.live.apply.outcome import MAX_LISTED, EndJudge, Outcome
+from kubestow.live.apply.pod_locations import PodLocations, Standing, is_let_in, node_of
 from kubestow.live.apply.steps import Step, targets, waves
-from kubestow.live.apply.whereabouts import Standing, Whereabouts, is_let_in, node_of
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.documents.rebalance_plan import Move, RebalancePlan
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
-#: What ends a run when it goes on no longer.
+#: Exceptions that end a run.
 FAULTS = (Ended, FenceError, JournalLost, LeaseLost, Unreachable, InputError)
 
 
 class Lease(Protocol):
-    """What keeps two runs apart, which :class:`kubestow.live.apply.lease.Lease` is."""
+    """Exclusion of concurrent runs, implemented by :class:`kubestow.live.apply.lease.Lease`."""
 
     lost: asyncio.Event
     denied: Unauthorized | None
@@ -49,9 +49,10 @@ class Lease(Protocol):
 
 @dataclass
 class Execution:
-    """One run of a document. ``snapshot``: the one that it was made from; ``judge``, ``judge_end``: the independent checker.
+    """One run of a document. ``judge`` and ``judge_end`` call the independent checker.
 
-    Making one raises InputError where the document cannot be carried out on a cluster.
+    Raises:
+        InputError: the document cannot be applied to a cluster.
     """
 
     api: Api
@@ -66,18 +67,18 @@ class Execution:
     judge_end: EndJudge | None = None
 
     def __post_init__(self) -> None:
-        """Find the steps; nothing is asked of the cluster yet."""
+        """Derive the steps, without a request to the cluster."""
         self._waves = waves(self.document, self.snapshot)
         self._steps = [step for wave in self._waves for step in wave]
         journaled = JournaledApi(self.api, self.journal)
-        self._where = Whereabouts.at_first(self._steps, (pod.metadata.uid or "" for pod in self.snapshot.pods))
+        self._where = PodLocations.initial(self._steps, (pod.metadata.uid or "" for pod in self.snapshot.pods))
         self._planned = {step.origin.uid for step in self._steps}
         self.fence = Fence(journaled, self.cluster, self.journal.run, self.journal, self._terms())
         self.fence.inherit(self.journal.progress.closed)
         self._drift = drift.Watch(self.snapshot, self.document, self.judge)
         self._watch = NodeWatch(self.cluster, self._where)
         self._halt, self._said = Halt(), ""
-        self._courses: dict[tuple[int, str], Course] = {}
+        self._step_runs: dict[tuple[int, str], StepRun] = {}
         self._done: set[tuple[int, str]] = set()
         self._task: asyncio.Task[None] | None = None
         self._work = Work(
@@ -95,7 +96,7 @@ class Execution:
     # --- from outside -----------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """End the run in good order: what is begun is brought to an end. Called again, end it at once; nodes are opened in any case."""
+        """End the run after the steps under way. A second call ends it at once. Nodes are opened in either case."""
         if self._halt.state is None:
             self._halt.ask("interrupted", "interrupted")
         elif self._task is not None:
@@ -103,7 +104,7 @@ class Execution:
             self._task.cancel()
 
     async def run(self) -> Outcome:
-        """Carry the document out as far as it goes, and open the nodes again, whatever happens."""
+        """Apply the document as far as possible. Nodes are opened again in any case."""
         self._task = asyncio.ensure_future(self._all())
         denied = asyncio.ensure_future(self._until_denied(self._task))
         try:
@@ -122,7 +123,7 @@ class Execution:
         return await self._finish()
 
     async def _until_denied(self, task: asyncio.Task[None]) -> None:
-        """End the run when the Lease is lost because the credentials are refused: nothing that is waited for would be seen any more."""
+        """End the run if the Lease is lost because of refused credentials, since no awaited event would be seen any more."""
         if self.lease is not None:
             await self.lease.lost.wait()
             if self.lease.denied is not None:
@@ -134,13 +135,13 @@ class Execution:
     async def _all(self) -> None:
         self._alive()
         if not self._steps and not (isinstance(self.document, RebalancePlan) and self.document.drain):
-            return  # no node has to be closed for nothing
+            return  # nothing to do, so close no node
         await self.fence.close()
         await self.cluster.refresh()
         self._recover()
         begun = self._begun()
         if begun:
-            self.listener.note(f"{len(begun)} steps that the run had begun before are taken up")
+            self.listener.note(f"{len(begun)} steps that the run had begun are resumed")
             await self._carry_out(begun)
         first = True
         for wave in self._waves:
@@ -160,19 +161,19 @@ class Execution:
                 await self._carry_out(left)
 
     def _begun(self) -> list[Step]:
-        """Return the steps that an earlier part of this run has begun and not done, with all of the gangs among them."""
+        """Return the unfinished steps of an earlier part of this run, with all steps of their gangs."""
         left = [step for step in self._steps if step.id not in self._done]
         begun = {step.id for step in left if self.journal.progress.of(*step.id).begun or self._came_in(step)}
         gangs = {(step.gang, step.wave) for step in left if step.id in begun and step.kind == "bind" and step.gang is not None}
         return [step for step in left if step.id in begun or (step.kind == "bind" and (step.gang, step.wave) in gangs)]
 
     def _came_in(self, step: Step) -> bool:
-        """Return whether the scheduler has bound a pod that was let in, after that part of the run had died."""
+        """Return True if the scheduler has bound a let-in pod after that part of the run had died."""
         pod = self.cluster.pod(self._where.of[step.pod].uid) if step.kind == "bind" else None
         return pod is not None and is_let_in(pod) and node_of(pod) == step.target
 
     async def _between(self, wave: int) -> None:
-        """Let foreign pods have the nodes that are theirs, and wait if that was asked for. What replaces pods that go for good waits on."""
+        """Give pending foreign pods a chance, and pause if requested. Replacements of pods evicted for good keep waiting."""
         self._foreign()
         await self.fence.between_waves()
         if self.options.pause_between:
@@ -184,13 +185,13 @@ class Execution:
             if not answer.done():
                 answer.cancel()
             elif not answer.result():
-                self._halt.ask("interrupted", f"ended before wave {wave}, as asked")
+                self._halt.ask("interrupted", f"ended before wave {wave}, as requested")
         if self._halt.state is None:
             await self.fence.close()
             await self.cluster.refresh()
 
     def _foreign(self) -> Mapping[str, Object]:
-        """Return the pods that wait for a node and are not the run's: neither planned nor a replacement nor what follows pods that go."""
+        """Return the pending pods that are neither planned, nor replacements, nor successors of pods evicted for good."""
         for step in self._steps:
             if step.kind == "evict" and step.id in self._done and step.origin.owner is not None:
                 pods = self.cluster.pods_of(step.origin.owner[2])
@@ -198,13 +199,13 @@ class Execution:
         return {uid: pod for uid, pod in self.fence.waiting().items() if uid not in self._where.taken}
 
     async def _carry_out(self, steps: Sequence[Step]) -> None:
-        """Carry steps of a wave out, as often broken off for pods that their budgets wait for as needed."""
+        """Execute the steps of a wave. Interrupt it when budgets wait for pending foreign pods."""
         await self._carry(steps)
         while self._work.held.is_set():
             self._work.held.clear()
             steps = [step for step in steps if step.id not in self._done]
             if self._halt.state is None and steps:
-                if awaited(steps, self._work):  # else what they waited for has been taken as a replacement
+                if awaited(steps, self._work):  # otherwise the awaited pods became replacements
                     await self._open_for_budgets(steps)
                 await self._check(steps)
             if self._halt.state is None and steps:
@@ -212,7 +213,7 @@ class Execution:
                 await self._carry(steps)
 
     async def _open_for_budgets(self, steps: Sequence[Step]) -> float:
-        """Open nodes as between waves, in the midst of one; return when to do so again."""
+        """Open nodes within a wave, as between waves. Return the time for the next repetition."""
         said, self._said = self._said, f"evictions are refused{waits_for(steps, self._work)}: nodes are opened as between waves"
         if said != self._said:
             self.listener.note(self._said)
@@ -222,76 +223,76 @@ class Execution:
         return time.monotonic() + self.options.hold
 
     def _settle_down(self) -> None:
-        """Take the cluster as it is for what the wave was judged on: pods that are bound now replace none of ours."""
+        """Record the cluster's state as the one that was checked. Pods that are bound now are no replacements."""
         self._where.known.update(
             uid for uid, pod in self.cluster.objects("Pod").items() if node_of(pod) is not None and uid not in self._where.taken
         )
         self._watch.remember()
 
     async def _carry(self, steps: Sequence[Step]) -> None:
-        """Carry steps out at once, as far as nothing says otherwise."""
+        """Execute steps concurrently, in bind order where needed."""
         by_owner: dict[str, list[str]] = {}
         for step in steps:
             if step.origin.owner is not None and step.target is not None:
                 by_owner.setdefault(step.origin.owner[2], []).append(step.target)
-        gangs: dict[str, list[Course]] = {}
-        courses = []
+        gangs: dict[str, list[StepRun]] = {}
+        step_runs = []
         for step in steps:
             siblings = by_owner.get(step.origin.owner[2], ()) if step.origin.owner is not None else ()
-            course = self._courses[step.id] = Course(step, self._work, self.journal.progress.of(*step.id), siblings)
-            courses.append(course)
+            step_run = self._step_runs[step.id] = StepRun(step, self._work, self.journal.progress.of(*step.id), siblings)
+            step_runs.append(step_run)
             if step.gang is not None and step.kind == "bind":
-                gangs.setdefault(step.gang, []).append(course)
+                gangs.setdefault(step.gang, []).append(step_run)
         tasks: list[asyncio.Task[None]] = []
         try:
-            for course in courses:
-                if course.step.after:
-                    await asyncio.gather(*(each.placed.wait() for each in courses[: len(tasks)]))
-                if course.step.gang in gangs and not self._whole(gangs[course.step.gang]):
-                    course.placed.set()
-                tasks.append(asyncio.create_task(self._one(course)))
+            for step_run in step_runs:
+                if step_run.step.after:
+                    await asyncio.gather(*(each.placed.wait() for each in step_runs[: len(tasks)]))
+                if step_run.step.gang in gangs and not self._whole(gangs[step_run.step.gang]):
+                    step_run.placed.set()
+                tasks.append(asyncio.create_task(self._one(step_run)))
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _whole(self, members: Sequence[Course]) -> bool:
-        """Begin a gang if all of its members are there, or none of it; what is begun is brought to its end.
+    def _whole(self, members: Sequence[StepRun]) -> bool:
+        """Return True if all members of a gang are present, so that it may begin. A gang that is begun is finished.
 
-        The run ends if one is not.
+        If a member is missing, the run ends.
         """
         gang = members[0].step.gang or ""
         if gang in self._work.whole:
             return True
-        if self._halt.state is not None and not any(course.progress.begun for course in members):
+        if self._halt.state is not None and not any(step_run.progress.begun for step_run in members):
             return False
-        for course in members:
-            pod = self.cluster.pod(self._where.of[course.step.pod].uid)
-            if pod is None or node_of(pod) not in (None, course.step.target):
+        for step_run in members:
+            pod = self.cluster.pod(self._where.of[step_run.step.pod].uid)
+            if pod is None or node_of(pod) not in (None, step_run.step.target):
                 what = "is gone" if pod is None else f"is on {node_of(pod)}"
-                self._halt.ask("stopped", f"gang {gang} is not begun: pod {course.step.pod} {what}")
+                self._halt.ask("stopped", f"gang {gang} is not begun: pod {step_run.step.pod} {what}")
                 return False
         self._work.whole.add(gang)
         return True
 
-    async def _one(self, course: Course) -> None:
+    async def _one(self, step_run: StepRun) -> None:
         try:
-            await course.run()
+            await step_run.run()
         except FAULTS as error:
-            course.problem = str(error)
+            step_run.problem = str(error)
             self._fault(error)
         finally:
-            course.placed.set()
-        if course.state == "done":
-            self._done.add(course.step.id)
+            step_run.placed.set()
+        if step_run.state == "done":
+            self._done.add(step_run.step.id)
 
     def _fault(self, error: BaseException) -> None:
         gone = isinstance(error, Unreachable) and not isinstance(error, Unauthorized)
         self._halt.ask("stopped", f"{'the API server does not answer any more: ' if gone else ''}{error}")
 
     def _alive(self) -> None:
-        """Raise if nothing more may be asked of the cluster."""
+        """Raise if no further request may be sent."""
         self.fence.check()
         if self.lease is not None:
             self.lease.check()
@@ -299,25 +300,27 @@ class Execution:
     # --- what was done before ---------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Take over what the journal says of an earlier part of this run."""
+        """Restore the state of an earlier part of this run from the journal."""
         where = self._where
         for step in self._steps:
-            told = self.journal.progress.of(*step.id)
-            if told.done:
+            known = self.journal.progress.of(*step.id)
+            if known.done:
                 self._done.add(step.id)
-            if step.kind != "bind" and (told.done or told.gone or told.uid is not None):
+            if step.kind != "bind" and (known.done or known.gone or known.uid is not None):
                 where.evicted(step)
-            if told.uid is not None and told.replacement is not None:
-                where.of[step.pod] = Standing(told.replacement, told.uid, None)
-                where.taken[told.uid] = step.pod
-            if told.done:
+            if known.uid is not None and known.replacement is not None:
+                where.of[step.pod] = Standing(known.replacement, known.uid, None)
+                where.taken[known.uid] = step.pod
+            if known.done:
                 where.arrived(step)
 
     # --- judging ----------------------------------------------------------------------------------------------------
 
     async def _check(self, steps: Sequence[Step]) -> None:
-        """Compare the cluster with what the rest of the document takes for granted; end the run where it does not hold. What a budget does
-        not allow at the moment is asked again until time is up; nodes are opened meanwhile if it waits for pods without one."""
+        """Check the remaining steps on the current cluster; end the run if they are not valid any more.
+
+        If only used-up budgets are in the way, retry until the time limit. If they wait for pending pods, open nodes meanwhile.
+        """
         deadline, held = first_try(steps, self._work) + self.options.timeout, time.monotonic() + self.options.hold
         while self._halt.state is None:
             verdict = await asyncio.to_thread(self._drift.check, self.cluster.snapshot(), self._so_far())
@@ -339,7 +342,7 @@ class Execution:
             await self._work.rest(self.options.pause)
 
     def _so_far(self) -> Done:
-        """Return what the run has done, as drift asks for it."""
+        """Return the changes made by the run, for the comparison with the cluster."""
         moved = {key: standing for key, standing in self._where.of.items() if standing.uid in self._where.taken}
         bound = {step.pod for step in self._steps if step.kind == "bind" and step.id in self._done}
         pods = {key: Now(each.key, each.uid, each.node) for key, each in self._where.of.items() if key in moved or key in bound}
@@ -350,7 +353,7 @@ class Execution:
         return {node["metadata"]["name"] for node in nodes if (by := annotation(node)) is not None and by.run == self.journal.run}
 
     async def _fits(self, step: Step, key: str) -> str:
-        """Return why a pending pod does not fit the node of its step as the cluster is now, empty if it does. ``key``: its name now."""
+        """Return the reason why a pending pod does not fit its node now; empty if it fits. ``key``: its current name."""
         await self.cluster.refresh()
         now = opened(self.cluster.snapshot(), self.snapshot, self._closed())
         waiting = {pod_key(pod) for pod in now.pods if not pod.spec.nodeName}
@@ -360,7 +363,7 @@ class Execution:
         return found[0].message if found else ""
 
     def _only(self, wanted: Mapping[str, str]) -> RebalancePlan | Placement:
-        """Return the document with nothing to do but to bind these pods, all of them at once."""
+        """Return the document reduced to binding these pods at once."""
         if isinstance(self.document, Placement):
             named = {each.pod: each.devices for each in self.document.assignments}
             bound = [Assignment(key, node, 1, devices=named.get(key, [])) for key, node in wanted.items()]
@@ -384,9 +387,9 @@ class Execution:
         drained = self.document.drain if state == "done" and isinstance(self.document, RebalancePlan) else ()
         held = self.document.drain if self.options.hold_drained and state == "stopped" and isinstance(self.document, RebalancePlan) else ()
         outcome.not_opened = await self.fence.open(drained=drained, held=held)
-        outcome.standing = await closing_sentences(self._courses.values(), self.cluster, self._where, self.fence.any_open)
+        outcome.standing = await closing_sentences(self._step_runs.values(), self.cluster, self._where, self.fence.any_open)
         with contextlib.suppress(JournalLost):
-            others = [f"{len(outcome.foreign)} differences that others made"] if len(outcome.foreign) > LISTED else outcome.foreign
+            others = [f"{len(outcome.foreign)} differences that others made"] if len(outcome.foreign) > MAX_LISTED else outcome.foreign
             said = "; ".join([outcome.message, *outcome.missed, *others])
             await self.journal.fact("end" if state in ("done", "paused") else "stopped", message=said)
         return outcome

@@ -1,4 +1,4 @@
-"""A document as steps in waves: what is done to which pod, and which pods stand in for it afterwards."""
+"""The steps of a document by wave, and the identity of their pods."""
 
 from __future__ import annotations
 
@@ -12,20 +12,28 @@ from kubestow.models.execution.scheduler_needed import devices_wanted
 from kubestow.models.kube.objects import Pod, controller_of, pod_key
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
-#: ``move``: evicted, and its replacement bound; ``recreate``: the same for a pod that no controller creates again; ``evict``: evicted for
-#: good; ``bind``: a pending pod is bound.
+#: ``move``: evict a pod and bind its replacement. ``recreate``: the same for a pod that no controller recreates. ``evict``: evict a pod for
+#: good. ``bind``: bind a pending pod.
 Kind = Literal["move", "recreate", "evict", "bind"]
 
-#: Labels and annotations that tell the pods of an Indexed Job apart.
+#: Label and annotation that identify the pods of an Indexed Job.
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-#: Labels that tell the revision of a pod's template.
+#: Labels with the revision of a pod's template.
 _REVISIONS: Final = ("pod-template-hash", "controller-revision-hash")
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a pod of the snapshot is, as far as its replacement must be like it: ``owner`` is kind, name and uid of its controller;
-    ``revision`` tells its template, where a label names it; ``ready``: it was Ready, or nobody said otherwise."""
+    """The properties of a pod that its replacement must share.
+
+    Attributes:
+        key: Namespace/name.
+        uid: Uid of the pod.
+        owner: Kind, name and uid of its controller; None without one.
+        index: Index in an Indexed Job; None otherwise.
+        revision: Revision of its template; None without a label.
+        ready: True if the pod was Ready or its state is unknown.
+    """
 
     key: str
     uid: str
@@ -36,15 +44,26 @@ class Origin:
 
     @property
     def keeps_name(self) -> bool:
-        """Return whether its replacement has the same name."""
+        """True if the replacement has the same name."""
         return self.owner is None or self.owner[0] == "StatefulSet"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``number`` and ``wave`` as the document has them (for a Placement the bind order, and one wave); ``pod`` as it names it; ``after``:
-    the steps before it have to be done first, since a rule of the pod counts them, or the devices that it gets depend on what others took;
-    ``devices``: only the scheduler allocates what it needs."""
+    """One step of a document.
+
+    Attributes:
+        number: Number in the document; for a Placement the bind order.
+        wave: Wave in the document; 1 for a Placement.
+        pod: The pod as named by the document.
+        source: Current node; None for a pending pod.
+        target: New node; None for an eviction.
+        kind: Kind of the step.
+        origin: Identity of the pod.
+        gang: Gang of the pod; None without one.
+        after: True if earlier steps must be done first, because a rule or the allocation of devices depends on them.
+        devices: True if the pod needs devices, which only the scheduler allocates.
+    """
 
     number: int
     wave: int
@@ -59,15 +78,15 @@ class Step:
 
     @property
     def id(self) -> tuple[int, str]:
-        """Return what it is known by: members of a gang may share a number."""
+        """The step's identifier. Members of a gang may share one number."""
         return self.number, self.pod
 
 
 def waves(document: RebalancePlan | Placement, snapshot: Snapshot) -> list[list[Step]]:
-    """Return the steps of a document wave by wave. ``snapshot``: the one that it was made from.
+    """Return the steps of a document by wave. ``snapshot`` is the one that it was made from.
 
     Raises:
-        InputError: it cannot be carried out on a cluster: it is of pods that no cluster has, or a pod has no uid by which it is told.
+        InputError: the document cannot be applied, because its pods do not exist in the cluster or have no uid.
     """
     problems = list(_obstacles(document))
     if problems:
@@ -101,7 +120,7 @@ def _obstacles(document: RebalancePlan | Placement) -> Iterator[str]:
 
 
 def _planned(plan: RebalancePlan, pods: Mapping[str, Pod], needy: Collection[str], problems: list[str]) -> Iterator[Step]:
-    """Yield the steps of a plan. ``needy``: pending pods that need devices."""
+    """Yield the steps of a plan. ``needy`` are pending pods that need devices."""
     for listed in (plan.moves, plan.evictions):
         for entry in listed:
             origin = _origin(entry.pod, pods, problems)
@@ -137,7 +156,7 @@ def _placed(placement: Placement, pods: Mapping[str, Pod], needy: Collection[str
 
 
 def _counts_others(pod: Pod) -> bool:
-    """Return whether a hard rule of the pod asks where others are, and so when it may be bound."""
+    """Return True if a hard rule of the pod depends on other pods, so that the bind order matters."""
     affinity = pod.spec.affinity.podAffinity if pod.spec.affinity is not None else None
     if affinity is not None and (
         affinity.requiredDuringSchedulingIgnoredDuringExecution or affinity.requiredDuringSchedulingRequiredDuringExecution
@@ -152,7 +171,7 @@ def _origin(key: str, pods: Mapping[str, Pod], problems: list[str]) -> Origin | 
         problems.append(f"the snapshot has no pod {key}, which the document names")
         return None
     if not pod.metadata.uid:
-        problems.append(f"the snapshot has no uid of pod {key}: only pods of a captured cluster can be told from later ones of that name")
+        problems.append(f"the snapshot has no uid of pod {key}: only captured pods can be distinguished from later pods with the same name")
         return None
     owner = controller_of(pod)
     if owner is not None and not owner.uid:
@@ -171,10 +190,10 @@ def _origin(key: str, pods: Mapping[str, Pod], problems: list[str]) -> Origin | 
 
 
 def revision(labels: Mapping[str, str]) -> str | None:
-    """Return which template a pod was made from, where a label tells."""
+    """Return the revision of a pod's template from its labels; None without one."""
     return next((labels[label] for label in _REVISIONS if label in labels), None)
 
 
 def targets(steps: Iterable[Step]) -> list[str]:
-    """Return the nodes that pods are to go to, in the order of the steps."""
+    """Return the target nodes in the order of the steps."""
     return list(dict.fromkeys(step.target for step in steps if step.target is not None))

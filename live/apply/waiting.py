@@ -1,4 +1,4 @@
-"""Pods that wait for a node while nodes are closed, and pods that closed nodes do not keep out."""
+"""Pods that are pending because nodes are closed, and pods that tolerate closed nodes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kubestow.models.kube.selectors import tolerates
 from kubestow.models.snapshot.snapshot import Snapshot
 
 _CORDON: Final = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
-#: Message, reason and time of a condition, or nothing.
+#: Message, reason and time of the condition PodScheduled; empty without one.
 Verdict = tuple[str, ...]
-#: How the message of kube-scheduler ("0/5 nodes are available: 2 node(s) were unschedulable, 3 Insufficient cpu.") counts cordoned nodes.
+#: The number of cordoned nodes in a message of kube-scheduler: "0/5 nodes are available: 2 node(s) were unschedulable, …".
 _CLOSED: Final = re.compile(r"\b([0-9]{1,9}) node\(s\) were unschedulable")
 
 
 def waits(pod: Object) -> bool:
-    """Return whether closed nodes keep the pod waiting: the scheduler would place it, and it does not tolerate cordons."""
+    """Return True if the pod is pending, schedulable and does not tolerate cordons."""
     spec, metadata = pod.get("spec") or {}, pod["metadata"]
     if spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp"):
         return False
@@ -30,13 +30,13 @@ def waits(pod: Object) -> bool:
 
 
 def slips_through(pod: Object) -> bool:
-    """Return whether the scheduler places the pod on cordoned nodes, too: it tolerates ``node.kubernetes.io/unschedulable``."""
+    """Return True if the pod tolerates cordoned nodes (``node.kubernetes.io/unschedulable``)."""
     given = (pod.get("spec") or {}).get("tolerations") or ()
     return _tolerated(Toleration(*(each.get(key) for key in ("key", "operator", "value", "effect"))) for each in given)
 
 
 def verdict(pod: Object) -> Verdict:
-    """Return what the scheduler last said of the pod, and when; empty if it has said nothing."""
+    """Return the scheduler's last verdict on the pod; empty if there is none."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled":
             return tuple(str(condition.get(key) or "") for key in ("message", "reason", "lastTransitionTime"))
@@ -44,10 +44,10 @@ def verdict(pod: Object) -> Verdict:
 
 
 def looked_at(pod: Object, before: Verdict, closed: int) -> bool:
-    """Return whether the scheduler has looked at the pod since only so many nodes are closed. ``before``: what it said until then.
+    """Return True if the scheduler has considered the pod while at most ``closed`` nodes were closed. ``before``: its verdict until then.
 
-    kube-scheduler tells how many nodes it passed over because they were cordoned. It may have looked when some nodes were open and others
-    not yet, so that another number than before is not enough. Of other schedulers anything new counts.
+    kube-scheduler reports the number of cordoned nodes. A changed number is not enough, because the scheduler may have run while only some
+    nodes were open. For other schedulers, any new verdict counts.
     """
     said = verdict(pod)
     if not said or (said == before and _CLOSED.search(said[0]) is None):
@@ -57,9 +57,9 @@ def looked_at(pod: Object, before: Verdict, closed: int) -> bool:
 
 
 def slipping_notes(snapshot: Snapshot) -> list[str]:
-    """Return a sentence for each kind of pods that closed nodes do not keep out, for the announcement of a run.
+    """Return a note about workloads whose pods tolerate closed nodes, for the start of a run.
 
-    Pods of DaemonSets do no harm: they wait for their own node, and a plan leaves them their room.
+    DaemonSet pods are harmless, because each waits for its own node, and plans reserve their capacity.
     """
     found: dict[str, None] = {}
     for kind, listed in snapshot.workloads.items():
@@ -75,7 +75,7 @@ def slipping_notes(snapshot: Snapshot) -> list[str]:
             found[f"Pod {pod_key(pod)}"] = None
     if not found:
         return []
-    return [f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}, which these do beside DaemonSets: {some(found)}"]
+    return [f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}; besides DaemonSets these are: {some(found)}"]
 
 
 def _tolerated(tolerations: Iterable[Toleration] | None) -> bool:

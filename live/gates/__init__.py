@@ -1,1 +1,1 @@
-"""Pods that scheduling gates hold until ``kubestow apply`` gives each the node that a Placement has for it."""
+"""Pods with a scheduling gate, which ``kubestow apply`` removes when it gives each pod its node from a Placement."""

@@ -1,6 +1,6 @@
-"""Rules that hold during execution in a cluster that is followed: reported once each has been broken for its whole grace.
+"""Reports of RequiredDuringExecution rules that have been broken for their whole grace period.
 
-Nobody is evicted here: ``kubestow rebalance --goal repair`` plans that.
+Nothing is evicted here; ``kubestow rebalance --goal repair`` plans evictions.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kubestow.live.api.answers import Object
-from kubestow.live.gates.crews import Cluster
+from kubestow.live.gates.replica_groups import Cluster
 from kubestow.models.execution.execution_grace import Rule, stated
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import InputError
 
 _FIELD: Final = "requiredDuringSchedulingRequiredDuringExecution"
 _PARTS: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity")
-#: Seconds between two readings of the cluster.
-_PAUSE: Final = 5.0
+#: Seconds between two reads of the cluster.
+_POLL_SECONDS: Final = 5.0
 
 
 @dataclass
 class BrokenRules:
-    """What is known of broken rules over time.
+    """The record of broken rules over time.
 
     Attributes:
-        cluster: The cluster that is followed.
-        grace: Seconds of pods that state none of their own.
-        exempt: Namespaces without hard anti-affinity.
-        say: Takes a sentence that a user should read.
-        pause: Seconds between two readings.
+        cluster: The watched cluster.
+        grace: Grace period in seconds of pods without their own.
+        exempt: Namespaces exempt from required anti-affinity.
+        say: Receives messages for the user.
+        pause: Seconds between two reads.
     """
 
     cluster: Cluster
     grace: int
     exempt: tuple[str, ...]
     say: Callable[[str], None]
-    pause: float = _PAUSE
+    pause: float = _POLL_SECONDS
     _since: dict[tuple[str, Rule], float] = field(default_factory=dict)
     _told: dict[tuple[str, Rule], str] = field(default_factory=dict)
     _next: float = 0.0
 
     async def look(self, now: float) -> None:
-        """Read the cluster, at most once in a pause, and report rules that count from now on, and those that hold again.
+        """Read the cluster, at most once per pause. Report rules whose grace period is over, and rules that hold again.
 
         ``now``: seconds of a monotonic clock.
         """
@@ -57,7 +57,7 @@ class BrokenRules:
         try:
             snapshot = await self.cluster.read_snapshot()
         except InputError:
-            return  # what no snapshot may hold is reported where pods are let go
+            return  # invalid objects are reported when pods are released
         broken: dict[tuple[str, Rule], Any] = {}
         for i, rule in sorted(Enforced(snapshot, self.exempt).broken()):
             pod = snapshot.pods[i]

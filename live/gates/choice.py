@@ -1,4 +1,4 @@
-"""What may go behind the gate at a moment, and why the rest stays."""
+"""The pods that may be released now, and the reasons why others stay behind the gate."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kubestow.live.api.answers import Object
-from kubestow.live.gates.crews import Crew
 from kubestow.live.gates.fitting import Fitting, Release
-from kubestow.live.gates.holding import Holding, Reason
+from kubestow.live.gates.gate_memory import GateMemory, Reason
 from kubestow.live.gates.ready import Ready
+from kubestow.live.gates.replica_groups import ReplicaGroup
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What may go as the cluster is known to be.
+    """The pods that may be released in the current state of the cluster.
 
     Attributes:
         ready: All held pods.
-        accepted: What may go to its node, by ``fitting``.
-        behind: What no planned node takes: a pod that goes alone, or a gang that is all there.
-        fitting: What was accepted or not, and why; None if no held pod has a planned node.
-        never: Gangs that never were let go whole.
+        accepted: Pods that fit their nodes.
+        behind: Groups that fit no planned node: single pods, or complete gangs.
+        fitting: The check of the held pods; None if none has a planned node.
+        never: Gangs that were never released whole.
     """
 
     ready: Ready
@@ -31,18 +31,20 @@ class Choice:
     never: frozenset[str] = frozenset()
 
     def goes_free(self, group: Sequence[Release]) -> bool:
-        """Return True if these pods may go without planned nodes once they are late."""
+        """Return True if these pods may be released without planned nodes after the time limit."""
         return group[0].group not in self.never
 
-    def whole(self, went: Sequence[Object]) -> list[list[Crew]]:
-        """Return the gangs that these pods make whole."""
+    def whole(self, went: Sequence[Object]) -> list[list[ReplicaGroup]]:
+        """Return the gangs that are released whole with these pods."""
         there = {_uid(pod) for pod in went}
         left = {release.group for release in self.ready.together if _uid(release.pod) not in there}
         return [self.ready.gangs[gang] for gang in dict.fromkeys(release.group for release in self.ready.together) if gang not in left]
 
-    def reasons(self, holding: Holding, refused: Mapping[str, str], free_after: float | None) -> dict[str, Reason]:
-        """Return by uid why pods are held. ``refused``: by uid what the server said; ``free_after``: as
-        :meth:`kubestow.live.gates.gates.Gates.look` has it."""
+    def reasons(self, holding: GateMemory, refused: Mapping[str, str], free_after: float | None) -> dict[str, Reason]:
+        """Return the reasons for held pods by uid.
+
+        ``refused``: the server's refusals by uid. ``free_after``: see :meth:`kubestow.live.gates.gates.Gates.look`.
+        """
         found = dict(self._absent())
         why = self.fitting.why if self.fitting is not None else {}
         behind = {group[0].group: group for group in self.behind}
@@ -58,13 +60,13 @@ class Choice:
         return found
 
     def _absent(self) -> Iterator[tuple[str, Reason]]:
-        """Yield the held pods of gangs of which others are not there."""
+        """Yield the held pods of incomplete gangs."""
         for gang, text in self.ready.waiting.items():
             reason = Reason(gang, text.partition(": ")[2] + " pods are there", "it goes once all are there", gang=True)
-            yield from ((_uid(pod), reason) for crew in self.ready.gangs[gang] for pod in crew.held)
+            yield from ((_uid(pod), reason) for replicas in self.ready.gangs[gang] for pod in replicas.held)
 
-    def _then(self, group: Sequence[Release], holding: Holding, free_after: float) -> str:
-        """Return what becomes of pods that no planned node takes."""
+    def _then(self, group: Sequence[Release], holding: GateMemory, free_after: float) -> str:
+        """Return the outlook of pods that fit no planned node."""
         if not self.goes_free(group):
             return "it never was whole, and goes once it fits whole"
         left = max(0.0, free_after - holding.refuse([release.pod for release in group]))

@@ -1,4 +1,4 @@
-"""Whether the cluster as it is takes held pods on their nodes, by the word of the independent checker."""
+"""Check by the independent checker that held pods fit their nodes in the current cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 
 from kubestow.live.api.answers import Object
 from kubestow.live.apply.drift import Rejection
-from kubestow.live.gates.crews import Cluster, asked_for, crews
-from kubestow.live.gates.held import is_held, is_waiting, key_of, node_of
+from kubestow.live.gates.gated_pods import is_held, is_waiting, key_of, node_of
+from kubestow.live.gates.replica_groups import Cluster, asked_for, replica_groups
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.execution.scheduler_needed import devices_wanted, scheduler_needed
 from kubestow.models.execution.template_nodes import TemplateNodes
@@ -21,13 +21,21 @@ from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Replays what is left of a placement on a snapshot.
+#: A function that replays the remaining assignments of a placement on a snapshot.
 Judge = Callable[[Snapshot, Placement], Sequence[Rejection]]
 
 
 @dataclass(frozen=True)
 class Release:
-    """A held pod and the node that it is to get. ``group``: what goes together or not at all; ``order``: its place in the bind order."""
+    """A held pod and its planned node.
+
+    Attributes:
+        template: The workload of the placement.
+        pod: The pod.
+        node: Its planned node.
+        group: Identifier of the pods that are released together or not at all.
+        order: Position in the bind order.
+    """
 
     template: TemplateNodes
     pod: Object
@@ -37,13 +45,22 @@ class Release:
 
     @property
     def key(self) -> str:
-        """Return ``namespace/name`` of the pod."""
+        """``namespace/name`` of the pod."""
         return key_of(self.pod)
 
 
 @dataclass
 class Fitting:
-    """One look at the cluster, by :meth:`look`. ``why``: by group what is in the way, after :meth:`accepted`."""
+    """One check against the cluster: first :meth:`look`, then :meth:`accepted`.
+
+    Attributes:
+        cluster: The cluster.
+        placement: The placement.
+        templates: Its workloads.
+        judge: The checker.
+        snapshot: The state of the cluster.
+        why: Reason for each group that does not fit.
+    """
 
     cluster: Cluster
     placement: Placement
@@ -54,19 +71,19 @@ class Fitting:
     _pods: dict[str, Pod] = field(default_factory=dict)
 
     async def look(self) -> Self:
-        """Take the cluster's state of this moment.
+        """Read the current state of the cluster.
 
         Raises:
-            InputError: the cluster holds what no snapshot may.
+            InputError: the cluster has objects that are invalid in a snapshot.
         """
-        given, marks = self._given()  # of the same moment as what is read next
+        given, marks = self._given()  # before the snapshot, so that both have the same state
         seen = (await self.cluster.read_snapshot()).copy()
         seen.pods = [_as_given(pod, given.get(pod_key(pod)), marks.get(pod_key(pod))) for pod in seen.pods]
         self.snapshot, self._pods = seen, {pod_key(pod): pod for pod in seen.pods}
         return self
 
     def accepted(self, asked: Sequence[Release]) -> list[Release]:
-        """Return those that fit all together; a group of which one pod does not fit stays behind."""
+        """Return the releases that fit together. If one pod of a group does not fit, the whole group stays."""
         left = [release for release in asked if not self._closed(release)]
         left = [release for release in left if release.group not in self.why]
         while left:
@@ -82,19 +99,24 @@ class Fitting:
         return []
 
     def together(self, release: Release, others: Sequence[Release]) -> bool:
-        """Return whether a pod shares its place in the bind order: no scheduler, which takes one pod at a time, would place these."""
+        """Return True if the pod shares its position in the bind order, so that no scheduler could place it pod by pod."""
         return any(other is not release and other.order == release.order and other.group == release.group for other in others)
 
     def needs_scheduler(self, release: Release) -> bool:
-        """Return whether a Binding would strand the pod."""
+        """Return True if a Binding would strand the pod."""
         pod = self._pods.get(release.key)
         return pod is None or scheduler_needed(pod, self.snapshot) is not None
 
     def in_turn(self, accepted: Sequence[Release]) -> list[Release]:
-        """Return those that may go now: of pods that need devices those of the first group in bind order, and none as long as one that
-        went before waits for the scheduler, as it takes the first devices that serve."""
+        """Return the releases that may go now. Of pods that need devices, only the first group in bind order may go.
+
+        While an earlier pod with devices waits for the scheduler, no further one may go, because the scheduler takes the first devices that
+        fit.
+        """
         needy = [release for release in accepted if self.wants_devices(release.key)]
-        waiting = [key_of(pod) for t in self.templates for crew in crews(self.cluster, t) for pod in crew.pods if is_waiting(pod)]
+        waiting = [
+            key_of(pod) for t in self.templates for replicas in replica_groups(self.cluster, t) for pod in replicas.pods if is_waiting(pod)
+        ]
         waiting = [key for key in waiting if self.wants_devices(key)]
         turn = None if waiting or not needy else min(needy, key=lambda release: release.order).group
         for release in needy:
@@ -104,12 +126,12 @@ class Fitting:
         return [release for release in accepted if release not in needy or release.group == turn]
 
     def wants_devices(self, key: str) -> bool:
-        """Return whether the scheduler has devices to allocate for a pod."""
+        """Return True if the scheduler must allocate devices for the pod."""
         pod = self._pods.get(key)
         return pod is not None and devices_wanted(pod, self.snapshot) is not None
 
     def _closed(self, release: Release) -> bool:
-        """Return whether a run of ``apply`` keeps the node closed at the moment: the pod would wait there for its end."""
+        """Return True if a run of ``apply`` keeps the node closed, so that the pod would have to wait."""
         node = self.cluster.named("Node", release.node) or {"metadata": {}}
         closed = CLOSED_BY in (node["metadata"].get("annotations") or {})
         if closed:
@@ -123,19 +145,19 @@ class Fitting:
         return msgspec.structs.replace(self.placement, snapshot=ref, assignments=assignments, unplaced=[], gangs=[], causes=[])
 
     def _given(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-        """Return the nodes of pods that were let go, and the annotations by which pods are of the gangs of the manifests."""
+        """Return the nodes of released pods, and the gang annotations of pods from the manifests."""
         given: dict[str, str] = {}
         marks: dict[str, dict[str, str]] = {}
         for template in self.templates:
-            for crew in crews(self.cluster, template):
-                given |= {key_of(pod): node_of(pod) for pod in crew.pods if not is_held(pod) and node_of(pod)}
+            for replicas in replica_groups(self.cluster, template):
+                given |= {key_of(pod): node_of(pod) for pod in replicas.pods if not is_held(pod) and node_of(pod)}
                 if template.gang and not template.one_by_one:
                     needed = min(template.needed, self._members(template.gang)) or 1
-                    marks |= {key_of(pod): {GANG: template.gang, MIN_MEMBER: str(needed)} for pod in crew.pods}
+                    marks |= {key_of(pod): {GANG: template.gang, MIN_MEMBER: str(needed)} for pod in replicas.pods}
         return given, marks
 
     def _members(self, gang: str) -> int:
-        """Return how many pods a gang has by now: a workload that was scaled down has fewer than the placement."""
+        """Return the current number of a gang's pods, which is lower than placed after scaling down."""
         return sum(asked_for(self.cluster, t) for t in self.templates if t.gang == gang and not t.one_by_one)
 
 

@@ -1,4 +1,4 @@
-"""Takes the gates off: each held pod of a placement gets a node of its template's, a gang only whole."""
+"""Removal of gates: each held pod of a placement gets a node of its template; gangs are released whole."""
 
 from __future__ import annotations
 
@@ -10,40 +10,45 @@ from typing import Final, Literal
 from kubestow.live.api.answers import Api, Object
 from kubestow.live.gates.broken_rules import BrokenRules
 from kubestow.live.gates.choice import Choice
-from kubestow.live.gates.crews import Cluster, asked_for, crews, scaled_down
 from kubestow.live.gates.fitting import Fitting, Judge, Release
-from kubestow.live.gates.held import is_held, is_waiting, key_of, letting_go, node_of, path_of
-from kubestow.live.gates.holding import Holding
+from kubestow.live.gates.gate_memory import GateMemory
+from kubestow.live.gates.gated_pods import is_held, is_waiting, key_of, letting_go, node_of, path_of
 from kubestow.live.gates.places import Places
 from kubestow.live.gates.ready import ready
+from kubestow.live.gates.replica_groups import Cluster, asked_for, replica_groups, scaled_down
 from kubestow.live.gates.undo import undo
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.execution.template_nodes import TemplateNodes
 
-#: Workloads whose pods do not come when the workload does.
+#: Workloads whose pods appear later than the workload.
 _LATER: Final = ("CronJob", "PodTemplate")
-_TRIES: Final = 4
-#: Seconds without a pod that is let go, after which it is said what they wait for.
-_SILENT: Final = 5.0
-#: Seconds for the scheduler to bind a pod with devices before the next one of its group goes.
-_TURN: Final = 12.0
+_MAX_ATTEMPTS: Final = 4
+#: Seconds without a release after which reasons are reported.
+_REPORT_SECONDS: Final = 5.0
+#: Seconds for the scheduler to bind a pod with devices before the next pod of its group is released.
+_DEVICE_BIND_SECONDS: Final = 12.0
 
 
 class Listener:
-    """Is told what happens; this one says nothing."""
+    """Receiver of events; this one ignores them."""
 
     def placed(self, pod: str, node: str | None) -> None:
-        """Take that a pod was let go: to a node, or to whichever the scheduler finds."""
+        """Handle the release of a pod, to a node or (None) to one of the scheduler's choice."""
 
     def note(self, message: str) -> None:
-        """Take a sentence that a user should read."""
+        """Handle a message for the user."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """``timeout``: seconds for all planned pods to be there, to fit and to be bound; in :meth:`Gates.serve`, how long a pod waits for a
-    planned node. ``undo``: what does not become whole in time is deleted. ``pause``: seconds between two looks."""
+    """Options of a release.
+
+    Attributes:
+        timeout: Seconds for all planned pods to appear, fit and be bound; in :meth:`Gates.serve`, the maximum wait for a planned node.
+        undo: True to delete workloads that do not become whole in time.
+        pause: Seconds between two checks.
+    """
 
     timeout: float = 600.0
     undo: bool = False
@@ -52,8 +57,14 @@ class Options:
 
 @dataclass
 class Outcome:
-    """``placed``: pods that were let go, with their nodes. ``left``: what is not as planned, a sentence each. ``undone``: the objects that
-    were deleted."""
+    """The outcome of a release.
+
+    Attributes:
+        state: How it ended.
+        placed: Released pods with their nodes.
+        left: Deviations from the plan, one sentence each.
+        undone: Deleted objects.
+    """
 
     state: Literal["done", "stopped", "interrupted"]
     placed: dict[str, str] = field(default_factory=dict)
@@ -63,9 +74,20 @@ class Outcome:
 
 @dataclass
 class Gates:
-    """Carries out a placement of manifests. ``templates``: :func:`kubestow.models.execution.template_nodes.template_nodes` of it.
-    ``ending``: when it is set, what is begun is finished, a gang whole, and nothing more is begun. ``places``: keeps in a journal which
-    pods stand for those of the placement. ``holding``: remembers who is held."""
+    """Application of a placement of manifests.
+
+    Attributes:
+        api: Sends requests.
+        cluster: The watched cluster.
+        placement: The placement.
+        templates: :func:`kubestow.models.execution.template_nodes.template_nodes` of the placement.
+        judge: The independent checker.
+        options: Options of the release.
+        listener: Receiver of events.
+        ending: Event that ends the release; a gang under way is finished first.
+        places: Records in a journal which pod represents which pod of the placement; None without a journal.
+        holding: Memory of held pods.
+    """
 
     api: Api
     cluster: Cluster
@@ -76,26 +98,26 @@ class Gates:
     listener: Listener = field(default_factory=Listener)
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     places: Places | None = None
-    holding: Holding = field(default_factory=Holding)
+    holding: GateMemory = field(default_factory=GateMemory)
 
     def __post_init__(self) -> None:
-        """Begin with nothing done."""
+        """Start without released pods."""
         self._placed: dict[str, str] = {}
         self._why: list[str] = []
         self._said: set[str] = set()
         self._refused: dict[str, str] = {}
 
     async def run(self) -> Outcome:
-        """Let all planned pods go, and wait until they are bound. What is not there in time, or does not fit by then, stays held.
+        """Release all planned pods and wait until they are bound. Pods that are missing or do not fit in time stay held.
 
         Raises:
-            Unreachable: no answer came.
+            Unreachable: there was no answer.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + self.options.timeout
         for template in self.templates:
             if template.kind in _LATER:
-                self.say(f"{template.ref}: its pods come later, and are for apply --serve")
+                self.say(f"{template.ref}: its pods appear later; use apply --serve")
         await self.cluster.refresh()
         if self.places is not None:
             await self.places.resume()
@@ -114,21 +136,23 @@ class Gates:
             if clock() >= deadline:
                 return await self._stopped()
             still = clock() if moved else still
-            if clock() - still >= _SILENT:
+            if clock() - still >= _REPORT_SECONDS:
                 for text in self._why:
                     self.say(text)
             if not moved:
-                await self.news(min(_SILENT, deadline - clock()))
+                await self.news(min(_REPORT_SECONDS, deadline - clock()))
         for text in filter(None, (scaled_down(self.cluster, template) for template in self.templates)):
             self.say(text)
         return Outcome("done", self._placed)
 
     async def serve(self) -> None:
-        """Treat pods as they come, until that is to end. Nothing is held for ever, but for gangs that never were whole: a pod that is more
-        than the placement has nodes for, or that no planned node takes, goes without a node. So does a gang that was whole before, whole.
+        """Release pods as they appear, until ended.
+
+        Only gangs that were never whole are held indefinitely. A pod beyond the planned number, or one that fits no planned node, is
+        finally released without a node. The same applies to a gang that was whole before.
 
         Raises:
-            Unreachable: no answer came.
+            Unreachable: there was no answer.
         """
         await self.cluster.refresh()
         policy = self.placement.policy or DEFAULT
@@ -140,12 +164,15 @@ class Gates:
                 await self.news(max(1.0, self.options.pause))
 
     async def look(self, *, free_after: float | None = None) -> bool:
-        """Let go what may go now; return whether anything did. ``free_after``: so many seconds after it came a pod that no planned node
-        takes goes without one, and at once where none of its nodes exists; None: such pods stay behind the gate."""
+        """Release the pods that may go now. Return True if any was released.
+
+        ``free_after``: seconds after which a pod that fits no planned node is released without one, or at once if none of its nodes exists.
+        None: such pods stay behind the gate.
+        """
         await self._see()
         chosen = await self._choose()
         if chosen.accepted or self._freed(chosen, free_after):
-            # A gate cannot come back, and each kind is watched by itself: a node may have gone before a pod came.
+            # A removed gate cannot be restored, and kinds are watched separately, so a node may be gone although a later pod is visible.
             await self.cluster.refresh()
             chosen = await self._choose()
         went: list[Object] = []
@@ -159,7 +186,7 @@ class Gates:
             self.listener.placed(key_of(pod), None)
             went.append(pod)
         for pod in (*chosen.ready.beyond, *chosen.ready.extra) if free_after is None else ():
-            self.say(f"Pod {key_of(pod)} is more than the placement has nodes for, and stays behind the gate")
+            self.say(f"Pod {key_of(pod)} exceeds the pods of the placement, and stays behind the gate")
         for text in (*self._stranded(), *(self._why if free_after is not None else ())):
             self.say(text)
         if went:
@@ -168,7 +195,7 @@ class Gates:
         return bool(went)
 
     async def _choose(self) -> Choice:
-        """Return what may go as the cluster is known to be."""
+        """Return the pods that may be released in the known state of the cluster."""
         found = ready(self.cluster, self.templates)
         self.holding.see(self.cluster, self.templates, found)
         self._why = [*found.waiting.values()]
@@ -192,7 +219,7 @@ class Gates:
         return Choice(found, accepted, [*behind.values()], fitting, never)
 
     async def news(self, seconds: float) -> None:
-        """Wait for a change of the cluster, so long at most, and a little more for what comes with it."""
+        """Wait for a change of the cluster up to this time, and briefly for related changes."""
         asked = iter([None])
         change = asyncio.ensure_future(self.cluster.until(lambda: next(asked, True), max(0.0, seconds)))
         end = asyncio.ensure_future(self.ending.wait())
@@ -204,7 +231,7 @@ class Gates:
         await asyncio.sleep(min(self.options.pause, max(0.0, seconds)))
 
     def say(self, text: str) -> None:
-        """Tell the listener, once."""
+        """Pass a message to the listener, once."""
         if text not in self._said:
             self._said.add(text)
             self.listener.note(text)
@@ -212,13 +239,13 @@ class Gates:
     # --- pods that their node does not take ---------------------------------------------------------------------------------
 
     def _elsewhere(self, fitting: Fitting, release: Release, others: Sequence[Release]) -> list[Release]:
-        """Return a pod on another node that is short of pods of its template, if one takes it."""
+        """Return the release to another node with missing pods of the template, if it fits there."""
         template = release.template
-        crew = next((each for each in crews(self.cluster, template) if release.pod in each.pods), None)
-        if template.by_name or crew is None:
+        replicas = next((each for each in replica_groups(self.cluster, template) if release.pod in each.pods), None)
+        if template.by_name or replicas is None:
             return []
         taken = [other.node for other in others if other.template.ref == template.ref]
-        short, why = crew.short(), fitting.why.pop(release.group, "")
+        short, why = replicas.short(), fitting.why.pop(release.group, "")
         for node in dict.fromkeys(short):
             other = replace(release, node=node)
             if node != release.node and short.count(node) > taken.count(node) and other in fitting.accepted([*others, other]):
@@ -228,27 +255,33 @@ class Gates:
         return []
 
     def _freed(self, chosen: Choice, seconds: float | None) -> list[Object]:
-        """Return the pods that go without a node now."""
+        """Return the pods to release without a node now."""
         if seconds is None:
             return []
         late = [group for group in chosen.behind if chosen.goes_free(group) and self._is_late(group, seconds)]
         return [*chosen.ready.beyond, *(release.pod for group in late for release in group)]
 
     def _is_late(self, group: Sequence[Release], seconds: float) -> bool:
-        """Return True if these pods have waited long enough for planned nodes, or there are none any more."""
+        """Return True if these pods have waited long enough for planned nodes, or none of these nodes exists."""
         waited = self.holding.refuse([release.pod for release in group])
         planned = {node for each in group for node in ([each.node] if each.template.by_name else each.template.nodes)}
         return waited >= seconds or all(self.cluster.named("Node", node) is None for node in planned)
 
     def _remind(self, chosen: Choice, free_after: float | None) -> None:
-        """Say of each pod that has been held for another minute what it waits for, and what becomes of it."""
+        """Print a reminder for each pod that has been held for another interval."""
         reasons = chosen.reasons(self.holding, self._refused, free_after)
         for text in self.holding.reminders(self.cluster, self.templates, reasons):
             self.listener.note(text)
 
     def _stranded(self) -> list[str]:
-        """Return what is said of pods that wait for a node which is gone: a gate cannot come back, nor can their affinity be changed."""
-        waiting = [pod for template in self.templates for crew in crews(self.cluster, template) for pod in crew.pods if is_waiting(pod)]
+        """Return a sentence for each released pod whose node is gone. Neither its gate nor its affinity can be restored."""
+        waiting = [
+            pod
+            for template in self.templates
+            for replicas in replica_groups(self.cluster, template)
+            for pod in replicas.pods
+            if is_waiting(pod)
+        ]
         return [
             f"Pod {key_of(pod)} was let go to node {node_of(pod)}, which is gone: it stays Pending, and can only be deleted"
             for pod in waiting
@@ -275,9 +308,9 @@ class Gates:
         return [release.pod for release in went]
 
     async def _bound(self, release: Release) -> None:
-        """Wait until the scheduler has bound a pod that was let go, or has had the time to. Its group goes whole even so."""
+        """Wait until the scheduler has bound a released pod, or for a time limit. Its group is released whole in either case."""
         clock = asyncio.get_running_loop().time
-        end = clock() + _TURN
+        end = clock() + _DEVICE_BIND_SECONDS
         while clock() < end and not self.ending.is_set():
             found = self.cluster.pod(release.pod["metadata"]["uid"])
             if found is None or found["spec"].get("nodeName"):
@@ -289,15 +322,14 @@ class Gates:
             await self.places.see()
 
     async def _send(self, pod: Object, release: Release | None = None) -> bool:
-        """Take the gate off, for the node of a release or none; return whether that was done. A pod that was changed meanwhile is read
-        again."""
-        for _ in range(_TRIES):
+        """Remove the gate, with the node of a release or without one. Return True on success. A changed pod is read again."""
+        for _ in range(_MAX_ATTEMPTS):
             if release is None or self.places is None:
                 answer = await self.api.send("PATCH", path_of(pod), letting_go(pod, release.node if release is not None else None))
-            elif (told := await self.places.let_go(release, pod)) is not None:
-                answer = told
+            elif (sent := await self.places.let_go(release, pod)) is not None:
+                answer = sent
             else:
-                return False  # until it is known what became of the pod that has its place
+                return False  # until the state of the pod in its place is known
             if answer.ok:
                 return True
             if answer.code != 409:
@@ -308,12 +340,12 @@ class Gates:
             await self.cluster.refresh()
             found = self.cluster.pod(pod["metadata"]["uid"])
             if found is None or not is_held(found):
-                return False  # gone, or let go by somebody else
+                return False  # gone, or released by somebody else
             pod = found
         return False
 
     async def _bind(self, release: Release) -> None:
-        """Bind a pod that no scheduler would place before its partners; where the scheduler was faster, that is as good."""
+        """Bind a pod that no scheduler would place before its partners. If the scheduler was faster, that is fine."""
         metadata = {key: release.pod["metadata"][key] for key in ("name", "namespace", "uid")}
         target = {"apiVersion": "v1", "kind": "Node", "name": release.node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
@@ -325,15 +357,17 @@ class Gates:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def _lacking(self, template: TemplateNodes) -> int:
-        """Return how many planned pods of a workload are not bound."""
+        """Return the number of planned pods of a workload that are not bound."""
         if template.kind in _LATER:
             return 0
-        newest = crews(self.cluster, template)[-1:]
-        bound = sum(bool(pod["spec"].get("nodeName")) for crew in newest for pod in crew.pods) + sum(crew.over for crew in newest)
+        newest = replica_groups(self.cluster, template)[-1:]
+        bound = sum(bool(pod["spec"].get("nodeName")) for replicas in newest for pod in replicas.pods) + sum(
+            replicas.over for replicas in newest
+        )
         return max(0, asked_for(self.cluster, template) - bound)
 
     async def _stopped(self) -> Outcome:
-        """Say what stands, and delete what is not whole where that was asked for."""
+        """Return the outcome after the time limit. With --undo, delete incomplete workloads."""
         lacking = [template for template in self.templates if self._lacking(template)]
         outcome = Outcome("stopped", self._placed, [self._standing(template) for template in lacking])
         outcome.left += self._why
@@ -345,8 +379,8 @@ class Gates:
         return outcome
 
     def _standing(self, template: TemplateNodes) -> str:
-        newest = crews(self.cluster, template)[-1:]
-        pods = [pod for crew in newest for pod in crew.pods]
+        newest = replica_groups(self.cluster, template)[-1:]
+        pods = [pod for replicas in newest for pod in replicas.pods]
         held = [pod for pod in pods if is_held(pod)]
         given = [f"{key_of(pod)} waits for {node_of(pod)}" for pod in pods if not is_held(pod) and not pod["spec"].get("nodeName")]
         asked = asked_for(self.cluster, template)

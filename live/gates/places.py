@@ -1,4 +1,4 @@
-"""Which pod of a placement each pod of the cluster stands for: the journal of a run says so, as pods of most workloads keep no names."""
+"""Assignment of the cluster's pods to the pods of a placement, recorded in the journal because most pods get new names."""
 
 from __future__ import annotations
 
@@ -8,31 +8,44 @@ from typing import Final
 
 from kubestow.live.api.answers import Answer, Api, Object
 from kubestow.live.apply.journal import Journal
-from kubestow.live.gates.crews import Cluster, Crew, crews
 from kubestow.live.gates.fitting import Release
-from kubestow.live.gates.held import as_read, controller_uid, is_held, is_living, key_of, letting_go, node_of, path_of
+from kubestow.live.gates.gated_pods import as_read, controller_uid, is_held, is_living, key_of, letting_go, node_of, path_of
+from kubestow.live.gates.replica_groups import Cluster, ReplicaGroup, replica_groups
 from kubestow.models.execution.template_nodes import TemplateNodes
 
-#: Answers that a request meets which is sent again after an error, and was carried out the first time.
-_OWN: Final = (404, 409)
+#: Statuses of a retry whose first attempt was executed.
+_ALREADY_DONE: Final = (404, 409)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A pod as the document has it. ``step``: its place in the bind order, 0 of one that ran before; ``node``: its node there."""
+    """A pod of the document.
+
+    Attributes:
+        step: Position in the bind order; 0 for a pod that ran before.
+        pod: The pod as named by the document.
+        node: Its node in the document.
+    """
 
     step: int
     pod: str
     node: str
 
 
-#: A place, and the uid of a controller: while a Deployment is rolled out, each of its ReplicaSets has all places.
+#: A place and the uid of a controller. During a rollout, each ReplicaSet of a Deployment has all places.
 _Slot = tuple[Place, str]
 
 
 @dataclass
 class Places:
-    """``journal``: has a line for whatever changes here. ``of``: the API for requests of a step and a pod."""
+    """The places of a placement and the pods that take them.
+
+    Attributes:
+        journal: Records every change.
+        of: Returns the API for requests about a step and a pod.
+        cluster: The cluster.
+        templates: Workloads of the placement.
+    """
 
     journal: Journal
     of: Callable[[int, str], Api]
@@ -44,7 +57,7 @@ class Places:
     _done: set[str] = field(default_factory=set)
 
     async def resume(self) -> None:
-        """Take over what earlier lines of the journal say."""
+        """Restore the state from the journal."""
         known = {(place.step, place.pod): place for template in self.templates for place in _places(template)}
         for key, step in list(self.journal.progress.steps.items()):
             if step.uid is None or key not in known:
@@ -59,12 +72,12 @@ class Places:
                 self._done.add(step.uid)
 
     async def see(self) -> None:
-        """Write which pods have their nodes by now, and take those into account that were let go by others, or ran before."""
+        """Record pods that have reached their nodes, and include pods that were released by others or ran before."""
         for template in self.templates:
-            for crew in crews(self.cluster, template):
-                for pod in crew.pods:
+            for replicas in replica_groups(self.cluster, template):
+                for pod in replicas.pods:
                     if not is_held(pod) and node_of(pod) and pod["metadata"]["uid"] not in self._slots:
-                        await self._adopt(template, crew, pod)
+                        await self._adopt(template, replicas, pod)
         for uid, (place, _) in list(self._slots.items()):
             found = self.cluster.pod(uid)
             if place.step and uid not in self._done and found is not None and found["spec"].get("nodeName") == place.node:
@@ -72,7 +85,7 @@ class Places:
                 await self.journal.fact("done", step=place.step, pod=place.pod, now=key_of(found), uid=uid)
 
     async def let_go(self, release: Release, pod: Object) -> Answer | None:
-        """Take the gate off a pod, ``pod`` as it was read last; None if another pod that may have been let go has its place."""
+        """Release a pod, given as last read. Return None if its place is taken by another pod that may have been released."""
         uid = pod["metadata"]["uid"]
         slot = self._slots.get(uid)
         if slot is None or slot[0].node != release.node:
@@ -86,17 +99,17 @@ class Places:
         await self._stands(slot[0], pod)
         self._sent.add(uid)
         answer = await self.api(release).send("PATCH", path_of(pod), letting_go(pod, release.node))
-        if 300 <= answer.code < 500 and answer.code not in _OWN:
+        if 300 <= answer.code < 500 and answer.code not in _ALREADY_DONE:
             self._sent.discard(uid)
         return answer
 
     def api(self, release: Release) -> Api:
-        """Return the API for requests about a pod that has its place."""
+        """Return the API for requests about a pod with a place."""
         place, _ = self._slots[release.pod["metadata"]["uid"]]
         return self.of(place.step, place.pod)
 
     async def undo(self, template: TemplateNodes, obj: Object) -> None:
-        """Write that a workload is about to be deleted."""
+        """Record that a workload is about to be deleted."""
         metadata = {"namespace": template.namespace, "name": template.name, "uid": obj["metadata"]["uid"]}
         message = f"deleting {template.ref}, which did not become whole"
         await self.journal.fact("undo", object={"kind": template.kind, "metadata": metadata}, message=message)
@@ -110,7 +123,7 @@ class Places:
         self._taken[slot], self._slots[uid] = uid, slot
 
     def _free(self, template: TemplateNodes, node: str, pod: Object, order: int) -> _Slot | None:
-        """Return a place on a node, if one is free: the pod's own first, then that of an order, then those that nobody had."""
+        """Return a free place on a node; None if there is none. Prefer the pod's own, then unused ones, then that of ``order``."""
         key, owner = key_of(pod), controller_uid(pod)
         found = [(place, owner) for place in _places(template) if place.node == node and (not template.by_name or place.pod == key)]
         free = [slot for slot in found if self._is_free(slot)]
@@ -123,7 +136,7 @@ class Places:
         return found is None or not is_living(found) or (is_held(found) and uid not in self._sent)
 
     def _lives(self, uid: str | None, key: str) -> bool:
-        """Return whether the pod that had a place is there: that of a uid, or without one that of the name."""
+        """Return True if the pod that had a place still lives; without a uid it is found by name."""
         if uid is not None:
             found = self.cluster.pod(uid)
         else:
@@ -131,7 +144,7 @@ class Places:
             found = self.cluster.named("Pod", name, namespace)
         return found is not None and is_living(found)
 
-    async def _adopt(self, template: TemplateNodes, crew: Crew, pod: Object) -> None:
+    async def _adopt(self, template: TemplateNodes, replicas: ReplicaGroup, pod: Object) -> None:
         slot = self._free(template, node_of(pod), pod, 0)
         if slot is not None:
             self._take(slot, pod["metadata"]["uid"])

@@ -1,4 +1,4 @@
-"""Deletes workloads of manifests that did not become whole."""
+"""Deletion of the manifests' workloads that did not become whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from kubestow.live.api.answers import Api, Object
-from kubestow.live.gates.crews import Cluster, workload_of
+from kubestow.live.gates.replica_groups import Cluster, workload_of
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes
 
 _RESOURCES: Final = {
@@ -28,10 +28,10 @@ async def undo(
     say: Callable[[str], None],
     keep: Callable[[TemplateNodes, Object], Awaitable[None]] | None = None,
 ) -> list[str]:
-    """Delete the objects of these workloads with their pods, and return which ones. All are named before the first request.
+    """Delete these workloads with their pods, and return their names. All are printed before the first request.
 
-    ``keep``: writes in a journal what is about to be deleted. Only objects of the manifests that the snapshot of the placement did not have
-    go, by uid, and only with the gate in their templates.
+    Only objects that the placement's snapshot did not have are deleted, by uid, and only with the gate in their template. ``keep`` records
+    deletions in a journal.
     """
     found: list[tuple[TemplateNodes, Object]] = []
     for template in templates:
@@ -62,7 +62,7 @@ async def undo(
 
 
 def is_gated(kind: str, obj: Object) -> bool:
-    """Return whether a workload's template has the gate, or had it as a Pod."""
+    """Return True if a workload's template, or a bare Pod, has the gate."""
     paths = {"CronJob": ("spec", "jobTemplate", "spec", "template"), "PodTemplate": ("template",), "Pod": ()}
     value: Any = obj
     for key in (*paths.get(kind, ("spec", "template")), "spec"):

@@ -133,7 +133,7 @@ def test_a_plan_is_carried_out_and_its_journal_verified(cluster: Cluster, tmp_pa
     checked = invoke("verify", cluster.snapshot, "--result", cluster.plan, "--journal", journal, "--end", after, "-f", "json")
     told = json.loads(checked.stdout)["journal"]
     assert (told["moves"], told["left"], told["end"]) == ({"done": 2, "of": 2}, [], {"missed": [], "foreign": []})
-    assert "go on with --resume" in cluster.apply("--yes", code=1).stderr
+    assert "continue with --resume" in cluster.apply("--yes", code=1).stderr
 
 
 @pytest.mark.full
@@ -192,7 +192,7 @@ def test_control_c_finishes_what_is_begun(slow: Cluster) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "kubestow: finishing what is begun" in said
+    assert "kubestow: finishing the steps under way" in said
     assert "interrupted: 0 of 2 steps are done" in said
     assert ", and not Ready" in said or " runs on n" in said  # as it is when nodes are open again, which takes its time
     assert (slow.cordoned(), slow.marked(), len(slow.on("n1"))) == (set(), set(), 1)
@@ -221,7 +221,7 @@ def test_after_kill_9_the_marks_are_found(slow: Cluster, end: str, tmp_path: Pat
     past = (datetime.now(UTC) - timedelta(seconds=40)).isoformat().replace("+00:00", "Z")
     slow.world.patch("Lease", "kube-system/kubestow-apply", {"spec": {"renewTime": past}})  # as if its seconds were over
     opened = invoke("apply", "--open", "--yes").stderr
-    assert "did not give the Lease kube-system/kubestow-apply back: waiting for 12 s" in opened
+    assert "did not release the Lease kube-system/kubestow-apply: waiting 12 s" in opened
     assert "3 of 3 nodes opened" in opened
     assert (slow.cordoned(), slow.marked()) == (set(), set())
 
@@ -235,7 +235,7 @@ def test_until_done_plans_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         cluster.world.delete("Pod", "default/web-0")  # its successor may be on n1 again
         cluster.world.settle()
         done = cluster.apply("--yes", "--until-done", "--rounds", "3")
-        assert "round 2: planning anew" in done.stderr
+        assert "round 2: planning again" in done.stderr
     assert cluster.on("n1") == []
     nodes = [each.obj for each in cluster.world.log if (each.kind, each.key) == ("Node", "n1") and each.obj is not None]
     drained = [bool(each["spec"].get("unschedulable")) for each in nodes]
@@ -284,7 +284,7 @@ def test_without_the_extra_the_waves_are_printed(cluster: Cluster, monkeypatch: 
     monkeypatch.setattr("kubestow.live.api.connect.find_spec", lambda name: None)
     shown = cluster.apply()
     assert "Wave 1" in shown.stdout
-    assert "was not compared with the snapshot: talking to a cluster takes the Kubernetes client library" in shown.stderr
+    assert "was not compared with the snapshot: access to a cluster requires the Kubernetes client library" in shown.stderr
     assert "pip install 'kubestow[apply]'" in cluster.apply("--yes", code=1).stderr
 
 
@@ -306,7 +306,7 @@ def test_what_is_no_document_of_the_snapshot_is_refused(cluster: Cluster, tmp_pa
     plan = json.loads(cluster.plan.read_text())
     plan["moves"][0]["to"] = "n1"
     cluster.plan.write_text(json.dumps(plan))
-    assert "the result does not hold" in cluster.apply("--yes", code=4).stderr
+    assert "the result is not valid" in cluster.apply("--yes", code=4).stderr
     cluster.world.create(node("n9"))
     (tmp_path / "other.json").write_text(json.dumps(cluster.world.snapshot()))
     assert "of another snapshot" in invoke("apply", tmp_path / "other.json", "--result", cluster.plan, "--yes", code=1).stderr

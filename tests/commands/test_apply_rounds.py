@@ -64,7 +64,7 @@ def make_ready(cluster: Cluster) -> None:
 def test_a_round_is_planned_once_replacements_are_ready(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.planned()
     cluster.world.delete("Pod", "default/web-0", grace=0)  # the plan's own pod: round 1 stops at once
-    waits = Hearing(monkeypatch, "round 2: waiting for what is on its way, for 60 s at most: ", lambda: make_ready(cluster))
+    waits = Hearing(monkeypatch, "round 2: waiting up to 60 s for: ", lambda: make_ready(cluster))
     done = cluster.apply(*ROUNDS)
     assert waits.heard
     assert "round 3" not in done.stderr
@@ -81,7 +81,7 @@ def test_a_plan_that_budgets_leave_nothing_to_do_is_searched_again(cluster: Clus
     cluster.planned()
     world.delete("Pod", "default/web-0", grace=0)
     world.patch("PodDisruptionBudget", "default/web", {"spec": {"maxUnavailable": 1}})
-    words = "nothing can be evicted: PodDisruptionBudget default/web allows no disruption; next try in 2 s"
+    words = "no eviction is allowed by PodDisruptionBudget default/web; next attempt in 2 s"
     retries = Hearing(monkeypatch, words, lambda: make_ready(cluster))
     done = cluster.apply(*ROUNDS)
     assert retries.heard
@@ -100,7 +100,7 @@ def planned_in_vain(cluster: Cluster) -> None:
 def test_a_plan_that_was_made_while_a_budget_was_used_up_is_made_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     planned_in_vain(cluster)
     assert json.loads(cluster.plan.read_text())["moves"] == []
-    retries = Hearing(monkeypatch, "nothing can be evicted: ", lambda: make_ready(cluster))
+    retries = Hearing(monkeypatch, "no eviction is allowed by ", lambda: make_ready(cluster))
     cluster.apply(*ROUNDS)
     assert retries.heard
     assert cluster.on("n1") == []
@@ -122,7 +122,7 @@ def test_a_budget_that_never_allows_anything_is_not_waited_for(cluster: Cluster)
 def test_no_budget_is_waited_for_longer_than_the_timeout(cluster: Cluster) -> None:
     planned_in_vain(cluster)
     done = cluster.apply("--yes", "--until-done", "--rounds", "4", "--timeout", "3", code=3)
-    assert "next try in " in done.stderr
+    assert "next attempt in " in done.stderr
     assert "round 3" not in done.stderr
     assert "PodDisruptionBudget default/web allows no disruption" in done.stderr.splitlines()[-1]
 
@@ -142,7 +142,7 @@ def test_a_new_plan_beside_a_finished_journal_is_carried_out(tmp_path: Path, mon
         assert "done: " in done
         run = json.loads(first.splitlines()[0])["run"]
         kept = tmp_path / f"plan.json.{run}.journal.jsonl"
-        assert f"note: the journal of an earlier document, whose run is finished, is kept as {kept}" in done
+        assert f"note: the journal of an earlier, finished run is kept as {kept}" in done
         assert kept.read_bytes() == first
         invoke("verify", cluster.snapshot, "--result", cluster.plan, "--journal", journal)
         (tmp_path / "before.json").write_bytes(snapshot)

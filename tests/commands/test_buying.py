@@ -133,7 +133,7 @@ def test_bad_catalogues_end_the_command_and_nothing_is_written(cluster: str, tmp
 
 
 def test_buying_needs_a_catalogue(cluster: str) -> None:
-    assert "--buy needs a catalogue of nodes" in run("solve", cluster, "--buy", "1:m@a", code=2).stderr
+    assert "--buy requires a catalogue of nodes" in run("solve", cluster, "--buy", "1:m@a", code=2).stderr
 
 
 def test_bindings_are_not_created_on_nodes_that_are_not_there(cluster: str) -> None:
@@ -200,7 +200,7 @@ def test_fit_counts_on_bought_nodes(cluster: str, tmp_path: Path) -> None:
     run("fit", *asked, *bought("2:g2.2xlarge@b", "1:m4.4xlarge@a"), "-o", result)
     assert json.loads(Path(result).read_text())["units"] == 4
     assert json.loads(run("verify", cluster, *asked[1:3], "--result", result, "-q", "-f", "json").stdout)["valid"]
-    assert "--buy needs a catalogue of nodes" in run("fit", *asked, "--buy", "1:m@a", code=2).stderr
+    assert "--buy requires a catalogue of nodes" in run("fit", *asked, "--buy", "1:m@a", code=2).stderr
 
 
 def test_what_size_buys_is_a_what_if_for_other_commands(cluster: str, tmp_path: Path) -> None:

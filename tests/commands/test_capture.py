@@ -96,7 +96,7 @@ def test_every_command_tells_what_a_snapshot_lacks(command: str) -> None:
 
 def test_a_capture_of_single_namespaces_warns_that_others_take_room() -> None:
     result = run("-n", "shop", "-o", "a.json", server=Server(cluster()))
-    line = "what is in other namespaces than shop: pods there take room, so the nodes look emptier than they are"
+    line = "objects in other namespaces than shop: their pods use capacity, so the nodes look emptier than they are"
     assert (result.exit_code, f"warning: not in the snapshot: {line}" in result.stderr) == (DONE, True)
     assert f"note: the snapshot lacks something: {line}" in CliRunner().invoke(cli.main, ["audit", "a.json", "-q"]).stderr
 

@@ -64,10 +64,10 @@ def test_exit_codes_tell_what_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "no manifests are given"),
+        ([], "no manifests: name files"),
         (["-", "--cluster", "-"], "only one of the inputs can be standard input"),
         (["-", "--base", "-"], "only one of the inputs can be standard input"),
-        ([SHOP, "--select", "KS0"], "no code begins so"),
+        ([SHOP, "--select", "KS0"], "no finding code starts with"),
         ([SHOP, "--fail-on", "fatal"], "is not one of"),
         ([SHOP, "-q", "-v"], "contradict each other"),
     ],
@@ -205,7 +205,7 @@ def test_a_base_of_several_files_and_findings_of_the_baseline(tmp_path: Path) ->
     listed = document(SHOP, *shop, "--baseline", known, "--show-known")
     assert [fault.known for fault in listed.faults] == [True] * 3
     assert check(SHOP, *shop, "-q", "--baseline", known).exit_code == 3, "it does not fit, known findings or not"
-    assert "3 of its findings are gone" in check(BEFORE, *shop, "--baseline", known, "-f", "json").stderr
+    assert "3 of its findings no longer occur" in check(BEFORE, *shop, "--baseline", known, "-f", "json").stderr
     (tmp_path / "budget.yaml").write_text(Path(SHOP).read_text().split("---\n")[2])
     base: list[str | Path] = ["--base", BEFORE, "--base", tmp_path / "budget.yaml"]
     found = document(SHOP, *shop, *base)

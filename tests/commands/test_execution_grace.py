@@ -126,7 +126,7 @@ def test_since_is_for_plans_alone_where_results_are_verified(tmp_path: Path) -> 
     run("solve", now, "-o", placement, "-f", "json")
     result = run("verify", now, "--result", placement, "--since", now)
     assert result.exit_code == 2
-    assert "--since is for a RebalancePlan, not for a Placement" in result.stderr
+    assert "--since requires a RebalancePlan, not a Placement" in result.stderr
 
 
 @pytest.mark.full

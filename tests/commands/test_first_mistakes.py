@@ -83,7 +83,7 @@ def test_a_key_given_twice_is_refused_in_manifests_and_results(cluster: Path, tm
     [
         ([pod("p")], "holds no Node objects (but Pod 1): expected a snapshot of the cluster, as of kubestow capture"),
         ([], "holds no Node objects: expected a snapshot"),
-        ([deployment()], "(but Deployment 1): manifests are given with -w, beside a snapshot of the cluster"),
+        ([deployment()], "(but Deployment 1): manifests are given with -w, in addition to a snapshot of the cluster"),
         (
             [node("a"), deployment(), deployment("db")],
             "Deployment default/web and 1 more have no pods, no uid and no status, which is a manifest",

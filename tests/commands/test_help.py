@@ -1,4 +1,4 @@
-"""The commands that docs/cli.md shows run as shown, and each command's section names its options, and no others."""
+"""docs/cli.md: its commands run as shown, and each section names all options and choices of its command, and no others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ _ROOT = Path(cli.__file__).resolve().parent
 _TEXT = (_ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 _BLOCKS = re.findall(r"```console\n(.*?)```", _TEXT, re.DOTALL)
 LINES = [line.removeprefix("$ ") for block in _BLOCKS for line in block.splitlines()]
-_SECTIONS = {title.split(":")[0]: body for title, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", _TEXT, re.MULTILINE | re.DOTALL)}
-#: What every command has, described once in the section of ``solve``.
-_COMMON = {"-h", "--help", "-q", "--quiet", "-v", "--verbose", "-o", "--output", "-f", "--format"}
+_SECTIONS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", _TEXT, re.MULTILINE | re.DOTALL))
 
 
 @pytest.mark.full
 def test_the_shown_commands_run_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``capture`` asks a stand-in for kubectl."""
+    """``capture`` calls a stand-in for kubectl."""
     (tmp_path / "instances").symlink_to(_ROOT / "instances")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
@@ -49,11 +47,11 @@ def options(command: click.Command) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("name", cli.main.commands)
 def test_each_command_has_a_section_with_its_options(name: str) -> None:
-    """A name of an option is enough, where it has two; a row may say "as for solve"."""
+    """One of an option's names is enough: in the section's table, or in its list of common options."""
     section = _SECTIONS[name]
     assert any(shlex.split(line)[1] == name for line in LINES if line in section), "no run of it"
     said = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", section))
-    missing = [sorted(names) for names in options(cli.main.commands[name]).values() if not names & said and not names <= _COMMON]
+    missing = [sorted(names) for names in options(cli.main.commands[name]).values() if not names & said]
     assert missing == []
 
 
@@ -71,8 +69,8 @@ def test_no_other_option_is_described_anywhere_on_the_page() -> None:
 
 @pytest.mark.parametrize("name", cli.main.commands)
 def test_choices_are_all_named(name: str) -> None:
-    """Each value of an option with a choice of values is in its section, or in that of ``solve``."""
-    text = _SECTIONS[name] + _SECTIONS["solve"]
+    """Each value of an option with a choice of values is in its section, or in that of the common options."""
+    text = _SECTIONS[name] + _SECTIONS["Common options"]
     for parameter in cli.main.commands[name].params:
         if isinstance(parameter.type, click.Choice):
             for value in parameter.type.choices:
@@ -80,7 +78,7 @@ def test_choices_are_all_named(name: str) -> None:
 
 
 def _groups(name: str) -> dict[str, set[str]]:
-    """Of a command's ``--help``: the options under each heading."""
+    """Return the options in ``--help`` of a command by heading."""
     text = CliRunner().invoke(cli.main, [name, "--help"], terminal_width=200).stdout
     parts = re.split(r"^(\S[^\n]*):\n", text, flags=re.MULTILINE)[1:]
     return {

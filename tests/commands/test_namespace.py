@@ -54,7 +54,7 @@ def test_verify_and_report_read_it_from_the_result(files: tuple[str, str], tmp_p
     assert "team-a" in Path(page).read_text(encoding="utf-8")
     run("report", cluster, "-w", manifests, "-n", "team-b", "-o", page)
     assert "team-b" in Path(page).read_text(encoding="utf-8")
-    assert "does not go with --result" in run("report", cluster, "-n", "x", "--result", result, "-o", page, code=2).stderr
+    assert "-n and --result exclude each other" in run("report", cluster, "-n", "x", "--result", result, "-o", page, code=2).stderr
 
 
 def test_the_template_of_a_rollout_takes_it_too(tmp_path: Path) -> None:

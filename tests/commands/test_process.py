@@ -174,7 +174,7 @@ def test_interrupted_with_an_answer_writes_it(tmp_path: Path, mode: str) -> None
 def test_interrupted_without_an_answer_writes_nothing(tmp_path: Path) -> None:
     code, out, err = _interrupt("-o", str(tmp_path / "out"), status="unknown")
     assert (code, out, os.listdir(tmp_path)) == (130, b"", [])
-    assert err.endswith(b"kubestow: interrupted before there was an answer; nothing was written\n")
+    assert err.endswith(b"kubestow: interrupted before a result was found; nothing was written\n")
 
 
 @pytest.mark.full

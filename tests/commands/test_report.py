@@ -337,7 +337,7 @@ def test_violations_stand_on_the_page_and_in_the_exit_code(tmp_path: Path, solve
     data = embedded(page.read_bytes())
     told = data["summary"]["violations"]
     assert done.exit_code == 4
-    assert f"the result does not hold: {len(told)} violations" in done.stderr
+    assert f"the result is not valid: {len(told)} violations" in done.stderr
     assert {each["rule"] for each in told} >= {"NodeResourcesFit"}
     quiet = command("report", instance("quickstart"), "--result", bad, "-o", tmp_path / "again.html", "-q")
     assert (quiet.exit_code, quiet.stderr) == (4, "")

@@ -194,9 +194,9 @@ def test_where_nothing_waits_nothing_is_bought(tmp_path: Path, catalogue: str) -
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--pool", "x=y", "--from-scratch"], "--pool and --from-scratch do not go together"),
-        (["--at-once", "2"], "--survive says of what"),
-        (["--priority", "2"], "--survive says of what"),
+        (["--pool", "x=y", "--from-scratch"], "--pool and --from-scratch exclude each other"),
+        (["--at-once", "2"], "require --survive"),
+        (["--priority", "2"], "require --survive"),
         (["--survive", ""], "expected node, zone or the key of a node label"),
     ],
 )

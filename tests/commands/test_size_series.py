@@ -157,9 +157,9 @@ def test_what_is_no_series_is_one_line(tmp_path: Path, series: list[str], catalo
     dev = moment(tmp_path / "dev.json", 4, [node("n")], cluster="dev")
     again = moment(tmp_path / "again.json", 2, [node("n")])
     wrong = {
-        str(plain): "does not say of which cluster and when it is, as `kubestow capture` writes it",
+        str(plain): "does not record its cluster and time, as snapshots of `kubestow capture` do",
         dev: f"is of cluster dev, {series[0]} of prod: expected snapshots of one cluster",
-        again: f"is of 2026-11-02T20:00:00Z, as {series[0]} is: expected one snapshot of a time",
+        again: f"is of 2026-11-02T20:00:00Z, as {series[0]} is: expected one snapshot for each time",
     }
     for path, said in wrong.items():
         found = size(*series, path, "--catalogue", catalogue, code=1)
@@ -168,7 +168,7 @@ def test_what_is_no_series_is_one_line(tmp_path: Path, series: list[str], catalo
 
 
 @pytest.mark.parametrize(
-    ("more", "said"), [([], "several snapshots"), (["--survive", "node"], "--survive and --series do not go together")]
+    ("more", "said"), [([], "at least two SNAPSHOT"), (["--survive", "node"], "--survive and --series exclude each other")]
 )
 def test_what_does_not_go_together_is_wrong_usage(more: list[str], said: str, series: list[str], catalogue: str) -> None:
     paths = series if more else series[:1]

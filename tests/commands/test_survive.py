@@ -143,14 +143,14 @@ def test_what_is_written_is_valid(tmp_path: Path, roomy: str) -> None:
     ("arguments", "code", "line"),
     [
         ([], 2, "Missing option '--fail'"),
-        (["--fail", "node", "--preemption"], 2, "--preemption needs --priority"),
+        (["--fail", "node", "--preemption"], 2, "--preemption requires --priority"),
         (["--fail", ""], 2, "--fail: expected node, zone or the key of a node label"),
         (["--fail", "node", "--at-once", "0"], 2, "--at-once"),
         (["--fail", "zone"], 1, "kubestow: --fail 'zone'"),
         (["--fail", "rack"], 1, "kubestow: --fail 'rack'"),
         (["--fail", "node", "--at-once", "3"], 1, "kubestow: --fail 'node' --at-once 3: the snapshot has 2 nodes"),
         (["--fail", "node", "--catalogue", "nowhere.yaml"], 1, "kubestow: nowhere.yaml"),
-        (["--fail", "node", "--buy", "1:x@a"], 2, "--buy needs a catalogue"),
+        (["--fail", "node", "--buy", "1:x@a"], 2, "--buy requires a catalogue"),
     ],
 )
 def test_wrong_use_and_bad_input(cluster: str, arguments: list[str], code: int, line: str) -> None:
@@ -200,4 +200,4 @@ def test_workers_that_there_are_not_are_told_in_one_line(tmp_path: Path) -> None
     ]
     result = run(ZONES, "--fail", "node", "--dask", "tcp://scheduler:8786", "--jobs", "2")
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1] == "Error: --jobs: a Dask scheduler has the workers that it has"
+    assert result.stderr.splitlines()[-1] == "Error: --jobs cannot be combined with a Dask scheduler, which brings its own workers"

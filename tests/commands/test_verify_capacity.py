@@ -87,7 +87,7 @@ def test_what_was_changed_is_not(run: Run, folder: Path, kind: str) -> None:
     assert "violation" in done.stdout
     done = run(f"report cluster.json --result changed.json{_again(kind)} -o changed.html")
     assert done.exit_code == 4, done.output
-    assert "the result does not hold" in done.stderr
+    assert "the result is not valid" in done.stderr
 
 
 @pytest.mark.parametrize("kind", COMMANDS)
@@ -111,7 +111,7 @@ def test_manifests_are_given_again_or_not_at_all(run: Run) -> None:
 def test_only_what_can_be_carried_out_is(run: Run) -> None:
     done = run("verify cluster.json --result Fit.json -w more.json --journal j.jsonl")
     assert done.exit_code == 2
-    assert "not of a Fit" in done.stderr
+    assert "not a Fit" in done.stderr
     done = run("apply cluster.json --result Survival.json --dry-run")
     assert done.exit_code == 1
-    assert done.stderr.endswith("Survival.json: kind: expected Placement or RebalancePlan, which can be carried out, got Survival\n")
+    assert done.stderr.endswith("Survival.json: kind: expected Placement or RebalancePlan, found Survival\n")

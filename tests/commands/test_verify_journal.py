@@ -136,7 +136,7 @@ def test_refusals_are_shown_with_what_is_left(files: Files) -> None:
         (("--journal", "none.jsonl"), 1, "none.jsonl: No such file"),
         (("--journal", "plan.json"), 1, "plan.json: line 1: not a journal line"),
         (("--journal", "run.jsonl", "--end", "plan.json"), 1, "holds no Node objects"),
-        (("--end", "end.json"), 2, "--end needs the journal"),
+        (("--end", "end.json"), 2, "--end requires --journal"),
     ],
 )
 def test_bad_input_is_one_line(files: Files, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, words: str) -> None:

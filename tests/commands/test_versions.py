@@ -122,7 +122,7 @@ def test_results_are_judged_by_what_they_say(snapshot: Path) -> None:
     verdict = run("verify", snapshot, "--result", result, "-f", "json", "-q")
     assert (verdict.exit_code, json.loads(verdict.stdout)["says"]) == (0, [clause])
     assert verdict.stderr == f"note: the document says: {clause}\n"
-    said = "note: judged by the rules of Kubernetes 1.35 with VolumeLimitScaling=true, as the result says"
+    said = "note: judged by the rules of Kubernetes 1.35 with VolumeLimitScaling=true, as recorded in the result"
     assert said in run("report", snapshot, "--result", result, "-o", page).stderr.splitlines()
     assert said in run("apply", snapshot, "--result", result).stderr.splitlines()
 
@@ -137,7 +137,7 @@ def test_options_that_contradict_the_result_are_refused(
     for asked in (("--kubernetes-version", "1.36"), ("--feature-gate", "VolumeLimitScaling=false")):
         found = run(name, snapshot, "--result", result, *more, *asked)
         assert found.exit_code == 2
-        assert "the result is of Kubernetes 1.35 with VolumeLimitScaling=true, by which it is judged" in found.stderr
+        assert "expected that of the result, Kubernetes 1.35 with VolumeLimitScaling=true" in found.stderr
     assert run(name, snapshot, "--result", result, *more, *GATED).exit_code == 0
 
 
@@ -153,7 +153,10 @@ def test_results_that_tell_no_version_are_judged_as_by_default_or_as_asked(snaps
 def test_a_result_of_another_version_than_the_server_is_said_to_be(tmp_path: Path) -> None:
     path = written(tmp_path / "server.json", "v1.34.2")
     result = solved(path, "--kubernetes-version", "1.37")
-    assert "note: the result is of Kubernetes 1.37, the snapshot of a server of v1.34.2\n" in run("verify", path, "--result", result).stderr
+    assert (
+        "note: the result was made for Kubernetes 1.37, but the snapshot is of a server of v1.34.2\n"
+        in run("verify", path, "--result", result).stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def test_extensions_that_a_server_lacks_are_noted(captured: Capture) -> None:
 
 def test_a_kind_that_every_server_has_is_missed(captured: Capture) -> None:
     found = captured(Server(cluster(), lacking=["PodDisruptionBudget"]))
-    assert found.problems == ["PodDisruptionBudget: the server does not name it"]
+    assert found.problems == ["PodDisruptionBudget: the server does not list it"]
 
 
 def test_groups_that_do_not_answer_matter_if_they_are_read(captured: Capture) -> None:
@@ -245,9 +245,9 @@ def test_forbidden_kinds_are_left_out_and_named(captured: Capture) -> None:
 
 def test_forbidden_pods_come_with_a_hint(captured: Capture) -> None:
     found = captured(Server(cluster(), lacking=_MOST, forbidden=["/api/v1/pods"]))
-    assert [
-        line for line in found.problems if line.endswith(" (kubestow capture -n NAMESPACE asks for single namespaces)")
-    ] == found.problems[-1:]
+    assert [line for line in found.problems if line.endswith(" (kubestow capture -n NAMESPACE reads single namespaces)")] == found.problems[
+        -1:
+    ]
     assert found.counts["Node"] == 1
 
 
@@ -321,7 +321,7 @@ def test_what_is_left_out_is_in_the_file_and_read_back(captured: Capture, tmp_pa
     read = reread(found, tmp_path)
     assert read.capture is not None
     told = [line.partition(": ")[0] for line in read.capture.left_out]
-    assert told == ["persistentvolumes", "what is in other namespaces than shop"]
+    assert told == ["persistentvolumes", "objects in other namespaces than shop"]
     assert [f"the snapshot lacks something: {line}" for line in read.capture.left_out] == read.omissions
 
 
@@ -332,7 +332,7 @@ def test_single_namespaces(captured: Capture, tmp_path: Path) -> None:
     found = captured(Server(cluster(), forbidden=["/api/v1/pods", "/api/v1/namespaces"]), namespaces=("office", "office"))
     assert (names(found, "Pod"), names(found, "Namespace"), names(found, "Node")) == (["alone"], ["office"], ["n1"])
     assert found.problems == []
-    line = "what is in other namespaces than office: pods there take room, so the nodes look emptier than they are"
+    line = "objects in other namespaces than office: their pods use capacity, so the nodes look emptier than they are"
     assert (found.unasked, found.info.left_out) == ([line], (line,))
     assert "/api/v1/namespaces/office" in [call[-1] for call in calls(tmp_path)]
     both = captured(Server(cluster(), lacking=_MOST), namespaces=("shop", "office"))
@@ -351,18 +351,18 @@ def test_a_namespace_that_may_not_be_read_is_named(captured: Capture) -> None:
 
 def test_a_namespace_that_is_not_there_ends_it(captured: Capture) -> None:
     line = refusal(lambda: captured(Server(cluster(), lacking=_MOST), namespaces=("shop", "shpo")))
-    assert line == 'namespace shpo is not there: namespaces "shpo" not found'
+    assert line == 'namespace shpo does not exist: namespaces "shpo" not found'
 
 
 @pytest.mark.parametrize("name", ["", "..", "../../secrets", "a/b", "a?b", "Shop", "a,b", "-a", "a" * 64, "a\n"])
 def test_names_that_no_namespace_has_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of a namespace"):
+    with pytest.raises(ValueError, match="is not a namespace name"):
         CaptureOptions(namespaces=("shop", name))
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan")])
 def test_times_that_are_none_are_refused(timeout: float) -> None:
-    with pytest.raises(ValueError, match="is no positive number of seconds"):
+    with pytest.raises(ValueError, match="is not a positive number of seconds"):
         CaptureOptions(timeout=timeout)
 
 
@@ -407,14 +407,14 @@ _GONE = "The connection to the server 127.0.0.1:1 was refused - did you specify 
     [
         ("api-resources", {"stdout": "", "stderr": _LOGS * 3 + _GONE, "exit": 1}, f"kubectl api-resources: {_GONE.strip()}"),
         ("api-resources", {"stdout": "", "stderr": "a\nerror: b\nc\n", "exit": 1}, "kubectl api-resources: b"),
-        ("api-resources", {"stdout": "", "exit": 3}, "kubectl api-resources: ended with exit code 3 and said nothing"),
+        ("api-resources", {"stdout": "", "exit": 3}, "kubectl api-resources: ended with exit code 3 without a message"),
         ("api-resources", {"stdout": "", "signal": 9}, "kubectl api-resources: killed by signal 9"),
         ("api-resources", {"stdout": "hello\n"}, "kubectl api-resources: expected a table of API resources, got 'hello'"),
         ("api-resources", {"stdout": ""}, "kubectl api-resources: expected a table of API resources, got ''"),
-        ("/api/v1/pods", {"stdout": 40, "exit": 1}, "kubectl get --raw /api/v1/pods: ended with exit code 1 and said nothing"),
+        ("/api/v1/pods", {"stdout": 40, "exit": 1}, "kubectl get --raw /api/v1/pods: ended with exit code 1 without a message"),
         ("/api/v1/pods", {"stdout": 40, "stderr": "unexpected EOF\n", "exit": 1}, "kubectl get --raw /api/v1/pods: unexpected EOF"),
-        ("/api/v1/pods", {"stdout": 40}, "kubectl get --raw /api/v1/pods: got no API list: Input data was truncated"),
-        ("/api/v1/pods", {"stdout": ""}, "kubectl get --raw /api/v1/pods: got no API list: Input data was truncated"),
+        ("/api/v1/pods", {"stdout": 40}, "kubectl get --raw /api/v1/pods: expected an API list: Input data was truncated"),
+        ("/api/v1/pods", {"stdout": ""}, "kubectl get --raw /api/v1/pods: expected an API list: Input data was truncated"),
         ("/api/v1/pods", {"signal": 15}, "kubectl get --raw /api/v1/pods: killed by signal 15"),
         (
             "/api/v1/pods",
@@ -424,7 +424,7 @@ _GONE = "The connection to the server 127.0.0.1:1 was refused - did you specify 
         (
             "/api/v1/pods",
             {"stdout": '{"kind": "PodList", "items": [], "metadata": {"continue": "same"}}'},
-            "kubectl get --raw /api/v1/pods: the list has no end: two pages name the same next one",
+            "kubectl get --raw /api/v1/pods: the list has no end: two pages have the same continue token",
         ),
     ],
 )

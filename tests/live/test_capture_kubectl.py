@@ -83,7 +83,7 @@ def test_single_namespaces(tmp_path: Path) -> None:
         found = capture(CaptureOptions(kubeconfig=config, context="a b", namespaces=("office",)))
         assert (found.counts["Pod"], found.counts["Namespace"]) == (1, 1)
         line = refusal(CaptureOptions(kubeconfig=config, context="a b", namespaces=("nowhere",)))
-    assert line == 'namespace nowhere is not there: namespaces "nowhere" not found'
+    assert line == 'namespace nowhere does not exist: namespaces "nowhere" not found'
 
 
 def test_unauthorised(tmp_path: Path) -> None:

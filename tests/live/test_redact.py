@@ -299,14 +299,14 @@ def test_items_that_say_what_they_are_keep_their_version() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ("", "got no API list: Input data was truncated"),
-        ("<html>", "got no API list: JSON is malformed: invalid character (byte 0)"),
-        ('{"kind": "PodList", "items": [{"metadata": ', "got no API list: Input data was truncated"),
-        ('{"kind": "PodList", "items": 3}', "got no API list: Expected `array | null`, got `int` - at `$.items`"),
-        ('{"kind": "PodList"}', "got no API list: Object missing required field `items`"),
+        ("", "expected an API list: Input data was truncated"),
+        ("<html>", "expected an API list: JSON is malformed: invalid character (byte 0)"),
+        ('{"kind": "PodList", "items": [{"metadata": ', "expected an API list: Input data was truncated"),
+        ('{"kind": "PodList", "items": 3}', "expected an API list: Expected `array | null`, got `int` - at `$.items`"),
+        ('{"kind": "PodList"}', "expected an API list: Object missing required field `items`"),
         ('{"kind": "Status", "items": []}', "got a Status, expected a list of Pod objects"),
-        ("[]", "got no API list: Expected `object`, got `array`"),
-        ('{"kind": "PodList", "items": [\xff]}', "got no API list: "),
+        ("[]", "expected an API list: Expected `object`, got `array`"),
+        ('{"kind": "PodList", "items": [\xff]}', "expected an API list: "),
     ],
 )
 def test_what_is_no_list_is_refused(answer: str, message: str) -> None:
@@ -343,4 +343,4 @@ def test_odd_objects_are_left_out_and_named() -> None:
     ]
     whole = Keeper(kinds.KINDS["Pod"], "v1", redact=False)
     assert len(whole.page(json.dumps({"kind": "PodList", "items": [*pods[:3], 7, {"metadata": 3}]}).encode())[0]) == 3
-    assert whole.problems == ["Pod: left out: no object with metadata"] * 2
+    assert whole.problems == ["Pod: left out: not an object with metadata"] * 2

@@ -1,5 +1,5 @@
-"""A cluster in place of a snapshot: the options that name it, and one capture before the command goes on.
+"""Capturing a cluster instead of reading a snapshot: the options, and the capture before the command runs.
 
-Enter at :func:`kubestow.commands.common.cluster.choice.snapshots` for the options, at
+Start at :func:`kubestow.commands.common.cluster.choice.snapshots` for the options, at
 :func:`kubestow.commands.common.cluster.capturing.read` for the snapshot.
 """

@@ -1,4 +1,4 @@
-"""What is captured of a cluster, said on standard error, and read as a snapshot without a file in between."""
+"""Capture of a cluster, with a summary on standard error, and conversion to a snapshot without a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubestow.report.documents.output import gzipped, write_file
 
 
 def capture(asked: CaptureOptions, *, quiet: bool, verbose: bool) -> Captured:
-    """Capture a cluster, and say how much of what there is.
+    """Capture a cluster and print the number of objects of each kind.
 
     Raises:
         InputError: nothing could be captured.
@@ -27,18 +27,19 @@ def capture(asked: CaptureOptions, *, quiet: bool, verbose: bool) -> Captured:
 
 
 def read(choice: ClusterChoice, *, quiet: bool, verbose: bool) -> Snapshot:
-    """Return the snapshot that ``kubestow capture`` would write and a command would read, of all namespaces; kept in a file where that is
-    asked for. What could not be read is among its omissions.
+    """Capture all namespaces and return the snapshot, as if read from a file of ``kubestow capture``.
+
+    With --save-snapshot the file is written as well. Kinds that could not be read are among the snapshot's omissions.
 
     Raises:
-        InputError: nothing could be captured, or what the cluster has cannot be read.
+        InputError: nothing could be captured, or the objects are invalid.
         OSError: the file could not be written.
     """
     found = capture(CaptureOptions(choice.kubectl, choice.context, choice.kubeconfig), quiet=quiet, verbose=verbose)
     if choice.save is not None:
         write_file(choice.save, gzipped(found.parts()) if choice.save.endswith(".gz") else found.parts())
     if choice.namespace is not None:
-        say(f"note: objects of manifests that name no namespace go to {choice.namespace}, the context's (-n chooses another)")
+        say(f"note: manifest objects without a namespace go to {choice.namespace}, that of the context (-n chooses another)")
     name = where(found.info.cluster)
     try:
         data = sources.joined(found.parts())
@@ -48,5 +49,5 @@ def read(choice: ClusterChoice, *, quiet: bool, verbose: bool) -> Snapshot:
 
 
 def where(context: str) -> str:
-    """Return how messages name a cluster, by the name of its context."""
+    """Return the cluster's name for messages: that of its context."""
     return f"context {context}" if context else "the cluster"

@@ -1,4 +1,4 @@
-"""``SNAPSHOT...``, or in its place the options that name a cluster to capture."""
+"""The argument ``SNAPSHOT...``, and the options that capture a cluster instead."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import click
 
-#: How users call the plugin of kubectl; usage lines begin so.
+#: How users call the kubectl plugin; its usage lines start with this.
 PLUGIN: Final = "kubectl stow"
-#: What kubectl tells a plugin of itself: the path of its own program.
+#: Environment variable in which kubectl gives a plugin the path of kubectl itself.
 _CALLER: Final = "KUBECTL_PATH"
 
 _Command = Callable[..., Any]
@@ -20,10 +20,14 @@ _Command = Callable[..., Any]
 
 @dataclass(frozen=True)
 class ClusterChoice:
-    """A cluster that is captured before the command goes on, as ``kubestow capture`` does it.
+    """A cluster to capture before the command runs, as ``kubestow capture`` does.
 
-    ``context``, ``kubeconfig``: kubectl's own options; ``kubectl``: the program; ``save``: the file that keeps what was captured.
-    ``namespace``: what the context says of objects that name none, where there are such and the command line says nothing.
+    Attributes:
+        context: kubectl's context; None for its current one.
+        kubeconfig: kubectl's configuration file; None for kubectl's default.
+        kubectl: The program to run.
+        save: File that keeps the captured snapshot.
+        namespace: The context's namespace for manifest objects without one; None if it is not needed or -n is given.
     """
 
     context: str | None
@@ -34,12 +38,12 @@ class ClusterChoice:
 
 
 def kubectl_program(given: str | None) -> str:
-    """Return the kubectl to run: that of the command line, else the one that runs this as its plugin, else that on the PATH."""
+    """Return the kubectl to run: from the command line, else the caller of this plugin, else from the PATH."""
     return given or os.environ.get(_CALLER) or "kubectl"
 
 
 def as_plugin(ctx: click.Context) -> bool:
-    """Return whether kubectl runs this as its plugin."""
+    """Return True if kubectl runs this program as its plugin."""
     return ctx.find_root().info_name == PLUGIN
 
 
@@ -47,34 +51,35 @@ def _program(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     return None if ctx.resilient_parsing else kubectl_program(value)
 
 
-context = click.option("--context", metavar="CONTEXT", help="kubectl's context; default: its current one.")
-kubeconfig = click.option("--kubeconfig", metavar="FILE", type=click.Path(readable=False), help="kubectl's configuration file.")
-_KUBECTL: Final = "The program to run.  [default: the kubectl that runs this as its plugin, else the one on the PATH]"
+context = click.option("--context", metavar="CONTEXT", help="Context of kubectl.  [default: its current one]")
+kubeconfig = click.option("--kubeconfig", metavar="FILE", type=click.Path(readable=False), help="Configuration file of kubectl.")
+_KUBECTL: Final = "The kubectl program.  [default: the caller of this plugin, else the one on the PATH]"
 kubectl = click.option("--kubectl", metavar="PROGRAM", callback=_program, help=_KUBECTL)
 
 _argument = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, type=click.Path(allow_dash=True, readable=False))
 _options = (
-    click.option("--context", metavar="CONTEXT", help="Capture this cluster instead of reading a SNAPSHOT: kubectl's context."),
+    click.option("--context", metavar="CONTEXT", help="Capture the cluster of this context of kubectl instead of reading a SNAPSHOT."),
     click.option(
         "--kubeconfig",
         metavar="FILE",
         type=click.Path(readable=False),
-        help="The same with this configuration file of kubectl; its current context without --context.",
+        help="Capture a cluster with this configuration file of kubectl.",
     ),
-    click.option("--kubectl", metavar="PROGRAM", help=f"The same with this kubectl.  {_KUBECTL.partition('  ')[2]}"),
-    click.option("--save-snapshot", metavar="FILE", type=click.Path(readable=False), help="Keep what was captured, for verify and apply."),
+    click.option("--kubectl", metavar="PROGRAM", help=f"Capture a cluster with this kubectl program.  {_KUBECTL.partition('  ')[2]}"),
+    click.option(
+        "--save-snapshot", metavar="FILE", type=click.Path(readable=False), help="Save the captured snapshot to FILE, for verify and apply."
+    ),
 )
 
 
 def snapshots(command: _Command) -> _Command:
-    """Give a command ``SNAPSHOT...`` and the options that name a cluster in its place; it gets ``cluster``, None where it is to read
-    files."""
+    """Add ``SNAPSHOT...`` and the options that capture a cluster instead. The parameter ``cluster`` is None if files are read."""
     decorated: _Command = _argument(in_place(command, needed=True))
     return decorated
 
 
 def in_place(command: _Command, *, needed: bool = False) -> _Command:
-    """Give a command, which has ``snapshots`` already, the options that name a cluster in their place. ``needed``: one of both is."""
+    """Add the options that capture a cluster to a command that already has ``snapshots``. ``needed``: one of both is required."""
 
     @functools.wraps(command)
     def call(**given: Any) -> Any:
@@ -91,26 +96,26 @@ def in_place(command: _Command, *, needed: bool = False) -> _Command:
 
 
 def _chosen(names: Mapping[str, str | None], given: Mapping[str, Any], *, needed: bool) -> ClusterChoice | None:
-    """Return the cluster that is asked for, None where files are, or nothing is and none of both is ``needed``.
+    """Return the cluster to capture, or None to read files or, unless ``needed``, nothing.
 
     Raises:
-        click.UsageError: neither, both, or a cluster where the snapshot has to be the one that a result is of.
+        click.UsageError: neither or both are given, or a cluster together with a result of an earlier snapshot.
     """
     saved = names["save_snapshot"]
     asked = next((f"--{name}" for name in ("context", "kubeconfig", "kubectl") if names[name] is not None), None)
     if given["snapshots"]:
         if asked is not None:
-            raise click.UsageError(f"{asked} captures a cluster in place of a SNAPSHOT: give one of them")
+            raise click.UsageError(f"{asked} captures a cluster instead of reading a SNAPSHOT: give only one")
         if saved is not None:
-            raise click.UsageError("--save-snapshot keeps what is captured: it goes with a cluster (--context), not with a SNAPSHOT")
+            raise click.UsageError("--save-snapshot requires a cluster to capture (--context), not a SNAPSHOT")
         return None
     of_result = given.get("result") is not None
     if asked is not None and of_result:
-        raise click.UsageError(f"{asked} captures the cluster anew, and --result is of the SNAPSHOT that it was made from")
+        raise click.UsageError(f"{asked} would capture a new snapshot, but --result needs the SNAPSHOT that it was made from")
     if asked is None and (of_result or not as_plugin(click.get_current_context())):
         if not needed:
             if saved is not None:
-                raise click.UsageError("--save-snapshot keeps what is captured: it goes with a cluster (--context)")
+                raise click.UsageError("--save-snapshot requires a cluster to capture (--context)")
             return None
         raise click.UsageError("Missing argument 'SNAPSHOT...'." + ("" if of_result else "  (--context NAME captures a cluster instead)"))
     if saved == "-":
@@ -120,7 +125,7 @@ def _chosen(names: Mapping[str, str | None], given: Mapping[str, Any], *, needed
 
 
 def _namespace(names: Mapping[str, str | None], program: str, given: Mapping[str, Any]) -> str | None:
-    """Return the namespace of kubectl's context, as ``kubectl apply`` takes it, if there are manifests and nothing else says theirs."""
+    """Return the namespace of kubectl's context if manifests need one, as ``kubectl apply`` does; else None."""
     manifests = given.get("manifests") or given.get("more") or "=" in (given.get("rollout") or "")
     if not manifests or given.get("namespace") is not None:
         return None
@@ -132,5 +137,5 @@ def _namespace(names: Mapping[str, str | None], program: str, given: Mapping[str
     try:
         found = Kubectl(asked.kubectl, asked.arguments(), asked.timeout).namespace()
     except KubectlError:
-        return None  # the capture will say what is wrong
+        return None  # the capture will report the problem
     return found if is_label(found) else None

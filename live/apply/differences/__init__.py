@@ -1,1 +1,1 @@
-"""What differs between the snapshot that a plan was made from and the cluster as it is, told in sentences."""
+"""Differences between the snapshot of a plan and the current cluster, as sentences."""

@@ -1,10 +1,10 @@
-"""Two snapshots of one cluster: every difference that a placement can depend on."""
+"""Comparison of two snapshots of one cluster for differences that a placement can depend on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubestow.live.apply.differences import nodes, others, pods
+from kubestow.live.apply.differences import nodes, other_objects, pods
 from kubestow.live.apply.differences.found import Done, Drift
 from kubestow.models.disruption.pod_disruption_budgets import is_ready
 from kubestow.models.kube import objects, workload_objects
@@ -14,13 +14,16 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def compare(before: Snapshot, now: Snapshot, done: Done) -> list[Drift]:
-    """Return every difference between the snapshot of a document and the cluster that placement can depend on and that the run did not make
-    itself, sorted. Status, leases, heartbeats and versions are none. Either snapshot may be redacted."""
+    """Return the sorted differences between a document's snapshot and the cluster that the run did not make.
+
+    Only differences that placement can depend on count, so status, leases, heartbeats and versions are ignored. Either snapshot may be
+    redacted.
+    """
     with no_gc():
         there = {objects.pod_key(pod): pod for pod in now.pods}
         found = list(nodes.drifts(_named(before), _named(now), done))
         found += pods.drifts({objects.pod_key(pod): pod for pod in before.pods}, there, done)
-        found += others.drifts(before, now, _own(now, there, done) | _own_devices(before, now, there, done))
+        found += other_objects.drifts(before, now, _own(now, there, done) | _own_devices(before, now, there, done))
         found += _disruptions(before, now, there, done)
     return sorted(set(found), key=lambda each: each.order)
 
@@ -30,7 +33,7 @@ def _named(snapshot: Snapshot) -> dict[str, objects.Node]:
 
 
 def _own(now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[tuple[str, str]]:
-    """The claims of pods that the run placed, which their pods' arrival binds, and the volumes that these got."""
+    """Return the volume claims of pods that the run placed, and their volumes, since binding the pods changes both."""
     found = set()
     for each in done.pods.values():
         pod = there.get(each.name)
@@ -48,7 +51,7 @@ def _own(now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[
 
 
 def _own_devices(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[tuple[str, str]]:
-    """The claims of devices of pods that the run placed, which the scheduler allocates with them, and of those that it stopped."""
+    """Return the resource claims of pods that the run placed or stopped, since their allocation follows the pods."""
     if not before.resource_claims and not now.resource_claims:
         return frozenset()
     gone = [pod for pod in before.pods if pod.metadata.uid in done.gone] if done.gone else []
@@ -67,9 +70,9 @@ def _own_devices(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod],
 
 
 def _disruptions(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod], done: Done) -> Iterator[Drift]:
-    """Budgets that allow fewer evictions than before, beyond what the run's own evictions take until their replacements are Ready."""
-    live = others.by_name(now, "PodDisruptionBudget")
-    for name, budget in others.by_name(before, "PodDisruptionBudget").items():
+    """Yield the budgets that allow fewer evictions than the run's own unfinished evictions explain."""
+    live = other_objects.by_name(now, "PodDisruptionBudget")
+    for name, budget in other_objects.by_name(before, "PodDisruptionBudget").items():
         allowed, left = (_allowed(each) for each in (budget, live.get(name)))
         if allowed is None or left is None or left >= allowed:
             continue
@@ -83,7 +86,7 @@ def _allowed(budget: workload_objects.PodDisruptionBudget | None) -> int | None:
 
 
 def _taken(budget: workload_objects.PodDisruptionBudget, before: Snapshot, there: dict[str, objects.Pod], done: Done) -> int:
-    """How many pods of a budget the run itself stopped and that are not Ready again."""
+    """Return the number of a budget's pods that the run stopped and that are not Ready again."""
     selector = canonical(budget.spec.selector if budget.spec is not None else None)
     namespace = budget.metadata.namespace or "default"
     taken = 0

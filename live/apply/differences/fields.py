@@ -1,4 +1,4 @@
-"""Fields of two objects compared one by one, and how a difference is told."""
+"""Comparison of the fields of two objects, and the wording of differences."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import msgspec
 from kubestow.live.redact import kept_annotations
 from kubestow.models.kube import objects, quantity
 
-#: Parts of paths below which values are quantities.
+#: Parents of fields that are quantities.
 _AMOUNTS: Final = frozenset(
     {"allocatable", "capacity", "requests", "limits", "hard", "min", "max", "default", "defaultRequest", "overhead"}
 )
 _BYTES: Final = ("memory", "ephemeral-storage", "storage", "hugepages-")
-_LONGEST: Final = 60
+#: Values longer than this, in characters, are not shown.
+_MAX_SHOWN_CHARACTERS: Final = 60
 
 
 class Field(NamedTuple):
-    """``old``, ``new``: None where there is none."""
+    """A changed field: its path, and the old and new values (None if absent)."""
 
     path: tuple[str, ...]
     old: Any
@@ -27,7 +28,7 @@ class Field(NamedTuple):
 
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[Field]:
-    """Yield the fields in which two plain objects differ, by path. Lists count as one value, quantities by what they amount to."""
+    """Yield the fields in which two plain objects differ. Lists are compared as a whole, quantities by amount."""
     for key in dict.fromkeys((*old, *new)):
         one, other = old.get(key), new.get(key)
         if one == other:
@@ -47,7 +48,7 @@ def _same_amount(one: Any, other: Any) -> bool:
 
 
 def clause(field: Field) -> str:
-    """Return what has changed, as the end of a sentence: ``allocatable.cpu is 3800m, was 4``."""
+    """Return a change as the end of a sentence: ``allocatable.cpu is 3800m, was 4``."""
     *above, name = field.path
     if above and above[-1] in ("labels", "annotations", "nodeSelector", "taints"):
         return _entry({"labels": "label", "annotations": "annotation", "taints": "taint"}.get(above[-1], above[-1]), name, field)
@@ -60,7 +61,7 @@ def clause(field: Field) -> str:
 
 
 def _entry(noun: str, name: str, field: Field) -> str:
-    """Of labels and the like, of which the name is half of what there is to say."""
+    """Return the change of a label, annotation or taint."""
 
     def written(value: Any) -> str:
         return f"{name}={value}" if value != "" and noun != "taint" else f"{name}{value}"
@@ -73,7 +74,7 @@ def _entry(noun: str, name: str, field: Field) -> str:
 
 
 def _is_long(value: Any) -> bool:
-    return isinstance(value, list | dict) and len(str(value)) > _LONGEST
+    return isinstance(value, list | dict) and len(str(value)) > _MAX_SHOWN_CHARACTERS
 
 
 def _shown(field: Field, value: Any) -> str:
@@ -88,7 +89,7 @@ def _shown(field: Field, value: Any) -> str:
 
 
 def metadata(found: objects.ObjectMeta) -> dict[str, Any]:
-    """Return what placement may read of an object's metadata, alike whether it was redacted or not."""
+    """Return the metadata that placement reads, equal for redacted and whole objects."""
     owner = next((each for each in found.ownerReferences or () if each.controller), None)
     return {
         "labels": found.labels or {},
@@ -99,12 +100,12 @@ def metadata(found: objects.ObjectMeta) -> dict[str, Any]:
 
 
 def plain(part: Any) -> Any:
-    """Return a part of an object as dicts and lists, without what a redacted snapshot lacks."""
+    """Return a part of an object as dicts and lists."""
     return msgspec.to_builtins(part)
 
 
 def pod_spec(spec: objects.PodSpec) -> dict[str, Any]:
-    """Return what placement may read of a pod's spec, other than its requests, alike whether it was redacted or not."""
+    """Return the parts of a pod's spec that placement reads, except requests, equal for redacted and whole pods."""
     bare = {"containers", "initContainers", "volumes", "nodeName", "serviceAccountName", "resources", "overhead"}
     found = {name: value for name, value in plain(spec).items() if name not in bare}
     if spec.schedulingGates:

@@ -1,4 +1,4 @@
-"""What is found: differences, and what of them a run made itself."""
+"""Records of differences, and of the changes that a run made."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-_LISTED: Final = 3
-#: The order in which kinds are told of: what most likely is in the way first.
+#: Maximum number of differences of a kind in a summary.
+_MAX_LISTED: Final = 3
+#: Kinds in the order of messages, the most likely obstacles first.
 _KINDS: Final = ("Node", "Pod", "PodDisruptionBudget", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job")
 
 
 @dataclass(frozen=True)
 class Drift:
-    """One difference. ``kind``, ``name``: of the object, with its namespace; ``what``: what kind of difference (``gone``, ``new``,
-    ``labels`` …); ``message``: a sentence that names object, field, and both values; ``node``: the node that a pod is on now, if it
-    matters; ``value``: what is there now, as far as the message leaves it out."""
+    """One difference.
+
+    Attributes:
+        kind: Kind of the object.
+        name: Name with namespace.
+        what: Kind of the difference, such as ``gone``, ``new`` or ``labels``.
+        message: Sentence with the object, the field and both values.
+        node: Current node of a pod, if it matters.
+        value: Current value, if the message does not contain it.
+    """
 
     kind: str
     name: str
@@ -27,15 +35,20 @@ class Drift:
 
     @property
     def order(self) -> tuple[int, str, str, str, str]:
-        """Return a key to sort by: by kind, then by what differs, then by name."""
+        """Sort key: kind, then kind of difference, then name."""
         rank = _KINDS.index(self.kind) if self.kind in _KINDS else len(_KINDS)
         return rank, self.kind, self.what, self.name, self.message
 
 
 @dataclass(frozen=True)
 class Now:
-    """The pod that stands for one of the document: a replacement, or the pod itself once it is bound. ``name``: namespace/name; ``node``:
-    where the run put it, None while it waits."""
+    """The current pod for one of the document: a replacement, or the pod itself after its binding.
+
+    Attributes:
+        name: Namespace/name.
+        uid: Uid of the pod.
+        node: Node given by the run; None while the pod is pending.
+    """
 
     name: str
     uid: str
@@ -44,10 +57,13 @@ class Now:
 
 @dataclass
 class Done:
-    """What a run did so far.
+    """The changes that a run has made so far.
 
-    ``steps``: number and pod (as the document names it) of each step that is done; ``gone``: uids of the pods that it evicted or deleted,
-    replacements that moved on included; ``pods``: by the document's names, what stands for them now; ``closed``: nodes that it cordoned.
+    Attributes:
+        steps: Number and pod (as named by the document) of finished steps.
+        gone: Uids of evicted or deleted pods, including replacements that moved on.
+        pods: Current pods by the document's names.
+        closed: Nodes that the run cordoned.
     """
 
     steps: set[tuple[int, str]] = field(default_factory=set)
@@ -56,8 +72,8 @@ class Done:
     closed: set[str] = field(default_factory=set)
 
 
-def summed_up(found: Iterable[Drift], listed: int = _LISTED) -> list[str]:
-    """Return the messages in order, of each kind of difference only the first few, and how many more there are."""
+def summed_up(found: Iterable[Drift], listed: int = _MAX_LISTED) -> list[str]:
+    """Return the messages in order: the first few of each kind of difference, and the number of further ones."""
     lines = []
     for (_, kind, what), group in groupby(sorted(found, key=lambda each: each.order), key=lambda each: each.order[:3]):
         messages = [each.message for each in group]

@@ -1,4 +1,4 @@
-"""Nodes: gone, new, made again, cordoned, tainted, not Ready, with other labels or less room."""
+"""Differences of nodes: deleted, new, recreated, cordoned, tainted, not Ready, or with other labels or capacity."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.closed_nodes import LET_IN, OWN_TAINTS, UNSCHEDULABLE
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: What the node lifecycle controller puts on nodes whose kubelet is not well.
+#: Taints that the node lifecycle controller adds to unhealthy nodes.
 _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 Nodes = Mapping[str, objects.Node]
 
 
 def drifts(before: Nodes, now: Nodes, done: Done) -> Iterator[Drift]:
-    """Yield every difference between the nodes of two snapshots, by name, that the run did not make itself."""
+    """Yield the differences between the nodes of two snapshots that the run did not make."""
     for name, node in before.items():
         there = now.get(name)
         if there is None:
@@ -53,12 +53,12 @@ def _taints(node: objects.Node) -> list[objects.Taint]:
 
 
 def _is_cordoned(node: objects.Node) -> bool:
-    """Return whether nothing is scheduled there: the taint follows the field a moment later."""
+    """Return True if the node is cordoned, by field or by taint; the taint follows the field with a delay."""
     return bool(node.spec is not None and node.spec.unschedulable) or any(taint.key == UNSCHEDULABLE for taint in _taints(node))
 
 
 def _view(node: objects.Node) -> dict[str, Any]:
-    """Return what placement reads of a node, but for cordons and Ready, which have sentences of their own."""
+    """Return the properties of a node that placement reads, without cordon and readiness, which are reported separately."""
     status = node.status or objects.NodeStatus()
     apart = (UNSCHEDULABLE, LET_IN, *_NOT_READY)
     taints = {f"{t.key}={t.value}" if t.value else t.key: f":{t.effect}" for t in _taints(node) if t.key not in apart}
@@ -67,7 +67,7 @@ def _view(node: objects.Node) -> dict[str, Any]:
 
 
 def opened(now: Snapshot, before: Snapshot, closed: set[str]) -> Snapshot:
-    """Return a snapshot without the cordons of the run itself. ``closed``: the nodes that it cordoned."""
+    """Return the snapshot without the cordons of the run. ``closed`` are the nodes that it cordoned."""
     cordoned = {node.metadata.name for node in before.nodes if _is_cordoned(node)}
     ours = {name for name in closed if name not in cordoned}
     if not any(node.metadata.name in ours for node in now.nodes):

@@ -1,6 +1,6 @@
-"""Owners of the pods that are to be moved: would they still make the pod that a plan expects?
+"""Checks that owners will still replace evicted pods as the plan expects.
 
-A pod that is evicted while its owner is scaled down, rolled out or deleted is replaced by none, or by another one than the plan knows.
+If an owner is scaled down, rolled out or deleted, an evicted pod gets no replacement, or a different one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from kubestow.live.apply.differences import others
+from kubestow.live.apply.differences import other_objects
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -27,12 +27,12 @@ class _Owner(NamedTuple):
 
 
 def faults(before: Snapshot, now: Snapshot, pods: Iterable[objects.Pod]) -> Iterator[str]:
-    """Yield why the owners of running pods may not replace them as the plan expects. ``pods``: of ``now``, those that are to be stopped."""
+    """Yield the reasons why owners may not replace their pods as expected. ``pods`` are the pods of ``now`` to be stopped."""
     stopped = sorted({owner for pod in pods if (owner := _owner(pod)) is not None and owner.kind in _MAKING})
     if not stopped:
         return
     living = Counter(_owner(pod) for pod in now.pods if not objects.is_terminal(pod) and not objects.is_terminating(pod))
-    was, live = ({kind: others.by_name(each, kind) for kind in (*_MAKING, "Deployment")} for each in (before, now))
+    was, live = ({kind: other_objects.by_name(each, kind) for kind in (*_MAKING, "Deployment")} for each in (before, now))
     revisions = _revisions(before)
     for owner in stopped:
         key = f"{owner.namespace}/{owner.name}"
@@ -61,7 +61,7 @@ def _revision(pod: objects.Pod) -> str:
 
 
 def _revisions(before: Snapshot) -> dict[_Owner | None, set[str]]:
-    """The revisions of the pods of each StatefulSet; those of a plan that was made in the middle of a rollout count all."""
+    """Return the revisions of each StatefulSet's pods; there are several if the plan was made during a rollout."""
     found: dict[_Owner | None, set[str]] = {}
     for pod in before.pods:
         owner = _owner(pod)
@@ -111,4 +111,4 @@ def _is_of(found: Any, namespace: str, deployment: str) -> bool:
 
 
 def _template(found: Any) -> Any:
-    return others.workload(found).get("template")
+    return other_objects.workload(found).get("template")

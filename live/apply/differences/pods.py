@@ -1,4 +1,4 @@
-"""Pods, by uid: gone, made again, elsewhere, changed, new."""
+"""Differences of pods by uid: deleted, recreated, moved, changed or new."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from kubestow.models.kube.feature_gates import DEFAULT
 from kubestow.models.kube.pod_requests import pod_request
 
 Pods = dict[str, objects.Pod]
-#: What redaction takes out of a spec in part or as a whole, or older captures lack; the rest is compared as it is.
+#: Fields of a spec that redaction removes at least in part, or that older captures lack. The rest is compared directly.
 _REDACTED: Final = frozenset({"containers", "initContainers", "volumes", "serviceAccountName", "nodeName", "securityContext"})
 _plain: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in _REDACTED))
 
 
 def drifts(before: Pods, now: Pods, done: Done) -> Iterator[Drift]:
-    """Yield every difference between the pods of two snapshots, by key, that the run did not make itself. Pods that have ended hold
-    nothing: that they are gone or new is none."""
+    """Yield the differences between the pods of two snapshots that the run did not make.
+
+    Finished pods use no resources, so their appearance or deletion does not count.
+    """
     own = {each.uid for each in done.pods.values()}
     same, credit = _Same(), Counter[str]()
     replaced = {key for key, each in done.pods.items() if each.uid}
@@ -44,20 +46,20 @@ def drifts(before: Pods, now: Pods, done: Done) -> Iterator[Drift]:
             continue
         if known is None or (known.metadata.uid and known.metadata.uid in done.gone):
             if credit[_maker(pod)] > 0 and not pod.spec.nodeName:
-                credit[_maker(pod)] -= 1  # what took the place of a pod that the run evicted for good
+                credit[_maker(pod)] -= 1  # the successor of a pod that the run evicted for good
             else:
                 yield _new(key, pod)
     yield from _own(now, done)
 
 
 def _maker(pod: objects.Pod) -> str:
-    """What makes pods like this one: its controller; of a bare pod, whoever made it under this name."""
+    """Return the owner that recreates this pod: its controller, or the pod's own name for a bare pod."""
     owner = objects.controller_of(pod)
     return objects.pod_key(pod) if owner is None else owner.uid or owner.name
 
 
 def _is_other(pod: objects.Pod, there: objects.Pod) -> bool:
-    """Return whether pods of one name are two; without uids they are taken for one."""
+    """Return True if two pods with the same name have different uids; without uids they count as the same."""
     return bool(pod.metadata.uid and there.metadata.uid and pod.metadata.uid != there.metadata.uid)
 
 
@@ -78,7 +80,7 @@ def _new(key: str, pod: objects.Pod) -> Drift:
 
 
 def _own(now: Pods, done: Done) -> Iterator[Drift]:
-    """The pods that the run itself put somewhere: as it left them?"""
+    """Yield the differences of pods that the run placed from the state in which it left them."""
     for key, each in sorted(done.pods.items()):
         pod = now.get(each.name)
         if not each.uid:
@@ -112,7 +114,7 @@ def _value(pod: objects.Pod) -> str:
 
 
 class _Same:
-    """Whether pods are alike. Each snapshot shares equal parts of its pods, so that a pair of parts is compared once."""
+    """Equality of pods. Equal parts of pods share memory within a snapshot, so each pair of parts is compared once."""
 
     def __init__(self) -> None:
         self._notes: dict[tuple[int, int], bool] = {}
@@ -129,7 +131,7 @@ class _Same:
         return noted and self._status(one, other) and self._spec(one.spec, other.spec)
 
     def _status(self, one: objects.Pod, other: objects.Pod) -> bool:
-        """Whether they have ended, and what they hold: the rest of a status changes from moment to moment."""
+        """Compare whether the pods have ended, and their resources. The rest of a status changes all the time."""
         if objects.is_terminal(one) != objects.is_terminal(other):
             return False
         held = _remembered(self._held, one.status, other.status, lambda x, y: _resources(x) == _resources(y))
@@ -145,7 +147,7 @@ class _Same:
 
 
 def _remembered(known: dict[tuple[int, int], bool], one: Any, other: Any, alike: Callable[[Any, Any], bool]) -> bool:
-    """Return whether two parts, which the snapshots keep in memory, are equal or alike."""
+    """Return True if two parts, which the snapshots keep in memory, are equal or alike."""
     if one is other:
         return True
     key = id(one), id(other)
@@ -160,7 +162,7 @@ def _without_images(containers: list[objects.Container] | None) -> list[objects.
 
 
 def _resources(status: objects.PodStatus | None) -> Any:
-    """What a status says of the resources that a pod holds."""
+    """Return the resources of a pod in its status."""
     if status is None:
         return []
     listed = (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
@@ -170,7 +172,7 @@ def _resources(status: objects.PodStatus | None) -> Any:
 
 
 def _request(pod: objects.Pod) -> dict[str, int]:
-    """What the pod holds of its node by now; nothing where that cannot be read, which the replay tells."""
+    """Return the pod's current request; empty if it is unreadable, which the replay reports."""
     try:
         return pod_request(pod, DEFAULT)
     except quantity.QuantityError:
@@ -178,13 +180,13 @@ def _request(pod: objects.Pod) -> dict[str, int]:
 
 
 def view(pod: objects.Pod) -> dict[str, Any]:
-    """Return what placement may read of a pod, but for where it is and what has become of it, which have sentences of their own."""
+    """Return the properties of a pod that placement reads, without node and state, which are reported separately."""
     found = fields.metadata(pod.metadata) | {"spec": fields.pod_spec(pod.spec), "requests": _request(pod)}
     return {name: value for name, value in found.items() if name != "terminating"}
 
 
 def changes(key: str, one: objects.Pod, other: objects.Pod) -> Iterator[Drift]:
-    """Yield what has changed of a pod; ``one``: before."""
+    """Yield the changes of a pod from ``one`` to ``other``."""
     node = other.spec.nodeName or ""
     if objects.is_terminating(other) and not objects.is_terminating(one):
         yield Drift("Pod", key, "terminating", f"Pod {key} is being deleted (it is {_at(other)})", node)

@@ -1,1 +1,1 @@
-"""What is done to one pod: evicted, replaced, bound, awaited. Enter at :mod:`kubestow.live.apply.moving.course`."""
+"""Execution of one step: eviction, replacement, binding and waiting. Start at :mod:`kubestow.live.apply.moving.step_run`."""

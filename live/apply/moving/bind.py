@@ -1,4 +1,4 @@
-"""A pod gets its node: by a Binding, or by the scheduler itself where a Binding would strand it."""
+"""Binding of a pod to its node, or scheduling if a Binding would strand the pod."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kubestow.live.api.answers import Object, Unreachable
 from kubestow.live.apply.moving.evict import pod_path
 from kubestow.live.apply.moving.work import Dropped, Ended, Work
 from kubestow.live.apply.node_changes import is_closed
+from kubestow.live.apply.pod_locations import is_leaving, key_of, node_of
 from kubestow.live.apply.steps import Step
 from kubestow.live.apply.waiting import Verdict, looked_at, verdict
-from kubestow.live.apply.whereabouts import is_leaving, key_of, node_of
 from kubestow.models.kube.pod_spec import SELECTED_NODE
 
 
 def binding(pod: Object, node: str) -> Object:
-    """Return the Binding of one pod, by name and uid, to a node."""
+    """Return the Binding of one pod, identified by name and uid, to a node."""
     metadata = pod["metadata"]
     return {
         "apiVersion": "v1",
@@ -28,11 +28,11 @@ def binding(pod: Object, node: str) -> Object:
 
 
 async def place(step: Step, pod: Object, work: Work, deadline: float) -> bool:
-    """See that a pending pod gets the node of its step; False if the pod goes away before.
+    """Give a pending pod the node of its step. Return False if the pod is deleted before.
 
     Raises:
-        Ended: it does not fit there any more, is on another node, or the server refuses.
-        Dropped: the run is to end before anything was asked for.
+        Ended: the pod does not fit any more, is on another node, or the server refuses.
+        Dropped: the run ends before a request was sent.
         Unreachable: the server is gone.
     """
     uid, target = pod["metadata"]["uid"], step.target
@@ -67,7 +67,7 @@ async def _require_fit(step: Step, pod: Object, work: Work) -> None:
 
 
 async def _bind(step: Step, pod: Object, work: Work, deadline: float) -> Object | None:
-    """Send a Binding; return the pod as bound, None where it has to be looked at again."""
+    """Send a Binding. Return the bound pod; None if the pod must be read again."""
     key, target = key_of(pod), step.target or ""
     async with work.bindings:
         if step.kind == "bind" and work.dropped(step):
@@ -82,7 +82,7 @@ async def _bind(step: Step, pod: Object, work: Work, deadline: float) -> Object 
         return {**pod, "spec": {**pod["spec"], "nodeName": target}}
     if answer.code not in (404, 409) and answer.code < 500:
         raise Ended(f"pod {key} cannot be bound to {target}: {answer.message}")
-    await work.cluster.refresh()  # gone, another one of the name, or bound by a request of ours whose answer was lost
+    await work.cluster.refresh()  # gone, replaced under the same name, or bound by our own request whose answer was lost
     if time.monotonic() >= deadline:
         raise Ended(f"pod {key} cannot be bound to {target} for {work.options.timeout:g} s: {answer.message}")
     if work.cluster.pod(pod["metadata"]["uid"]) is pod:
@@ -94,8 +94,7 @@ async def _bind(step: Step, pod: Object, work: Work, deadline: float) -> Object 
 
 
 def open_claims(pod: Object, work: Work) -> Iterator[tuple[str, Object | None]]:
-    """Yield the claims of a pod that have no volume yet, by name, with the object where there is one. An ephemeral volume is a claim
-    called POD-VOLUME."""
+    """Yield name and object (None if missing) of the pod's claims without a volume. An ephemeral volume has the claim POD-VOLUME."""
     names = []
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         if volume.get("persistentVolumeClaim"):
@@ -112,14 +111,14 @@ def open_claims(pod: Object, work: Work) -> Iterator[tuple[str, Object | None]]:
 
 
 def _waits_for_nobody(claim: Object, work: Work) -> bool:
-    """Return whether a claim gets its volume before a pod has a node."""
+    """Return True if a claim gets its volume before its pod has a node."""
     spec: dict[str, Any] = claim.get("spec") or {}
     found = work.cluster.named("StorageClass", spec.get("storageClassName") or "")
     return found is None or found.get("volumeBindingMode") != "WaitForFirstConsumer"
 
 
 async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None]], work: Work, deadline: float) -> bool:
-    """Let the scheduler bind a pod to the node of its step; False if the pod goes away."""
+    """Let the scheduler bind a pod to the node of its step. Return False if the pod is deleted."""
     uid, key, target = pod["metadata"]["uid"], key_of(pod), step.target or ""
     for name, claim in claims:
         if claim is not None and _waits_for_nobody(claim, work) and not await _volume(name, pod, step, work, deadline):
@@ -128,12 +127,12 @@ async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None
         if step.kind == "bind" and work.dropped(step):
             raise Dropped
         if work.shut_out:
-            raise Ended(f"pod {key} is not let in to {target}, as pod {work.shut_out} was in vain")
+            raise Ended(f"pod {key} is not let in to {target}, because pod {work.shut_out} was let in without success")
         before, began = verdict(work.cluster.pod(uid) or pod), time.monotonic()
         async with work.gate.let_in(pod, target):
             found = await _scheduled(step, uid, before, work, max(deadline, began + work.options.timeout))
         if found is None:
-            await work.cluster.refresh()  # it may have been bound just before the node was closed again
+            await work.cluster.refresh()  # the pod may have been bound just before the node was closed again
             found = _moved(uid, work)
         if found is None:
             if step.kind == "bind" and work.dropped(step):
@@ -149,15 +148,15 @@ async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None
 
 
 def _moved(uid: str, work: Work) -> tuple[Object | None] | None:
-    """Return a pod that is bound or goes away, None as long as it waits."""
+    """Return the pod in a tuple once it is bound or deleted; None while it is pending."""
     now = work.cluster.pod(uid)
     return (now,) if now is None or is_leaving(now) or node_of(now) else None
 
 
 async def _scheduled(step: Step, uid: str, before: Verdict, work: Work, deadline: float) -> tuple[Object | None] | None:
-    """Wait for the scheduler, not longer than until it has found no place for the pod and has had the time to try again.
+    """Wait for the scheduler. Give up after it has rejected the pod and had time for a retry.
 
-    A pod that was pending anyway is not waited for when the run is to end. ``before``: what the scheduler said before the node was opened.
+    If the run ends, a pod that was already pending is not awaited. ``before``: the scheduler's verdict before the node was opened.
     """
     closed = sum(is_closed(node) for node in work.cluster.objects("Node").values() if node["metadata"]["name"] != step.target)
     end, rejected = deadline, False
@@ -176,15 +175,15 @@ async def _scheduled(step: Step, uid: str, before: Verdict, work: Work, deadline
 
 
 def _is_rejected(pod: Object | None, before: Verdict, closed: int, work: Work) -> bool:
-    """Return whether the scheduler has looked at a pod since only so many nodes are closed, and found no place for it."""
+    """Return True if the scheduler has rejected the pod with this number of closed nodes."""
     if pod is None or verdict(pod)[1:2] != ("Unschedulable",) or not looked_at(pod, before, closed):
         return False
-    claims = (claim for _, claim in open_claims(pod, work) if claim is not None)  # the verdict stays while a volume is made for the pod
+    claims = (claim for _, claim in open_claims(pod, work) if claim is not None)  # the verdict stays while a volume is provisioned
     return not any(SELECTED_NODE in (claim["metadata"].get("annotations") or {}) for claim in claims)
 
 
 async def _volume(name: str, pod: Object, step: Step, work: Work, deadline: float) -> bool:
-    """Wait until a claim has its volume; False if its pod goes away."""
+    """Wait until a claim has its volume. Return False if its pod is deleted."""
     uid = pod["metadata"]["uid"]
 
     def news() -> bool | None:
@@ -201,7 +200,7 @@ async def _volume(name: str, pod: Object, step: Step, work: Work, deadline: floa
 
 
 def _why_not(pod: Object | None) -> str:
-    """Return what the scheduler says of a pod."""
+    """Return the scheduler's message about a pod, as the end of a sentence."""
     for condition in ((pod or {}).get("status") or {}).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("message"):
             return f": {condition['message']}"

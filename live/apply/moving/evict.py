@@ -1,4 +1,4 @@
-"""An eviction: allowed by the budget sooner or later, and of exactly the pod that the document means."""
+"""Eviction of exactly the pod of a step, with retries until its budget allows it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Final
 from urllib.parse import quote
 
 from kubestow.live.api.answers import Answer, Object, Unreachable
-from kubestow.live.apply.moving.cut_off import patient
-from kubestow.live.apply.moving.hold import awaited, by_budget, waits_for
-from kubestow.live.apply.moving.owner import why_none
+from kubestow.live.apply.moving.budget_waits import awaited, by_budget, waits_for
+from kubestow.live.apply.moving.cut_off_evictions import patient
+from kubestow.live.apply.moving.missing_replacements import why_none
 from kubestow.live.apply.moving.work import Ended, Work
+from kubestow.live.apply.pod_locations import is_leaving, node_of
 from kubestow.live.apply.steps import Step
-from kubestow.live.apply.whereabouts import is_leaving, node_of
 from kubestow.models.disruption.eviction_requests import of_uid
 
-#: Answers after which the pod is looked at again: gone, another one of the name, or changed while the server dealt with it.
-_LOOK_AGAIN: Final = (404, 409)
+#: Statuses after which the pod is read again: gone, replaced under the same name, or changed meanwhile.
+_READ_AGAIN: Final = (404, 409)
 
 
 def pod_path(key: str, subresource: str = "") -> str:
-    """Return the path of a pod, or of a subresource of it."""
+    """Return the URL path of a pod or its subresource."""
     namespace, _, name = key.partition("/")
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}{subresource}"
 
 
 def eviction(key: str, uid: str) -> Object:
-    """Return the Eviction of one pod, by name and uid."""
+    """Return the Eviction of one pod, identified by name and uid."""
     namespace, _, name = key.partition("/")
     return {
         "apiVersion": "policy/v1",
@@ -37,11 +37,12 @@ def eviction(key: str, uid: str) -> Object:
 
 
 async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
-    """Have the pod of a step evicted; False if the run is to end, or the wave is broken off, before anything was done. ``asked``: an
-    earlier run may have. Time counts from the first try.
+    """Evict the pod of a step. Return False if the run ends or the wave is interrupted before.
+
+    The time limit counts from the first attempt. ``asked``: an earlier run may have sent the eviction.
 
     Raises:
-        Ended: the pod is not the one of the document any more, its budget does not allow it in time, or the server refuses.
+        Ended: the pod was replaced, its budget does not allow the eviction in time, or the server refuses.
         Unreachable: the server is gone.
     """
     standing, now = work.where.of[step.pod], time.monotonic()
@@ -67,14 +68,14 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
             answer = await api.send("POST", pod_path(standing.key, "/eviction"), eviction(standing.key, standing.uid))
         except Unreachable:
             asked = True
-            await work.cluster.refresh()  # was it carried out?
+            await work.cluster.refresh()  # it may have been executed
             continue
         finally:
             work.asking.discard(standing.uid)
         if answer.ok:
             return True
-        if answer.code in _LOOK_AGAIN:
-            asked = True  # by a request of ours whose answer was lost on the way
+        if answer.code in _READ_AGAIN:
+            asked = True  # possibly by our own request whose answer was lost
             await work.cluster.refresh()
         elif answer.code != 429:
             raise Ended(f"pod {standing.key} cannot be evicted: {answer.message}")
@@ -91,7 +92,7 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
 
 
 def _budget(answer: Answer) -> str:
-    """Return what the server says of the budget."""
+    """Return the server's message about the budget."""
     details = answer.body.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     said = [str(cause["message"]) for cause in causes or () if isinstance(cause, dict) and cause.get("message")]
@@ -102,7 +103,7 @@ async def gone(step: Step, work: Work, deadline: float) -> None:
     """Wait until an evicted pod is gone.
 
     Raises:
-        Ended: it is still there when time is up.
+        Ended: the pod still exists after the time limit.
     """
     standing = work.where.of[step.pod]
     if not await work.until(lambda: True if work.cluster.pod(standing.uid) is None else None, deadline):

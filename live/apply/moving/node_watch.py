@@ -1,32 +1,32 @@
-"""Whether a node is as it was when the wave was judged, but for what the run did itself: asked before each Binding, so it is cheap."""
+"""Detection of foreign changes on a node since the wave was checked. It runs before each Binding, so it is cheap."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kubestow.live.apply.moving.work import Cluster
-from kubestow.live.apply.whereabouts import Whereabouts, is_over
+from kubestow.live.apply.pod_locations import PodLocations, is_over
 from kubestow.models.kube.closed_nodes import OWN_TAINTS
 
 Print = tuple[Any, ...]
 
 
 class NodeWatch:
-    """Remembers nodes and the pods on them."""
+    """A record of nodes and the pods on them."""
 
-    def __init__(self, cluster: Cluster, where: Whereabouts) -> None:
-        """Take what to look at; nothing is remembered yet."""
+    def __init__(self, cluster: Cluster, where: PodLocations) -> None:
+        """Start without a record."""
         self._cluster = cluster
         self._where = where
         self._seen: dict[str, tuple[Print, frozenset[str]]] = {}
 
     def remember(self) -> None:
-        """Remember all nodes as they are now."""
+        """Record the current state of all nodes."""
         names = [node["metadata"]["name"] for node in self._cluster.objects("Node").values()]
         self._seen = {name: found for name in names if (found := self._look(name)) is not None}
 
     def unchanged(self, name: str) -> bool:
-        """Return whether the node takes what it took then: no other pod has come, and its own fields are the same."""
+        """Return True if no foreign pod has arrived on the node since and its own fields are the same."""
         seen, now = self._seen.get(name), self._look(name)
         if seen is None or now is None or now[0] != seen[0]:
             return False

@@ -1,4 +1,4 @@
-"""The pod that takes the place of an evicted one: made by its controller, or, where there is none, from its own manifest."""
+"""The replacement of an evicted pod: created by its controller, or from its own manifest if it has none."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 
 from kubestow.live.api.answers import Object, Unreachable
 from kubestow.live.apply.moving.evict import pod_path
-from kubestow.live.apply.moving.owner import why_none
+from kubestow.live.apply.moving.missing_replacements import why_none
 from kubestow.live.apply.moving.work import Ended, Work
+from kubestow.live.apply.pod_locations import is_leaving, is_like, is_over, key_of, node_of
 from kubestow.live.apply.steps import Step
-from kubestow.live.apply.whereabouts import is_leaving, is_like, is_over, key_of, node_of
 
-#: What the server fills in, and what must not be given when a pod is created.
+#: Metadata set by the server, which must be absent when a pod is created.
 _FILLED_IN: Final = (
     "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields",
     "selfLink",
@@ -22,7 +22,7 @@ _FILLED_IN: Final = (
 
 
 def manifest(pod: Object) -> Object:
-    """Return what a pod of the cluster can be created from again, on any node."""
+    """Return a manifest from which the pod can be recreated on any node."""
     made: Object = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(pod)}
     made.pop("status", None)
     for name in _FILLED_IN:
@@ -33,7 +33,7 @@ def manifest(pod: Object) -> Object:
 
 
 async def recreate(step: Step, work: Work, made: Object, deadline: float) -> None:
-    """Create a pod again, unless it is there.
+    """Recreate a pod unless it exists.
 
     Raises:
         Ended: the server refuses.
@@ -51,11 +51,11 @@ async def recreate(step: Step, work: Work, made: Object, deadline: float) -> Non
             raise Ended(f"pod {step.pod} was evicted and cannot be created again: {answer.message}; its manifest is in the journal")
         await work.cluster.refresh()
         if answer.code == 409 and not _named(step, work):
-            await work.rest(work.options.pause)  # the old one is not gone yet for the server that we asked
+            await work.rest(work.options.pause)  # this server still has the old pod
 
 
 def _named(step: Step, work: Work) -> list[Object]:
-    """Return the pod of the same name that is not the old one, if it is there."""
+    """Return the new pod with the same name in a list; empty if there is none."""
     namespace, _, name = work.where.of[step.pod].key.partition("/")
     pod, owner = work.cluster.named("Pod", name, namespace), step.origin.owner
     if pod is None or not work.where.free(pod["metadata"]["uid"]):
@@ -65,12 +65,12 @@ def _named(step: Step, work: Work) -> list[Object]:
 
 
 async def replacement(step: Step, work: Work, deadline: float, siblings: Iterable[str], *, known: bool = False) -> Object:
-    """Wait for the pod that takes the place of an evicted one, and take it.
+    """Wait for the replacement of an evicted pod, and record it.
 
-    ``siblings``: nodes to which others of its controller go. ``known``: the controller was there when the step began.
+    ``siblings``: targets of other pods of its controller. ``known``: True if the controller existed when the step began.
 
     Raises:
-        Ended: there is none in time, its controller makes none, or the scheduler has given it to another node.
+        Ended: no replacement appears in time, the controller creates none, or the scheduler has put it on another node.
     """
     targets = {step.target, *siblings}
 

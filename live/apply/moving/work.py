@@ -1,4 +1,4 @@
-"""What all steps of a run share: the cluster, the journal, and whether the run is to end."""
+"""State shared by all steps of a run: the cluster, the journal, and a request to end the run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from kubestow.live.api.answers import Api, Object
+from kubestow.live.apply.pod_locations import PodLocations
 from kubestow.live.apply.steps import Step
-from kubestow.live.apply.whereabouts import Whereabouts
 from kubestow.models.documents.journal import What
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Cluster(Protocol):
-    """What is read of the cluster, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
+    """Read access to the cluster, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def pod(self, uid: str) -> Object | None: ...
@@ -33,53 +33,53 @@ class Cluster(Protocol):
 
 
 class Facts(Protocol):
-    """What is written, which :class:`kubestow.live.apply.journal.Journal` has."""
+    """Write access to the journal, implemented by :class:`kubestow.live.apply.journal.Journal`."""
 
     async def fact(self, what: What, **fields: Any) -> None: ...
 
 
 class Gate(Protocol):
-    """What lets single pods through to the scheduler, which :class:`kubestow.live.apply.fence.Fence` is."""
+    """Access of single pods to the scheduler, implemented by :class:`kubestow.live.apply.fence.Fence`."""
 
     def check(self) -> None: ...
     def let_in(self, pod: Object, node: str) -> AbstractAsyncContextManager[None]: ...
 
 
 class Listener:
-    """Is told of the progress of a run; this one says nothing."""
+    """Receiver of progress events; this one ignores them."""
 
     def wave(self, number: int, steps: int) -> None:
-        """Take that a wave begins, with so many steps to do."""
+        """Handle the start of a wave with this number of steps."""
 
     def step(self, step: Step, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
-        """Take what has happened to the pod of a step; ``name``: what the pod is called by now."""
+        """Handle an event of a step's pod. ``name`` is the pod's current name."""
 
     def note(self, message: str) -> None:
-        """Take a sentence that a user should read."""
+        """Handle a message for the user."""
 
     async def pause(self, wave: int) -> bool:
-        """Return whether to go on with a wave, with ``pause_between``; nodes may be open meanwhile."""
+        """Return True to continue with a wave (with ``pause_between``). Nodes may be open meanwhile."""
         return True
 
 
 class Ended(Exception):
-    """The run cannot go on; one sentence says why."""
+    """The run cannot continue; one sentence with the reason."""
 
 
 class Dropped(Exception):
-    """A step was not begun, as the run is to end."""
+    """A step was not begun because the run ends."""
 
 
 @dataclass
 class Halt:
-    """Whether the run is to end. Nothing is begun then; what is begun is brought to an end."""
+    """A request to end the run. No further step begins; steps under way are finished."""
 
     state: Literal["stopped", "interrupted"] | None = None
     reasons: list[str] = field(default_factory=list)
     event: asyncio.Event = field(default_factory=asyncio.Event)
 
     def ask(self, state: Literal["stopped", "interrupted"], reason: str) -> None:
-        """End the run; the first state stays, every reason is kept."""
+        """End the run. The first state and all reasons are kept."""
         self.state = self.state or state
         if reason not in self.reasons:
             self.reasons.append(reason)
@@ -88,12 +88,19 @@ class Halt:
 
 @dataclass(frozen=True)
 class Options:
-    """``timeout``: seconds for a step: to be allowed by its budget, and then to be there again. ``wave``: the last one to be carried out.
-    ``pause_between``: whether the listener is asked before each wave but the first. ``at_once``: pods that are on their way at a time;
-    ``requests``: Bindings at a time. ``pause``: seconds until a refused eviction is tried again. ``patience``: seconds after which a pod is
-    given up that is let in to its node and has no place there by the scheduler: the longest that this puts a pod off, and a little more.
-    ``hold_drained``: nodes to be drained stay closed, with the mark of the run, where the run stops and another one is to go on.
-    ``hold``: seconds that a budget refuses before nodes are opened for pods that it waits for."""
+    """Options of a run.
+
+    Attributes:
+        timeout: Seconds for a step's eviction to be allowed, and again for its pod to be Ready.
+        wave: The last wave to execute; None for all.
+        pause_between: True to call the listener before each wave after the first.
+        at_once: Maximum number of pods on the move.
+        requests: Maximum number of concurrent Bindings.
+        pause: Seconds before a refused eviction is retried.
+        patience: Seconds to wait for a let-in pod after the scheduler rejected it: its longest backoff plus a margin.
+        hold_drained: True to keep drained nodes closed for a following run if this one stops early.
+        hold: Seconds of refusals by a budget before nodes are opened for the pods that it waits for.
+    """
 
     timeout: float = 600.0
     wave: int | None = None
@@ -108,19 +115,38 @@ class Options:
 
 @dataclass
 class Work:
-    """``api_of``: the API whose requests are noted as those of a step. ``fits``: why a pod (by its name now) does not fit the node of its
-    step as the cluster is, empty if it does. ``unchanged``: whether a node is as it was when the wave was judged, but for what the run did.
-    ``alive``: raises if the run must change nothing more. ``whole``: gangs that are begun, and therefore brought to their end.
-    ``entering``: held by the one pod that is let in to its node; ``shut_out``: the pod that was let in and not bound, after which no other
-    one is. ``asking``: uids of pods whose eviction is being asked for; ``forgotten``: when budgets forget evictions that were cut off.
-    ``foreign``: the pods that wait and are not the run's, by uid. ``tried``: when steps first asked for an eviction; ``held``: no
-    more are begun until nodes were opened for pods that budgets wait for."""
+    """The state shared by all steps of a run.
+
+    Attributes:
+        api_of: Returns the API that records requests for a step.
+        cluster: The cluster.
+        facts: The journal.
+        gate: Lets single pods in to their node.
+        where: Current pods of the document.
+        options: Options of the run.
+        listener: Receiver of events.
+        fits: Returns the reason why a pod (by its current name) does not fit its node; empty if it fits.
+        unchanged: Returns True if a node has no foreign changes since the wave was checked.
+        alive: Raises if no further request may be sent.
+        foreign: Returns the pending foreign pods by uid.
+        halt: Request to end the run.
+        slots: Limits the pods on the move.
+        bindings: Limits concurrent Bindings.
+        whole: Gangs that are begun and will be finished.
+        queues: Locks of controllers that create pods one by one.
+        entering: Held by the one pod that is let in.
+        shut_out: A pod that was let in without success; after it, no other pod is let in.
+        asking: Uids of pods whose eviction request is under way.
+        forgotten: Times when budgets forget interrupted evictions.
+        tried: Times of the first eviction attempt by step.
+        held: Set while no eviction may begin, until nodes were opened for pods that budgets wait for.
+    """
 
     api_of: Callable[[int, str], Api]
     cluster: Cluster
     facts: Facts
     gate: Gate
-    where: Whereabouts
+    where: PodLocations
     options: Options
     listener: Listener
     fits: Callable[[Step, str], Awaitable[str]]
@@ -144,11 +170,11 @@ class Work:
         self.bindings = asyncio.Semaphore(self.options.requests)
 
     async def until(self, found: Callable[[], T | None], deadline: float) -> T | None:
-        """Wait for something to be there; None when time is up."""
+        """Wait until ``found`` returns a value; return None after the deadline."""
         return await self.cluster.until(found, max(0.0, deadline - time.monotonic()))
 
     async def until_halted(self, found: Callable[[], T | None], deadline: float) -> T | None:
-        """Wait for something to be there; None when time is up, or the run is to end."""
+        """Like :meth:`until`, but also stop waiting when the run ends."""
         if self.halt.state is not None:
             return found()
         waiting = [asyncio.ensure_future(self.until(found, deadline)), asyncio.ensure_future(self.halt.event.wait())]
@@ -162,22 +188,22 @@ class Work:
         return first.result() if first.done() and not first.cancelled() else found()  # type: ignore[return-value]
 
     async def until_dropped(self, step: Step, found: Callable[[], T | None], deadline: float) -> T | None:
-        """Wait for something to be there, of a pod that was pending anyway not longer than the run goes on."""
+        """Like :meth:`until`. For an already pending pod, also stop waiting when the run ends."""
         if step.kind == "bind" and step.gang not in self.whole:
             return await self.until_halted(found, deadline)
         return await self.until(found, deadline)
 
     def dropped(self, step: Step) -> bool:
-        """Return whether a step that nothing was asked for yet is not begun any more."""
+        """Return True if a step without requests must not begin any more."""
         return self.halt.state is not None and step.gang not in self.whole
 
     async def rest(self, seconds: float) -> None:
-        """Wait some time, or until the run is to end."""
+        """Wait for some time or until the run ends."""
         try:
             await asyncio.wait_for(self.halt.event.wait(), seconds)
         except TimeoutError:
             return
 
     def queue(self, uid: str) -> asyncio.Lock:
-        """Return the lock of a controller that makes its pods one after the other."""
+        """Return the lock of a controller that creates its pods one by one."""
         return self.queues.setdefault(uid, asyncio.Lock())

@@ -32,7 +32,7 @@ def test_options_go_to_whom_they_belong(given: list[str], own: list[str], inner:
         (["audit", "--nope", "a"], "No such option"),
         (["audit", "a", "--fail-on"], "requires an argument"),
         (["audit", "--strict=yes", "a"], "does not take a value"),
-        (["audit", "--write-baseline", "b", "a"], "--write-baseline is not for a batch, which decides it itself"),
+        (["audit", "--write-baseline", "b", "a"], "--write-baseline is not allowed: the batch sets it itself"),
     ],
 )
 def test_what_no_one_knows_is_refused(given: list[str], why: str) -> None:
@@ -45,5 +45,5 @@ def test_the_command_itself_looks_at_its_options() -> None:
     check("audit", ["--fail-on", "never"])
     with pytest.raises(click.UsageError, match="survive: Missing option '--fail'"):
         check("survive", [])
-    with pytest.raises(click.UsageError, match="audit: --help is not for a batch"):
+    with pytest.raises(click.UsageError, match="audit: --help is not allowed in a batch"):
         check("audit", ["--help"])

@@ -89,10 +89,10 @@ def test_wrong_options_are_refused_before_anything_is_made(batch: Batch, here: P
         (["audit", "--fail-on", "bad", "a.json"], "audit: Invalid value for '--fail-on'"),
         (["audit", "--nope", "a.json"], "No such option"),
         (["audit"], "snapshots are missing"),
-        (["a.json", "b.json"], "taken as a plan"),
-        (["audit", "a.json", "--shard", "3/2"], "is no share"),
+        (["a.json", "b.json"], "read as a plan"),
+        (["audit", "a.json", "--shard", "3/2"], "is not a shard"),
         (["audit", "a.json", "--shards", "2"], "JOB_COMPLETION_INDEX"),
-        (["audit", "a.json", "--memory", "much"], "is no size"),
+        (["audit", "a.json", "--memory", "much"], "is not a size"),
         (["audit", "a.json", "-q", "-v"], "contradict"),
     ):
         result = batch("-o", "out", *arguments)
@@ -150,7 +150,7 @@ def test_the_same_content_is_one_task(batch: Batch, here: Path) -> None:
     snapshot(here, "b.json")
     batch("-o", "out", "explain", "a.json", "b.json")
     assert summary()["tasks"] == 1
-    assert summary()["notes"] == ["b.json has the content of a.json, and no row of its own"]
+    assert summary()["notes"] == ["b.json has the same content as a.json, and no row of its own"]
 
 
 def test_resume_does_what_is_not_done(batch: Batch, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_resume_does_what_is_not_done(batch: Batch, here: Path, monkeypatch: pyt
     assert batch("-o", "out", "solve", "a.json", "b.json").exit_code == 3
     refused = batch("-o", "out", "solve", "a.json", "b.json")
     assert refused.exit_code == 1
-    assert refused.stderr == "kubestow: out: holds results of a batch: --resume goes on with it, another folder begins anew\n"
+    assert refused.stderr == "kubestow: out: has results of a batch: continue it with --resume, or name another folder\n"
     snapshot(here, "b.json", 2)
     snapshot(here, "c.json", 3)
     os.rename("a.json", "renamed.json")
@@ -196,7 +196,7 @@ def test_two_batches_do_not_share_a_folder(batch: Batch, here: Path) -> None:
     with Folder("out").take(resume=False):
         result = batch("-o", "out", "--resume", "solve", "a.json")
     assert result.exit_code == 1
-    assert result.stderr == "kubestow: out: another batch is at work in this folder\n"
+    assert result.stderr == "kubestow: out: another batch is running in this folder\n"
     assert batch("-o", "out", "--resume", "solve", "a.json").exit_code == 0
 
 
@@ -215,7 +215,7 @@ def test_a_full_folder_is_one_line_and_what_is_done_is_kept(batch: Batch, here: 
         patched.setattr(Folder, "record", full)
         result = batch("-o", "out", "explain", "0.json", "1.json", "2.json", "-q")
     assert result.exit_code == 1
-    assert result.stderr == "kubestow: out: no room is left; results that are done are kept, and --resume goes on\n"
+    assert result.stderr == "kubestow: out: the disk is full; finished results are kept; --resume continues\n"
     assert (summary()["tasks"], summary()["left"]) == (3, 2)
     assert batch("-o", "out", "--resume", "explain", "0.json", "1.json", "2.json").exit_code == 0
     assert (summary()["tasks"], summary().get("left", 0)) == (3, 0)
@@ -279,7 +279,7 @@ def test_shares_have_every_task_once_and_are_merged(batch: Batch, here: Path, mo
         assert batch("-o", "cut", "--shard", f"{i + 1}/3", "explain", "s").exit_code == 0
     lacking = batch("--merge", "cut", "-o", "cut")
     assert lacking.exit_code == 3
-    assert summary("cut")["notes"] == ["missing: share 3/3"]
+    assert summary("cut")["notes"] == ["missing: shard 3/3"]
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "2")
     assert batch("-o", "cut", "--shards", "3", "explain", "s").exit_code == 0
     assert all(summary(f"cut/shard-{i}-of-3")["tasks"] < 9 for i in (1, 2, 3))
@@ -295,7 +295,7 @@ def test_shares_have_every_task_once_and_are_merged(batch: Batch, here: Path, mo
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [(None, "No such file or directory"), ("{}", "expected apiVersion"), ("{", "no BatchSummary")],
+    [(None, "No such file or directory"), ("{}", "expected apiVersion"), ("{", "not a BatchSummary")],
 )
 def test_what_cannot_be_merged_is_named(batch: Batch, here: Path, text: str | None, why: str) -> None:
     (here / "x").mkdir()
@@ -313,4 +313,4 @@ def test_shares_of_different_cuts_are_not_merged(batch: Batch, here: Path) -> No
         batch("-o", "cut", "--shard", share, "explain", "a.json")
     result = batch("--merge", "cut", "-o", "all")
     assert result.exit_code == 1
-    assert "shares of different cuts: N = 1, N = 2" in result.stderr
+    assert "shards of different divisions: N = 1, N = 2" in result.stderr

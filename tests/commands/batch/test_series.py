@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from kubestow import cli
-from kubestow.commands.batch import room, series
+from kubestow.commands.batch import series, utilisation
 from kubestow.models.documents.batch import BatchSummary, Row
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.report.page.fleet import page as fleet
@@ -41,14 +41,14 @@ def _write(path: Path, day: int, *objects: dict[str, object]) -> str:
 def test_room_that_no_pod_can_use(tmp_path: Path) -> None:
     nodes = _node("a", "3"), _node("b", "4")
     path = _write(tmp_path / "1.yaml", 1, *nodes, _pod("p", "2", "a"), _pod("q", "2", "b"))
-    found = room.of(snapshots.load([path]))
+    found = utilisation.of(snapshots.load([path]))
     assert found.requests == {"cpu": 4000, "memory": 2 << 30}
     assert found.allocatable == {"cpu": 7000, "memory": 8 << 30}
     assert found.typical == {"cpu": 2000, "memory": 1 << 30}
     assert found.free == {"cpu": 3000, "memory": 6 << 30}
     assert found.stranded == {"cpu": 1000, "memory": 3 << 30}  # of a
     pending = _write(tmp_path / "2.yaml", 1, *nodes, _pod("p", "2", "a"), _pod("q", "2", "b"), _pod("r", "1", None))
-    assert room.of(snapshots.load([pending])).stranded == {"cpu": 0, "memory": 0}
+    assert utilisation.of(snapshots.load([pending])).stranded == {"cpu": 0, "memory": 0}
 
 
 def test_findings_appear_and_go(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_findings_appear_and_go(tmp_path: Path) -> None:
     assert [(c.code, c.object) for c in found.points[1].appeared] == [("KS2", "Node a")]
     assert [(c.code, c.object) for c in found.points[1].went] == [("KS3", "Node a")]
     assert not found.points[0].appeared
-    assert notes == ["1 result is in no series: its snapshot does not say of which cluster and when (kubestow capture writes it)"]
+    assert notes == ["1 result is in no series: its snapshot does not record its cluster and time (kubestow capture does)"]
 
 
 @pytest.mark.full

@@ -118,12 +118,12 @@ def test_a_cluster_that_does_not_answer_is_one_line() -> None:
     ("arguments", "said"),
     [
         (["solve"], "Missing argument 'SNAPSHOT...'. (--context NAME captures a cluster instead)"),
-        (["solve", "a.json", "--context", "prod"], "--context captures a cluster in place of a SNAPSHOT"),
-        (["solve", "a.json", "--kubectl", "oc"], "--kubectl captures a cluster in place of a SNAPSHOT"),
-        (["nodes", "a.json", "--save-snapshot", "b.json"], "--save-snapshot keeps what is captured"),
+        (["solve", "a.json", "--context", "prod"], "--context captures a cluster instead of reading a SNAPSHOT"),
+        (["solve", "a.json", "--kubectl", "oc"], "--kubectl captures a cluster instead of reading a SNAPSHOT"),
+        (["nodes", "a.json", "--save-snapshot", "b.json"], "--save-snapshot requires a cluster to capture"),
         (["nodes", "--context", "prod", "--save-snapshot", "-"], "--save-snapshot needs a file"),
         (["nodes", "--context", "prod", "-o", "a.json", "--save-snapshot", "a.json"], "each form needs a file of its own"),
-        (["report", "--context", "prod", "--result", "p.json"], "--result is of the SNAPSHOT that it was made from"),
+        (["report", "--context", "prod", "--result", "p.json"], "--result needs the SNAPSHOT that it was made from"),
     ],
 )
 def test_wrong_usage(arguments: list[str], said: str) -> None:
@@ -151,7 +151,7 @@ def test_input_that_is_larger_than_wanted_is_refused() -> None:
 def test_a_batch_reads_files(command: str) -> None:
     found = run("batch", "-o", "out", command, "--context", "prod")
     assert found.exit_code == 2
-    assert "--context is not for a batch, which reads files" in " ".join(found.stderr.split())
+    assert "--context is not allowed in a batch, which reads files" in " ".join(found.stderr.split())
 
 
 # --- namespaces ---------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_manifests_go_where_kubectl_would_create_them(of_context: str, option: t
     serve(Server(_OBJECTS, namespace=of_context, lacking=sorted({row[4] for row in TABLE} - {"Pod", "Node", "PriorityClass"})))
     found = run("explain", "--context", "prod", "-w", "one.yaml", "--pod", f"{expected}/one", *option)
     assert (found.exit_code, json.loads(found.stdout)["pods"][0]["pod"]) == (0, f"{expected}/one")
-    assert ("go to shop, the context's" in found.stderr) == (expected == "shop")
+    assert ("go to shop, that of the context" in found.stderr) == (expected == "shop")
 
 
 def test_pods_of_all_namespaces_are_captured_whatever_the_context_says() -> None:
@@ -178,7 +178,7 @@ def test_check_needs_no_cluster_but_takes_that_of_the_context_as_a_plugin() -> N
     serve(Server(_OBJECTS, namespace="shop"))
     assert run("check", "one.yaml", "-q").exit_code in (0, 4)
     assert calls(Path("bin")) == []
-    assert "it goes with a cluster (--context)" in " ".join(run("check", "one.yaml", "--save-snapshot", "x.json").stderr.split())
+    assert "requires a cluster to capture (--context)" in " ".join(run("check", "one.yaml", "--save-snapshot", "x.json").stderr.split())
     found = run("check", "one.yaml", "--fail-on", "never", name=PLUGIN)
     assert (found.exit_code, json.loads(found.stdout)["workloads"][0]["workload"]) == (0, "Pod shop/one")
 

@@ -214,7 +214,7 @@ def test_a_shell_does_not_wait_for_long(place: Path) -> None:
     """A large file in YAML, and very little time."""
     pod = "kind: Pod\nmetadata: {name: p, namespace: shop}\nspec: {containers: [{name: a, image: b}, {name: c, image: d}]}\n---\n"
     (place / "large.yaml").write_text(pod * 50_000, encoding="utf-8")
-    busy = "a._BUSY = 0.2; a.answer(cli.main, 'kubestow', 'fish')"
+    busy = "a._MAX_CPU_SECONDS = 0.2; a.answer(cli.main, 'kubestow', 'fish')"
     code = f"from kubestow import cli; from kubestow.commands.completion import answer as a; {busy}"
     environment = {**_environment(place), "COMP_LINE": "kubestow explain large.yaml --pod "}
     done = subprocess.run([sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, timeout=120)

@@ -94,9 +94,9 @@ def test_yaml_is_the_same_document(kubectl: Path) -> None:
 @pytest.mark.parametrize(
     ("denied", "reading", "applying", "code"),
     [
-        ("", ("ok", "list all 3 kinds that it reads"), ("ok", "all that it does"), 0),
-        ("list deployments.apps", ("note", "not list deployments.apps"), ("ok", "all that it does"), 0),
-        ("list pods", ("failed", "not list pods"), ("ok", "all that it does"), 4),
+        ("", ("ok", "list all 3 kinds that it reads"), ("ok", "everything it needs"), 0),
+        ("list deployments.apps", ("note", "not list deployments.apps"), ("ok", "everything it needs"), 0),
+        ("list pods", ("failed", "not list pods"), ("ok", "everything it needs"), 4),
         ("create pods/eviction\ncreate leases.coordination.k8s.io", ("ok", "list all 3 kinds that it reads"),
          ("note", "not create pods/eviction, create leases.coordination.k8s.io"), 0),
     ],

@@ -101,7 +101,7 @@ def test_a_token_is_shown_to_servers_with_tls_and_to_no_others(tmp_path: Path) -
         assert await version(secured(tmp_path, server, {"token": "old", "tokenFile": "token"})) == "v1.36.2"
         line = await refused(secured(tmp_path, server, {"token": "wrong"}))
         assert line.startswith("context here: 127.0.0.1:")
-        assert line.endswith(": the server does not take the credentials of the kubeconfig: Unauthorized (HTTP 401)")
+        assert line.endswith(": the server refuses the credentials of the kubeconfig: Unauthorized (HTTP 401)")
 
     run(server, use)
     plain = Server()
@@ -162,7 +162,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_unless_it_is_not_to_be
 
     async def use() -> None:
         other = {"certificate-authority-data": encoded(trustme.CA().cert_pem)}
-        assert "certificate is not accepted: " in await refused(kubeconfig(tmp_path / "c", server.url, cluster=other))
+        assert "certificate is not trusted: " in await refused(kubeconfig(tmp_path / "c", server.url, cluster=other))
         assert await version(kubeconfig(tmp_path / "c", server.url, cluster={"insecure-skip-tls-verify": True})) == "v1.36.2"
         both = secured(tmp_path, server, cluster={"insecure-skip-tls-verify": True})
         assert "contradict each other" in await refused(both)
@@ -284,14 +284,14 @@ credential(clientCertificateData=(folder / "cert.pem").read_text(), clientKeyDat
         ("print('log in first\\nno \\x1b[1msession', file=sys.stderr); sys.exit(3)", {}, r"ended with exit code 3: no \x1b[1msession"),
         ("sys.exit(1)", {}, "ended with exit code 1"),
         ("os.kill(os.getpid(), 9)", {}, "killed by signal 9"),
-        ("print('no json')", {}, "got no ExecCredential: JSON is malformed"),
+        ("print('no json')", {}, "expected an ExecCredential: JSON is malformed"),
         (
             "info['apiVersion'] = 'v0'; credential(token='x')",
             {},
             "got v0 ExecCredential, expected client.authentication.k8s.io/v1 ExecCredential",
         ),
-        ("credential()", {}, "gave neither a token nor a certificate"),
-        ("credential(clientKeyData='x')", {}, "gave only one of certificate and key, expected both"),
+        ("credential()", {}, "returned neither a token nor a certificate"),
+        ("credential(clientKeyData='x')", {}, "returned only one of certificate and key, expected both"),
         ("", {"command": "./none", "installHint": "get it\nfrom x"}, "not found; get it from x"),
         ("", {"command": "no-such-program-anywhere"}, "no-such-program-anywhere: not found"),
         ("", {"apiVersion": "client.authentication.k8s.io/v1alpha1"}, "got apiVersion 'client.authentication.k8s.io/v1alpha1'"),
@@ -368,7 +368,7 @@ def test_proxies_of_kubeconfig_and_environment(tmp_path: Path, monkeypatch: pyte
             assert await version(kubeconfig(tmp_path / "4", server.url, cluster=authority_only)) == "v1.36.2"
             assert len(asked) == 3  # this machine needs none
             denied = kubeconfig(tmp_path / "5", "https://denied:1", cluster=authority_only)
-            assert await refused(denied) == "context here: denied:1: cannot be reached: the proxy does not let it through: 407 Log in"
+            assert await refused(denied) == "context here: denied:1: cannot be reached: the proxy refuses the connection: 407 Log in"
             monkeypatch.setenv("NO_PROXY", "10.0.0.0/8, .invalid")
             assert "cannot be reached" in await refused(kubeconfig(tmp_path / "6", "https://api.invalid:6443", cluster=authority_only))
             assert len(asked) == 4
@@ -402,7 +402,7 @@ def test_servers_that_are_none(tmp_path: Path) -> None:
         server.faults += once("GET", "/version", lambda: web.Response(status=404, text="nginx"))
         assert "GET /version: HTTP 404: nginx (HTTP 404); expected the version" in await refused(kubeconfig(path, server.url))
         server.faults += once("GET", "/version", lambda: status(403, "Forbidden", 'User "system:anonymous" cannot get path "/version"'))
-        assert "does not take the credentials" in await refused(kubeconfig(path, server.url))
+        assert "refuses the credentials" in await refused(kubeconfig(path, server.url))
         server.faults += once("GET", "/version", lambda: status(403, "Forbidden", 'User "jane" cannot get path "/version"'))
         assert await version(kubeconfig(path, server.url)) == ""
 
@@ -430,7 +430,7 @@ def test_in_a_pod_of_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("KUBECONFIG", raising=False)
     (tmp_path / "token").write_text("pod-token")
     authority().cert_pem.write_to_path(tmp_path / "ca.crt")
-    with pytest.raises(InputError, match="there is no kubeconfig, and this is no pod of a cluster"):
+    with pytest.raises(InputError, match="there is no kubeconfig, and this is not a pod of a cluster"):
         asyncio.run(version(None))
 
     async def use() -> None:
@@ -464,4 +464,4 @@ except InputError as error:
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
-    assert found.stdout == "talking to a cluster takes the Kubernetes client library: pip install 'kubestow[apply]'\n"
+    assert found.stdout == "access to a cluster requires the Kubernetes client library: pip install 'kubestow[apply]'\n"

@@ -88,13 +88,13 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path) -> None:
         ("[1, 2]", "Expected `object`, got `array`"),
         ("a: [", "while parsing"),
         ("\x00", "control characters are not allowed"),
-        ("&a [*a]", "is no kubeconfig"),
+        ("&a [*a]", "not a kubeconfig"),
     ],
 )
 def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str, part: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     line = problem(str(path))
-    assert line.startswith(f"{path}: is no kubeconfig: ")
+    assert line.startswith(f"{path}: not a kubeconfig: ")
     assert part in line
     assert "\n" not in line

@@ -267,7 +267,7 @@ def test_a_kind_that_may_be_listed_and_not_watched_is_read_by_refreshes(tmp_path
     server.faults += once("GET", "/services?watch", lambda: status(403, "Forbidden", "services: no watch"), 1_000)
 
     async def use(cluster: LiveCluster) -> None:
-        assert cluster.notes[-1] == "no watch, and read before each wave instead: services: services: no watch"
+        assert cluster.notes[-1] == "no watch, so it is read before each wave instead: services: services: no watch"
         server.put({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {}})
         await cluster.refresh()
         assert cluster.named("Service", "s", "default") is not None

@@ -183,7 +183,7 @@ def test_who_opens_a_node_again_and_again_ends_the_run() -> None:
             made.check()
             cluster.edit("Node", "a", {"spec": {"unschedulable": None}})
             await turns()
-        with pytest.raises(FenceError, match="node a is opened again and again by somebody else"):
+        with pytest.raises(FenceError, match="node a is repeatedly opened by somebody else"):
             made.check()
         assert await made.open() == []
 

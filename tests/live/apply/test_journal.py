@@ -190,7 +190,7 @@ def test_a_journal_that_is_there_is_not_overwritten(tmp_path: Path, ended: bool,
     if ended:
         script.fact("end")
     path.write_bytes(script.text)
-    with pytest.raises(InputError, match=f"{how}; go on with --resume, or move the file away"):
+    with pytest.raises(InputError, match=f"{how}; continue with --resume, or move the file away"):
         Journal.open(str(path), ORIGIN)
     assert path.read_bytes() == script.text
 

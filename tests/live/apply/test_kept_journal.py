@@ -109,7 +109,7 @@ def cut_off() -> Script:
 def test_an_unfinished_journal_stays_where_it_is(tmp_path: Path, script: Script, why: str) -> None:
     path = tmp_path / "plan.json.journal.jsonl"
     path.write_bytes(script.text)
-    expected = f"the journal of another document .* whose run of {TIME} {why}; move it away to begin anew"
+    expected = f"the journal of another document .* whose run of {TIME} {why}; move it away to begin again"
     for resume in (False, True):
         with pytest.raises(InputError, match=expected):
             Journal.open(str(path), NEW, resume=resume)
@@ -135,7 +135,7 @@ def test_refused_evictions_and_nodes_that_are_held_for_another_round_leave_nothi
 def test_the_finished_journal_of_the_same_document_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.json.journal.jsonl"
     path.write_bytes(finished().text)
-    with pytest.raises(InputError, match="go on with --resume"):
+    with pytest.raises(InputError, match="continue with --resume"):
         Journal.open(str(path), ORIGIN)
     other = Origin(ORIGIN.result, ORIGIN.snapshot, ORIGIN.server, "another uid")
     with pytest.raises(InputError, match="the journal of another cluster"):
@@ -151,7 +151,7 @@ def test_a_finished_journal_that_cannot_get_another_name_ends_the_run(tmp_path: 
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("os.replace", refuse)
-    with pytest.raises(InputError, match="cannot get another name: Permission denied"):
+    with pytest.raises(InputError, match="cannot be renamed: Permission denied"):
         Journal.open(str(path), NEW)
     assert path.read_bytes() == finished().text
     assert beside(tmp_path) == [path.name]

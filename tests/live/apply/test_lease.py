@@ -49,7 +49,7 @@ def test_the_lease_is_taken_renewed_and_given_back() -> None:
             await asyncio.sleep(0.05)
         assert lease_of(cluster)["spec"]["holderIdentity"] == ""
         assert await live_run(cluster) is None
-        with pytest.raises(LeaseLost, match="given back"):
+        with pytest.raises(LeaseLost, match="it was released"):
             lease.check()
         async with Lease(cluster, "two", QUICK, clock):
             assert lease_of(cluster)["spec"]["holderIdentity"] == "two"
@@ -64,7 +64,7 @@ def test_another_live_run_is_named_with_the_end_of_its_lease() -> None:
         async with Lease(cluster, "one", Times(), clock):
             clock.time += timedelta(seconds=29)
             with pytest.raises(
-                LeaseTaken, match=r"run one carries something out .* Lease kube-system/kubestow-apply until 2026-11-22T12:03:30Z"
+                LeaseTaken, match=r"run one is active .* Lease kube-system/kubestow-apply until 2026-11-22T12:03:30Z"
             ):
                 await Lease(cluster, "two", QUICK, clock).take()
             assert lease_of(cluster)["spec"]["holderIdentity"] == "one"
@@ -96,7 +96,7 @@ def test_a_lease_that_seems_to_have_ended_but_is_renewed_belongs_to_a_run_whose_
         task = asyncio.create_task(Lease(cluster, "two", Times(renew=0.05), clock).take())
         await asyncio.sleep(0.01)
         left(cluster, START - timedelta(seconds=50))
-        with pytest.raises(LeaseTaken, match="run dead carries something out"):
+        with pytest.raises(LeaseTaken, match="run dead is active"):
             await task
 
     run(work())
@@ -229,7 +229,7 @@ def test_who_waits_for_the_lease_of_a_run_that_is_dead_or_slow_is_told() -> None
         clock.time += timedelta(seconds=40)
         async with Lease(cluster, "next", QUICK, clock, said.append):
             assert lease_of(cluster)["spec"]["holderIdentity"] == "next"
-        assert said == ["run dead did not give the Lease kube-system/kubestow-apply back: waiting for 0.012 s whether it renews it"]
+        assert said == ["run dead did not release the Lease kube-system/kubestow-apply: waiting 0.012 s to see if it renews it"]
         async with Lease(cluster, "third", QUICK, clock, said.append):
             assert len(said) == 1, "the one before was given back"
 

@@ -56,10 +56,10 @@ def test_closed_and_let_in_nodes_are_found_and_told_by_run() -> None:
         ("stray", None, "uid-p", True),
     ]
     assert describe(found) == [
-        "run 1111 closed a node at 2026-11-21T08:00:00Z that nobody has opened since: a",
-        "run 4f2a closed 2 nodes at 2026-11-22T12:03:00Z that nobody has opened since: b, c",
+        "run 1111 closed a node at 2026-11-21T08:00:00Z that are still closed: a",
+        "run 4f2a closed 2 nodes at 2026-11-22T12:03:00Z that are still closed: b, c",
         "2 nodes are open for one pod alone (taint kubestow.dev/let-in): b, stray",
-        "without the mark of a run, so that only the taint goes: stray",
+        "without the mark of a run, so only the taint is removed: stray",
     ]
     assert describe([]) == []
 
@@ -88,7 +88,7 @@ def test_nothing_is_opened_while_the_run_lives() -> None:
         async with Lease(cluster, "alive"):
             made = Fence(cluster, cluster, "alive", cluster)
             await made.close()
-            with pytest.raises(LeaseTaken, match="run alive carries something out"):
+            with pytest.raises(LeaseTaken, match="run alive is active"):
                 await Lease(cluster, "open-1").take()
             await made.open()
 

@@ -151,7 +151,7 @@ def test_no_replacement_is_let_in_after_another_was_in_vain(tmp_path: Path) -> N
     assert sorted(sent(world, "eviction")) == ["a-0", "b-0"]
     assert len(let_in(world)) == 1
     assert outcome.state == "stopped"
-    assert "pod default/b-0 is not let in to n1, as pod default/a-0 was in vain" in outcome.reasons
+    assert "pod default/b-0 is not let in to n1, because pod default/a-0 was let in without success" in outcome.reasons
 
 
 def says(world: SmallWorld, message: str) -> None:

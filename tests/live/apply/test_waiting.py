@@ -51,7 +51,7 @@ def test_workloads_and_bare_pods_that_slip_through_are_named_and_daemon_sets_are
             {**workload, "kind": "Deployment", "metadata": {"name": "w"}},
         ]
     )
-    said = f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}, which these do beside DaemonSets: "
+    said = f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}; besides DaemonSets these are: "
     assert slipping_notes(found) == [said + "Deployment default/w, Pod default/bare"]
     assert slipping_notes(from_objects([objects.node("n"), objects.pod("plain")])) == []
 

@@ -12,7 +12,7 @@ import yaml
 
 from kubestow import cli
 from kubestow.live.apply.lease import Times
-from kubestow.live.gates.leading import serve
+from kubestow.live.gates.serve_lease import serve
 from kubestow.models.snapshot.snapshot import load
 from tests.live.gates.stage import Stage, workload
 from tests.live.gates.test_gates import NODES, partner

@@ -14,7 +14,7 @@ import pytest
 from kubestow.live.api.reflector import Reflector
 from kubestow.live.apply.lease import Times
 from kubestow.live.gates.gates import Gates, Options
-from kubestow.live.gates.leading import serve
+from kubestow.live.gates.serve_lease import serve
 from tests.api_server import Behaviour, Server
 from tests.live.gates.stage import Stage, Told, workload
 from tests.objects import node, pod
@@ -166,7 +166,7 @@ def test_of_two_servers_one_acts_and_the_other_takes_over(tmp_path: Path) -> Non
             first = asyncio.create_task(serve(ours, "a", QUICK))
             await until(lambda: len(one.nodes) == 2)
             second = asyncio.create_task(serve(theirs, "b", QUICK))
-            await until(lambda: any("run a carries something out" in note for note in other.notes))
+            await until(lambda: any("run a is active" in note for note in other.notes))
             first.cancel()
             with suppress(asyncio.CancelledError):
                 await first

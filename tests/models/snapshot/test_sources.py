@@ -66,7 +66,7 @@ def test_input_beyond_the_limit_is_refused_and_the_option_lifts_it(tmp_path: Pat
 def test_a_size_that_is_none_is_wrong_usage(tmp_path: Path, size: str) -> None:
     result = CliRunner().invoke(cli.main, ["audit", str(write(tmp_path / "a.json")), "--max-input", size])
     assert result.exit_code == 2
-    assert "is no size (expected bytes such as 500M or 2Gi, or none)" in result.stderr
+    assert "is not a size (expected bytes such as 500M or 2Gi, or none)" in result.stderr
 
 
 def test_by_default_a_file_may_take_a_quarter_of_the_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

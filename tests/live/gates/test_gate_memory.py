@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from kubestow.live.gates.gate_memory import GateMemory, Reason
 from kubestow.live.gates.gates import Gates, Options
-from kubestow.live.gates.holding import Holding, Reason
-from kubestow.live.gates.leading import MAX_UIDS, WHOLE, serve
 from kubestow.live.gates.ready import Ready
+from kubestow.live.gates.serve_lease import MAX_UIDS, WHOLE, serve
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes
 from tests.api_server import Behaviour
 from tests.live.gates.stage import Stage, workload
@@ -32,7 +32,7 @@ def served(stage: Stage, folder: Path, use: Callable[[], Awaitable[None]], inter
     """Run a server while something is done; ``interval``: seconds between reminders."""
 
     async def both(gates: Gates) -> None:
-        task = asyncio.create_task(serve(replace(gates, holding=Holding(interval)), "one", QUICK))
+        task = asyncio.create_task(serve(replace(gates, holding=GateMemory(interval)), "one", QUICK))
         try:
             await use()
             assert not task.done()
@@ -307,7 +307,7 @@ def test_held_pods_of_other_placements_are_named(tmp_path: Path) -> None:
 
 
 class Seen:
-    """A cluster of held pods of one Job, as :class:`Holding` reads it."""
+    """A cluster of held pods of one Job, as :class:`GateMemory` reads it."""
 
     def __init__(self, number: int) -> None:
         owner = [{"kind": "Job", "name": "j", "uid": "job", "controller": True}]
@@ -333,7 +333,7 @@ def test_reminders_come_once_a_minute_and_are_few(number: int, lines: int) -> No
     now = [0.0]
     cluster: Any = Seen(number)
     templates = [TemplateNodes("Job", "default", "j")]
-    holding = Holding(60, lambda: now[0])
+    holding = GateMemory(60, lambda: now[0])
     why = {f"u{i}": Reason(f"u{i}", "no room", "later") for i in range(number)}
     found: list[tuple[float, int, str]] = []
     for now[0] in (0.0, 1.0, 59.0, 60.0, 61.0, 119.0, 120.0, 130.0, 185.0):
@@ -351,7 +351,7 @@ def test_a_pod_that_comes_back_is_counted_from_then_on() -> None:
     now = [0.0]
     cluster: Any = Seen(1)
     templates = [TemplateNodes("Job", "default", "j")]
-    holding = Holding(60, lambda: now[0])
+    holding = GateMemory(60, lambda: now[0])
     holding.see(cluster, templates, Ready())
     pods, cluster.pods, now[0] = cluster.pods, [], 30.0
     holding.see(cluster, templates, Ready())

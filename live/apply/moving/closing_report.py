@@ -1,4 +1,4 @@
-"""Where pods stand that a run has begun and not done: the closing sentences, told from the cluster as it is once nodes are open again."""
+"""Closing sentences of a run about pods with unfinished steps, from the state of the cluster after nodes are opened."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kubestow.live.api.answers import Object, Unreachable
-from kubestow.live.apply.moving.course import Course, is_ready
-from kubestow.live.apply.moving.owner import why_none
+from kubestow.live.apply.moving.missing_replacements import why_none
+from kubestow.live.apply.moving.step_run import StepRun, is_ready
 from kubestow.live.apply.moving.work import Cluster
-from kubestow.live.apply.whereabouts import Whereabouts, is_leaving, is_over, node_of
+from kubestow.live.apply.pod_locations import PodLocations, is_leaving, is_over, node_of
 
 
-async def closing_sentences(courses: Collection[Course], cluster: Cluster, where: Whereabouts, any_open: Callable[[], bool]) -> list[str]:
-    """Return where the pods stand that were begun and are not done. ``any_open`` tells whether some node takes pods."""
-    if all(course.state in ("waits", "done") for course in courses):
+async def closing_sentences(
+    step_runs: Collection[StepRun], cluster: Cluster, where: PodLocations, any_open: Callable[[], bool]
+) -> list[str]:
+    """Return a sentence for each pod with an unfinished step. ``any_open`` returns True if some node is open."""
+    if all(step_run.state in ("waits", "done") for step_run in step_runs):
         return []
     current = True
     try:
@@ -22,37 +24,39 @@ async def closing_sentences(courses: Collection[Course], cluster: Cluster, where
     except Unreachable:
         current = False
     closing = Closing(cluster, where, current, any_open())
-    return [sentence for course in courses if (sentence := closing.sentence(course))]
+    return [sentence for step_run in step_runs if (sentence := closing.sentence(step_run))]
 
 
 @dataclass(frozen=True)
 class Closing:
-    """Words the closing sentences of a run.
+    """The wording of closing sentences.
 
     Attributes:
-        current: The cluster was read after nodes were opened. If not, sentences say what was last seen.
-        open: Some node takes pods from the scheduler.
+        cluster: The cluster.
+        where: Current pods of the document.
+        current: True if the cluster was read after nodes were opened; otherwise sentences report the last known state.
+        open: True if some node is open.
     """
 
     cluster: Cluster
-    where: Whereabouts
+    where: PodLocations
     current: bool
     open: bool
 
-    def sentence(self, course: Course) -> str:
-        """Return where the pod of a step stands, empty if the step is done or was not begun."""
-        if course.state not in ("begun", "bound") or (course.state == "begun" and course.step.kind == "bind"):
+    def sentence(self, step_run: StepRun) -> str:
+        """Return the sentence for a step's pod; empty if the step is done or was not begun."""
+        if step_run.state not in ("begun", "bound") or (step_run.state == "begun" and step_run.step.kind == "bind"):
             return ""
-        standing = self.where.of[course.step.pod]
+        standing = self.where.of[step_run.step.pod]
         pod = self.cluster.pod(standing.uid)
-        if course.state == "bound":
-            return self._said(f"pod {standing.key}", pod, course.step.target)
+        if step_run.state == "bound":
+            return self._said(f"pod {standing.key}", pod, step_run.step.target)
         if standing.uid in self.where.taken:
-            return self._said(f"pod {standing.key}, which takes the place of {course.step.pod},", pod, course.step.target)
-        return self._evicted(course, pod)
+            return self._said(f"pod {standing.key}, which takes the place of {step_run.step.pod},", pod, step_run.step.target)
+        return self._evicted(step_run, pod)
 
     def _said(self, name: str, pod: Object | None, target: str | None) -> str:
-        """Return the sentence for a pod that the run has given a node, or was about to."""
+        """Return the sentence for a pod that has a node from the run, or was about to get one."""
         if pod is None or is_leaving(pod):
             return f"{name} {self._is('gone' if pod is None else 'being deleted')} again"
         node = node_of(pod)
@@ -65,22 +69,22 @@ class Closing:
             return f"{name} {self._is(f'bound to {node}')}{planned}, and not Ready"
         return f"{name} {'runs' if self.current else 'ran when it was last seen'} on {node}{planned}"
 
-    def _evicted(self, course: Course, pod: Object | None) -> str:
-        """Return the sentence for a pod whose replacement was not seen."""
-        name = f"pod {course.step.pod}"
-        if pod is not None and self.where.of[course.step.pod].uid not in self.where.gone:
+    def _evicted(self, step_run: StepRun, pod: Object | None) -> str:
+        """Return the sentence for an evicted pod without a known replacement."""
+        name = f"pod {step_run.step.pod}"
+        if pod is not None and self.where.of[step_run.step.pod].uid not in self.where.gone:
             return f"{name} was evicted and {self._is('being deleted')}"
-        if course.step.kind == "evict":
+        if step_run.step.kind == "evict":
             return f"{name} was evicted, as planned for good"
-        if course.step.origin.owner is None:
+        if step_run.step.origin.owner is None:
             return f"{name} was evicted and was not created again: its manifest is in the journal"
-        why = why_none(self.cluster, course.step.origin)
+        why = why_none(self.cluster, step_run.step.origin)
         if why:
             return f"{name} was evicted, and nothing takes its place: {why}"
         return f"{name} was evicted, and its replacement was not seen{self._outlook(None)}"
 
     def _outlook(self, pod: Object | None) -> str:
-        """Return what becomes of a pod without a node, as far as nodes and gates decide it."""
+        """Return the prospects of a pod without a node, as the end of a sentence."""
         if pod is not None and (pod.get("spec") or {}).get("schedulingGates"):
             return ": scheduling gates hold it"
         if not self.open:

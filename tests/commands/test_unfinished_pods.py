@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubestow.commands.applying import on_the_way
-from kubestow.commands.applying.on_the_way import OnTheWay, used_up
+from kubestow.commands.applying import unfinished_pods
+from kubestow.commands.applying.unfinished_pods import UnfinishedPods, used_up
 from kubestow.models.documents.placement import SnapshotRef
 from kubestow.models.documents.rebalance_plan import Obstacle, RebalancePlan, Summary
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
@@ -54,7 +54,7 @@ def replica_set(replicas: int, fails: bool = False) -> Object:
 
 
 def found(now: list[Object], before: list[Object]) -> list[str]:
-    return OnTheWay(Fake(*now), from_objects([node("n1"), *before])).find()
+    return UnfinishedPods(Fake(*now), from_objects([node("n1"), *before])).find()
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,18 @@ def test_controllers_that_lack_pods_are_waited_for_unless_they_lacked_them_befor
 
 def test_a_pod_that_the_scheduler_refuses_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = made("p", None)
-    way = OnTheWay(Fake(waiting), Snapshot())
+    way = UnfinishedPods(Fake(waiting), Snapshot())
     assert way.find() == ["pod default/p has no node yet"]
     waiting["status"]["conditions"] = [REFUSED]
     assert way.find() == []
-    old = OnTheWay(Fake(waiting), Snapshot())  # it was refused when more nodes were closed, maybe
+    old = UnfinishedPods(Fake(waiting), Snapshot())  # it was refused when more nodes were closed, maybe
     assert old.find() == ["pod default/p has no node yet"]
-    monkeypatch.setattr(on_the_way, "_TRIED_AGAIN", 0.0)
+    monkeypatch.setattr(unfinished_pods, "_RETRY_SECONDS", 0.0)
     assert old.find() == []
 
 
 def test_waiting_ends_when_all_has_arrived_or_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_the_way, "_PAUSE", 0.001)
+    monkeypatch.setattr(unfinished_pods, "_POLL_SECONDS", 0.001)
     late = made("p", ready=False)
     cluster = Fake(late)
     told: list[str] = []
@@ -108,13 +108,13 @@ def test_waiting_ends_when_all_has_arrived_or_time_is_up(monkeypatch: pytest.Mon
         told.append(text)
         late["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
 
-    asyncio.run(OnTheWay(cluster, Snapshot()).arrived(60, tell))
-    assert told == ["waiting for what is on its way, for 60 s at most: pod default/p is not Ready yet"]
+    asyncio.run(UnfinishedPods(cluster, Snapshot()).arrived(60, tell))
+    assert told == ["waiting up to 60 s for: pod default/p is not Ready yet"]
     told.clear()
-    asyncio.run(OnTheWay(Fake(made("p", ready=False)), Snapshot()).arrived(0, told.append))
-    assert told == ["not waited for any longer: pod default/p is not Ready yet"]
+    asyncio.run(UnfinishedPods(Fake(made("p", ready=False)), Snapshot()).arrived(0, told.append))
+    assert told == ["no longer waiting for: pod default/p is not Ready yet"]
     told.clear()
-    asyncio.run(OnTheWay(Fake(made("p")), Snapshot()).arrived(60, told.append))
+    asyncio.run(UnfinishedPods(Fake(made("p")), Snapshot()).arrived(60, told.append))
     assert told == []
 
 

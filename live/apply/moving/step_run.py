@@ -1,4 +1,4 @@
-"""The course of one step, from wherever an earlier run left it: evicted, gone, replaced, bound, there again."""
+"""Execution of one step from any stage that an earlier run reached: evicted, gone, replaced, bound, ready."""
 
 from __future__ import annotations
 
@@ -11,23 +11,32 @@ from typing import Any, Final, Literal
 from kubestow.live.api.answers import Object
 from kubestow.live.apply.moving.bind import place
 from kubestow.live.apply.moving.evict import evict, gone
-from kubestow.live.apply.moving.owner import is_known, why_none
+from kubestow.live.apply.moving.missing_replacements import is_known, why_none
 from kubestow.live.apply.moving.replacement import manifest, recreate, replacement
 from kubestow.live.apply.moving.work import Dropped, Ended, Work
+from kubestow.live.apply.pod_locations import is_leaving, is_over, node_of
 from kubestow.live.apply.progress import StepProgress
 from kubestow.live.apply.steps import Step
-from kubestow.live.apply.whereabouts import is_leaving, is_over, node_of
 
-#: Seconds that a controller has to notice that a pod is gone which nothing waits for.
-_SOON: Final = 10.0
-#: How far a step is: nothing was asked of the cluster; evicted; bound; done.
+#: Seconds for a controller to replace a pod that was evicted for good.
+_SUCCESSOR_SECONDS: Final = 10.0
+#: Stage of a step: no request sent; evicted; bound; done.
 State = Literal["waits", "begun", "bound", "done"]
 
 
 @dataclass
-class Course:
-    """``siblings``: nodes to which other pods of the same controller go in this wave. ``state`` and ``problem``: how it ended.
-    ``placed``: set once the pod is bound, or will not be."""
+class StepRun:
+    """The execution of one step.
+
+    Attributes:
+        step: The step.
+        work: The shared state of the run.
+        progress: Progress of the step in the journal.
+        siblings: Targets of other pods of the same controller in this wave.
+        state: Current stage.
+        problem: Reason for a failure; empty without one.
+        placed: Set once the pod is bound or will not be bound.
+    """
 
     step: Step
     work: Work
@@ -40,10 +49,10 @@ class Course:
     _known: bool = False
 
     async def run(self) -> None:
-        """Carry the step out, as far as the run goes on.
+        """Execute the step while the run continues.
 
         Raises:
-            Ended: it cannot be done.
+            Ended: the step cannot be done.
             Unreachable: the server is gone.
         """
         if self.step.kind == "bind":
@@ -55,7 +64,7 @@ class Course:
             await self._move()
 
     def _in_turn(self) -> bool:
-        """Return whether its controller makes a pod only when the one before is Ready."""
+        """Return True if the controller creates a pod only when the previous one is Ready."""
         owner = self.step.origin.owner
         if owner is None or owner[0] != "StatefulSet":
             return False
@@ -94,7 +103,7 @@ class Course:
             if self.progress.replacement is None:
                 await self._empty(deadline)
             if step.kind == "evict":
-                await self._succeeded(min(deadline, time.monotonic() + _SOON))
+                await self._succeeded(min(deadline, time.monotonic() + _SUCCESSOR_SECONDS))
                 await self._finish()
                 return
             await self._placed(deadline)
@@ -102,7 +111,7 @@ class Course:
             await self._placed(time.monotonic() + work.options.timeout)
 
     async def _evicted(self) -> bool:
-        """Have the pod evicted; what nothing else would create again is written down before."""
+        """Evict the pod. First record the manifest of a pod that no controller recreates."""
         step, work, standing = self.step, self.work, self.work.where.of[self.step.pod]
         if work.held.is_set() and not self.progress.begun:
             return False
@@ -117,7 +126,7 @@ class Course:
         return await evict(step, work, asked=self.progress.begun)
 
     async def _empty(self, deadline: float) -> None:
-        """Wait until the old pod is gone, with the time that it has to end in good order; create it again if nobody else does."""
+        """Wait until the old pod is gone, including its grace period. Recreate a pod without a controller."""
         step, work, standing = self.step, self.work, self.work.where.of[self.step.pod]
         if not self.progress.gone:
             pod = work.cluster.pod(standing.uid) or {}
@@ -132,7 +141,7 @@ class Course:
             await recreate(step, work, made, deadline)
 
     async def _succeeded(self, deadline: float) -> None:
-        """Wait until the controller has made another pod, which waits: from then on it can be told from pods of others."""
+        """Wait until the controller has created the pending successor, which distinguishes it from later foreign pods."""
         work, owner = self.work, self.step.origin.owner
 
         def complete() -> bool | None:
@@ -141,13 +150,13 @@ class Course:
             if owner is None or not isinstance(wanted, int):
                 return True
             pods = [pod for pod in work.cluster.pods_of(owner[2]) if not is_leaving(pod) and not is_over(pod)]
-            held_up = self._in_turn() and not all(map(is_ready, pods))  # by one that waits, until it has a node
+            held_up = self._in_turn() and not all(map(is_ready, pods))  # blocked by a pending pod until it has a node
             return True if held_up or len(pods) >= wanted else None
 
         await work.until_halted(complete, deadline)
 
     async def _placed(self, deadline: float) -> None:
-        """See that the replacement gets its node; one that goes away is replaced, too."""
+        """Give the replacement its node. If the replacement is deleted, wait for the next one."""
         step, work = self.step, self.work
         while True:
             standing = work.where.of[step.pod]
@@ -163,7 +172,7 @@ class Course:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     async def _arrive(self, deadline: float) -> bool:
-        """Wait until the pod runs, Ready if it was before; False if it went away and was one that is replaced."""
+        """Wait until the pod runs, or is Ready if it was before. Return False if a replacement was deleted."""
         step, work = self.step, self.work
         work.where.arrived(step)
         standing = work.where.of[step.pod]
@@ -176,7 +185,7 @@ class Course:
             if pod is None or is_leaving(pod):
                 return "away"
             if node_of(pod) is None:
-                return None  # the Binding is not seen yet
+                return None  # the Binding is not visible yet
             phase = (pod.get("status") or {}).get("phase")
             if phase == "Failed":
                 return "failed"
@@ -205,7 +214,7 @@ class Course:
         return "Ready" if self._has_to_be_ready else "taken by its kubelet"
 
     def _why_gone(self) -> str:
-        """Return the end of a sentence that names what became of the pod's controller, empty if it makes pods as before."""
+        """Return the end of a sentence about the pod's controller; empty if it still creates pods."""
         why = why_none(self.work.cluster, self.step.origin, known=self._known)
         return f": {why}" if why else ""
 
@@ -225,7 +234,7 @@ def is_ready(pod: Object) -> bool:
 
 
 def _accepted(pod: Object) -> bool:
-    """Return whether the pod's kubelet has taken it: it may still have images to pull."""
+    """Return True if the kubelet has accepted the pod, which may still pull images."""
     status = pod.get("status") or {}
     return bool(status.get("startTime")) or status.get("phase") not in (None, "Pending")
 

@@ -1,4 +1,4 @@
-"""Pods behind the gate, as the API has them, and the update that lets one go."""
+"""Gated pods as API objects, and the patch that releases one."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any, Final
 from kubestow.live.api.answers import Object
 from kubestow.models.execution.template_nodes import GATE, by_name
 
-#: On a pod that was let go: the node that it was given.
+#: Annotation of a released pod with its node.
 PLACED_ON: Final = "kubestow.dev/placed-on"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def is_held(pod: Object) -> bool:
-    """Return whether the gate of this project holds the pod."""
+    """Return True if the pod has kubestow's scheduling gate."""
     return any(gate.get("name") == GATE for gate in pod["spec"].get("schedulingGates") or ())
 
 
 def is_living(pod: Object) -> bool:
-    """Return whether the pod is neither being deleted nor over."""
+    """Return True if the pod is neither being deleted nor finished."""
     return "deletionTimestamp" not in pod["metadata"] and not is_over(pod)
 
 
 def is_over(pod: Object) -> bool:
-    """Return whether the pod has ended."""
+    """Return True if the pod has finished."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def node_of(pod: Object) -> str:
-    """Return the node of a pod: that on which it is, else the one that it was given, empty for neither."""
+    """Return the node of a pod: the current one, otherwise the one given at release; empty for neither."""
     return str(pod["spec"].get("nodeName") or (pod["metadata"].get("annotations") or {}).get(PLACED_ON) or "")
 
 
@@ -39,22 +39,22 @@ def key_of(obj: Object) -> str:
 
 
 def path_of(pod: Object) -> str:
-    """Return the path of a pod."""
+    """Return the URL path of a pod."""
     return f"/api/v1/namespaces/{pod['metadata'].get('namespace', 'default')}/pods/{pod['metadata']['name']}"
 
 
 def controller_uid(obj: Object) -> str:
-    """Return the uid of what controls an object, empty if nothing does."""
+    """Return the uid of an object's controller; empty without one."""
     owners: Iterable[Object] = obj["metadata"].get("ownerReferences") or ()
     return next((str(owner["uid"]) for owner in owners if owner.get("controller")), "")
 
 
 def letting_go(pod: Object, node: str | None) -> Object:
-    """Return the merge patch that takes the gate off and binds the pod to a node by its affinity, or to none.
+    """Return the merge patch that removes the gate and ties the pod to a node by its affinity, or to none.
 
-    The API lets the required node affinity of a gated pod grow: a term where there is none, and requirements in each term that has some.
-    The terms are ORed, so each of them gets the node. A term without requirements matches no node and stays as it is. The patch is
-    refused (409) for another pod of this name, and where the pod was changed meanwhile.
+    The API allows additions to the required node affinity of a gated pod: a term if there is none, and requirements in every other term.
+    Terms are ORed, so each of them gets the node. A term without requirements matches no node and stays as it is. The server refuses the
+    patch (409) for a replaced or changed pod.
     """
     metadata: Object = {key: pod["metadata"][key] for key in ("uid", "resourceVersion") if key in pod["metadata"]}
     gates = [gate for gate in pod["spec"]["schedulingGates"] if gate.get("name") != GATE]
@@ -68,7 +68,7 @@ def letting_go(pod: Object, node: str | None) -> Object:
 
 
 def as_read(pod: Object) -> Object:
-    """Return what :func:`letting_go` goes by, and the pod's controller: that is what a journal keeps of a pod."""
+    """Return the fields that :func:`letting_go` depends on, and the pod's controller, for the journal."""
     owners = [owner for owner in pod["metadata"].get("ownerReferences") or () if owner.get("controller")]
     required = _at(pod["spec"], "affinity", "nodeAffinity", _REQUIRED)
     spec: Object = {"schedulingGates": pod["spec"].get("schedulingGates") or []}
@@ -90,5 +90,5 @@ def _at(value: Any, *path: str) -> Any:
 
 
 def is_waiting(pod: Object) -> bool:
-    """Return whether a pod was let go to a node, and is not bound."""
+    """Return True if a pod was released to a node and is not bound yet."""
     return not is_held(pod) and not pod["spec"].get("nodeName") and bool(node_of(pod))

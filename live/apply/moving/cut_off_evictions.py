@@ -1,7 +1,7 @@
-"""Evictions that were cut off half-way: their budget is used up, and their pod runs on.
+"""Evictions that were interrupted: the budget counts them although the pod still runs.
 
-The API server first notes a pod in ``status.disruptedPods`` of its budget, then deletes it. Where the client is gone in between, the
-budget allows one eviction less until the disruption controller no longer expects the pod to go, two minutes later.
+The API server first records a pod in ``status.disruptedPods`` of its budget, then deletes it. If the client disconnects in between, the
+budget allows one eviction less until the disruption controller forgets the entry after two minutes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from kubestow.live.apply.moving.work import Work
-from kubestow.live.apply.whereabouts import is_leaving
+from kubestow.live.apply.pod_locations import is_leaving
 
-#: Seconds after which the disruption controller forgets such a pod, and a little more.
-_FORGOTTEN: Final = 125.0
+#: Seconds after which the disruption controller forgets such a pod, plus a margin.
+_FORGET_SECONDS: Final = 125.0
 
 
 class CutOff(NamedTuple):
-    """``budget``, ``pod``: ``namespace/name``; ``since``: when the eviction was begun, as the server has it."""
+    """An interrupted eviction: namespace/name of budget and pod, and the server's time of its start."""
 
     budget: str
     pod: str
@@ -27,21 +27,21 @@ class CutOff(NamedTuple):
 
 
 async def patient(work: Work, deadline: float, namespace: str | None = None) -> float:
-    """Return until when to ask budgets again: later than ``deadline`` where pods of the run's own steps are taken for evicted and are not.
+    """Return the deadline for retries of budgets, extended if interrupted evictions of the run's own pods use them up.
 
-    ``namespace``: of the budgets, None for all.
+    ``namespace``: namespace of the budgets; None for all.
     """
     if not any(_cut_off(work, namespace)):
         return deadline
-    await work.cluster.refresh()  # pods that are being deleted are not yet seen so
+    await work.cluster.refresh()  # deletions may not be visible yet
     for found in _cut_off(work, namespace):
         if found not in work.forgotten:
             left = _left(found.since)
             work.forgotten[found] = time.monotonic() + left
             if left:
                 said = (
-                    f"PodDisruptionBudget {found.budget} takes pod {found.pod} for evicted, which runs: an eviction was cut off; the "
-                    f"cluster forgets it after two minutes, in {left:.0f} s at the latest"
+                    f"PodDisruptionBudget {found.budget} counts pod {found.pod} as evicted although it runs: an eviction was interrupted; "
+                    f"the cluster forgets it after two minutes, in {left:.0f} s or earlier"
                 )
                 await work.facts.fact("drift", message=said)
                 work.listener.note(said)
@@ -63,9 +63,9 @@ def _cut_off(work: Work, namespace: str | None) -> Iterator[CutOff]:
 
 
 def _left(since: str) -> float:
-    """Return the seconds until an eviction of that time is forgotten, as far as clocks agree."""
+    """Return the seconds until an eviction of this time is forgotten, if clocks agree."""
     try:
         age = (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds()
     except (ValueError, TypeError):
         return 0.0
-    return min(_FORGOTTEN, max(0.0, _FORGOTTEN - age))
+    return min(_FORGET_SECONDS, max(0.0, _FORGET_SECONDS - age))

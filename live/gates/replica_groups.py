@@ -1,4 +1,4 @@
-"""Which pods of the cluster are those of a placement's workloads."""
+"""The pods of a placement's workloads in the cluster, grouped by controller."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from kubestow.live.api.answers import Object
-from kubestow.live.gates.held import controller_uid, is_held, is_living, is_over, key_of, node_of
+from kubestow.live.gates.gated_pods import controller_uid, is_held, is_living, is_over, key_of, node_of
 from kubestow.models.execution.template_nodes import TemplateNodes
 from kubestow.models.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
-#: What a workload makes that then makes the pods.
+#: Workloads that create pods through another kind.
 _BETWEEN: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 _REVISION: Final = "deployment.kubernetes.io/revision"
 
 
 class Cluster(Protocol):
-    """What is read of a cluster, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
+    """Read access to a cluster, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def named(self, kind: str, name: str, namespace: str | None = None) -> Object | None: ...
@@ -32,11 +32,16 @@ class Cluster(Protocol):
 
 
 @dataclass(frozen=True)
-class Crew:
-    """The pods of one template that one controller made. Each ReplicaSet of a Deployment counts by itself: the next one is to have as many
-    pods while the Deployment is rolled out.
+class ReplicaGroup:
+    """The pods of one template with the same controller.
 
-    ``owner``: the controller's uid. ``pods``: those that live, the oldest first. ``over``: how many have ended.
+    Each ReplicaSet of a Deployment is a group of its own, because during a rollout the next one gets as many pods.
+
+    Attributes:
+        template: The workload of the placement.
+        owner: Uid of the controller.
+        pods: Live pods, the oldest first.
+        over: Number of finished pods.
     """
 
     template: TemplateNodes
@@ -46,15 +51,15 @@ class Crew:
 
     @property
     def held(self) -> list[Object]:
-        """Return the pods behind the gate."""
+        """The pods behind the gate."""
         return [pod for pod in self.pods if is_held(pod)]
 
     def short(self) -> list[str]:
-        """Return the nodes that have fewer pods of the template than it is to have there, in bind order, each as often as pods lack."""
+        """Return the nodes with missing pods of the template in bind order, once for each missing pod."""
         lacking = Counter(self.template.nodes)
         lacking.subtract(node_of(pod) for pod in self.pods if not is_held(pod))
         ordered = [assignment.node for assignment in self.template.assignments]
-        ordered += sorted((Counter(self.template.nodes) - Counter(ordered)).elements())  # of pods that ran before
+        ordered += sorted((Counter(self.template.nodes) - Counter(ordered)).elements())  # nodes of pods that ran before
         found = []
         for node in ordered:
             if lacking[node] > 0:
@@ -63,9 +68,9 @@ class Crew:
         return found
 
     def chosen(self, missing: Collection[str] = ()) -> list[tuple[Object, str | None]]:
-        """Return the held pods with the nodes that they are to get; None for those beyond what the template is to have.
+        """Return the held pods with their nodes; None for pods beyond the planned number.
 
-        ``missing``: nodes that are not there. They come last, which matters where fewer pods are held than nodes are short of one.
+        ``missing``: nodes that do not exist. They come last, which matters if there are fewer held pods than nodes.
         """
         if self.template.by_name:
             return [(pod, self.template.by_name.get(pod["metadata"]["name"])) for pod in self.held]
@@ -75,27 +80,27 @@ class Crew:
 
 
 def workload_of(cluster: Cluster, template: TemplateNodes) -> Object | None:
-    """Return the object of a workload."""
+    """Return the object of a workload; None if it does not exist."""
     return cluster.named(template.kind, template.name, template.namespace)
 
 
-def crews(cluster: Cluster, template: TemplateNodes) -> list[Crew]:
-    """Return the pods of a workload by controller, the newest controller last; none where nothing of it is there."""
+def replica_groups(cluster: Cluster, template: TemplateNodes) -> list[ReplicaGroup]:
+    """Return the pods of a workload by controller, the newest last; empty if the workload does not exist."""
     found = workload_of(cluster, template)
     if found is None or template.kind == "PodTemplate":
         return []
     if template.kind == "Pod":
-        return [_crew(template, "", [found])]
+        return [_group(template, "", [found])]
     controllers = [found]
     if template.kind in _BETWEEN:
         uid = found["metadata"]["uid"]
         controllers = [obj for obj in cluster.objects(_BETWEEN[template.kind]).values() if controller_uid(obj) == uid]
         controllers.sort(key=_age)
-    return [_crew(template, uid, cluster.pods_of(uid)) for uid in (controller["metadata"]["uid"] for controller in controllers)]
+    return [_group(template, uid, cluster.pods_of(uid)) for uid in (controller["metadata"]["uid"] for controller in controllers)]
 
 
 def asked_for(cluster: Cluster, template: TemplateNodes) -> int:
-    """Return how many pods are to be there before a gang may go: those of the placement, or fewer where the workload was scaled down."""
+    """Return the number of pods that a gang needs: as placed, or fewer if the workload was scaled down."""
     planned = sum(template.nodes.values())
     spec = (workload_of(cluster, template) or {}).get("spec") or {}
     stated = spec.get("replicas", spec.get("parallelism"))
@@ -103,15 +108,15 @@ def asked_for(cluster: Cluster, template: TemplateNodes) -> int:
 
 
 def scaled_down(cluster: Cluster, template: TemplateNodes) -> str:
-    """Return a sentence for a workload that asks for fewer pods than the placement has, empty for others."""
+    """Return a sentence for a workload that was scaled down below the placement; empty for others."""
     planned, asked = sum(template.nodes.values()), asked_for(cluster, template)
     return f"{template.ref} was scaled to {asked}: the placement has {planned} pods of it" if asked < planned else ""
 
 
-def _crew(template: TemplateNodes, owner: str, pods: list[Object]) -> Crew:
+def _group(template: TemplateNodes, owner: str, pods: list[Object]) -> ReplicaGroup:
     living = [pod for pod in pods if is_living(pod)]
     living.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", key_of(pod)))
-    return Crew(template, owner, living, sum(map(is_over, pods)))
+    return ReplicaGroup(template, owner, living, sum(map(is_over, pods)))
 
 
 def _age(controller: Object) -> tuple[int, str]:

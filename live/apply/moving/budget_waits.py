@@ -1,4 +1,4 @@
-"""Budgets that wait for pods which closed nodes keep out: a wave is broken off for them, since no time would help."""
+"""Budgets that wait for pods which are pending because nodes are closed. The wave is interrupted for them, since waiting cannot help."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import msgspec
 
 from kubestow.live.api.answers import Answer, Object
 from kubestow.live.apply.moving.work import Work
+from kubestow.live.apply.pod_locations import key_of
 from kubestow.live.apply.steps import Step
-from kubestow.live.apply.whereabouts import key_of
 from kubestow.models.kube.lenient_decode import some
 from kubestow.models.kube.objects import LabelSelector
 from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 
 
 def by_budget(answer: Answer) -> bool:
-    """Return whether it is a budget that refuses an eviction, and not a server that has too much to do."""
+    """Return True if a budget refused the eviction, not an overloaded server."""
     details = answer.body.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     return answer.code == 429 and any(isinstance(cause, dict) and cause.get("reason") == "DisruptionBudget" for cause in causes or ())
 
 
 def awaited(steps: Iterable[Step], work: Work) -> list[str]:
-    """Return the pods without a node that the budgets of these steps' pods count, and that are not the run's own, by name."""
+    """Return the names of pending foreign pods that the budgets of these steps' pods select."""
     pods = [pod for step in steps if step.source is not None and (pod := work.cluster.pod(work.where.of[step.pod].uid)) is not None]
     foreign = work.foreign().values()
     budgets = list(_budgets(pods, work)) if foreign else []
@@ -32,7 +32,7 @@ def awaited(steps: Iterable[Step], work: Work) -> list[str]:
 
 
 def waits_for(steps: Iterable[Step], work: Work) -> str:
-    """Return the end of a sentence that names these pods, empty if there are none."""
+    """Return the end of a sentence that names these pods; empty without any."""
     found = awaited(steps, work)
     if not found:
         return ""
@@ -40,7 +40,7 @@ def waits_for(steps: Iterable[Step], work: Work) -> str:
 
 
 def first_try(steps: Iterable[Step], work: Work) -> float:
-    """Return when the first of these steps was tried for the first time: now, if none was."""
+    """Return the time of the first attempt at one of these steps; now if there was none."""
     return min((work.tried[step.id] for step in steps if step.id in work.tried), default=time.monotonic())
 
 

@@ -1,4 +1,4 @@
-"""What placement depends on beside nodes and pods: budgets, claims and volumes, namespaces, classes, quotas, gangs, workloads."""
+"""Differences of other objects: budgets, claims, volumes, namespaces, classes, quotas, gangs and workloads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ _SELECTED: Final = "volume.kubernetes.io/selected-node"
 
 
 class Compared(NamedTuple):
-    """A kind: what is read of it, whether objects that are new matter before pods that need them are there (``new``), and the node that
-    they are about, empty for none."""
+    """Rules for comparing a kind.
+
+    Attributes:
+        kind: The kind.
+        view: Returns the fields that placement reads.
+        new: Returns True if a new object matters even before a pod needs it.
+        node: Returns the node of an object; empty for none.
+    """
 
     kind: str
     view: View
@@ -38,7 +44,7 @@ def _claim(found: storage_objects.PersistentVolumeClaim) -> dict[str, Any]:
 
 
 def _volume(found: storage_objects.PersistentVolume) -> dict[str, Any]:
-    """The handle is hashed in a redacted snapshot; that of a bound volume never changes."""
+    """Return the view without the handle, which redaction hashes and which never changes for a bound volume."""
     spec = _spec(found)
     if isinstance(spec.get("csi"), dict):
         spec["csi"] = {"driver": spec["csi"].get("driver")}
@@ -51,7 +57,7 @@ def _csi_node(found: storage_objects.CSINode) -> dict[str, Any]:
 
 
 def _device_claim(found: device_objects.ResourceClaim) -> dict[str, Any]:
-    """Who may use the claim is left out: it follows the pods."""
+    """Return the view without the users of the claim, which follow the pods."""
     spec = _spec(found)
     allocation = found.status.allocation if found.status is not None else None
     status = {"allocation": fields.plain(allocation) if allocation is not None else None}
@@ -59,14 +65,14 @@ def _device_claim(found: device_objects.ResourceClaim) -> dict[str, Any]:
 
 
 def _devices_of(found: device_objects.ResourceClaim) -> list[str]:
-    """Return the devices that a claim has."""
+    """Return the devices allocated to a claim."""
     allocation = found.status.allocation if found.status is not None else None
     results = (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or ()
     return [f"{each.driver}/{each.pool}/{each.device}" for each in results]
 
 
 def _node_of(found: device_objects.ResourceClaim) -> str:
-    """Return the one node on which an allocated claim can be used, empty where there is none or several."""
+    """Return the only node on which an allocated claim can be used; empty for none or several."""
     allocation = found.status.allocation if found.status is not None else None
     selector = allocation.nodeSelector if allocation is not None else None
     terms = (selector.nodeSelectorTerms if selector is not None else None) or ()
@@ -75,13 +81,13 @@ def _node_of(found: device_objects.ResourceClaim) -> str:
 
 
 def _slice(found: device_objects.ResourceSlice) -> dict[str, Any]:
-    """The generation is left out: drivers raise it whenever they publish their devices again."""
+    """Return the view without the generation, which drivers raise whenever they publish again."""
     spec = fields.plain(found.spec)
     return {"spec": spec | {"pool": {name: value for name, value in spec["pool"].items() if name != "generation"}}}
 
 
 def _topology(found: Any) -> dict[str, Any]:
-    """What is available at the moment is left out: it follows the pods."""
+    """Return the view without available amounts, which follow the pods."""
     zones = {
         zone.name: {r.name: {"allocatable": {r.name: r.allocatable}, "capacity": {r.name: r.capacity}} for r in zone.resources or ()}
         for zone in found.zones or ()
@@ -94,7 +100,7 @@ def _namespace(found: objects.Namespace) -> dict[str, Any]:
 
 
 def workload(found: Any) -> dict[str, Any]:
-    """Replicas, and the pods that it will make; what it counts is its controller's business."""
+    """Return replicas, selector and pod template of a workload."""
     spec = found.spec
     if spec is None:
         return {"terminating": _terminating(found)}
@@ -179,7 +185,7 @@ _KINDS: Final = (
 
 
 def by_name(snapshot: Snapshot, kind: str) -> dict[str, Any]:
-    """Return the objects of a kind by namespace/name, or by name where they have no namespace; pod groups with their API group."""
+    """Return the objects of a kind by namespace/name (cluster-scoped ones by name; pod groups with their API group)."""
     listed = snapshot.collection(kind)
     namespaced = kinds.KINDS[kind].namespaced
     found = {}
@@ -191,7 +197,7 @@ def by_name(snapshot: Snapshot, kind: str) -> dict[str, Any]:
 
 
 def drifts(before: Snapshot, now: Snapshot, own: frozenset[tuple[str, str]]) -> Iterator[Drift]:
-    """Yield every difference between these objects. ``own``: kind and name of those that the run itself changes."""
+    """Yield the differences between these objects. ``own``: kind and name of objects that the run changes itself."""
     for compared in _KINDS:
         one, other = by_name(before, compared.kind), by_name(now, compared.kind)
         for name, found in one.items():
@@ -214,8 +220,8 @@ def _difference(compared: Compared, name: str, found: Any, there: Any) -> Iterat
     if found.metadata.uid and there.metadata.uid and found.metadata.uid != there.metadata.uid:
         yield Drift(kind, name, "recreated", f"{kind} {name} was deleted and made again", "", str(there.metadata.uid))
     node = compared.node(there) or compared.node(found)
-    if isinstance(there, device_objects.ResourceClaim) and (told := _allocation(name, found, there)):
-        yield Drift(kind, name, "allocation", told, node, repr(compared.view(there)["status"]))
+    if isinstance(there, device_objects.ResourceClaim) and (text := _allocation(name, found, there)):
+        yield Drift(kind, name, "allocation", text, node, repr(compared.view(there)["status"]))
     for each in fields.changed(compared.view(found), compared.view(there)):
         if kind == "ResourceClaim" and each.path[0] == "status":
             continue
@@ -227,7 +233,7 @@ def _difference(compared: Compared, name: str, found: Any, there: Any) -> Iterat
 
 
 def _allocation(name: str, found: device_objects.ResourceClaim, there: device_objects.ResourceClaim) -> str:
-    """Return how the devices of a claim are others than before, empty if they are not."""
+    """Return a sentence about changed devices of a claim; empty if they are the same."""
     if _device_claim(found)["status"] == _device_claim(there)["status"]:
         return ""
     before, now = (", ".join(_devices_of(each)) or "none" for each in (found, there))
@@ -235,14 +241,14 @@ def _allocation(name: str, found: device_objects.ResourceClaim, there: device_ob
 
 
 def _is_over(found: Any) -> bool:
-    """Return whether nobody misses the object: an old revision, a job that has ended."""
+    """Return True if the deletion of an object does not matter: an old revision, or a job."""
     if isinstance(found, ReplicaSet):
         return found.spec is not None and found.spec.replicas == 0
     return isinstance(found, Job)  # its pods say more
 
 
 def _is_rollout(kind: str, found: Any, before: Snapshot) -> bool:
-    """Return whether the object is a ReplicaSet of a Deployment that was there before, other than one without pods."""
+    """Return True if the object is a new ReplicaSet with pods of an existing Deployment."""
     if kind != "ReplicaSet" or (found.spec is not None and found.spec.replicas == 0):
         return False
     above = {(each.kind, found.metadata.namespace, each.name) for each in found.metadata.ownerReferences or () if each.controller}

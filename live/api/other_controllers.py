@@ -1,4 +1,4 @@
-"""Who else moves pods or changes nodes in a cluster: autoscalers, deschedulers and the like that run, by their labels, names and images."""
+"""Other controllers that move pods or change nodes, such as autoscalers and deschedulers, recognised by label, name and image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubestow.live.api.live_cluster import LiveCluster
 
 Role = Literal["autoscaler", "descheduler", "rightsizer", "drainer"]
 
-#: What each of them does that a run has to reckon with.
+#: Effects of each role that matter for a run.
 DOES: Final[dict[Role, str]] = {
     "autoscaler": "adds nodes while pods wait, closed nodes or not, and removes those with little on them",
     "descheduler": "evicts pods",
@@ -22,7 +22,7 @@ DOES: Final[dict[Role, str]] = {
 
 
 class _Known(NamedTuple):
-    """``words``: what names, values of labels or parts of images are, or end in after a hyphen."""
+    """A known controller. ``words``: names, label values or image names, or their endings after a hyphen."""
 
     name: str
     role: Role
@@ -45,50 +45,57 @@ _KNOWN: Final = (
     _Known("aws-node-termination-handler", "drainer", ("aws-node-termination-handler",)),
     _Known("system-upgrade-controller", "drainer", ("system-upgrade-controller",)),
 )
-#: What the bytes of an object have that may be one of them: most need not be looked at.
+#: Byte strings in every object that may match; other objects are not decoded.
 _HINTS: Final = tuple(word.encode() for each in _KNOWN for word in each.words)
 _LABELS: Final = ("app.kubernetes.io/name", "app.kubernetes.io/component", "app", "k8s-app", "name")
 _WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicationController", "CronJob")
-#: Parts of an image's path that say whose it is, where the last part does not: ``karpenter/controller``.
+#: Parts of an image path that identify it if the last part does not: ``karpenter/controller``.
 _HOMES: Final = frozenset({"karpenter", "descheduler"})
-#: Nodes that Karpenter has made say so, also where it runs out of sight.
+#: Labels of nodes created by Karpenter, which may run outside the cluster.
 _NODE_LABELS: Final = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
-#: Where cluster-autoscaler says that it is alive, also where a provider runs it out of sight, and for how long it is believed.
+#: The status ConfigMap of cluster-autoscaler, which may run outside the cluster.
 _STATUS: Final = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
 _UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
-_ALIVE: Final = timedelta(minutes=10)
+#: Maximum age of a status that shows a running autoscaler.
+_MAX_STATUS_AGE: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, order=True)
-class Other:
-    """``name``: what it is called. ``where``: such as ``Deployment kube-system/cluster-autoscaler``, or what tells of it."""
+class OtherController:
+    """A running controller.
+
+    Attributes:
+        role: Its role.
+        name: Its name.
+        where: Its workload, such as ``Deployment kube-system/cluster-autoscaler``, or the evidence for it.
+    """
 
     role: Role
     name: str
     where: str
 
     def __str__(self) -> str:
-        """Return a line for people."""
+        """Return a sentence for messages."""
         return f"{self.name} runs ({self.where}): it {DOES[self.role]}"
 
 
-async def find(api: Api, cluster: LiveCluster) -> list[Other]:
-    """Return what runs, in order of role and name. One that a provider runs out of sight is found by what it leaves in the cluster.
+async def find(api: Api, cluster: LiveCluster) -> list[OtherController]:
+    """Return the running controllers, sorted by role and name. Controllers outside the cluster are found by their traces.
 
     Raises:
-        Unreachable: no answer came.
+        Unreachable: there was no answer.
     """
     found = set(running(cluster))
     if not any(each.name == "cluster-autoscaler" for each in found):
         answer = await api.send("GET", _STATUS)
         if answer.ok and _alive(answer.body, datetime.now(UTC)):
-            found.add(Other("autoscaler", "cluster-autoscaler", "ConfigMap kube-system/cluster-autoscaler-status is up to date"))
+            found.add(OtherController("autoscaler", "cluster-autoscaler", "ConfigMap kube-system/cluster-autoscaler-status is up to date"))
     return sorted(found)
 
 
-def running(cluster: LiveCluster) -> list[Other]:
-    """Return what the objects of the cluster tell of: workloads with replicas, pods that run, labels of nodes."""
-    found: set[Other] = set()
+def running(cluster: LiveCluster) -> list[OtherController]:
+    """Return the controllers found among workloads with replicas, running pods, and labels of nodes."""
+    found: set[OtherController] = set()
     owners: set[str] = set()
     for kind in _WORKLOADS:
         for obj in cluster.mentioning(kind, _HINTS):
@@ -105,17 +112,17 @@ def running(cluster: LiveCluster) -> list[Other]:
         for node in cluster.objects("Node").values():
             for label in _NODE_LABELS:
                 if label in (node["metadata"].get("labels") or {}):
-                    found.add(Other("autoscaler", "Karpenter", f"label {label} of nodes"))
+                    found.add(OtherController("autoscaler", "Karpenter", f"label {label} of nodes"))
     return sorted(found)
 
 
-def _other(known: _Known, obj: Object) -> Other:
+def _other(known: _Known, obj: Object) -> OtherController:
     metadata = obj["metadata"]
-    return Other(known.role, known.name, f"{obj['kind']} {metadata.get('namespace', 'default')}/{metadata['name']}")
+    return OtherController(known.role, known.name, f"{obj['kind']} {metadata.get('namespace', 'default')}/{metadata['name']}")
 
 
 def _wanted(obj: Object) -> bool:
-    """Return whether a workload is to have pods."""
+    """Return True if a workload should have pods."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if obj["kind"] == "CronJob":
         return not spec.get("suspend")
@@ -130,9 +137,9 @@ def _recognised(obj: Object) -> _Known | None:
 
 
 def _said(obj: Object) -> Iterator[str]:
-    """Yield what tells of a workload or a pod what it runs."""
+    """Yield the names, labels and images that identify a workload or pod."""
     metadata = obj["metadata"]
-    if obj["kind"] != "Pod":  # names of pods end in letters of their own
+    if obj["kind"] != "Pod":  # pod names end in random letters
         yield metadata["name"]
     spec: Any = obj.get("spec") or {}
     if obj["kind"] == "CronJob":
@@ -148,7 +155,7 @@ def _said(obj: Object) -> Iterator[str]:
 
 
 def _above(pod: Object, cluster: LiveCluster) -> Iterator[str]:
-    """Yield the uids of what made a pod, and of what made that."""
+    """Yield the uids of the controllers above a pod, bottom up."""
     obj: Object | None = pod
     while obj is not None:
         owner = next((each for each in obj["metadata"].get("ownerReferences") or () if each.get("controller")), None)
@@ -159,9 +166,9 @@ def _above(pod: Object, cluster: LiveCluster) -> Iterator[str]:
 
 
 def _alive(config_map: Object, now: datetime) -> bool:
-    """Return whether the status is of a moment ago: ``2026-11-22 06:03:53.1 +0000 UTC``."""
+    """Return True if the status is recent (``2026-11-22 06:03:53.1 +0000 UTC``)."""
     written = str((config_map.get("metadata", {}).get("annotations") or {}).get(_UPDATED) or "")
     try:
-        return now - datetime.strptime(written[:19], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) < _ALIVE
+        return now - datetime.strptime(written[:19], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) < _MAX_STATUS_AGE
     except ValueError:
         return False

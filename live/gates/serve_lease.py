@@ -1,4 +1,4 @@
-"""One of several servers at a time takes gates off: the one that has the Lease ``kube-system/kubestow-serve``."""
+"""Leader election of servers: only the holder of the Lease ``kube-system/kubestow-serve`` removes gates."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kubestow.live.gates.gates import Gates
 SERVE: Final = Place("kube-system", "kubestow-serve")
 
 
-#: Annotation of the Lease: the uids of workloads whose gangs were let go whole, a JSON list.
+#: Annotation of the Lease: a JSON list of uids of workloads whose gangs were released whole.
 WHOLE: Final = "kubestow.dev/whole-gangs"
-#: Uids that the annotation holds. All annotations of an object may have 256 KiB, and each uid takes 40 bytes.
+#: Maximum number of uids in the annotation. Annotations of an object are limited to 256 KiB, and a uid takes 40 bytes.
 MAX_UIDS: Final = 5000
 
 
 class ServeLease(Lease):
-    """The Lease of a server, which also says which gangs were let go whole: by then no pod of theirs may be left that tells.
+    """The Lease of a server. It also records the gangs that were released whole, because their pods may be gone later.
 
     Attributes:
-        whole: Returns the uids of their workloads, as :attr:`kubestow.live.gates.holding.Holding.whole` has them.
-        learn: Takes the uids that an earlier server has left in the Lease.
+        whole: Returns the uids of their workloads; see :attr:`kubestow.live.gates.gate_memory.GateMemory.whole`.
+        learn: Receives the uids that an earlier server left in the Lease.
     """
 
     place = SERVE
@@ -36,7 +36,7 @@ class ServeLease(Lease):
     def __init__(
         self, api: Api, name: str, times: Times | None, whole: Callable[[], Collection[str]], learn: Callable[[Collection[str]], object]
     ) -> None:
-        """Take what asks the server, and whose the Lease is to be."""
+        """Prepare the Lease of the server ``name``."""
         super().__init__(api, name, times)
         self.whole, self.learn = whole, learn
 
@@ -52,7 +52,7 @@ class ServeLease(Lease):
 
 
 def _uids(text: object) -> list[str]:
-    """Return the uids of an annotation; of one that somebody has spoilt none."""
+    """Return the uids in an annotation; empty for an invalid one."""
     try:
         found = json.loads(text) if isinstance(text, str) else []
     except ValueError:
@@ -62,21 +62,21 @@ def _uids(text: object) -> list[str]:
 
 @dataclass(frozen=True)
 class LeasedApi:
-    """An API that changes nothing once the Lease is lost."""
+    """An API that refuses changes after the Lease is lost."""
 
     api: Api
     lease: Lease
 
     def of(self, step: int, pod: str) -> LeasedApi:
-        """Return the same API for the requests of a pod of a document, if these are kept in a journal."""
+        """Return the same API for requests about a document's pod, recorded in a journal if there is one."""
         return replace(self, api=self.api.of(step, pod)) if isinstance(self.api, JournaledApi) else self
 
     async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
-        """Send a request, as :meth:`kubestow.live.api.answers.Api.send` does.
+        """Send a request; see :meth:`kubestow.live.api.answers.Api.send`.
 
         Raises:
-            Unreachable: no answer came.
-            LeaseLost: it would change something, and another server may be at it.
+            Unreachable: there was no answer.
+            LeaseLost: the request would change something, but another server may be active.
         """
         if method != "GET":
             self.lease.check()
@@ -84,10 +84,10 @@ class LeasedApi:
 
 
 async def serve(gates: Gates, name: str, times: Times | None = None) -> None:
-    """Treat pods as they come, until that is to end, whenever this server has the Lease; ``name`` tells it from the others.
+    """Release pods as they appear while this server holds the Lease, until it is ended. ``name`` identifies the server.
 
-    What is done is read off the cluster and the Lease, so that a server that starts again, or takes over from another one, goes on where
-    that one was. A lost connection is told, and tried again.
+    All state is in the cluster and the Lease, so that a restarted or another server continues where the last one stopped. A lost
+    connection is reported and retried.
     """
     pause = (times or Times()).renew
     while not gates.ending.is_set():

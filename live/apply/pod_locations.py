@@ -1,4 +1,4 @@
-"""Where the pods of a document are by now, and what they are called: a pod that was moved goes by its replacement's name."""
+"""Current names and nodes of a document's pods. A moved pod is represented by its replacement."""
 
 from __future__ import annotations
 
@@ -16,29 +16,35 @@ def key_of(pod: Object) -> str:
 
 
 def node_of(pod: Object) -> str | None:
-    """Return the node that a pod is bound to."""
+    """Return the node of a pod; None if it is not bound."""
     return (pod.get("spec") or {}).get("nodeName") or None
 
 
 def is_leaving(pod: Object) -> bool:
-    """Return whether a pod is being deleted."""
+    """Return True if the pod is being deleted."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def is_over(pod: Object) -> bool:
-    """Return whether a pod has ended."""
+    """Return True if the pod has ended."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def is_let_in(pod: Object) -> bool:
-    """Return whether a run has had the scheduler choose the one node that was open for this pod alone."""
+    """Return True if a run has let the pod in to a node that was open for it alone."""
     tolerations = (pod.get("spec") or {}).get("tolerations") or ()
     return any(each.get("key") == LET_IN and each.get("value") == pod["metadata"]["uid"] for each in tolerations)
 
 
 @dataclass
 class Standing:
-    """The pod that stands for one of the document: ``key`` is its name now; ``node``: where it is as far as the run knows."""
+    """The current pod for one of the document.
+
+    Attributes:
+        key: Current namespace/name.
+        uid: Uid of the pod.
+        node: Node as far as the run knows; None without one.
+    """
 
     key: str
     uid: str
@@ -46,9 +52,16 @@ class Standing:
 
 
 @dataclass
-class Whereabouts:
-    """``of``: by the document's name; ``known``: uids that replace nothing (pods of the snapshot, and later ones that are not ours);
-    ``taken``: uids of replacements; ``gone``: uids of pods that the run evicted; ``placed``: by uid, the nodes that the run gave."""
+class PodLocations:
+    """The current pods of a document.
+
+    Attributes:
+        of: Current pod by the document's name.
+        known: Uids of pods that are no replacements: those of the snapshot, and later foreign ones.
+        taken: The document's name by uid of the replacement.
+        gone: Uids of pods that the run evicted.
+        placed: Node given by the run, by uid.
+    """
 
     of: dict[str, Standing] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
@@ -57,46 +70,46 @@ class Whereabouts:
     placed: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def at_first(cls, steps: Iterable[Step], uids: Iterable[str]) -> Whereabouts:
-        """Return where all is before anything is done; ``uids``: of all pods of the snapshot."""
+    def initial(cls, steps: Iterable[Step], uids: Iterable[str]) -> PodLocations:
+        """Return the state before the first step. ``uids`` are those of all pods of the snapshot."""
         found = cls(known=set(uids))
         for step in steps:
             found.of.setdefault(step.pod, Standing(step.pod, step.origin.uid, step.source))
         return found
 
     def evicted(self, step: Step) -> None:
-        """Note that the pod of a step is gone."""
+        """Record that the pod of a step is gone."""
         standing = self.of[step.pod]
         self.gone.add(standing.uid)
         self.placed.pop(standing.uid, None)
         standing.node = None
 
     def take(self, step: Step, pod: Object) -> None:
-        """Note which pod stands in for that of a step."""
+        """Record the replacement of a step's pod."""
         uid = pod["metadata"]["uid"]
         self.taken[uid] = step.pod
         self.of[step.pod] = Standing(key_of(pod), uid, None)
 
     def drop(self, uid: str) -> None:
-        """Note that a replacement went away again."""
+        """Record that a replacement was deleted."""
         self.taken.pop(uid, None)
         self.placed.pop(uid, None)
         self.known.add(uid)
 
     def arrived(self, step: Step) -> None:
-        """Note that the pod of a step is on its node."""
+        """Record that the pod of a step is on its node."""
         standing = self.of[step.pod]
         if step.target is not None:
             standing.node = step.target
             self.placed[standing.uid] = step.target
 
     def free(self, uid: str) -> bool:
-        """Return whether a pod may stand in for another one."""
+        """Return True if a pod may become a replacement."""
         return uid not in self.known and uid not in self.taken
 
 
 def is_like(pod: Object, origin: Origin) -> bool:
-    """Return whether a pod of the same controller may stand in for one of the snapshot: of an Indexed Job it has the same index."""
+    """Return True if a pod of the same controller may replace one of the snapshot. In an Indexed Job the index must match."""
     if origin.index is None:
         return True
     metadata = pod["metadata"]

@@ -1,4 +1,4 @@
-"""What the cluster has not finished yet when a round has ended, and budgets that are used up for the moment."""
+"""Unfinished work of the cluster between two rounds, and disruption budgets that are used up for now."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from kubestow.models.kube.lenient_decode import some
 from kubestow.models.kube.objects import controller_of, is_terminal, is_terminating, is_waiting, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Controllers that replace pods which are gone.
+#: Controllers that replace deleted pods.
 _REPLACING: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
-#: Seconds between two looks at the cluster.
-_PAUSE: Final = 0.5
-#: Seconds after which a scheduler has tried a pod again: the longest backoff of kube-scheduler, and a little more.
-_TRIED_AGAIN: Final = 15.0
-#: Looks take no more than this fraction of the time, however large the cluster is.
-_LOOK_FRACTION: Final = 0.2
+#: Seconds between two reads of the cluster.
+_POLL_SECONDS: Final = 0.5
+#: Seconds after which the scheduler has retried a pod: the longest backoff of kube-scheduler plus a margin.
+_RETRY_SECONDS: Final = 15.0
+#: Maximum fraction of the time spent on reading the cluster.
+_READ_FRACTION: Final = 0.2
 
 
 class Cluster(Protocol):
-    """The readings of a cluster, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
+    """Read access to a cluster, as in :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     async def refresh(self) -> None: ...
 
 
 @dataclass
-class OnTheWay:
-    """Pods that were begun and have not arrived, beyond those that had not when the snapshot ``before`` was taken.
+class UnfinishedPods:
+    """Pods on the way to being Ready or deleted, except those that already were when the snapshot ``before`` was taken.
 
-    What was so before may be so for ever: a pod that crashes, one that fits nowhere, or a finalizer that nobody removes.
+    An earlier state may last indefinitely: a crashing pod, one that fits nowhere, or a finalizer that nobody removes.
     """
 
     cluster: Cluster
@@ -48,7 +48,7 @@ class OnTheWay:
     _since: float | None = None
 
     def __post_init__(self) -> None:
-        """Find what had not arrived before."""
+        """Record the unfinished pods and controllers of the earlier snapshot."""
         living: dict[str, int] = {}
         for pod in self.before.pods:
             if is_terminal(pod):
@@ -70,10 +70,10 @@ class OnTheWay:
                     self._short.add(obj.metadata.uid)
 
     def find(self) -> list[str]:
-        """Return what is on its way, a sentence each."""
+        """Return one sentence for each unfinished pod or controller."""
         pods = [pod for pod in self.cluster.objects("Pod").values() if _phase(pod) not in ("Succeeded", "Failed")]
         closed = sum(bool((node.get("spec") or {}).get("unschedulable")) for node in self.cluster.objects("Node").values())
-        if self._since is None:  # from now on the scheduler looks at them with the nodes that are open now
+        if self._since is None:  # from now on the scheduler considers the nodes that are open now
             self._since = time.monotonic()
             self._said = {pod["metadata"]["uid"]: verdict(pod) for pod in pods if waits(pod)}
         return [*(text for pod in pods for text in self._pod(pod, closed)), *self._lacking(pods)]
@@ -91,12 +91,12 @@ class OnTheWay:
             yield f"{name} has no node yet"
 
     def _is_refused(self, pod: Object, closed: int) -> bool:
-        """Return True if the scheduler has found no node for a pod since only this number of nodes is closed."""
-        late = self._since is not None and time.monotonic() - self._since >= _TRIED_AGAIN
+        """Return True if the scheduler has rejected the pod with only this number of nodes closed."""
+        late = self._since is not None and time.monotonic() - self._since >= _RETRY_SECONDS
         return looked_at(pod, () if late else self._said.get(pod["metadata"]["uid"], ()), closed)
 
     def _lacking(self, pods: list[Object]) -> Iterator[str]:
-        """Yield the controllers that have fewer pods than they are to have."""
+        """Yield the controllers that have fewer pods than desired."""
         living: dict[str, int] = {}
         for pod in pods:
             for owner in () if pod["metadata"].get("deletionTimestamp") else pod["metadata"].get("ownerReferences") or ():
@@ -110,7 +110,7 @@ class OnTheWay:
                     yield f"{kind} {metadata.get('namespace', 'default')}/{metadata['name']} has {there} of {wanted} pods"
 
     async def arrived(self, seconds: float, tell: Callable[[str], object]) -> None:
-        """Wait until nothing is on its way, for the given time at most; say once for what."""
+        """Wait until all pods have arrived or the time is over; print the awaited pods once."""
         deadline, told = time.monotonic() + seconds, False
         while True:
             await self.cluster.refresh()
@@ -119,19 +119,19 @@ class OnTheWay:
             now = time.monotonic()
             if not found or now >= deadline:
                 if found:
-                    tell(f"not waited for any longer: {some(found)}")
+                    tell(f"no longer waiting for: {some(found)}")
                 return
             if not told:
-                tell(f"waiting for what is on its way, for {seconds:g} s at most: {some(found)}")
+                tell(f"waiting up to {seconds:g} s for: {some(found)}")
                 told = True
-            await asyncio.sleep(min(max(_PAUSE, (now - began) / _LOOK_FRACTION), deadline - now))
+            await asyncio.sleep(min(max(_POLL_SECONDS, (now - began) / _READ_FRACTION), deadline - now))
 
 
 def used_up(snapshot: Snapshot, document: RebalancePlan, before: Snapshot) -> list[str]:
-    """Return the budgets that allow no eviction at the moment, and without which the plan might reach more.
+    """Return the budgets that are used up for now and may keep the plan from reaching more.
 
-    These guard a pod that an obstacle of the plan names, or allowed something in the snapshot ``before``. Budgets that never allow anything
-    are none of them, nor are those of pods that several select.
+    Such a budget guards a pod named by an obstacle of the plan, or allowed evictions in the snapshot ``before``. Budgets that never allow
+    an eviction do not count, nor do pods with several budgets.
     """
     keys = [pod_key(pod) for pod in snapshot.pods]
     every = budgets(snapshot)

@@ -12,7 +12,7 @@ import pytest
 
 from kubestow.live.api.answers import Answer, Object, Unauthorized
 from kubestow.live.apply.drift import Rejection
-from kubestow.live.apply.moving.owner import why_none
+from kubestow.live.apply.moving.missing_replacements import why_none
 from kubestow.live.apply.run import Options
 from kubestow.live.apply.steps import Origin
 from kubestow.models.kube.closed_nodes import CLOSED_BY
@@ -76,7 +76,7 @@ CURRENT = {"replicas": 1, "observedGeneration": 2}
         ("ReplicaSet", "web-1", {"spec": {}}, 0, ""),
         ("ReplicaSet", "web-1", {"spec": {"replicas": 0}}, 2, "was scaled to 0"),
         ("ReplicaSet", "web-1", {"spec": {"replicas": 1}}, 1, ""),  # its status does not say so yet
-        ("ReplicaSet", "web-1", {"spec": {"replicas": 1}, "status": CURRENT, "generation": 2}, 1, "has the 1 pods that it is to have"),
+        ("ReplicaSet", "web-1", {"spec": {"replicas": 1}, "status": CURRENT, "generation": 2}, 1, "already has 1 of 1 pods"),
         ("ReplicaSet", "web-1", {"spec": {"replicas": 1}, "status": CURRENT, "generation": 2}, 0, ""),
         ("ReplicaSet", "web-1", {"spec": {"replicas": 1}, "status": CURRENT, "generation": 3}, 1, ""),
         ("StatefulSet", "web-2", {"spec": {"replicas": 3}}, 3, ""),

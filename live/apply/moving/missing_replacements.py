@@ -1,4 +1,4 @@
-"""Controllers that make no replacement: scaled down, ended, suspended or deleted while a run waits for a pod of theirs."""
+"""Controllers that create no replacement because they were scaled down, finished, suspended or deleted."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import Any, Final, Protocol
 
 from kubestow.live.api.answers import Object
 from kubestow.live.apply.moving.work import Work
+from kubestow.live.apply.pod_locations import is_leaving, is_over
 from kubestow.live.apply.steps import Origin, Step
-from kubestow.live.apply.whereabouts import is_leaving, is_over
 
 #: Kinds whose controller keeps ``spec.replicas`` pods and gives no pod an identity.
 _COUNTED: Final = ("ReplicaSet", "ReplicationController")
-#: Conditions of a Job that makes no further pod.
+#: Conditions of a Job that creates no further pods.
 _ENDED: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 
 
 class Owners(Protocol):
-    """The part of a cluster that is read here, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
+    """Read access to controllers, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def pods_of(self, owner_uid: str) -> list[Object]: ...
 
 
 def is_known(cluster: Owners, origin: Origin) -> bool:
-    """Return True if the cluster has the controller of a pod, so that it can be missed later."""
+    """Return True if the cluster has the controller of a pod, so that its deletion can be detected later."""
     return origin.owner is not None and origin.owner[2] in cluster.objects(origin.owner[0])
 
 
 def why_none(cluster: Owners, origin: Origin, *, known: bool = False) -> str:
-    """Return why the controller of a pod makes no other pod in its place, empty if it does or if that is not known.
+    """Return the reason why a pod's controller creates no replacement; empty if it does or if unknown.
 
-    ``known`` says that the controller existed when the run began with the pod.
+    ``known``: True if the controller existed when the step began.
     """
     if origin.owner is None:
         return ""
@@ -48,13 +48,13 @@ def why_none(cluster: Owners, origin: Origin, *, known: bool = False) -> str:
 
 
 def gone_because(steps: Iterable[Step], work: Work) -> str:
-    """Return the end of a sentence that names the controllers of pods that are gone, if these make no pods any more."""
+    """Return the end of a sentence about controllers of deleted pods that create no pods any more."""
     gone = [step for step in steps if work.cluster.pod(work.where.of[step.pod].uid) is None]
     return "".join(f"; {why}" for why in dict.fromkeys(why_none(work.cluster, step.origin) for step in gone) if why)
 
 
 def _called(cluster: Owners, found: Object, name: str) -> str:
-    """Return how sentences name a controller: with the one above it, which users scale."""
+    """Return the name of a controller for messages, with the owner above it, which users scale."""
     above = next((each for each in found["metadata"].get("ownerReferences") or () if each.get("controller")), None)
     return name if above is None else f"{name} of {above.get('kind')} {above.get('name')}"
 
@@ -65,18 +65,18 @@ def _replicas(found: Object) -> int:
 
 
 def _counted(cluster: Owners, found: Object, origin: Origin) -> str:
-    """Judge a controller that counts its pods. Its own status must agree: it may have more pods for a moment."""
+    """Check a controller that counts its pods. Its status must agree, because it may briefly have more pods."""
     wanted = _replicas(found)
     if wanted == 0:
         return "was scaled to 0"
     living = sum(not is_leaving(pod) and not is_over(pod) for pod in cluster.pods_of(found["metadata"]["uid"]))
     status: Mapping[str, Any] = found.get("status") or {}
     current = status.get("observedGeneration") == found["metadata"].get("generation", -1)
-    return f"has the {wanted} pods that it is to have" if current and status.get("replicas") == wanted <= living else ""
+    return f"already has {wanted} of {wanted} pods" if current and status.get("replicas") == wanted <= living else ""
 
 
 def _numbered(cluster: Owners, found: Object, origin: Origin) -> str:
-    """Judge a StatefulSet: it makes the pods of its ordinals, whatever others there are."""
+    """Check a StatefulSet, which creates the pods of its ordinals."""
     wanted = _replicas(found)
     ordinal = origin.key.rpartition("-")[2]
     first = ((found.get("spec") or {}).get("ordinals") or {}).get("start") or 0

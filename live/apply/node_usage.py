@@ -1,4 +1,4 @@
-"""How much of nodes is in use: whether a run has made room on them, and which ones are the emptiest."""
+"""Use of nodes by pods: nodes on which a run has freed capacity, and the emptiest nodes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kubestow.models.kube.objects import Pod, is_terminal
 from kubestow.models.kube.pod_requests import pod_request
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: What is in use by node: mCPU, bytes, devices, pods, ports.
-Room = Mapping[str, Counter[str]]
+#: Used amounts by node and resource: mCPU, bytes, devices, pods and host ports.
+NodeUsage = Mapping[str, Counter[str]]
 
 
-def room_of(snapshot: Snapshot, nodes: Collection[str]) -> Room:
-    """Return what pods use of these nodes."""
+def usage_of(snapshot: Snapshot, nodes: Collection[str]) -> NodeUsage:
+    """Return the use of these nodes by pods."""
     found: dict[str, Counter[str]] = {name: Counter() for name in nodes}
     for pod in snapshot.pods:
         used = found.get(pod.spec.nodeName or "")
@@ -28,17 +28,17 @@ def room_of(snapshot: Snapshot, nodes: Collection[str]) -> Room:
     return found
 
 
-def more_room(before: Counter[str], now: Counter[str]) -> bool:
-    """Return whether less is in use of anything than before."""
+def has_freed(before: Counter[str], now: Counter[str]) -> bool:
+    """Return True if any resource is used less than before."""
     return any(now[what] < amount for what, amount in before.items())
 
 
 def emptiest_first(names: Collection[str], snapshot: Snapshot) -> list[str]:
-    """Return nodes in the order in which a scheduler that spreads pods prefers them: by the fractions of CPU and memory that are in use.
+    """Sort nodes as a spreading scheduler prefers them: by the used fractions of CPU and memory.
 
-    Nodes of equal use have the fewer pods first. Nodes without allocatable come last.
+    Ties are broken by the number of pods. Nodes without allocatable come last.
     """
-    used = room_of(snapshot, names)
+    used = usage_of(snapshot, names)
     allocatable = {node.metadata.name: (node.status.allocatable if node.status is not None else None) or {} for node in snapshot.nodes}
 
     def fraction(name: str, resource: str, total: int) -> Fraction:
@@ -53,7 +53,7 @@ def emptiest_first(names: Collection[str], snapshot: Snapshot) -> list[str]:
 
 
 def offer(node: Object) -> str:
-    """Return what a node has for pods, whatever runs there, and but for the marks of runs: what scheduling depends on."""
+    """Return a string of the node's properties that scheduling depends on, without its pods and the marks of runs."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     taints = [taint for taint in spec.get("taints") or () if taint.get("key") not in OWN_TAINTS]
     return repr((node["metadata"]["name"], node["metadata"].get("labels"), taints, status.get("allocatable")))

@@ -11,12 +11,12 @@ from aiohttp import web
 
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
-from kubestow.live.api.others import Other, find
+from kubestow.live.api.other_controllers import OtherController, find
 from tests.live.api.server import Object, Server, kubeconfig, once, serving
 from tests.objects import node, pod
 
 
-def found(tmp_path: Path, *objects: Object, updated: str | None = None) -> list[Other]:
+def found(tmp_path: Path, *objects: Object, updated: str | None = None) -> list[OtherController]:
     server = Server()
     for obj in (node("n1"), *objects):
         server.put(obj)
@@ -24,7 +24,7 @@ def found(tmp_path: Path, *objects: Object, updated: str | None = None) -> list[
         annotations = {"cluster-autoscaler.kubernetes.io/last-updated": updated}
         server.faults += once("GET", "cluster-autoscaler-status", lambda: web.json_response({"metadata": {"annotations": annotations}}))
 
-    async def run() -> list[Other]:
+    async def run() -> list[OtherController]:
         async with serving(server), connect(kubeconfig(tmp_path / "config", server.url)) as connection:
             cluster = LiveCluster(connection)
             try:

@@ -1,4 +1,4 @@
-"""Pods that stay behind the gate: for how long, which gangs were whole before, and what is said of them each minute."""
+"""Memory of pods behind the gate: their waiting time, gangs that were whole before, and reminders every minute."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kubestow.live.api.answers import Object
-from kubestow.live.gates.crews import Cluster, Crew, crews, workload_of
-from kubestow.live.gates.held import is_held, is_living, key_of
+from kubestow.live.gates.gated_pods import is_held, is_living, key_of
 from kubestow.live.gates.ready import Ready, is_there
+from kubestow.live.gates.replica_groups import Cluster, ReplicaGroup, replica_groups, workload_of
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes
 from kubestow.models.kube.lenient_decode import some
 
-#: Kinds of objects by which a gang is known again. Bare pods are not: their successors are other pods of the user's.
-_KNOWN_BY: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job")
-#: Groups that one reminder names.
-_LISTED: Final = 20
-#: What an older template's pods wait for; the newest ones count.
+#: Kinds whose uid identifies a gang over time. Bare pods are excluded, because a successor is another pod of the user.
+_IDENTIFYING_KINDS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job")
+#: Maximum number of reminders at a time.
+_MAX_LISTED: Final = 20
+#: Reason for pods of an older template.
 _OLDER: Final = "its template is not the newest one of its workload, whose pods go first"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why pods are held.
+    """The reason why pods are held.
 
     Attributes:
-        group: The gang, or the uid of a pod that goes alone.
-        why: What is in the way.
-        then: What happens to them later.
-        gang: Whether the group is a gang.
+        group: Name of the gang, or uid of a single pod.
+        why: The obstacle.
+        then: The outlook.
+        gang: True if the group is a gang.
     """
 
     group: str
@@ -40,14 +40,14 @@ class Reason:
 
 
 @dataclass
-class Holding:
-    """What a server remembers of the pods behind the gate.
+class GateMemory:
+    """A server's memory of the pods behind the gate.
 
     Attributes:
         interval: Seconds between two reminders.
-        clock: Returns seconds; it never goes back.
-        whole: Uids of workloads (of CronJobs: of their Jobs) whose gangs were let go whole. A server that takes over gets them by the
-            Lease, see :class:`kubestow.live.gates.leading.ServeLease`.
+        clock: Monotonic clock in seconds.
+        whole: Uids of workloads (for CronJobs of their Jobs) whose gangs were released whole. The next server gets them from the Lease,
+            see :class:`kubestow.live.gates.serve_lease.ServeLease`.
     """
 
     interval: float = 60.0
@@ -60,36 +60,38 @@ class Holding:
     _foreign_at: float = float("-inf")
 
     def see(self, cluster: Cluster, templates: Sequence[TemplateNodes], found: Ready) -> None:
-        """Take the pods that are held now, and the gangs of which all pods are there and none is held."""
+        """Record the held pods, and the gangs whose pods are all present and released."""
         now = self.clock()
         held = {pod["metadata"]["uid"] for pod in _held(cluster, templates)}
         self._seen = {uid: self._seen.get(uid, now) for uid in held}
         self._refused = {uid: since for uid, since in self._refused.items() if uid in held}
-        self.whole = {uid for uid in self.whole if any(uid in cluster.objects(kind) for kind in _KNOWN_BY)}
+        self.whole = {uid for uid in self.whole if any(uid in cluster.objects(kind) for kind in _IDENTIFYING_KINDS)}
         for members in found.gangs.values():
-            if any(crew.pods for crew in members) and all(is_there(cluster, crew) and not crew.held for crew in members):
+            if any(replicas.pods for replicas in members) and all(
+                is_there(cluster, replicas) and not replicas.held for replicas in members
+            ):
                 self.let_go(cluster, members)
 
     def learn(self, uids: Iterable[str]) -> None:
-        """Take the gangs that an earlier server has let go whole."""
+        """Record the gangs that an earlier server has released whole."""
         self.whole |= {*uids}
 
-    def let_go(self, cluster: Cluster, members: Sequence[Crew]) -> None:
-        """Take that all pods of a gang were let go."""
+    def let_go(self, cluster: Cluster, members: Sequence[ReplicaGroup]) -> None:
+        """Record that a gang was released whole."""
         self.whole |= _identity(cluster, members)
 
-    def was_whole(self, cluster: Cluster, members: Sequence[Crew]) -> bool:
-        """Return True if all pods of a gang were let go before, so that those that are held now are successors."""
+    def was_whole(self, cluster: Cluster, members: Sequence[ReplicaGroup]) -> bool:
+        """Return True if a gang was released whole before, so that its held pods are successors."""
         known = _identity(cluster, members)
         return bool(known) and known <= self.whole
 
     def refuse(self, pods: Iterable[Object]) -> float:
-        """Take that no planned node takes these pods together; return for how many seconds that has been so."""
+        """Record that these pods fit no planned nodes together. Return the seconds since this has been the case."""
         now = self.clock()
         return now - max((self._refused.setdefault(pod["metadata"]["uid"], now) for pod in pods), default=now)
 
     def reminders(self, cluster: Cluster, templates: Sequence[TemplateNodes], why: Mapping[str, Reason]) -> list[str]:
-        """Return a sentence for each gang or pod that has been held for another minute. ``why``: by uid of a pod."""
+        """Return a sentence for each gang or pod that has been held for another interval. ``why``: reasons by uid."""
         now, groups = self.clock(), _groups(_held(cluster, templates), why)
         self._told = {name: at for name, at in self._told.items() if name in groups}
         lines = []
@@ -98,12 +100,12 @@ class Holding:
             if now - max(since, self._told.get(name, since)) >= self.interval:
                 self._told[name] = now
                 lines.append(_sentence(reason, pods, round(now - since)))
-        if len(lines) > _LISTED:
-            lines = [*lines[:_LISTED], f"held behind the gate: {len(lines) - _LISTED} more like these"]
+        if len(lines) > _MAX_LISTED:
+            lines = [*lines[:_MAX_LISTED], f"held behind the gate: {len(lines) - _MAX_LISTED} more like these"]
         return [*lines, *self._strangers(cluster)]
 
     def _strangers(self, cluster: Cluster) -> Iterator[str]:
-        """Yield a sentence each minute about pods behind the gate that are of no workload of the placement, for a minute at least."""
+        """Yield a sentence every interval about gated pods that belong to no workload of the placement."""
         now = self.clock()
         if now - self._foreign_at < self.interval:
             return
@@ -118,15 +120,15 @@ class Holding:
 
 
 def _held(cluster: Cluster, templates: Iterable[TemplateNodes]) -> list[Object]:
-    return [pod for template in templates for crew in crews(cluster, template) for pod in crew.pods if is_held(pod)]
+    return [pod for template in templates for replicas in replica_groups(cluster, template) for pod in replicas.pods if is_held(pod)]
 
 
-def _identity(cluster: Cluster, members: Iterable[Crew]) -> set[str]:
+def _identity(cluster: Cluster, members: Iterable[ReplicaGroup]) -> set[str]:
     found = set()
-    for crew in members:
-        if crew.template.kind == "CronJob":
-            found.add(crew.owner)
-        elif crew.template.kind in _KNOWN_BY and (workload := workload_of(cluster, crew.template)) is not None:
+    for replicas in members:
+        if replicas.template.kind == "CronJob":
+            found.add(replicas.owner)
+        elif replicas.template.kind in _IDENTIFYING_KINDS and (workload := workload_of(cluster, replicas.template)) is not None:
             found.add(workload["metadata"]["uid"])
     return found
 
@@ -147,5 +149,5 @@ def _sentence(reason: Reason, pods: Sequence[Object], seconds: int) -> str:
 
 
 def _spoken(seconds: int) -> str:
-    """Return a time in minutes, if it has some."""
+    """Format a time in seconds, or in minutes from one minute on."""
     return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min"

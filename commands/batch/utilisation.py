@@ -1,4 +1,4 @@
-"""What of a snapshot's nodes is taken, and how much of the rest no pod can use: sums in exact integers, without solving anything."""
+"""Utilisation and stranded capacity of a snapshot's nodes, as exact sums without a search."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _Class = tuple[int, ...]
 
 
 def measured(files: Sequence[str], digests: tuple[tuple[str, str], ...]) -> Room | None:
-    """Return what of a snapshot's nodes is taken, None if the snapshot cannot be read. ``digests``: what tells it from others, so that
-    several sets of options read it once a worker."""
+    """Return the utilisation of a snapshot; None if it cannot be read. ``digests`` is the cache key for each worker."""
     return _measured(tuple(files), digests)
 
 
@@ -33,10 +32,10 @@ def _measured(files: tuple[str, ...], digests: tuple[tuple[str, str], ...]) -> R
 
 
 def of(snapshot: Snapshot) -> Room:
-    """Return what of the nodes is taken.
+    """Return the utilisation of the nodes.
 
     Raises:
-        QuantityError: an amount that is no quantity, or beyond 64 bits.
+        QuantityError: an amount is not a quantity, or exceeds 64 bits.
     """
     table = node_rows.table(snapshot)
     total = table.total
@@ -68,19 +67,21 @@ def _named(amounts: Iterable[int]) -> dict[str, int]:
 
 
 def _classes(snapshot: Snapshot) -> tuple[_Class, set[_Class]]:
-    """Return the median request, each resource on its own and the lower of two, and the requests of pending pods; daemons do not count,
-    as they come with their nodes, and neither do pods that request nothing."""
-    asked: list[_Class] = []
+    """Return the median request (lower median, by resource), and the requests of pending pods.
+
+    DaemonSet pods do not count, because they come with their nodes. Neither do pods without requests.
+    """
+    requests: list[_Class] = []
     pending: set[_Class] = set()
     for pod in snapshot.pods:
         if is_terminal(pod) or _is_daemon(pod):
             continue
         request = pod_request(pod, snapshot.gates)
         each = tuple(request.get(name, 0) for name in RESOURCES)
-        asked.append(each)
+        requests.append(each)
         if not pod.spec.nodeName:
             pending.add(each)
-    median = [sorted(amount for each in asked if (amount := each[i])) for i in range(len(RESOURCES))]
+    median = [sorted(amount for each in requests if (amount := each[i])) for i in range(len(RESOURCES))]
     return tuple(amounts[(len(amounts) - 1) // 2] if amounts else 0 for amounts in median), pending
 
 
