@@ -26,7 +26,7 @@ SECTIONS: Final = (
     ("the-manifests-of-a-result", r"give the same files with -w"),
     ("a-result-of-another-snapshot", r"of another snapshot|for another snapshot"),
     ("no-result", r"expected one Placement"),
-    ("no-policy-or-catalogue", r"one Policy expected|expected one Catalogue"),
+    ("no-policy-or-catalogue", r"expected one (Policy|Catalogue)\b"),
     ("no-such-pod-node-or-workload", r"no such (pod|node|workload) in the (snapshot|input)"),
     ("manifests-without-pods", r"holds nothing that creates pods|asks for no pods"),
 )

@@ -37,15 +37,8 @@ def compile_cluster(
     policy: Policy = DEFAULT,
     running: Mapping[int, int] | None = None,
 ) -> Cluster:
-    """Compile a snapshot into an instance that places the pending pods of ``scope`` among its fixed pods.
-
-    Args:
-        snapshot: The input.
-        scope: The pending and fixed pods.
-        daemon_namespaces: Namespaces exempt from hard anti-affinity.
-        policy: Weights of preferences and other switches.
-        running: Running pods among the pending ones, which may be moved, each with a number. Pods with different numbers never share a
-            class, and none belongs to a gang.
+    """Compile a snapshot into an instance that places the pending pods of ``scope`` among its fixed pods. ``running``: movable running pods
+    among the pending ones, with numbers. Pods with different numbers share no class, and none belongs to a gang.
 
     Raises:
         InputError: A quantity exceeds 64 bits, or a container-affinity annotation or node topology cannot be read.
