@@ -1,4 +1,4 @@
-"""Volumes that one node at a time has attached, replayed on the raw objects for the checker of rollouts."""
+"""Volumes that only one node at a time can attach, replayed on the raw objects for the checker of rollouts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,15 @@ _SEVERAL_NODES = ("ReadWriteMany", "ReadOnlyMany")
 
 @dataclass
 class Attachments:
-    """``where``: the pods that use each volume with their nodes, in the order in which they came; ``at``: the node that has the volume.
+    """The nodes to which single-node volumes are attached.
 
-    The node of the first pod has it until its last pod has gone; then the node with most of the pods, or the first of these by name.
+    The node of a volume's first pod holds the volume until the last pod on that node is gone. Then the volume goes
+    to the node with most of its remaining pods; ties go to the first node by name.
+
+    Attributes:
+        snapshot: Claims, volumes and CSI drivers are read from it.
+        where: Node of each pod that uses a volume, by volume and pod key, in the order in which the pods arrived.
+        at: Node to which each volume is attached.
     """
 
     snapshot: Snapshot
@@ -23,7 +29,7 @@ class Attachments:
     at: dict[str, str] = field(default_factory=dict)
 
     def begin(self, pods: Sequence[objects.Pod]) -> None:
-        """Let the pods of a cluster have their volumes, those that are ready first."""
+        """Attach the volumes of a cluster's running pods. Ready pods come first."""
         running = [pod for pod in pods if pod.spec.nodeName and not objects.is_terminal(pod)]
         for first in (True, False):
             for pod in running:
@@ -31,11 +37,13 @@ class Attachments:
                     self.come(pod, pod.spec.nodeName or "")
 
     def come(self, pod: objects.Pod, node: str) -> None:
+        """Add a pod to a node. Its volumes that are not attached yet are attached there."""
         for volume in self._volumes(pod):
             self.where.setdefault(volume, {})[objects.pod_key(pod)] = node
             self.at.setdefault(volume, node)
 
     def go(self, pod: objects.Pod) -> None:
+        """Remove a pod. A volume without users on its node moves to the node with most users, or is detached."""
         for volume in self._volumes(pod):
             users = self.where.get(volume, {})
             users.pop(objects.pod_key(pod), None)
@@ -46,7 +54,7 @@ class Attachments:
                 self.at.pop(volume, None)
 
     def starts(self, pod: objects.Pod, node: str) -> bool:
-        """Return True if the node has all volumes of the pod."""
+        """Return True if no volume of the pod is attached to another node."""
         return all(self.at.get(volume, node) == node for volume in self._volumes(pod))
 
     def _volumes(self, pod: objects.Pod) -> list[str]:

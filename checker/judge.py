@@ -1,6 +1,6 @@
-"""The state of a cluster while pods are bound one after the other, and the verdict of every filter in it, from the raw objects.
+"""The state of a cluster while pods are bound one after the other, and the verdict of every filter, from the raw objects.
 
-What can be told of a pod by itself is found out once for all its replicas; in each state, every pod is judged by itself.
+Properties of a pod alone are computed once for all its replicas. In each state, every pod is judged individually.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.replicas import Crowd, Replicas
 from kubestow.checker.rules import admission, affinity, gangs, node_rules, resources, spread, volumes
 from kubestow.checker.rules.node_policies import NodePolicies
@@ -29,7 +29,7 @@ Fault = tuple[str, str]  # rule, why
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A node and what the pods on it hold. ``open``: it turns nobody away by itself."""
+    """A node and the resources that its pods hold. ``open`` is True if no rule of the node itself rejects pods."""
 
     node: objects.Node
     name: str
@@ -40,7 +40,7 @@ class _Place:
     ports: list[resources.Port] = field(default_factory=list)
 
     def take(self, requests: resources.Amounts) -> None:
-        """One more pod is there, with such requests."""
+        """Add a pod with the given requests."""
         self.pods += 1
         used = self.used
         for name, amount in requests.items():
@@ -49,12 +49,18 @@ class _Place:
 
 @dataclass(slots=True, eq=False)
 class _Lot:
-    """Replicas, and what holds for each of them: the pod that stands for all and its parsed terms.
+    """A set of replicas and the properties that they share.
 
-    ``choosy``: they ask something of a node itself; ``tied``: affinity has to do with them; ``spread``, ``counts``: their DoNotSchedule
-    constraints, and those that count them. ``plain``: they have no host port, volume, node of their own or device, and no quota refuses
-    any pod; ``bare``: plain and none of the others, so that only NodeResourcesFit can reject them from an open node. ``asks``, ``holds``:
-    requests of one that is to be bound, and of one that is.
+    Attributes:
+        pod: One of the replicas.
+        plain: True without host ports, volumes, node name and devices, and if no quota refuses any pod.
+        bare: True if plain and neither choosy, tied nor spread: only NodeResourcesFit can reject a replica from an open node.
+        choosy: True if the replicas require properties of a node.
+        tied: True if inter-pod affinity involves them.
+        counts: Pod counts of spread constraints that include them.
+        asks: Requests of a replica to be bound.
+        holds: Requests of a bound replica.
+        spread: DoNotSchedule constraints of the replicas.
     """
 
     pod: objects.Pod
@@ -71,12 +77,17 @@ class _Lot:
 
 
 class Judge:
-    """The state of a cluster: bound pods, and pods added since. Judges candidates against it, one rule after the other.
+    """The state of a cluster: bound pods, and pods added since. It judges candidates against all rules.
 
-    ``candidates``: the pods that will be judged or added. ``absent``: keys of bound pods that are left out of the state.
-    ``exempt``: namespaces without hard anti-affinity. ``free``: keys of pods whose own spec.nodeName does not count.
-    ``granted``: the devices that pods get when they are bound, by key; others get what the allocator finds.
-    ``crowd``: the pods of the snapshot, where they are sorted already. ``policy``: it says what quotas charge.
+    Args:
+        snapshot: The snapshot.
+        candidates: Pods that will be judged or added.
+        absent: Keys of bound pods that are left out of the state.
+        exempt: Namespaces that are exempt from required anti-affinity.
+        free: Keys of pods whose own spec.nodeName is ignored.
+        granted: Devices that pods get when they are bound, by key; for other pods the allocator decides.
+        crowd: Pods of the snapshot if they are sorted already.
+        policy: The policy; it determines what quotas charge.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -94,7 +105,7 @@ class Judge:
         crowd: Crowd | None = None,
         policy: Policy = DEFAULT,
     ) -> None:
-        self._snapshot, self._candidates = snapshot, candidates  # in memory for as long as pods and their parts are known by their ids
+        self._snapshot, self._candidates = snapshot, candidates  # kept in memory, because pods and their parts are identified by id
         self._replicas = Replicas() if crowd is None else crowd.replicas
         self._asked = resources.Shared(snapshot.gates) if crowd is None else crowd.asked
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
@@ -135,7 +146,7 @@ class Judge:
             self._add(self._lot_of[id(pod)], pod, self._places[pod.spec.nodeName or ""], placed=False)
 
     def _sort(self, pods: Sequence[objects.Pod]) -> list[_Lot]:
-        """The lots of pods, as far as they are new."""
+        """Assign pods to lots; return the new lots."""
         found = []
         for pod, number in zip(pods, self._replicas.numbers(pods), strict=True):
             lot = self._lots.get(number)
@@ -146,7 +157,7 @@ class Judge:
         return found
 
     def _look_at(self, lot: _Lot) -> None:
-        """Find out what can be told of replicas, once it is known who else is there."""
+        """Compute the shared properties of replicas, after all other pods are known."""
         pod, spec = lot.pod, lot.pod.spec
         lot.choosy = node_rules.is_choosy(spec)
         lot.tied = self._affinity.is_tied(lot.member)
@@ -156,12 +167,13 @@ class Judge:
         lot.bare = lot.plain and not (lot.choosy or lot.tied or lot.counts) and lot.spread is spread.NO_SPREAD
 
     def _asks(self, lot: _Lot) -> resources.Amounts:
+        """Return the requests of a replica to be bound."""
         if lot.asks is None:
             lot.asks = self._asked.requests(lot.pod, bound=False)
         return lot.asks
 
     def _member(self, lot: _Lot, pod: objects.Pod) -> affinity.Member:
-        """The pod as affinity sees it: under its own name."""
+        """Return the pod's inter-pod affinity under its own name."""
         member = self._members.get(id(pod))
         if member is None:
             known = lot.member
@@ -170,11 +182,12 @@ class Judge:
         return member
 
     def _replaced(self, snapshot: Snapshot, judged: Collection[int], absent: Collection[str]) -> list[objects.Pod]:
-        """Running pods that are left out: what was made for them goes, too. None where nothing can have been made."""
+        """Return running pods that are left out, whose claims are left out with them. Empty if there are no claims."""
         pods = snapshot.pods if snapshot.resource_claims else ()
         return [pod for pod in pods if pod.spec.nodeName in self.nodes and (id(pod) in judged or objects.pod_key(pod) in absent)]
 
     def _add(self, lot: _Lot, pod: objects.Pod, place: _Place, *, placed: bool) -> None:
+        """Add a pod to a node."""
         if placed:
             requests = lot.asks or self._asks(lot)
         else:
@@ -199,15 +212,15 @@ class Judge:
 
     @property
     def allocates(self) -> bool:
-        """Return whether any pod can have to do with devices."""
+        """True if any pod can use devices."""
         return self._devices is not None
 
     def grants(self, pod: objects.Pod) -> Sequence[Grant]:
-        """Return what a pod that was bound was allocated itself."""
+        """Return the devices that were allocated for a bound pod itself."""
         return () if self._devices is None else self._devices.own(pod)
 
     def device_faults(self, pod: objects.Pod, node_name: str, named: Sequence[DeviceResult]) -> list[str]:
-        """Return how the devices that are named for a pod differ from what it was allocated when it was bound."""
+        """Return the differences between the devices named for a bound pod and those allocated to it."""
         if self._devices is None and not named:
             return []
         from kubestow.checker.devices.document import faults
@@ -215,7 +228,7 @@ class Judge:
         return faults(self._devices, self.allocated(pod), self.nodes[node_name], named)
 
     def other_devices(self, pod: objects.Pod, named: Sequence[DeviceResult]) -> list[str]:
-        """Return how a pod that was bound has others than the devices that a document of an earlier snapshot names for it."""
+        """Return the devices that a document of an earlier snapshot names for a bound pod, and that it does not have."""
         if self._devices is None and not named:
             return []
         from kubestow.checker.devices.document import others
@@ -223,20 +236,20 @@ class Judge:
         return others(self._devices, pod, named)
 
     def allocated(self, pod: objects.Pod) -> Sequence[Grant] | None:
-        """Return what a pod that was bound has, what was allocated for others that it shares included; None if it was rejected."""
+        """Return the devices of a bound pod, shared claims included; None if it was rejected."""
         return [] if self._devices is None else self._devices.allocated(pod)
 
     def device_demand(self, pod: objects.Pod) -> object:
-        """Return what tells a candidate from others as far as devices go; None if it has nothing to do with them."""
+        """Return a key that distinguishes candidates by their devices, or None if the pod uses none."""
         return None if self._devices is None else self._devices.content(pod, self._asks(self._lot_of[id(pod)]))
 
     def used(self) -> dict[str, resources.Amounts]:
-        """Return what the pods of each node hold by now."""
+        """Return the requests of the pods on each node."""
         return {name: place.used for name, place in self._places.items()}
 
     @property
     def capacity(self) -> dict[str, resources.Amounts]:
-        """Return what each node has."""
+        """The allocatable resources of each node."""
         return {name: place.capacity for name, place in self._places.items()}
 
     def spread_of(self, pod: objects.Pod) -> spread.Spread:
@@ -244,13 +257,16 @@ class Judge:
         return self._lot_of[id(pod)].spread
 
     def faults(self, pod: objects.Pod, node_name: str) -> list[Fault]:
-        """Return every rule that rejects a candidate on the node in the present state, each asked on its own, with the reason."""
+        """Return all rules that reject a candidate on the node in the current state, with reasons."""
         return self._faults(self._lot_of[id(pod)], pod, self._places[node_name])
 
     def verdict(self, pod: objects.Pod, node_name: str) -> list[Fault]:
-        """Return the same of both passes of kube-scheduler: against the bound pods, and with the pods of equal or higher priority beside
-        them that are nominated to the node, as if they ran there. Plugins that skip the pod are not asked again; what is allocated to a
-        pod when it is bound (devices, volumes) is not touched."""
+        """Return the faults of both passes of kube-scheduler.
+
+        The first pass considers the bound pods. The second adds the pods of equal or higher priority that are
+        nominated to the node, as if they ran there. Plugins that skip the pod do not run again. Devices and volumes
+        allocated at binding are not changed.
+        """
         found = self.faults(pod, node_name)
         rank, key = pod.spec.priority or 0, objects.pod_key(pod)
         guests = {
@@ -262,13 +278,13 @@ class Judge:
             return found
         settled = {key: _settled(guest, node_name) for key, guest in guests.items()}
         pods = [settled.get(id(other), other) for other in self._snapshot.pods]
-        beside = Judge(replace(self._snapshot, pods=pods), [pod], exempt=self._exempt, free=self._free, policy=self._policy)
-        spread.welcome(beside.spread_of(pod), self.nodes[node_name], settled.values())
+        with_nominated = Judge(replace(self._snapshot, pods=pods), [pod], exempt=self._exempt, free=self._free, policy=self._policy)
+        spread.welcome(with_nominated.spread_of(pod), self.nodes[node_name], settled.values())
         skipped = {devices.RULE} if self._affinity.is_asked(self._lot_of[id(pod)].member) else {devices.RULE, "InterPodAffinity"}
-        return found + [fault for fault in beside.faults(pod, node_name) if fault[0] not in skipped]
+        return found + [fault for fault in with_nominated.faults(pod, node_name) if fault[0] not in skipped]
 
     def disturbs(self, pod: objects.Pod, node_name: str) -> bool:
-        """Return whether one more pod there would leave a domain that received a pod of some spread constraint above its maxSkew."""
+        """Return True if one more pod on the node breaks a spread constraint of a placed pod."""
         if not self._guards:
             return False
         lot, node = self._lot_of[id(pod)], self.nodes[node_name]
@@ -282,9 +298,12 @@ class Judge:
         return disturbed
 
     def bind(self, unit: Sequence[tuple[objects.Pod, str]]) -> list[list[Fault]]:
-        """Judge the pods of a unit and add them; gives the faults of each. Rules about other pods in the same domain are judged with all
-        of the unit present, all others one pod after the other."""
-        if len(unit) == 1:  # nobody to see but those before
+        """Judge the pods of a unit, add them, and return the faults of each.
+
+        Rules about other pods in the same domain are judged with the whole unit present. All other rules are judged
+        one pod after the other.
+        """
+        if len(unit) == 1:  # no partner in the unit
             return [self.bind_alone(*unit[0])]
         judged = [(self._lot_of[id(pod)], pod, self._places[name]) for pod, name in unit]
         members = [self._member(lot, pod) for lot, pod, _ in judged]
@@ -307,7 +326,7 @@ class Judge:
         return found
 
     def bind_alone(self, pod: objects.Pod, node_name: str) -> list[Fault]:
-        """Judge a pod and add it, as a unit of its own."""
+        """Judge a single pod and add it."""
         lot, place = self._lot_of[id(pod)], self._places[node_name]
         if lot.bare and place.open:
             requests = lot.asks or self._asks(lot)
@@ -321,18 +340,22 @@ class Judge:
         return faults
 
     def _guard(self, lot: _Lot, pod: objects.Pod, place: _Place) -> None:
-        """Remember where pods with spread constraints are, the first of those that are alike."""
+        """Remember the nodes of pods with spread constraints, one pod for equal ones."""
         if lot.spread.constraints:
             self._guards.setdefault((id(lot.spread), place.name), (lot.spread, place.node, pod))
 
     def final_faults(self) -> list[tuple[objects.Pod, str, str]]:
-        """Return the spread constraints that are broken now in a domain that received a pod with them: a pod, its node, the reason."""
+        """Return spread constraints that are now broken in a domain that received a pod with them.
+
+        Returns:
+            Tuples of pod, node and reason.
+        """
         guards = list(self._guards.values())
         broken = spread.final_faults((own, node) for own, node, _ in guards)
         return [(guards[place][2], guards[place][1].metadata.name or "", why) for place, why in broken]
 
     def _faults(self, lot: _Lot, pod: objects.Pod, place: _Place) -> list[Fault]:
-        """All rules, against those before."""
+        """Return the faults under all rules in the current state."""
         found = self._other_faults(lot, pod, place)
         if lot.spread is not spread.NO_SPREAD:
             found += [("PodTopologySpread", why) for why in spread.faults(lot.spread, place.node)]
@@ -341,7 +364,7 @@ class Judge:
         return found
 
     def _other_faults(self, lot: _Lot, pod: objects.Pod, place: _Place) -> list[Fault]:
-        """All rules but InterPodAffinity and PodTopologySpread."""
+        """Return the faults under all rules except InterPodAffinity and PodTopologySpread."""
         found = node_rules.node_faults(lot.pod.spec, place.node, self._snapshot.gates) if lot.choosy or not place.open else []
         requests = lot.asks or self._asks(lot)
         if not lot.plain:
@@ -355,7 +378,7 @@ class Judge:
         return found if lot.plain else found + self._volumes.faults(pod, place.node)
 
     def _rare_faults(self, lot: _Lot, pod: objects.Pod, place: _Place) -> list[Fault]:
-        """What few pods have to do with: quotas, a node of their own, host ports."""
+        """Return the faults under rules that involve few pods: quotas, node names and host ports."""
         found = list(self._node_policies.faults(pod, place.node)) if self._node_policies else []
         if self._refused and (refusal := self._refused.get(objects.pod_key(pod))) is not None:
             found.append(refusal)

@@ -1,10 +1,10 @@
-"""The independent checker: replays a Placement against the raw objects, pod by pod, with matching code of its own.
+"""The independent checker of Placements. It replays a document against the raw objects, pod by pod, with its own matching code.
 
-It reads no compiled instance, no class and no encoding, so that a fault there cannot hide here. A valid placement binds unit by
-unit in its order, each pod accepted by every filter in the state reached so far; a unit is a pod, or the pods of one gang that
-share an order number, which see each other as present for InterPodAffinity and PodTopologySpread. In the end, every domain that
-received a pod with a DoNotSchedule constraint obeys it, and every gang is whole. Kubelets with a Topology Manager that rejects are
-replayed too, and every tier is computed.
+It reads no compiled instance, class or encoding, so that a fault there cannot hide here. A valid placement binds
+unit by unit in its order. Every filter accepts each pod in the state reached so far. A unit is a pod, or the pods
+of one gang that share an order number; these see each other as present for InterPodAffinity and PodTopologySpread.
+In the final state, every domain that received a pod with a DoNotSchedule constraint obeys it, and every gang is
+complete. Kubelets with a rejecting Topology Manager are replayed too, and every tier is recomputed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kubestow.checker.claims import reasons
 from kubestow.checker.claims.document import document_claims
 from kubestow.checker.claims.preferences import preference_claims
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.judge import Fault, Judge
 from kubestow.checker.objective.tiers import objective_faults
 from kubestow.checker.placement_document import Turns, document_faults, turns, why_not_movable, why_not_pending
@@ -34,25 +34,34 @@ __all__ = ["Checked", "Judge", "Violation", "check", "rejecting_rules", "rest_fa
 
 
 def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
-    """Return the rules that reject one pod on a node, against the bound pods (without itself), each asked on its own; sorted names.
+    """Return the sorted names of the rules that reject a pod on a node, against the other bound pods.
 
-    Pods that are nominated to the node count as in :meth:`Judge.verdict`. For many questions build a :class:`Judge` once.
+    Pods nominated to the node count as in :meth:`Judge.verdict`. For many queries build a :class:`Judge` once.
     """
     judge = Judge(snapshot, [pod], exempt=exempt, free=[objects.pod_key(pod)])
     return sorted({rule for rule, _ in judge.verdict(pod, node_name)})
 
 
 class Checked(NamedTuple):
-    """What is wrong with a document, and how many pods that are left were not asked about, since that would take too long."""
+    """The result of checking a placement.
+
+    Attributes:
+        violations: Faults of the document.
+        unjudged: Number of unplaced pods that were not judged, because that would take too long.
+    """
 
     violations: list[Violation]
     unjudged: int
 
 
 def check(snapshot: Snapshot, placement: Placement, *, embedded: bool = False) -> Checked:
-    """Return what :func:`verify` does, and what the document says wrongly of pods that are left, of preferences and of itself.
+    """Return the violations of :func:`verify`, and false claims about unplaced pods, preferences and the document itself.
 
-    ``embedded``: the placement is part of a document about capacity, which may place pods again that the policy does not let in now.
+    Args:
+        snapshot: The snapshot.
+        placement: The document.
+        embedded: True if the placement is part of a document about capacity, which may place again pods that the
+            policy would not admit now.
 
     Raises:
         QuantityError, InputError: as for :func:`verify`.
@@ -75,7 +84,7 @@ def _not_granted(snapshot: Snapshot, placement: Placement) -> Iterator[Violation
 
 
 def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
-    """Return every violation of a placement: faults of the document, then of the replay in bind order, then of the final state.
+    """Return all violations of a placement: faults of the document, of the replay in bind order, and of the final state.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -86,9 +95,14 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
 
 
 def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
-    """Return what is wrong with the assignments of a placement on a snapshot that is not its own: whether each pod still waits, is accepted
-    on its node in turn, and gets the devices that are named. ``placement``: with the assignments that are left alone, under the names that
-    their pods have in ``snapshot``. What the document claims (hash, numbers, tiers, that all pending pods are named) is not judged.
+    """Return the faults of a placement's remaining assignments on a later snapshot.
+
+    Each pod must still be pending, be accepted on its node in turn, and get the named devices. Claims of the
+    document (hash, numbers, tiers, complete list of pending pods) are not judged.
+
+    Args:
+        snapshot: The later snapshot.
+        placement: The remaining assignments, with the pods' names in ``snapshot``.
 
     Raises:
         QuantityError, InputError: as for :func:`verify`.
@@ -118,11 +132,17 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
 
 
 def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bool = True) -> list[Violation]:
-    """Bind unit by unit; what is wrong with each, and in the end. ``pods``: in bind order; ``named``: devices have to be those that the
-    document names."""
+    """Bind unit by unit; return the faults of each unit and of the final state.
+
+    Args:
+        judge: The state of the cluster.
+        bound: Assignments and units in bind order.
+        pods: The pods, in the same order.
+        named: True if pods must get the devices that the document names.
+    """
     found: list[Violation] = []
 
-    def tell(entry: Assignment, faults: Sequence[Fault]) -> None:
+    def report(entry: Assignment, faults: Sequence[Fault]) -> None:
         found.extend(Violation(entry.pod, entry.node, rule, why) for rule, why in faults)
 
     def compare(entry: Assignment, pod: objects.Pod) -> None:
@@ -135,13 +155,13 @@ def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bo
             entry, pod = next(coming)
             faults = judge.bind_alone(pod, entry.node)
             if faults:
-                tell(entry, faults)
+                report(entry, faults)
             if allocates or entry.devices:
                 compare(entry, pod)
             continue
         unit = list(islice(coming, size))
         for (entry, _), faults in zip(unit, judge.bind([(pod, entry.node) for entry, pod in unit]), strict=True):
-            tell(entry, faults)
+            report(entry, faults)
         for entry, pod in unit:
             compare(entry, pod)
     found += [Violation(objects.pod_key(pod), node, "PodTopologySpread", why) for pod, node, why in judge.final_faults()]
@@ -158,10 +178,10 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     found = document_faults(snapshot.sha256, placement, crowd, places, nodes, refusals, roster)
     bound = turns(placement, places, nodes, roster)
     pods = [snapshot.pods[place] for place in bound.places]
-    told = [place for place in (*places, *(crowd.at.get(rest.pod) for rest in placement.unplaced)) if place is not None]
-    absent = crowd.among(told, lambda pod: bool(pod.spec.nodeName))
-    free = crowd.among(told, lambda pod: why_not_movable(pod, nodes) is None) if placement.snapshot.fromScratch else ()
-    left = reasons.Left(snapshot, placement, crowd, refusals, roster.gangs, roster.ranks)
+    mentioned = [place for place in (*places, *(crowd.at.get(entry.pod) for entry in placement.unplaced)) if place is not None]
+    absent = crowd.among(mentioned, lambda pod: bool(pod.spec.nodeName))
+    free = crowd.among(mentioned, lambda pod: why_not_movable(pod, nodes) is None) if placement.snapshot.fromScratch else ()
+    left = reasons.UnplacedPods(snapshot, placement, crowd, refusals, roster.gangs, roster.ranks)
     waiting = left.candidates() if claims else []
     exempt = placement.snapshot.daemonNamespaces
     policy = placement.policy or DEFAULT

@@ -1,4 +1,4 @@
-"""Faults of a Placement document itself: what it speaks of, what it leaves out, what it claims."""
+"""Faults of a Placement document itself: unknown or missing pods and nodes, and false numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
 def why_not_movable(pod: objects.Pod, nodes: frozenset[str]) -> str | None:
-    """Return why a bound pod has to stay where it is; None if it may be placed again."""
+    """Return why a bound pod must stay where it is, or None if it may be placed again."""
     owner = objects.controller_of(pod)
     if pod.spec.nodeName not in nodes:
         return f"it is bound to node {pod.spec.nodeName}, which the snapshot lacks"
@@ -38,7 +38,7 @@ def why_not_movable(pod: objects.Pod, nodes: frozenset[str]) -> str | None:
 
 
 def why_not_pending(pod: objects.Pod, nodes: frozenset[str], ref: SnapshotRef) -> str | None:
-    """Return why a pod is not one that the document has to place; None if it is."""
+    """Return why the document does not have to place a pod, or None if it does."""
     if objects.is_terminal(pod):
         return "it has ended"
     if objects.is_terminating(pod):
@@ -59,10 +59,16 @@ def document_faults(
     refusals: Mapping[str, str | None],
     roster: Roster,
 ) -> list[Violation]:
-    """Faults of the document, judged against the snapshot it speaks of.
+    """Return the faults of the document in relation to its snapshot.
 
-    ``sha256``: of the snapshot; ``crowd``: its pods, ``places``: those of the assigned ones; ``nodes``: the names of its nodes;
-    ``refusals``: :func:`why_not_pending` of each pod; ``roster``: its gangs.
+    Args:
+        sha256: Hash of the snapshot.
+        placement: The document.
+        crowd: Pods of the snapshot.
+        places: Indices of the assigned pods.
+        nodes: Names of the nodes.
+        refusals: :func:`why_not_pending` of each pod, by key.
+        roster: Gangs of the snapshot.
     """
     ref = placement.snapshot
     found: list[Violation] = []
@@ -73,8 +79,8 @@ def document_faults(
     if ref.sha256 and sha256 and ref.sha256 != sha256:
         fault(f"the document is of snapshot {ref.sha256}, this is {sha256}")
     due = [why is None for why in map(refusals.__getitem__, map(objects.pod_key, crowd.replicas.first))]
-    seen = bytearray(len(crowd.pods))  # pods that are to be placed and were mentioned, by place
-    mentions: dict[str, int] = {}  # of the others, and of those that are mentioned again
+    seen = bytearray(len(crowd.pods))  # 1 for pods to be placed that were mentioned, by index
+    mentions: dict[str, int] = {}  # of other pods, and of repeated mentions
 
     def mention(pod: str, node: str, place: int | None) -> None:
         times = mentions[pod] = mentions.get(pod, 0 if place is None else seen[place]) + 1
@@ -92,13 +98,13 @@ def document_faults(
             seen[place] = 1
         else:
             mention(entry.pod, entry.node, place)
-    for rest in placement.unplaced:
-        mention(rest.pod, "", crowd.at.get(rest.pod))
+    for unplaced in placement.unplaced:
+        mention(unplaced.pod, "", crowd.at.get(unplaced.pod))
     for entry in placement.assignments:
         if entry.node not in nodes:
             fault("the snapshot has no such node", entry.pod, entry.node)
-    for key, number, told in zip(crowd.key_of, crowd.set_of, seen, strict=True):
-        if due[number] and not told and key not in mentions:
+    for key, number, mentioned in zip(crowd.key_of, crowd.set_of, seen, strict=True):
+        if due[number] and not mentioned and key not in mentions:
             fault("the pending pod is neither assigned nor listed as unplaced", key)
     found += _cause_faults(placement, roster)
     found += _order_faults(placement, roster)
@@ -107,8 +113,9 @@ def document_faults(
 
 
 def _cause_faults(placement: Placement, roster: Roster) -> list[Violation]:
+    """Return causes of unknown gangs or of pods that are not unplaced."""
     found = []
-    left = {rest.pod for rest in placement.unplaced}
+    left = {entry.pod for entry in placement.unplaced}
     known = {gang.name for gang in roster.gangs}
     for cause in placement.causes:
         if cause.gang is not None and cause.gang not in known:
@@ -119,8 +126,14 @@ def _cause_faults(placement: Placement, roster: Roster) -> list[Violation]:
 
 
 def _priorities(crowd: Crowd, places: Sequence[int | None], due: Sequence[bool], ranks: Mapping[str, int]) -> tuple[Counter[int], set[int]]:
-    """How many pods of each priority are assigned, and the priorities of the pods to be placed. ``ranks``: the priority that a pod counts
-    at, where it is not its own; ``due``: whether the pods of a set are to be placed."""
+    """Return the number of assigned pods per priority, and the priorities of the pods to be placed.
+
+    Args:
+        crowd: Pods of the snapshot.
+        places: Indices of the assigned pods.
+        due: True for each set of replicas to be placed.
+        ranks: Priority at which a pod counts if it is not its own, by key.
+    """
     own = [pod.spec.priority or 0 for pod in crowd.replicas.first]
     others = {crowd.at[key]: rank for key, rank in ranks.items()}
     assigned = {place for place in places if place is not None}
@@ -132,8 +145,15 @@ def _priorities(crowd: Crowd, places: Sequence[int | None], due: Sequence[bool],
 
 
 class Turns(NamedTuple):
-    """The pods of a document as they are bound: known ones on known nodes, each at its first mention only; the rest is reported as a fault
-    of the document. ``places``: of the pods in the snapshot; ``units``: how many of them are bound at a time, one after the other."""
+    """The pods of a document in bind order: known pods on known nodes, each at its first mention.
+
+    Everything else is reported as a fault of the document.
+
+    Attributes:
+        entries: The assignments.
+        places: Indices of the pods in the snapshot.
+        units: Number of pods bound together, unit by unit.
+    """
 
     entries: list[Assignment]
     places: list[int]
@@ -141,9 +161,15 @@ class Turns(NamedTuple):
 
 
 def turns(placement: Placement, places: Sequence[int | None], nodes: Collection[str], roster: Roster) -> Turns:
-    """Return assignments in bind order; those of one gang that share an order number together, all others alone.
+    """Return assignments in bind order, grouped into units.
 
-    ``places``: of the assigned pods in the snapshot, None of those that are left out; ``nodes``: the names of its nodes.
+    Assignments of one gang with one order number form a unit; all others are units of their own.
+
+    Args:
+        placement: The document.
+        places: Indices of the assigned pods; None for pods that are left out.
+        nodes: Names of the nodes.
+        roster: Gangs of the snapshot.
     """
     listed, found = placement.assignments, Turns([], [], [])
     orders = [entry.order for entry in listed]
@@ -168,7 +194,7 @@ def turns(placement: Placement, places: Sequence[int | None], nodes: Collection[
 
 
 def _shared_orders(placement: Placement) -> dict[int, list[Assignment]]:
-    """Order numbers that several assignments have, in order, with these."""
+    """Return the assignments of each order number that occurs more than once, in order."""
     several = {order for order, times in Counter(map(_ORDER, placement.assignments)).items() if times > 1}
     found: dict[int, list[Assignment]] = {order: [] for order in sorted(several)}
     for entry in placement.assignments if several else ():
@@ -178,7 +204,7 @@ def _shared_orders(placement: Placement) -> dict[int, list[Assignment]]:
 
 
 def _is_gang(shared: list[Assignment], roster: Roster) -> bool:
-    """By what the pods are, whatever the document calls them."""
+    """Return True if the pods belong to one gang, by their declarations and not by the document."""
     gang = roster.gang_of.get(shared[0].pod)
     return gang is not None and all(roster.gang_of.get(entry.pod) == gang for entry in shared)
 
@@ -195,13 +221,19 @@ def _order_faults(placement: Placement, roster: Roster) -> list[Violation]:
 
 
 def _tier_faults(placement: Placement, placed: Counter[int], wanted: Collection[int]) -> list[Violation]:
-    """``placed``: how many pods of each priority are assigned; ``wanted``: the priorities of the pods to be placed."""
+    """Return the faults of the tiers.
+
+    Args:
+        placement: The document.
+        placed: Number of assigned pods per priority.
+        wanted: Priorities of the pods to be placed.
+    """
     found: list[Violation] = []
 
     def fault(why: str) -> None:
         found.append(Violation("", "", DOCUMENT, why))
 
-    told: set[int] = set()
+    listed: set[int] = set()
     for tier in placement.objective:
         name = tier.tier if tier.priority is None else f"{tier.tier} of priority {tier.priority}"
         if tier.bound < tier.value:
@@ -213,17 +245,20 @@ def _tier_faults(placement: Placement, placed: Counter[int], wanted: Collection[
             fault(f"tier {name}: the value is {tier.value}, {number} such pods are assigned")
         if tier.priority is None:
             fault("tier placed: no priority is given")
-        elif tier.priority in told:
+        elif tier.priority in listed:
             fault(f"tier {name} is given twice")
         else:
-            told.add(tier.priority)
-    for priority in sorted(set(wanted) - told, reverse=True):
+            listed.add(tier.priority)
+    for priority in sorted(set(wanted) - listed, reverse=True):
         fault(f"there are pending pods of priority {priority} and no tier placed of that priority")
     return found
 
 
 def _status_faults(placement: Placement) -> list[Violation]:
-    """Faults of the status. Emptier domains do not count, the tie-break only where the policy asks for another one than the default."""
+    """Return the faults of the status.
+
+    Gaps of topologySpread are ignored. A gap of the tie-break counts only if the policy selects a strategy other than the default.
+    """
     found = []
     asked = (placement.policy or DEFAULT).strategy != DEFAULT.strategy
     unasked = {"topologySpread"} if asked else {"topologySpread", "strategy"}

@@ -1,9 +1,10 @@
-"""Pods that are replicas of each other: what can be told of one of them by itself holds for all.
+"""Pods that are replicas of each other. Properties of one pod, considered alone, hold for all.
 
-Replicas are the same in all but who they are: name, uid, times, ids of containers. They are told by the very objects of their parts, which
-the reader keeps once where they are equal, and where two of them stand side by side by whether they are equal; no field is left out that
-anyone might read one day. Pods that are equal and are not found to be are sets of their own, which costs time and changes no verdict. What
-depends on a pod's name, such as the claims that are made for it, or the gains of a pod that nothing made, has to be asked of each pod.
+Replicas are equal except for name, uid, times and container ids. They are recognised by the identity of their
+parts, which the reader shares if they are equal. Adjacent pods are also compared by value. No field is left out, so
+that any field may be read later. Equal pods that are not recognised form separate sets, which costs time but
+changes no verdict. Properties that depend on a pod's name must be computed per pod, for example claims created for
+it, or gains of a bare pod.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
 
-#: So many parts of a pod stand first and are texts, which may be equal without being the same object.
-_TEXTS: Final = 3
+#: Number of leading parts of a pod that are texts. Texts may be equal without being the same object.
+_TEXT_PARTS: Final = 3
 _SPEC: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name != "volumes"))
 
 
 class Replicas:
-    """Numbers the sets of replicas as they come. ``first``: a pod of each set. Pods must stay as they are, and in memory."""
+    """Numbers of sets of replicas, in order of appearance. Pods must not change and must stay in memory.
+
+    Attributes:
+        first: The first pod of each set.
+    """
 
     def __init__(self) -> None:
         self.first: list[objects.Pod] = []
@@ -39,8 +44,8 @@ class Replicas:
             number = known.get(id(pod))
             if number is None:
                 parts = _parts(pod)
-                if parts != last:  # replicas mostly stand together
-                    last, ids = parts, (*parts[:_TEXTS], *map(id, parts[_TEXTS:]))
+                if parts != last:  # replicas are mostly adjacent
+                    last, ids = parts, (*parts[:_TEXT_PARTS], *map(id, parts[_TEXT_PARTS:]))
                     latest = self._numbers.setdefault(ids, len(self.first))
                     if latest == len(self.first):
                         self.first.append(pod)
@@ -50,7 +55,7 @@ class Replicas:
 
 
 def _parts(pod: objects.Pod) -> tuple[object, ...]:
-    """The parts of a pod: some by what they say, of which volumes are not shared, the others as objects."""
+    """Return the parts of a pod. Texts and unshared volumes are compared by value, other parts by identity."""
     metadata, spec = pod.metadata, pod.spec
     return (
         metadata.namespace,
@@ -65,8 +70,14 @@ def _parts(pod: objects.Pod) -> tuple[object, ...]:
 
 
 class Crowd(Mapping[str, objects.Pod]):
-    """The pods of a snapshot by key. ``key_of``, ``set_of``: the key of each pod and the number of its set of replicas;
-    ``at``: its place among them, by key; ``asked``: what they request."""
+    """The pods of a snapshot by key.
+
+    Attributes:
+        key_of: Key of each pod.
+        set_of: Number of each pod's set of replicas.
+        at: Index of each pod, by key.
+        asked: Requests of pods.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.pods = snapshot.pods
@@ -88,26 +99,32 @@ class Crowd(Mapping[str, objects.Pod]):
     def __len__(self) -> int:
         return len(self.at)
 
-    def each(self, tell: Callable[[objects.Pod], T]) -> dict[str, T]:
-        """Return by key what can be told of every pod by itself, whatever its name."""
-        told = [tell(pod) for pod in self.replicas.first]
-        return dict(zip(self.key_of, map(told.__getitem__, self.set_of), strict=True))
+    def each(self, compute: Callable[[objects.Pod], T]) -> dict[str, T]:
+        """Compute a property per set of replicas and return it by pod key. The property must not depend on names."""
+        values = [compute(pod) for pod in self.replicas.first]
+        return dict(zip(self.key_of, map(values.__getitem__, self.set_of), strict=True))
 
     def among(self, places: Iterable[int], holds: Callable[[objects.Pod], bool]) -> set[str]:
-        """Return the keys of those of some pods of which something holds, whatever their names."""
-        told = [holds(pod) for pod in self.replicas.first]
-        return {self.key_of[place] for place in places if told[self.set_of[place]]}
+        """Return the keys of pods for which a condition holds. The condition must not depend on names."""
+        values = [holds(pod) for pod in self.replicas.first]
+        return {self.key_of[place] for place in places if values[self.set_of[place]]}
 
     def bound(self) -> Iterator[tuple[str, int, str]]:
-        """Yield the pods that have a node: key, number of their set, node."""
+        """Yield the pods that have a node, as key, number of their set, and node."""
         nodes = [pod.spec.nodeName or "" for pod in self.replicas.first]
         return ((key, number, nodes[number]) for key, number in zip(self.key_of, self.set_of, strict=True) if nodes[number])
 
 
 class Whereabouts:
-    """The pods of a snapshot and their nodes. ``placed``: the node of each pod that is placed, by key; ``on``: of each set of replicas the
-    nodes of its placed pods, one for each, and of those that stay where they are, as far as there are such nodes. ``absent``: bound pods
-    that do not stay."""
+    """The pods of a snapshot and their nodes.
+
+    Attributes:
+        crowd: The pods.
+        placed: Node of each placed pod, by key.
+        absent: Keys of bound pods that do not stay.
+        on: For each set of replicas one of its pods, and two lists: nodes of placed pods, and nodes of pods that
+            stay. Unknown nodes are omitted.
+    """
 
     def __init__(self, crowd: Crowd, placed: Mapping[str, str], absent: Collection[str], nodes: Container[str]) -> None:
         self.crowd, self.placed, self.absent = crowd, placed, frozenset(absent)

@@ -1,4 +1,4 @@
-"""The independent checker of a rollout: replays its waves on the raw objects, without the simulation that found them."""
+"""The independent checker of a rollout. It replays the waves on the raw objects, without the simulation that found them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kubestow.checker.attachments import Attachments
 from kubestow.checker.claims.document import count_faults
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.placement import Judge
 from kubestow.checker.rules.admission import Books
 from kubestow.checker.updates import verify_update
@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 
 
 def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> list[Violation]:
-    """Return every violation of a rollout. ``manifests``: what holds the new template, as it was given to the rollout.
+    """Return all violations of a rollout.
 
-    Updates of StatefulSets and DaemonSets are replayed by :mod:`kubestow.checker.updates`; the rest is of Deployments.
+    In each wave, quotas and LimitRanges must admit the new pods, and each must pass every filter in turn, with the
+    remaining old pods present. The number of pods must not exceed replicas + maxSurge. Available pods must not fall
+    below replicas - maxUnavailable. Only old pods are deleted. A halt must be genuine: the controller can do
+    nothing, and no node accepts the first pending pod. NUMA zones of kubelets are not replayed.
 
-    In each wave quotas and LimitRanges admit the new pods, and each passes every filter in turn, with the old pods there that have
-    not gone; pods do not exceed replicas + maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A
-    halt has to be one: the controller can do nothing, and no node takes the first waiting pod. Kubelets' NUMA zones are not replayed.
+    :mod:`kubestow.checker.updates` replays updates of StatefulSets and DaemonSets; this function handles Deployments.
+
+    Args:
+        snapshot: The snapshot.
+        placement: The document.
+        manifests: Manifests with the new template, as they were given to the rollout.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -62,9 +68,24 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
 
 @dataclass
 class _Replay:
-    """``old``, ``new``: pods by key; ``gone``: keys of pods that were terminating; ``alive``: old ones that are left; ``placed``: new ones
-    with their nodes, in bind order; ``waiting``: new ones without; ``paused``: nothing
-    rolls; ``books``: the quotas, with what these pods use."""
+    """The replay of a Deployment's rollout.
+
+    Attributes:
+        snapshot: The snapshot.
+        placement: The document.
+        pace: Replicas, surge and unavailability of the strategy.
+        old: Old pods, by key.
+        new: New pods, by key.
+        gone: Keys of pods that were terminating.
+        paused: True if the Deployment is paused.
+        faults: Violations.
+        alive: Keys of the remaining old pods.
+        placed: Nodes of placed new pods, in bind order.
+        waiting: Keys of pending new pods.
+        granted: Devices of placed new pods.
+        books: Quotas, with their use by these pods.
+        attached: Attached single-node volumes.
+    """
 
     snapshot: Snapshot
     placement: Placement
@@ -89,17 +110,20 @@ class _Replay:
         self.attached.begin([pod for pod in self.snapshot.pods if objects.pod_key(pod) not in self.gone])
 
     def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:
+        """Record a violation."""
         self.faults.append(Violation(pod, node, rule, why))
 
     def document(self, found: Rollout, workload: str, sha256: str) -> None:
-        """Check what the document says of the Deployment, and that its parts agree."""
+        """Check the document's claims about the Deployment, and that its parts agree."""
         reference = self.placement.snapshot
         if reference.sha256 and sha256 and reference.sha256 != sha256:
             self.fault(f"the document is of snapshot {reference.sha256}, this is {sha256}")
         strategy = "Recreate" if self.pace.recreate else "RollingUpdate"
-        told = (found.workload, found.strategy, found.replicas, found.maxSurge, found.maxUnavailable)
+        claimed = (found.workload, found.strategy, found.replicas, found.maxSurge, found.maxUnavailable)
         expected = (workload, strategy, self.pace.replicas, self.pace.surge, self.pace.unavailable)
-        for field_name, got, wanted in zip(("workload", "strategy", "replicas", "maxSurge", "maxUnavailable"), told, expected, strict=True):
+        for field_name, got, wanted in zip(
+            ("workload", "strategy", "replicas", "maxSurge", "maxUnavailable"), claimed, expected, strict=True
+        ):
             if got != wanted:
                 self.fault(f"rollout.{field_name} is {got}, it should be {wanted}")
         binds = [(pod.pod, pod.node, pod.order) for wave in found.waves for pod in wave.create]
@@ -118,10 +142,10 @@ class _Replay:
             self.fault("the tier of placed pods does not give the number of pods that get a node, and a bound on it")
         status = self.placement.status
         if (status == "optimal") != found.complete or (status == "infeasible" and (binds or not found.proved)):
-            self.fault(f"the status {status} does not go with the rollout")
+            self.fault(f"the status {status} contradicts the rollout")
 
     def wave(self, number: int, wave: Wave) -> None:
-        """Creations, one by one, then deletions."""
+        """Replay a wave: creations one by one, then deletions."""
         if wave.wave != number:
             self.fault(f"wave {number} is numbered {wave.wave}")
         before = len(self.placed) + len(self.waiting)
@@ -153,15 +177,15 @@ class _Replay:
         self._delete(number, wave.delete)
 
     def _admit(self, number: int, created: set[str]) -> None:
-        """Charge quotas for pods that are new in a wave, each of which has to be admitted."""
+        """Charge quotas for the pods that a wave creates; each must be admitted."""
         for key in sorted(created & self.new.keys()):
             fault = self.books.fault(self.new[key])
             if fault is not None:
-                self.fault(f"wave {number} creates it in spite of this: {fault[1]}", key, rule=fault[0])
+                self.fault(f"wave {number} creates the pod although it is refused: {fault[1]}", key, rule=fault[0])
             self.books.create(self.new[key])
 
     def _judge(self, candidates: Sequence[objects.Pod]) -> Judge:
-        """The cluster as it is now, with the new pods that have a node."""
+        """Return the current state of the cluster, with the placed new pods."""
         pods = [
             pod
             for pod in self.snapshot.pods
@@ -178,6 +202,7 @@ class _Replay:
         return judge
 
     def _bind(self, arriving: Sequence[RolloutPod]) -> None:
+        """Bind the pods of a wave and record their faults."""
         if arriving:
             judge = self._judge([self.new[entry.pod] for entry in arriving])
             for entry in arriving:
@@ -190,7 +215,8 @@ class _Replay:
                 self.attached.come(pod, node)
 
     def _delete(self, number: int, names: Sequence[str]) -> None:
-        lost, started = 0, len(self._started())  # a volume that old pods leave is not attached elsewhere yet
+        """Delete old pods and record faults."""
+        lost, started = 0, len(self._started())  # volumes of deleted pods are not attached elsewhere yet
         for key in names:
             if key not in self.alive:
                 self.fault("no pod of an old revision that is there", key)
@@ -204,14 +230,15 @@ class _Replay:
             self.fault(f"{available} pods are available after wave {number}, at least {self.pace.least} have to be")
 
     def _available(self) -> int:
+        """Return the number of available pods."""
         return len(self._started()) + sum(self.old[key].available for key in self.alive)
 
     def _started(self) -> set[str]:
-        """New pods whose node has all of their volumes."""
+        """Return the new pods on whose node all their volumes are attached."""
         return {key for key, node in self.placed.items() if self.attached.starts(self.new[key], node)}
 
     def end(self, found: Rollout) -> None:
-        """Check that it is complete, or that it can indeed go no further."""
+        """Check that the rollout is complete, or that it cannot continue."""
         held = self.placed.keys() - self._started()
         complete = not self.alive and len(self.placed) == len(self.new) and not held and not self.paused
         if found.complete != complete:
@@ -234,17 +261,17 @@ class _Replay:
             self._halted(refused is not None)
 
     def _rests(self, found: Rollout) -> None:
-        """A paused Deployment: its controller does nothing."""
+        """Check the document of a paused Deployment, whose controller does nothing."""
         if found.waves or found.refused or not found.halted:
             self.fault("the Deployment is paused, and the document does not say that nothing rolls")
 
     def _due(self) -> bool:
-        """Return True if the strategy lets the controller create one more new pod."""
+        """Return True if the strategy allows one more new pod."""
         created = len(self.placed) + len(self.waiting)
         return created < self.pace.replicas and len(self.alive) + created < self.pace.most and not (self.pace.recreate and self.alive)
 
     def _halted(self, refused: bool) -> None:
-        """A halt that is said to be one for certain: the controller cannot create or delete, and the scheduler cannot place."""
+        """Check a proved halt: the controller can neither create nor delete pods, and the scheduler cannot place any."""
         if self._due() and not refused:
             self.fault("the rollout is said to halt, and another new pod could be created")
         spare = len(self.alive) + len(self._started()) - self.pace.least

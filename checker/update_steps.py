@@ -1,7 +1,7 @@
-"""What the controllers of StatefulSets and DaemonSets may do next, read a second time for the checker.
+"""The next steps of StatefulSet and DaemonSet controllers, implemented a second time for the checker.
 
-The pods of the workload are given as they are at a moment. Each function says of one step whether its controller takes it, in words of
-Kubernetes' documentation of update strategies, and shares nothing with the simulation.
+The functions receive the current pods of the workload. Each decides for one step whether its controller takes it,
+following Kubernetes' documentation of update strategies. They share nothing with the simulation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from kubestow.models.workloads.updates.update_input import Member, Update
 
 @dataclass
 class Pods:
-    """The pods of a workload that are there, by key, and the keys of those that serve."""
+    """The current pods of a workload.
+
+    Attributes:
+        update: The update.
+        there: The pods, by key.
+        serving: Keys of the pods that are ready.
+    """
 
     update: Update
     there: dict[str, Member] = field(default_factory=dict)
@@ -22,12 +28,12 @@ class Pods:
     _slots: dict[int, list[str]] = field(default_factory=dict)
 
     def come(self, member: Member) -> None:
-        """Let a pod be there."""
+        """Add a pod."""
         self.there[member.key] = member
         self._slots.setdefault(member.slot, []).append(member.key)
 
     def go(self, key: str) -> None:
-        """Let a pod be gone."""
+        """Remove a pod."""
         member = self.there.pop(key)
         self._slots[member.slot].remove(key)
         if not self._slots[member.slot]:
@@ -39,21 +45,21 @@ class Pods:
         return [key for key in self._slots.get(slot, ()) if new in (None, self.there[key].new)]
 
     def serves(self, slot: int) -> bool:
-        """Return True if a pod of a slot serves."""
+        """Return True if a pod of the slot serves."""
         return any(key in self.serving for key in self._slots.get(slot, ()))
 
     # --- both kinds ---------------------------------------------------------------------------------------------------------
 
     def creates(self, slot: int) -> bool:
-        """Return True if the controller makes a pod for a slot, as far as quotas admit it."""
+        """Return True if the controller creates a pod for the slot, quotas permitting."""
         return self._set_creates(slot) if self.update.kind == "StatefulSet" else self._daemon_creates(slot)
 
     def deletes(self) -> list[list[str]]:
-        """Return the pods that may be deleted next: groups, of which each may go as a whole or in part, from its first on."""
+        """Return groups of pods that may be deleted next. A group may be deleted in whole or in part, from its first pod on."""
         return self._set_deletes() if self.update.kind == "StatefulSet" else [[key] for key in self._daemon_deletes()]
 
     def finished(self) -> bool:
-        """Return True if all pods that the update concerns are new and serve, and no others are there."""
+        """Return True if all pods that the update concerns are new and serve, and no others exist."""
         update = self.update
         if any(pod.slot not in update.runs for pod in self.there.values()):
             return False
@@ -65,7 +71,7 @@ class Pods:
         return True
 
     def bare(self) -> list[int]:
-        """Return the slots without a pod that serves."""
+        """Return the slots without a serving pod."""
         return [slot for slot in sorted(self.update.runs) if not self.serves(slot)]
 
     # --- StatefulSets -------------------------------------------------------------------------------------------------------
@@ -79,7 +85,7 @@ class Pods:
         update = self.update
         every = range(update.replicas)
         if any(not self.of(slot) for slot in every) or (not update.parallel and self.bare()):
-            return []  # pods that are missing, or with OrderedReady do not serve, come first
+            return []  # missing pods, and with OrderedReady also pods that do not serve, come first
         surplus = sorted((key for key, pod in self.there.items() if pod.slot not in update.runs), key=lambda key: -self.there[key].slot)
         if surplus and update.parallel:
             return [[key] for key in surplus]
@@ -98,7 +104,7 @@ class Pods:
         return [[old[0]]] if old and self.serving.issuperset(above) else []
 
     def waited_for(self) -> str | None:
-        """Return the pod for which a StatefulSet's update waits."""
+        """Return the pod for which a StatefulSet's update waits, or None."""
         order = range(self.update.replicas)
         if not self.update.parallel:
             for slot in order:
@@ -124,7 +130,7 @@ class Pods:
         return old[0] not in self.serving or self._surging() < update.surge
 
     def _surging(self) -> int:
-        """Return the nodes on which a new pod that does not serve is next to an old one that does."""
+        """Return the number of nodes on which a new pod that does not serve runs next to an old one that does."""
         twice = [slot for slot, keys in self._slots.items() if len(keys) > 1]
         old = {slot for slot in twice if self.serving.intersection(self.of(slot, new=False))}
         return sum(1 for slot in old if (new := self.of(slot, new=True)) and not self.serving.intersection(new))
@@ -147,10 +153,11 @@ class Pods:
         return list(dict.fromkeys(found))
 
     def _by_age(self, keys: Sequence[str]) -> list[str]:
+        """Return keys by node, creation time and index; pods without a node last."""
         return sorted(keys, key=lambda key: (self.there[key].node is None, self.there[key].born, self.there[key].index))
 
     def _outdated(self, slots: Sequence[int]) -> list[str]:
-        """Return the old pods that may go for the update, each next."""
+        """Return the old pods that may be deleted next for the update."""
         update = self.update
         single = [slot for slot in slots if len(self.of(slot)) == 1]
         old = [key for slot in single for key in self.of(slot, new=False)]

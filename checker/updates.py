@@ -1,4 +1,4 @@
-"""The independent checker of an update of a StatefulSet or a DaemonSet: replays its waves on the raw objects."""
+"""The independent checker of StatefulSet and DaemonSet updates. It replays the waves on the raw objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from kubestow.checker.attachments import Attachments
 from kubestow.checker.claims.document import count_faults
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.placement import Judge
 from kubestow.checker.rules.admission import Books, Fault
 from kubestow.checker.update_steps import Pods
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 def verify_update(
     snapshot: Snapshot, placement: Placement, kind: Literal["StatefulSet", "DaemonSet"], name: str, manifests: Snapshot | None
 ) -> list[Violation]:
-    """Return every violation of an update.
+    """Return all violations of an update.
 
-    In each wave the controller makes each new pod, quotas and LimitRanges admit it, and it passes every filter in turn; old pods go only
-    when the controller deletes them. A halt has to be one: the controller can do nothing, and no node takes a waiting pod. Kubelets' NUMA
-    zones are not replayed.
+    In each wave the controller must create each new pod, quotas and LimitRanges must admit it, and it must pass
+    every filter in turn. Old pods leave only if the controller deletes them. A halt must be genuine: the controller
+    can do nothing, and no node accepts a pending pod. NUMA zones of kubelets are not replayed.
 
     Args:
         snapshot: The cluster.
-        placement: With the update.
-        kind: Of the workload.
+        placement: The document with the update.
+        kind: Kind of the workload.
         name: ``[NAMESPACE/]NAME`` of the workload.
-        manifests: What holds the new template, as it was given to the update.
+        manifests: Manifests with the new template, as they were given to the update.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -60,8 +60,24 @@ def verify_update(
 
 @dataclass
 class _Replay:
-    """``around``: the cluster without pods that are to come; ``where``: nodes of the workload's pods; ``bound``: pods that got a node, in
-    bind order; ``on``: the pods around by node; ``apart``: pods on other nodes do not matter to a pod, which has a node of its own."""
+    """The replay of an update.
+
+    Attributes:
+        update: The update.
+        placement: The document.
+        faults: Violations.
+        around: The cluster without pods that are created later.
+        pods: Current pods of the workload.
+        where: Node of each pod of the workload; None if pending.
+        bound: Keys of bound pods, in bind order.
+        reached: Indices of created members.
+        granted: Devices of bound pods.
+        books: Quotas, with their use.
+        attached: Attached single-node volumes.
+        own: Keys of all members.
+        on: Pods of the cluster by node.
+        apart: True if pods on other nodes do not affect a pod that has its own node.
+    """
 
     update: Update
     placement: Placement
@@ -99,6 +115,7 @@ class _Replay:
         self.apart = self.apart and all(_for_itself(update.snapshot.pods[m.index], whole=True) for m in update.members if m.node is None)
 
     def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:
+        """Record a violation."""
         self.faults.append(Violation(pod, node, rule, why))
 
     def _pod(self, key: str) -> objects.Pod:
@@ -107,7 +124,7 @@ class _Replay:
     # --- the document -------------------------------------------------------------------------------------------------------
 
     def document(self, found: Rollout, snapshot: Snapshot) -> None:
-        """Check what the document says of the workload, and that its parts agree."""
+        """Check the document's claims about the workload, and that its parts agree."""
         update, placement = self.update, self.placement
         if placement.snapshot.sha256 and snapshot.sha256 and placement.snapshot.sha256 != snapshot.sha256:
             self.fault(f"the document is of snapshot {placement.snapshot.sha256}, this is {snapshot.sha256}")
@@ -133,12 +150,12 @@ class _Replay:
             self.fault(why)
         status = placement.status
         if (status == "optimal") != found.complete or (status == "infeasible" and (binds or not found.proved)):
-            self.fault(f"the status {status} does not go with the rollout")
+            self.fault(f"the status {status} contradicts the rollout")
 
     # --- waves --------------------------------------------------------------------------------------------------------------
 
     def wave(self, number: int, wave: Wave) -> None:
-        """Replay creations and binds one by one, then deletions."""
+        """Replay creations and bindings one by one, then deletions."""
         if wave.wave != number:
             self.fault(f"wave {number} is numbered {wave.wave}")
         known = {node.metadata.name for node in self.around.nodes}
@@ -160,28 +177,29 @@ class _Replay:
                 self._create(number, key)
         waiting = {key for key, node in self.where.items() if node is None}
         if set(wave.waiting) != waiting or len(wave.waiting) != len(waiting):
-            self.fault(f"the pods that wait in wave {number} are {', '.join(sorted(waiting)) or 'none'}")
+            self.fault(f"the pending pods of wave {number} are {', '.join(sorted(waiting)) or 'none'}")
         self._delete(number, list(wave.delete))
 
     def _create(self, number: int, key: str) -> None:
+        """Create a pod and record faults."""
         made = [k for k, member in enumerate(self.update.members) if not member.there and member.key == key and k not in self.reached]
         if not made:
-            self.fault(f"wave {number} creates a pod that the workload does not make", key)
+            self.fault(f"wave {number} creates a pod that does not belong to the workload", key)
             return
         member = self.update.members[made[0]]
         if not self.pods.creates(member.slot):
-            self.fault(f"wave {number} creates it, and its controller does not", key)
+            self.fault(f"wave {number} creates the pod, and its controller does not", key)
         pod = self.update.snapshot.pods[member.index]
         refused = self.books.fault(pod)
         if refused is not None:
-            self.fault(f"wave {number} creates it in spite of this: {refused[1]}", key, rule=refused[0])
+            self.fault(f"wave {number} creates the pod although it is refused: {refused[1]}", key, rule=refused[0])
         self.books.create(pod)
         self.reached.add(made[0])
         self.pods.come(member)
         self.where[key] = None
 
     def _judge(self, candidates: Sequence[objects.Pod]) -> Judge:
-        """Return the cluster as it is now, with the pods of the workload that got a node."""
+        """Return the current state of the cluster, with the bound pods of the workload."""
         now = self._alone(candidates) if self.apart else self._everywhere()
         policy = self.placement.policy or DEFAULT
         there = {node.metadata.name for node in now.nodes}
@@ -195,7 +213,7 @@ class _Replay:
         return judge
 
     def _everywhere(self) -> Snapshot:
-        """Return the cluster without pods of the workload that wait, or came later."""
+        """Return the cluster without pods of the workload that are pending or were created later."""
         mine = {member.key for member in self.update.members}
         running = {key for key, member in self.pods.there.items() if member.node is not None}
         pods = [pod for pod in self.around.pods if (key := objects.pod_key(pod)) not in mine or key in running]
@@ -204,7 +222,7 @@ class _Replay:
         return replace(self.around, pods=pods, resource_claims=claims)
 
     def _alone(self, candidates: Sequence[objects.Pod]) -> Snapshot:
-        """Return the nodes of pods that are judged, each with the pods on it."""
+        """Return only the nodes of the pods to be judged, with the pods on them."""
         places = sorted({self.pods.there[objects.pod_key(pod)].slot for pod in candidates})
         nodes = [self.around.nodes[place] for place in places]
         pods = [pod for each in nodes for pod in self.on.get(each.metadata.name or "", ())]
@@ -213,7 +231,7 @@ class _Replay:
         return replace(self.around, nodes=nodes, pods=kept)
 
     def _settle(self, arriving: Sequence[RolloutPod]) -> None:
-        """Bind pods that have no node, each accepted by every filter."""
+        """Bind pending pods; every filter must accept each."""
         if not arriving:
             return
         judge = self._judge([self._pod(entry.pod) for entry in arriving])
@@ -231,11 +249,12 @@ class _Replay:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Read again which pods serve: those that got a node do once it has their volumes."""
+        """Recompute the serving pods. A bound pod serves once its volumes are attached to its node."""
         started = {key for key in self.bound if self.attached.starts(self._pod(key), self.where[key] or "")}
         self.pods.serving = {key for key, member in self.pods.there.items() if (member.node is not None and member.ready) or key in started}
 
     def _delete(self, number: int, names: list[str]) -> None:
+        """Delete pods and record those that the controller would not delete."""
         while names:
             groups = self.pods.deletes()
             group = next((group for group in groups if names[0] in group), [])
@@ -243,12 +262,13 @@ class _Replay:
             while size < min(len(group), len(names)) and group[size] == names[size]:
                 size += 1
             if not size:
-                self.fault(f"wave {number} deletes it, and its controller does not", names[0])
+                self.fault(f"wave {number} deletes the pod, and its controller does not", names[0])
             for key in names[: max(1, size)]:
                 self._gone(key)
             names = names[max(1, size) :]
 
     def _gone(self, key: str) -> None:
+        """Remove a deleted pod."""
         if key not in self.pods.there:
             self.fault("there is no such pod of the workload", key)
             return
@@ -266,7 +286,7 @@ class _Replay:
     # --- the end ------------------------------------------------------------------------------------------------------------
 
     def end(self, found: Rollout) -> None:
-        """Check that it is complete, or that it can indeed go no further."""
+        """Check that the update is complete, or that it cannot continue."""
         complete = self.pods.finished()
         if found.complete != complete:
             self.fault(f"rollout.complete is {str(found.complete).lower()}, it should be {str(complete).lower()}")
@@ -284,6 +304,7 @@ class _Replay:
         self._halt(found)
 
     def _halt(self, found: Rollout) -> None:
+        """Check the reported reasons of a halt."""
         held = [key for key in self.bound if key not in self.pods.serving]
         waiting = [key for key, node in self.where.items() if node is None]
         if sorted(entry.pod for entry in found.stuck) != sorted([*waiting, *held]):
@@ -304,7 +325,7 @@ class _Replay:
             self._proved(due, refused, waiting)
 
     def _due(self) -> list[Member]:
-        """Return the pods that the controller would make next."""
+        """Return the pods that the controller would create next."""
         left = [member for k, member in enumerate(self.update.members) if not member.there and k not in self.reached]
         return [member for member in left if self.pods.creates(member.slot)]
 
@@ -316,7 +337,7 @@ class _Replay:
         return None
 
     def _proved(self, due: Sequence[Member], refused: Fault | None, waiting: Sequence[str]) -> None:
-        """A halt that is said to be one for certain: the controller cannot create or delete, and the scheduler cannot place."""
+        """Check a proved halt: the controller can neither create nor delete pods, and the scheduler cannot place any."""
         if due and refused is None:
             self.fault("the rollout is said to halt, and another new pod could be created", due[0].key)
         barred = refused is not None and self.update.kind == "DaemonSet" and any(not self.pods.of(slot) for slot in self.update.runs)
@@ -336,7 +357,9 @@ class _Replay:
 
 
 def _for_itself(pod: objects.Pod, *, whole: bool = False) -> bool:
-    """Return True if a pod keeps no others away from nodes other than its own. ``whole``: and asks for nothing there itself."""
+    """Return True if a pod does not exclude other pods from other nodes. With ``whole``, it must also not depend on
+    other nodes itself.
+    """
     affinity = pod.spec.affinity
     if affinity is not None and affinity.podAntiAffinity is not None:
         return False
@@ -345,12 +368,12 @@ def _for_itself(pod: objects.Pod, *, whole: bool = False) -> bool:
 
 
 def _claims(pod: objects.Pod) -> bool:
-    """Return True if a pod takes devices or volumes where it is bound."""
+    """Return True if a pod takes devices or volumes when it is bound."""
     volumes = pod.spec.volumes or ()
     return bool(pod.spec.resourceClaims) or any(v.persistentVolumeClaim is not None or v.ephemeral is not None for v in volumes)
 
 
 def _running(pod: objects.Pod, node: str | None) -> objects.Pod:
-    """Return a pod as it is once it runs on a node."""
+    """Return a pod as it is when running on a node."""
     change = msgspec.structs.replace
     return change(pod, spec=change(pod.spec, nodeName=node), status=objects.PodStatus(phase="Running"))

@@ -1,4 +1,4 @@
-"""The check of documents about capacity: Fit, Sizing, Survival, Upgrade.
+"""Checkers of the documents about capacity: Fit, Sizing, Survival and Upgrade.
 
-A module a document, each with ``verify_…`` over snapshots that the caller has edited as the document says.
+Each document has a module with a ``check_…`` function. The caller applies the document's edits to the snapshots first.
 """

@@ -1,6 +1,7 @@
-"""The check of the headroom that a document says CapacityBuffers have: the chunks counted once more, and each of them bound in turn.
+"""The checker of the headroom that a document claims for CapacityBuffers.
 
-How many chunks a buffer asks for is read here from the raw objects, by rules written a second time.
+It counts the chunks of each buffer again and binds the assigned ones one after the other. The number of chunks is
+read from the raw objects by a second implementation of the rules.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from kubestow.models.kube import objects, quantity, workload_objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE: Final = "CapacityBuffer"
-#: What is not checked, as a reader should know it.
-OPEN: Final = "that no more chunks of CapacityBuffers fit (the bounds): it takes a search"
+#: The part of the headroom that is not checked, in words for users.
+UNCHECKED: Final = "that no more chunks of CapacityBuffers fit (the bounds): it takes a search"
 _KNOWN: Final = (None, "", "buffer.x-k8s.io/active-capacity")
 
 
@@ -32,10 +33,10 @@ class Buffers:
     """The buffers of a snapshot, read once.
 
     Attributes:
-        names: Of all buffers, sorted.
-        wanted: By buffer the chunks that it asks for, None if nothing says how many.
-        edited: The snapshot in which the chunks wait.
-        chunks: The buffer of each chunk, by the key of the pod.
+        names: Names of all buffers, sorted.
+        wanted: Chunks that each buffer asks for, by its name; None if no field determines the number.
+        edited: The snapshot with the chunks as pending pods.
+        chunks: Name of the buffer of each chunk, by pod key.
     """
 
     def __init__(self, base: Snapshot) -> None:
@@ -45,7 +46,7 @@ class Buffers:
         self.chunks = chunks_of(self.edited)
 
     def faults(self, room: Headroom) -> Iterator[Violation]:
-        """Yield where the numbers of a state are not those of the buffers or of the assignments."""
+        """Yield differences between a state's numbers and those of the buffers or the assignments."""
         said = [each.buffer for each in room.buffers]
         if said != self.names:
             why = f"the buffers are said to be {', '.join(said) or 'none'}, they are {', '.join(self.names) or 'none'}"
@@ -56,8 +57,13 @@ class Buffers:
 
 
 def headroom_faults(base: Snapshot, room: Headroom, ref: SnapshotRef, policy: Policy | None) -> Iterator[Violation]:
-    """Yield everything that is wrong with the headroom in one state. ``base``: the snapshot in this state, without chunks; ``ref``, as the
-    document has it: which pods count and which namespaces are exempt.
+    """Yield all faults of the headroom in one state.
+
+    Args:
+        base: The snapshot in this state, without chunks.
+        room: The headroom that the document claims.
+        ref: The document's snapshot reference; it determines which pods count and which namespaces are exempt.
+        policy: The document's policy.
 
     Raises:
         QuantityError, InputError: as for :func:`kubestow.checker.placement.verify`.
@@ -80,24 +86,29 @@ def headroom_faults(base: Snapshot, room: Headroom, ref: SnapshotRef, policy: Po
 
 
 def left_faults(room: Headroom, waiting: Collection[str]) -> Iterator[Violation]:
-    """Yield a fault if others of the real pods that wait are left than is said."""
+    """Yield a fault if the number of unplaced real pods differs from the document's."""
     left = len(set(waiting) - {entry.pod for entry in room.assignments})
     if left != room.left:
         yield fault(room, f"{room.left} real pods are said to be left, {left} are")
 
 
 def fault(room: Headroom, why: str) -> Violation:
-    """Return a fault of the headroom in one state."""
+    """Return a violation about the headroom in one state."""
     return Violation("", "", RULE, f"{room.state}: {why}")
 
 
 def chunks_of(edited: Snapshot) -> dict[str, str]:
-    """Return the buffer of each chunk, by the key of the pod."""
+    """Return the name of each chunk's buffer, by pod key."""
     return {objects.pod_key(pod): buffer for pod in edited.pods if (buffer := buffer_of(pod)) is not None}
 
 
 def sizing_faults(edited: Snapshot, sizing: Sizing) -> Iterator[str]:
-    """Yield what is wrong with the chunks that a Sizing says its nodes hold. ``edited``: with the chunks."""
+    """Yield the faults of the chunks that a Sizing claims to hold.
+
+    Args:
+        edited: The snapshot with the chunks.
+        sizing: The document.
+    """
     edits = sizing.snapshot.edits
     if (sizing.buffers is not None) != (edits is not None and edits.buffers and sizing.placement is not None):
         yield "the edits and the numbers of chunks contradict each other"
@@ -115,7 +126,7 @@ def sizing_faults(edited: Snapshot, sizing: Sizing) -> Iterator[str]:
 def _room_faults(
     numbers: Mapping[str, int | None], rooms: Iterable[BufferRoom], chunks: Mapping[str, str], entries: Iterable[Assignment]
 ) -> Iterator[str]:
-    """Yield where the numbers of chunks are not those that buffers ask for, or that are assigned."""
+    """Yield chunk counts that differ from those that the buffers request, or from the assignments."""
     made = Counter(chunks.values())
     fits = Counter(chunks[entry.pod] for entry in entries if entry.pod in chunks)
     for each in rooms:
@@ -136,7 +147,7 @@ def _room_faults(
 
 
 def _wanted(buffer: workload_objects.CapacityBuffer, namespace: str, base: Snapshot) -> int | None:
-    """Return the chunks that a buffer asks for; None if nothing says how many."""
+    """Return the number of chunks that a buffer asks for, or None if no field determines it."""
     spec, status = buffer.spec, buffer.status
     if spec is None or spec.provisioningStrategy not in _KNOWN:
         return None
@@ -147,15 +158,15 @@ def _wanted(buffer: workload_objects.CapacityBuffer, namespace: str, base: Snaps
     if spec.percentage is not None and replicas is not None:
         exact = Fraction(max(spec.percentage, 0) * max(replicas, 0), 100)
         numbers.append(exact.numerator // exact.denominator + (exact.denominator > 1))
-    most = max(numbers) if numbers else None
+    requested = max(numbers) if numbers else None
     limit = _limit(spec.limits, buffer, base) if spec.limits is not None else None
     if limit is None:
-        return most if spec.limits is None else None
-    return limit if most is None else min(most, limit)
+        return requested if spec.limits is None else None
+    return limit if requested is None else min(requested, limit)
 
 
 def _replicas(ref: workload_objects.ScalableReference, namespace: str, base: Snapshot) -> int | None:
-    """Return the replicas that a workload has by its own account; of a Job the pods that it runs at a time."""
+    """Return the replica count that a workload reports; of a Job, its parallelism."""
     for obj in base.workloads.get(ref.kind or "", ()):
         if obj.metadata.name != ref.name or (obj.metadata.namespace or "default") != namespace:
             continue
@@ -168,11 +179,12 @@ def _replicas(ref: workload_objects.ScalableReference, namespace: str, base: Sna
 
 
 def _or_one(number: Any) -> int:
+    """Return the number as an int, or 1 if there is none."""
     return 1 if number is None else int(number)
 
 
 def _limit(limits: objects.ResourceList, buffer: workload_objects.CapacityBuffer, base: Snapshot) -> int | None:
-    """Return how many chunks the limits hold; None if they name nothing that a chunk requests."""
+    """Return the number of chunks that the limits allow, or None if they name no resource that a chunk requests."""
     key = f"{buffer.metadata.namespace or 'default'}/{buffer.metadata.name}"
     alone = base.copy()
     alone.capacity_buffers = {key: _without_limits(buffer)}
@@ -180,17 +192,17 @@ def _limit(limits: objects.ResourceList, buffer: workload_objects.CapacityBuffer
     if chunk is None:
         return None
     requests = resources.pod_requests(chunk, base.gates, bound=False)
-    held = []
+    allowed = []
     for name, raw in limits.items():
         amount = requests.get(name, 0)
         if amount > 0:
             exact = quantity.parse(raw) * (1000 if name == "cpu" else 1) / amount
-            held.append(max(exact.numerator // exact.denominator, 0))
-    return min(held) if held else None
+            allowed.append(max(exact.numerator // exact.denominator, 0))
+    return min(allowed) if allowed else None
 
 
 def _without_limits(buffer: workload_objects.CapacityBuffer) -> workload_objects.CapacityBuffer:
-    """Return the buffer as if it asked for one chunk."""
+    """Return a copy of the buffer that asks for one chunk without limits."""
     spec = buffer.spec
     assert spec is not None
     one = workload_objects.CapacityBufferSpec(spec.provisioningStrategy, spec.podTemplateRef, spec.scalableRef, replicas=1)

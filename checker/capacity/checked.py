@@ -1,4 +1,4 @@
-"""What a check of a document about capacity gives."""
+"""The result of checking a document about capacity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from kubestow.checker.violation import Violation
 
 
 class Checked(NamedTuple):
-    """What is wrong with a document, and in a clause each what was not checked in it."""
+    """The result of checking a document.
+
+    Attributes:
+        violations: Faults of the document.
+        open: Claims that were not checked, one clause each.
+    """
 
     violations: list[Violation]
     open: list[str]

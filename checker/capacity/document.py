@@ -1,4 +1,4 @@
-"""Where the rest of the project enters: any document about capacity."""
+"""The entry point for checking any document about capacity."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def check_capacity(before: Snapshot, edited: Snapshot, document: Capacity) -> Checked:
-    """Return what is wrong with a document, and what is not checked in it. ``before``: the snapshot as it was read; ``edited``: with the
-    manifests and edits that the document names.
+    """Check a document and return its faults and unchecked claims.
+
+    Args:
+        before: The snapshot as it was read.
+        edited: The snapshot with the manifests and edits that the document names.
+        document: The document.
 
     Raises:
-        QuantityError, InputError: as of the check of its kind.
+        QuantityError, InputError: as the check of its kind.
     """
     if isinstance(document, Fit):
         return check_fit(edited, document)
@@ -32,7 +36,7 @@ def check_capacity(before: Snapshot, edited: Snapshot, document: Capacity) -> Ch
 
 
 def _check_survival(edited: Snapshot, document: Survival) -> Checked:
-    """As :func:`check_survival`, once what waited is where the document puts it first."""
+    """Check a Survival. If it has a placement of the pending pods, check that first and apply it."""
     if document.placement is None:
         return check_survival(edited, document)
     first = check(edited, document.placement, embedded=True)

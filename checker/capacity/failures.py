@@ -1,4 +1,4 @@
-"""Which failures there are, which pods each takes, and which of these have to come back: the checker's own reading of it."""
+"""The checker's own reading of failures: the nodes that fail together, the pods lost, and the pods that must be rescheduled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubestow.models.edits import nodes as edits_nodes
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: What ``fail`` says for which label.
+#: Label key for each short name that ``fail`` accepts.
 _KEYS: Final = {"zone": "topology.kubernetes.io/zone"}
 _NODE: Final = "node"
 _REPLACED: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
@@ -21,7 +21,7 @@ _change: Final = msgspec.structs.replace
 
 
 def domains(snapshot: Snapshot, fail: str) -> dict[str, list[str]]:
-    """Return the nodes of each node or domain that can fail; nodes without the label do not."""
+    """Return the nodes of each domain that can fail. Nodes without the label are not in any domain."""
     found: dict[str, list[str]] = {}
     for node in snapshot.nodes:
         name = node.metadata.name or ""
@@ -32,7 +32,10 @@ def domains(snapshot: Snapshot, fail: str) -> dict[str, list[str]]:
 
 
 def comes_back(pod: objects.Pod, priority: int | None) -> bool:
-    """Return whether a pod that runs would have to find another node if its own failed: a controller makes it again, and it counts."""
+    """Return True if a running pod must be rescheduled when its node fails.
+
+    That is so if a controller recreates it and its priority reaches the threshold ``priority``.
+    """
     owner = objects.controller_of(pod)
     if owner is None or owner.kind not in _REPLACED or is_mirror(pod) or objects.is_terminating(pod) or objects.is_terminal(pod):
         return False
@@ -42,7 +45,14 @@ def comes_back(pod: objects.Pod, priority: int | None) -> bool:
 def without(
     snapshot: Snapshot, gone: Collection[str], preempted: Collection[str], survival: Survival
 ) -> tuple[Snapshot, list[objects.Pod]]:
-    """Return a snapshot as it is once the nodes have failed, with the pods that have to come back, which wait in it and no others do."""
+    """Return the snapshot after a failure, and the pods to be rescheduled. No other pods are pending in it.
+
+    Args:
+        snapshot: The snapshot before the failure.
+        gone: Nodes that fail.
+        preempted: Keys of pods removed by preemption.
+        survival: The document; its priority threshold decides which pods count.
+    """
     edited = snapshot.copy()
     edited.pods = [
         pod for pod in snapshot.pods
@@ -64,5 +74,5 @@ def nodes_of(failed: Iterable[str], among: dict[str, list[str]]) -> list[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the names of what fails, for a sentence."""
+    """Join names for a sentence."""
     return " and ".join(names)

@@ -1,4 +1,4 @@
-"""The check of a Fit: its placement by all rules, its numbers, and the room that has to stay free, recomputed from the raw objects."""
+"""The checker of a Fit. It recomputes the placement's rules, the counts and the kept headroom from the raw objects."""
 
 from __future__ import annotations
 
@@ -21,15 +21,19 @@ RULE: Final = "Fit"
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
-#: What is not checked, as a reader should know it.
-OPEN: Final = (
+#: Claims that are not checked, in words for users.
+UNCHECKED: Final = (
     "that no more fit (the bounds), and why not: they take a search",
     "what one node more brings, and how many nodes are like it",
 )
 
 
 def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
-    """Return everything that is wrong with a document. ``snapshot``: edited as its placement says, with the manifests.
+    """Check a Fit and return its faults and unchecked claims.
+
+    Args:
+        snapshot: The snapshot with the manifests and edits that the placement names.
+        fit: The document.
 
     Raises:
         QuantityError, InputError: as for :func:`kubestow.checker.placement.verify`.
@@ -39,12 +43,12 @@ def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
     if fit.keep is not None:
         found += [Violation("", "", RULE, why) for why in _kept_faults(snapshot, fit, fit.keep)]
     buffered = [*_headroom_faults(snapshot, fit)]
-    more = [buffers.OPEN] if fit.headroom is not None else []
-    return Checked([*judged.violations, *found, *buffered], [*OPEN, *more, *unjudged_pods(judged.unjudged)])
+    more = [buffers.UNCHECKED] if fit.headroom is not None else []
+    return Checked([*judged.violations, *found, *buffered], [*UNCHECKED, *more, *unjudged_pods(judged.unjudged)])
 
 
 def _headroom_faults(snapshot: Snapshot, fit: Fit) -> Iterator[Violation]:
-    """Yield what is wrong with the headroom of CapacityBuffers, without the replicas and with them."""
+    """Yield faults of the headroom for CapacityBuffers, before and after the replicas are added."""
     new, snapshot = set(snapshot.to_create), without_chunks(snapshot)
     now = snapshot.copy()
     now.pods, now.to_create = [pod for pod in snapshot.pods if objects.pod_key(pod) not in new], []
@@ -61,7 +65,7 @@ def _headroom_faults(snapshot: Snapshot, fit: Fit) -> Iterator[Violation]:
 
 
 def _document_faults(fit: Fit) -> Iterator[str]:
-    """Where what the document says of itself contradicts itself."""
+    """Yield contradictions inside the document."""
     if fit.placement.snapshot != fit.snapshot:
         yield "its placement is of another snapshot, or was asked for in another way"
     if fit.placement.policy != fit.policy:
@@ -83,7 +87,7 @@ def _document_faults(fit: Fit) -> Iterator[str]:
 
 
 def _number_faults(snapshot: Snapshot, fit: Fit) -> Iterator[str]:
-    """Where the numbers are not those of the pods."""
+    """Yield numbers that contradict the pods of the snapshot."""
     asked = [f"{'/'.join(template.workload.partition(' ')[::2])}={template.runs + template.fits}" for template in fit.templates]
     edits = fit.snapshot.edits.replicas if fit.snapshot.edits is not None else []
     if sorted(edits) != sorted(asked):
@@ -109,7 +113,10 @@ def _number_faults(snapshot: Snapshot, fit: Fit) -> Iterator[str]:
 
 
 def _kept_faults(snapshot: Snapshot, fit: Fit, keep: Keep) -> Iterator[str]:
-    """Where less room is left than has to be: on each node, or in each zone, that got a replica, of each resource that it asks for."""
+    """Yield domains with less free capacity than must be kept.
+
+    The rule applies to each node or zone that received a replica, and to each resource that the replica requests.
+    """
     if not 0 <= keep.percent <= 100:
         yield f"{keep.percent} per cent are to be kept"
     asked = resources.Shared(snapshot.gates)
@@ -139,5 +146,6 @@ def _kept_faults(snapshot: Snapshot, fit: Fit, keep: Keep) -> Iterator[str]:
 
 
 def _place(node: objects.Node, keep: Keep) -> str:
+    """Return the name of the node or zone whose capacity is kept free."""
     zone = (node.metadata.labels or {}).get(_ZONE) if keep.of == "zone" else None
     return f"zone {zone}" if zone is not None else f"node {node.metadata.name}"

@@ -1,7 +1,7 @@
-"""A cluster from which nodes fail and come back, in the checker's own books: what the pods that must come back meet on the other nodes.
+"""A cluster whose nodes fail and return, with the checker's own state of all rules.
 
-Thousands of failures are judged on one state: nodes are taken away with all that is said of their domains, pods are put on others and
-judged on the way, and everything is undone again.
+One state serves thousands of failures. Nodes are removed together with their domains, pods are placed on other
+nodes and judged, and then every change is undone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.checker.capacity.waves.standing import Standing
+from kubestow.checker.capacity.waves.spread_counts import ChangingTallies
 from kubestow.checker.plan.state import Held
 from kubestow.checker.plan.volumes import Volumes
 from kubestow.checker.rules import affinity, node_rules, resources, spread
@@ -30,7 +30,15 @@ _change: Final = msgspec.structs.replace
 
 @dataclass(eq=False, slots=True)
 class Runner:
-    """A pod that runs on a node."""
+    """A running pod and its parsed rules.
+
+    Attributes:
+        pod: The pod.
+        key: Its ``namespace/name``.
+        node: Name of its node; empty for a visitor.
+        member: Its inter-pod affinity, parsed.
+        spread: Its topology spread constraints, parsed.
+    """
 
     pod: objects.Pod
     key: str
@@ -40,7 +48,10 @@ class Runner:
 
 
 class _Volumes(Volumes):
-    """As for plans; claims of nodes that are gone are given back to the scheduler, and nothing stays bound when a failure is undone."""
+    """Volume state of a plan, with support for failures.
+
+    Claims whose selected node fails are returned to the scheduler. Undoing a failure undoes every binding.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
@@ -51,6 +62,7 @@ class _Volumes(Volumes):
                 self._selected.setdefault(selected, []).append(key)
 
     def give_back(self, gone: Iterable[str]) -> None:
+        """Remove the selected-node annotation from claims whose node failed."""
         for name in gone:
             for key in self._selected.get(name, ()):
                 claim = self._claims[key]
@@ -58,6 +70,7 @@ class _Volumes(Volumes):
                 self._claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=left))
 
     def forget(self, snapshot: Snapshot, gone: Iterable[str]) -> None:
+        """Restore the claims of failed nodes and drop all bindings."""
         for name in gone:
             for key in self._selected.get(name, ()):
                 self._claims[key] = snapshot.persistent_volume_claims[key]
@@ -67,8 +80,12 @@ class _Volumes(Volumes):
 
 
 class Outage:
-    """The pods that run in a cluster, those that wait left out. ``exempt``: namespaces without hard anti-affinity. ``visitors``: pods that
-    run nowhere and may be put on nodes.
+    """The running pods of a cluster. Pending pods are left out.
+
+    Args:
+        snapshot: The cluster.
+        exempt: Namespaces that are exempt from required anti-affinity.
+        visitors: Pods that do not run and may be placed on nodes.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -86,7 +103,7 @@ class Outage:
         self._held = {name: Held() for name in self.nodes}
         self._asked = resources.Shared(snapshot.gates)
         self._volumes = _Volumes(snapshot)
-        self._spread = Standing(self.nodes, snapshot.gates)
+        self._spread = ChangingTallies(self.nodes, snapshot.gates)
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespaces, exempt)
         self._undo: list[Callable[[], None]] = []
@@ -105,46 +122,54 @@ class Outage:
         everyone = [runner for there in self.residents.values() for runner in there]
         self._affinity.announce((runner.member for runner in (*everyone, *self.visitors.values())), judged=True)
         for runner in everyone:
-            self._enter(runner, runner.node, anew=False)
+            self._enter(runner, runner.node, placed_here=False)
 
-    # --- what changes -----------------------------------------------------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------------------------------------------------------
 
-    def _enter(self, runner: Runner, name: str, *, anew: bool, by: int = 1) -> None:
-        """A pod is on a node (``by`` -1: no more). ``anew``: it was put there, so that its status does not count."""
+    def _enter(self, runner: Runner, name: str, *, placed_here: bool, by: int = 1) -> None:
+        """Add a pod to a node, or remove it.
+
+        Args:
+            runner: The pod.
+            name: The node.
+            placed_here: The pod was placed there by this check, so its status does not count.
+            by: 1 to add, -1 to remove.
+        """
         pod, node = runner.pod, self.nodes[name]
-        self._held[name].weigh(self._asked.requests(pod, bound=not anew), self._asked.ports(pod), by)
+        self._held[name].weigh(self._asked.requests(pod, bound=not placed_here), self._asked.ports(pod), by)
         self._spread.add(pod, node, runner.member.profile, by)
         (self._affinity.add if by > 0 else self._affinity.remove)(runner.member, node)
         if pod.spec.volumes:
             (self._volumes.mount if by > 0 else self._volumes.unmount)(pod, name)
 
-    def _do(self, runner: Runner, name: str, *, anew: bool, by: int) -> None:
-        self._enter(runner, name, anew=anew, by=by)
-        self._undo.append(partial(self._enter, runner, name, anew=anew, by=-by))
+    def _do(self, runner: Runner, name: str, *, placed_here: bool, by: int) -> None:
+        """Add or remove a pod and record how to undo it."""
+        self._enter(runner, name, placed_here=placed_here, by=by)
+        self._undo.append(partial(self._enter, runner, name, placed_here=placed_here, by=-by))
 
     def fail(self, gone: Collection[str]) -> None:
-        """Take nodes away, with their pods and domains."""
+        """Remove nodes together with their pods and domains."""
         self.gone = frozenset(gone)
         for name in gone:
             for runner in self.residents[name]:
-                self._do(runner, name, anew=False, by=-1)
+                self._do(runner, name, placed_here=False, by=-1)
         self._volumes.give_back(gone)
         for name in gone:
             self._spread.leave(name)
             self._undo.append(partial(self._spread.join, name))
 
     def evict(self, runner: Runner) -> None:
-        """A pod goes where it runs."""
-        self._do(runner, runner.node, anew=False, by=-1)
+        """Remove a pod from its node."""
+        self._do(runner, runner.node, placed_here=False, by=-1)
 
     def put(self, runner: Runner, name: str) -> None:
-        """A pod that lost its node gets another one."""
+        """Place a displaced pod on another node."""
         if runner.pod.spec.volumes:
             self._volumes.bind(runner.pod, self.nodes[name])
-        self._do(runner, name, anew=True, by=1)
+        self._do(runner, name, placed_here=True, by=1)
 
     def restore(self) -> None:
-        """Undo everything: all nodes are there, all pods on their own."""
+        """Undo every change, so that all nodes and pods are back."""
         while self._undo:
             self._undo.pop()()
         self._volumes.forget(self.snapshot, self.gone)
@@ -153,7 +178,7 @@ class Outage:
     # --- the rules --------------------------------------------------------------------------------------------------------------
 
     def faults(self, runner: Runner, name: str) -> list[Fault]:
-        """Return every rule that rejects a pod that lost its node on another one, but those of devices, NUMA zones and gangs."""
+        """Return all rules that reject a displaced pod on a node. Devices, NUMA zones and gangs are judged elsewhere."""
         if name in self.gone or name not in self.nodes:
             return [("NodeName", "the node is not there")]
         pod, node = runner.pod, self.nodes[name]
@@ -166,15 +191,15 @@ class Outage:
         return found + [("InterPodAffinity", why) for why in self._affinity.faults(runner.member, node)]
 
     def requests(self, runner: Runner) -> resources.Amounts:
-        """Return what a pod asks for."""
+        """Return the requests of a pod."""
         return self._asked.requests(runner.pod, bound=False)
 
     def capacity(self, name: str) -> resources.Amounts:
-        """Return what a node has."""
+        """Return the capacity of a node."""
         return self._capacity[name]
 
     def has_room(self, runner: Runner, name: str) -> bool:
-        """Return whether a node has the room that a pod asks for, whatever other rules say."""
+        """Return True if the node's free capacity covers the pod's requests. Other rules are ignored."""
         if name in self.gone:
             return False
         held, capacity = self._held[name], self._capacity[name]
@@ -184,10 +209,14 @@ class Outage:
         return all(capacity.get(resource, 0) - used.get(resource, 0) >= amount for resource, amount in self.requests(runner).items())
 
     def share(self, runner: Runner) -> Fraction:
-        """Return how large a pod is: the largest share that it asks for of what the nodes have of a resource."""
+        """Return the pod's dominant share: the largest fraction that it requests of the cluster's total of any resource."""
         return max((Fraction(amount, self._whole.get(name) or 1) for name, amount in self.requests(runner).items()), default=Fraction(0))
 
     def final_faults(self, placed: Sequence[tuple[Runner, str]]) -> list[tuple[str, str, str]]:
-        """Return where a domain that got a pod breaks that pod's spread constraint in the end: key, node, why."""
+        """Return the spread constraints that placed pods break in the final state.
+
+        Returns:
+            Tuples of pod key, node and reason.
+        """
         found = spread.final_faults((runner.spread, self.nodes[name]) for runner, name in placed)
         return [(placed[position][0].key, placed[position][1], why) for position, why in found]

@@ -1,4 +1,4 @@
-"""A failure judged on a snapshot of its own, where gangs or devices have a part in it; and the NUMA zones of any."""
+"""A failure judged on its own snapshot, for gangs and devices; and the NUMA zones after any failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ Found = list[tuple[str, str, tuple[str, str]]]
 def faults(
     snapshot: Snapshot, survival: Survival, gone: Collection[str], entries: Sequence[Assignment], preempted: Collection[str]
 ) -> Found:
-    """Return what is wrong with assignments once nodes are gone: pod, node, and the rule with the reason."""
+    """Return the faults of assignments after nodes have failed.
+
+    Returns:
+        Tuples of pod key, node, and the rule with the reason.
+    """
     edited, back = without(snapshot, gone, preempted, survival)
     waiting = {objects.pod_key(pod) for pod in back}
     known = [entry for entry in entries if entry.pod in waiting]
@@ -29,7 +33,7 @@ def faults(
 
 
 def zone_faults(snapshot: Snapshot, survival: Survival, entries: Sequence[Assignment]) -> Found:
-    """Return what is wrong with the NUMA zones of pods, and which of them a kubelet turns away."""
+    """Return NUMA zone faults, including pods that a kubelet rejects."""
     from kubestow.checker.objective import numa_zones
 
     wanted, targets = {entry.pod for entry in entries}, {entry.node for entry in entries}

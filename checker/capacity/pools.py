@@ -1,4 +1,4 @@
-"""Nodes that a label selector selects, as kubectl writes it: read by the checker itself."""
+"""Nodes chosen by a label selector in kubectl's syntax. The checker parses it on its own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _SIGNS: Final = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "Not
 
 
 def selected(snapshot: Snapshot, selector: str) -> list[str]:
-    """Return the names of the nodes whose labels a selector selects, in the order of the snapshot."""
+    """Return the names of the nodes that match a label selector, in snapshot order."""
     wanted = tuple(sorted(_requirement(part.strip()) for part in _COMMA.split(selector)))
     return [node.metadata.name or "" for node in snapshot.nodes if matching.selects(wanted, node.metadata.labels or {})]
 
 
 def _requirement(text: str) -> matching.Requirement:
+    """Parse one requirement of a selector."""
     if found := _SET.match(text):
         values = tuple(sorted({value.strip() for value in found[3].split(",")}))
         return matching.Requirement(found[1], _SIGNS[found[2]], values)

@@ -1,4 +1,4 @@
-"""The check of a Sizing for several snapshots of a cluster: the same nodes, and a placement on them for each snapshot."""
+"""The checker of a Sizing for several snapshots of a cluster: the same nodes, with one placement per snapshot."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from typing import Final
 
 import msgspec
 
-from kubestow.checker.capacity.accounts import millionths
 from kubestow.checker.capacity.checked import Checked
 from kubestow.checker.capacity.sizing import RULE, check_sizing
+from kubestow.checker.capacity.usage_and_cost import millionths
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.sizing import Moment, Purchase, Sizing
 from kubestow.models.snapshot.capture_info import instant
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: What is not checked beside what is not of any Sizing.
-OPEN: Final = "which snapshots decide, and what each of them needs alone: that takes a search"
+#: The claim of a series that is not checked, in addition to those of any Sizing.
+UNCHECKED: Final = "which snapshots decide, and the needs of each alone: that takes a search"
 
 
 def check_series(clusters: Mapping[str, tuple[Snapshot, Snapshot]], sizing: Sizing) -> Checked:
-    """Return everything that is wrong with a document of a series. ``clusters``: by the time of each snapshot that it names, as it was
-    read, and with the edits and manifests that the document names of it.
+    """Check a Sizing for several snapshots.
+
+    Args:
+        clusters: Two snapshots by capture time: as it was read, and with the document's edits and manifests for it.
+        sizing: The document.
 
     Raises:
         KeyError: a snapshot is missing.
@@ -30,7 +33,7 @@ def check_series(clusters: Mapping[str, tuple[Snapshot, Snapshot]], sizing: Sizi
     """
     series = sizing.series or []
     found = [Violation("", "", RULE, why) for why in (*_faults(sizing, series), *_money_faults(sizing, series))]
-    left_open: dict[str, None] = {OPEN: None}
+    left_open: dict[str, None] = {UNCHECKED: None}
     for part in parts(sizing):
         time = part.snapshot.capturedAt or ""
         judged = check_sizing(*clusters[time], part)
@@ -40,8 +43,7 @@ def check_series(clusters: Mapping[str, tuple[Snapshot, Snapshot]], sizing: Sizi
 
 
 def parts(sizing: Sizing) -> list[Sizing]:
-    """Return what a document says of each of its snapshots, as a document of it alone; of a document without a placement the one that it
-    is of."""
+    """Split a series into one document per snapshot. A document without a placement yields only that of its own snapshot."""
     whole = msgspec.structs.replace(sizing, series=None)
     if sizing.placement is None:
         return [whole]
@@ -49,6 +51,7 @@ def parts(sizing: Sizing) -> list[Sizing]:
 
 
 def _part(whole: Sizing, moment: Moment) -> Sizing:
+    """Return the document of one snapshot of the series."""
     if moment.placement is None:
         return whole
     return msgspec.structs.replace(
@@ -65,7 +68,7 @@ def _part(whole: Sizing, moment: Moment) -> Sizing:
 
 def _faults(sizing: Sizing, series: list[Moment]) -> Iterator[str]:
     if len(series) < 2:
-        yield f"a series is of two snapshots at least, and this one of {len(series)}"
+        yield f"a series needs at least two snapshots, this one has {len(series)}"
     times = [instant(moment.snapshot.capturedAt) for moment in series]
     if not all(a is not None and b is not None and a < b for a, b in pairwise(times)):
         yield "the snapshots are not in the order of their times"
@@ -77,7 +80,7 @@ def _faults(sizing: Sizing, series: list[Moment]) -> Iterator[str]:
         return
     own = [moment for moment in series if moment.placement is None]
     if len(own) != 1:
-        yield f"{len(own)} snapshots have no placement of their own, expected one, of which the document is"
+        yield f"{len(own)} snapshots have no placement of their own, expected exactly one, the document's own"
     for moment in own:
         if any(getattr(moment, field) != getattr(sizing, field) for field in ("snapshot", "buy", "removed", "replaced", "utilisation")):
             yield f"the snapshot of {moment.snapshot.capturedAt} has no placement of its own, and the document is of another"
@@ -87,6 +90,7 @@ def _faults(sizing: Sizing, series: list[Moment]) -> Iterator[str]:
 
 
 def _bought(buy: list[Purchase]) -> list[tuple[str, str, int, float]]:
+    """Return the purchases in a comparable form."""
     return sorted((purchase.shape, purchase.zone, purchase.count, purchase.price) for purchase in buy)
 
 

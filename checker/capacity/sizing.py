@@ -1,4 +1,4 @@
-"""The check of a Sizing: the placement that proves it, what is bought and for how much, and what is said of its use.
+"""The checker of a Sizing: its placement, purchases, prices and utilisation.
 
 Money is counted in whole millionths.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.checker.capacity import accounts, buffers
+from kubestow.checker.capacity import buffers, usage_and_cost
 from kubestow.checker.capacity.checked import Checked
 from kubestow.checker.capacity.pools import selected
 from kubestow.checker.capacity.survival import check_survival
@@ -34,35 +34,39 @@ _CONTROL_PLANE: Final = tuple(f"node-role.kubernetes.io/{role}" for role in ("co
 _change: Final = msgspec.structs.replace
 
 
-#: What is not checked, as a reader should know it.
-OPEN: Final = (
+#: Claims that are not checked, in words for users.
+UNCHECKED: Final = (
     "that no purchase is cheaper (the bounds), or that none places everything: they take a search",
     "the catalogue: which other shapes there are, how much of the CPU may be spot, and what the nodes that go cost",
 )
 
 
 def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
-    """Return everything that is wrong with a document. ``before``: the snapshot as it was read; ``edited``: with the edits and manifests
-    of the document, so with the nodes bought.
+    """Check a Sizing and return its faults and unchecked claims.
+
+    Args:
+        before: The snapshot as it was read.
+        edited: The snapshot with the document's edits and manifests, so also with the nodes bought.
+        sizing: The document.
 
     Raises:
         QuantityError, InputError: as for :func:`kubestow.checker.placement.verify`.
     """
     faults = [*_status_faults(sizing), *_node_faults(before, edited, sizing), *_purchase_faults(sizing), *_money_faults(sizing)]
     found = [Violation("", "", RULE, why) for why in faults]
-    placement, left_open = sizing.placement, list(OPEN)
+    placement, left_open = sizing.placement, list(UNCHECKED)
     found += [Violation("", "", RULE, why) for why in buffers.sizing_faults(edited, sizing)]
     if placement is not None:
         judged = check(edited, placement, embedded=True)
         found += judged.violations
         left_open += unjudged_pods(judged.unjudged)
-        found += [Violation("", "", RULE, why) for why in (*_placement_faults(sizing, placement), *accounts.faults(edited, sizing))]
+        found += [Violation("", "", RULE, why) for why in (*_placement_faults(sizing, placement), *usage_and_cost.faults(edited, sizing))]
         if sizing.survival is not None:
             survival = check_survival(without_chunks(placed_as(edited, placement)), sizing.survival)
             found += survival.violations
             left_open += [f"of the survival: {each}" for each in survival.open]
             if not sizing.survival.certified:
-                found.append(Violation("", "", RULE, "what is bought has to survive failures, and is not certified to"))
+                found.append(Violation("", "", RULE, "the purchase must survive failures, and is not certified to"))
     elif sizing.survival is not None:
         found.append(Violation("", "", RULE, "there is no placement, and something is said to survive"))
     return Checked(found, left_open)
@@ -95,7 +99,7 @@ def _placement_faults(sizing: Sizing, placement: Placement) -> Iterator[str]:
 
 
 def _node_faults(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Iterator[str]:
-    """Which nodes go, and which are there in the end."""
+    """Yield contradictions about the nodes that are removed and the nodes at the end."""
     old = {node.metadata.name or "": node for node in before.nodes}
     new = {node.metadata.name or "": node for node in edited.nodes}
     edits = sizing.snapshot.edits
@@ -119,24 +123,26 @@ def _node_faults(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Iterator
         left_out = set(edits.removeNodes) if edits is not None else set()
         for name, node in old.items():
             if name in new and name not in left_out and not any(role in (node.metadata.labels or {}) for role in _CONTROL_PLANE):
-                yield f"everything is built anew, and node {name}, which is none of the control plane, stays"
+                yield f"the mode is from-scratch, and node {name}, which is not of the control plane, stays"
     bought = [name for purchase in sizing.buy for name in purchase.nodes]
     clones = sum(int(text.partition(":")[0]) for text in edits.addNodes) if edits is not None else 0
     strange = [name for name in new if name not in old and name not in bought]
     if len(strange) != clones:
         yield (
-            f"{len(strange)} nodes come from nowhere, {strange[0]} among them" if strange else "nodes that are added are said to be bought"
+            f"{len(strange)} nodes are neither old, bought nor added, for example {strange[0]}"
+            if strange
+            else "added nodes are listed as bought"
         )
     for purchase in sizing.buy:
         for name in purchase.nodes:
             if name in old or name not in new:
                 yield f"node {name} is said to be bought, and {'was there before' if name in old else 'is not there'}"
-            elif why := _other(new[name], purchase, edits.shapes if edits is not None else []):
+            elif why := _purchase_mismatch(new[name], purchase, edits.shapes if edits is not None else []):
                 yield f"node {name} is said to be bought as {purchase.shape} in {purchase.zone}, and {why}"
 
 
-def _other(node: objects.Node, purchase: Purchase, shapes: list[Shape]) -> str | None:
-    """Why a node is not what a purchase says."""
+def _purchase_mismatch(node: objects.Node, purchase: Purchase, shapes: list[Shape]) -> str | None:
+    """Return why a node differs from its purchase, or None."""
     labels = node.metadata.labels or {}
     shape = next((each for each in shapes if each.name == purchase.shape), None)
     wanted = {_TYPE: purchase.shape, _ZONE: purchase.zone, **(shape.labels if shape is not None else {})}
@@ -148,7 +154,7 @@ def _other(node: objects.Node, purchase: Purchase, shapes: list[Shape]) -> str |
 
 
 def _purchase_faults(sizing: Sizing) -> Iterator[str]:
-    """What may be bought: as the shapes say that the document carries."""
+    """Yield purchases that the document's shapes do not allow."""
     edits = sizing.snapshot.edits
     shapes = {shape.name: shape for shape in edits.shapes} if edits is not None else {}
     said = sorted(f"{purchase.count}:{purchase.shape}@{purchase.zone}" for purchase in sizing.buy)
@@ -164,9 +170,9 @@ def _purchase_faults(sizing: Sizing) -> Iterator[str]:
         if shape is None:
             yield f"{purchase.shape} is bought, and the document has no such shape"
         elif purchase.zone not in shape.zones:
-            yield f"{purchase.shape} is bought in {purchase.zone}, where it cannot be had"
-        elif accounts.millionths(purchase.price) != accounts.price(shape, purchase.zone):
-            costs = accounts.price(shape, purchase.zone)
+            yield f"{purchase.shape} is bought in {purchase.zone}, where it is not offered"
+        elif usage_and_cost.millionths(purchase.price) != usage_and_cost.price(shape, purchase.zone):
+            costs = usage_and_cost.price(shape, purchase.zone)
             yield f"{purchase.shape} in {purchase.zone} is said to cost {purchase.price}, it costs {costs} millionths"
     names = [name for purchase in sizing.buy for name in purchase.nodes]
     if len(set(names)) < len(names):
@@ -185,14 +191,14 @@ def _purchase_faults(sizing: Sizing) -> Iterator[str]:
 
 
 def _money_faults(sizing: Sizing) -> Iterator[str]:
-    value, bound = accounts.millionths(sizing.cost.value), accounts.millionths(sizing.cost.bound)
-    paid = sum(accounts.millionths(purchase.price) * purchase.count for purchase in sizing.buy)
+    value, bound = usage_and_cost.millionths(sizing.cost.value), usage_and_cost.millionths(sizing.cost.bound)
+    paid = sum(usage_and_cost.millionths(purchase.price) * purchase.count for purchase in sizing.buy)
     if value != paid:
-        yield f"the cost is said to be {sizing.cost.value}, what is bought costs {paid} millionths"
+        yield f"the cost is said to be {sizing.cost.value}, the purchases cost {paid} millionths"
     if sizing.placement is not None and not 0 <= bound <= value:
-        yield f"the cost is {sizing.cost.value}, and no purchase is said to cost less than {sizing.cost.bound}"
+        yield f"the claimed minimum cost {sizing.cost.bound} is not between 0 and the cost {sizing.cost.value}"
     count = sum(purchase.count for purchase in sizing.buy)
     if sizing.nodes.value != count:
         yield f"{sizing.nodes.value} nodes are said to be bought, {count} are"
     if sizing.placement is not None and not 0 <= sizing.nodes.bound <= sizing.nodes.value:
-        yield f"{sizing.nodes.value} nodes are bought, and fewer than {sizing.nodes.bound} are said not to do"
+        yield f"the claimed minimum of {sizing.nodes.bound} nodes is not between 0 and the {sizing.nodes.value} nodes bought"

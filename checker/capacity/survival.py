@@ -1,8 +1,8 @@
-"""The check of a Survival: every failure is counted, and every certificate replayed on the cluster without the nodes that failed.
+"""The checker of a Survival. It counts all failures and replays every certificate without the failed nodes.
 
-A failure that is said to be equal to another is proved by itself: its pods are put where those of the other go, and where that is not
-accepted, wherever there is room. That a failure is *not* survived takes a search to prove; what is checked is that the pods do not simply
-find places one after the other.
+A failure that the document calls equal to another is proved on its own. Its pods go where those of the other go; if
+a rule rejects that, they go wherever there is room. To prove that a failure is *not* survived takes a search. The
+checker only makes sure that a greedy pass cannot place the pods.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 
 from kubestow.checker.capacity import buffers, plain_replay
 from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.failure_placements import PlacementFinder
 from kubestow.checker.capacity.failures import comes_back, domains, listed, nodes_of, without
 from kubestow.checker.capacity.outage import Fault, Outage, Runner
-from kubestow.checker.capacity.places import Seeker
 from kubestow.checker.rules import gangs
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.headroom import Headroom
@@ -31,20 +31,24 @@ from kubestow.models.snapshot.snapshot import Snapshot
 RULE: Final = "Survival"
 
 
-#: What is not checked, as a reader should know it.
-OPEN: Final = (
+#: Claims that are not checked, in words for users.
+UNCHECKED: Final = (
     "that pods have to stay pending, how many, and why: it takes a search; they are not placed one after the other, though",
     "what failures do to budgets and quorums, and whether a remedy is the cheapest",
 )
 
 
-#: What finds everything that is wrong with some failures, as :meth:`Judge.scenario` does with each.
+#: Returns all faults of some failures, as :meth:`Judge.scenario` does for one.
 Judged = Callable[[Sequence[Scenario]], Iterable[Violation]]
 
 
 def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None = None) -> Checked:
-    """Return everything that is wrong with a document. ``snapshot``: edited as it says; ``judged``: has others judge its failures, each of
-    which is judged by itself.
+    """Check a Survival and return its faults and unchecked claims.
+
+    Args:
+        snapshot: The snapshot with the document's edits.
+        survival: The document.
+        judged: Judges all failures, for example in several processes. By default they are judged here.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -53,7 +57,7 @@ def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None
     with no_gc():
         ref = survival.snapshot
         if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
-            return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(OPEN))
+            return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(UNCHECKED))
         judge = Judge(snapshot, survival)
         headroom = list(headroom_faults(snapshot, survival))
         found = [_fault(why) for why in _counts(survival, judge.domains)]
@@ -61,12 +65,12 @@ def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None
         found += [_fault(why) for why in _counterexamples(survival, judge)]
         untried = judge.seeker.untried
         more = [f"whether pods of {untried} failures that are not survived find places one after the other: there are too many"]
-        bounds = [buffers.OPEN] if survival.headroom is not None else []
-        return Checked([*found, *headroom], [*OPEN, *(more if untried else ()), *bounds])
+        bounds = [buffers.UNCHECKED] if survival.headroom is not None else []
+        return Checked([*found, *headroom], [*UNCHECKED, *(more if untried else ()), *bounds])
 
 
 def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violation]:
-    """Yield what is wrong with the headroom of CapacityBuffers that a document has after failures."""
+    """Yield faults of the headroom that a document claims for CapacityBuffers after failures."""
     if survival.headroom is None:
         return
     asked = buffers.Buffers(snapshot)
@@ -90,7 +94,7 @@ def _fault(why: str, pod: str = "", node: str = "") -> Violation:
 
 
 def _counts(survival: Survival, among: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What the document says wrongly of how many failures there are, and which of them it knows."""
+    """Yield wrong counts of failures, and failures that are unknown or listed twice."""
     said, known = survival.scenarios, survival.outcomes
     number = comb(len(among), survival.atOnce) if survival.atOnce > 0 else 0
     if said.all != number:
@@ -128,13 +132,13 @@ def _counts(survival: Survival, among: Mapping[str, Sequence[str]]) -> Iterator[
 
 def _counterexamples(survival: Survival, judge: Judge) -> Iterator[str]:
     outcomes = {frozenset(failed): scenario for scenario in survival.outcomes for failed in (scenario.failed, *scenario.alike)}
-    told: set[frozenset[str]] = set()
+    listed_failures: set[frozenset[str]] = set()
     for example in survival.counterexamples:
         name, failure = listed(example.failed), frozenset(example.failed)
         scenario = outcomes.get(failure)
-        if failure in told:
+        if failure in listed_failures:
             yield f"the counterexample {name} is given twice"
-        told.add(failure)
+        listed_failures.add(failure)
         if scenario is None or scenario.outcome != "pending":
             yield f"the failure of {name} is a counterexample, and no outcome says that pods stay pending"
             continue
@@ -151,20 +155,29 @@ def _counterexamples(survival: Survival, judge: Judge) -> Iterator[str]:
 
 @dataclass
 class Judge:
-    """Judges one failure after the other. ``survival``: its outcomes are not looked at here; ``visitors``: chunks of CapacityBuffers."""
+    """Judges one failure after another.
+
+    Attributes:
+        snapshot: The cluster before any failure.
+        survival: The document; its outcomes are not read here.
+        visitors: Chunks of CapacityBuffers.
+        outage: The state on which failures are replayed.
+        seeker: Finds placements for failures without a certificate.
+        domains: Nodes of each domain that can fail.
+    """
 
     snapshot: Snapshot
     survival: Survival
     visitors: Sequence[objects.Pod] = ()
     outage: Outage = field(init=False)
-    seeker: Seeker = field(init=False)
+    seeker: PlacementFinder = field(init=False)
     domains: dict[str, list[str]] = field(init=False)
 
     def __post_init__(self) -> None:
         snapshot, survival = self.snapshot, self.survival
         policy = survival.policy or DEFAULT
         self.outage = Outage(snapshot, survival.snapshot.daemonNamespaces, self.visitors)
-        self.seeker = Seeker(self.outage)
+        self.seeker = PlacementFinder(self.outage)
         self.domains = domains(snapshot, survival.fail)
         runners = self.outage.runners
         self._back = {key for key, runner in runners.items() if comes_back(runner.pod, survival.priority)}
@@ -175,11 +188,11 @@ class Judge:
         self._devices = snapshot.gates.enabled("DynamicResourceAllocation")
 
     def back(self, gone: Sequence[str]) -> list[Runner]:
-        """Return the pods that have to come back once nodes are gone."""
+        """Return the pods to be rescheduled after nodes fail."""
         return [runner for name in gone for runner in self.outage.residents.get(name, ()) if runner.key in self._back]
 
     def _is_plain(self, back: Sequence[Runner]) -> bool:
-        """Return whether gangs and devices have no part in it."""
+        """Return True if none of the pods belongs to a gang or uses devices."""
         if any(runner.key in self._gangs for runner in back):
             return False
         return not (self._devices and any(self._wants_devices(runner) for runner in back))
@@ -190,7 +203,7 @@ class Judge:
         return bool(self.snapshot.device_classes) and any("/" in resource for resource in self.outage.requests(runner))
 
     def scenario(self, scenario: Scenario) -> Iterator[Violation]:
-        """Everything that is wrong with one failure and with those that are said to be equal to it."""
+        """Yield the faults of one failure and of the failures that the document calls equal to it."""
         gone = nodes_of(scenario.failed, self.domains)
         back = self.back(gone)
         name = listed(scenario.failed)
@@ -211,7 +224,7 @@ class Judge:
             yield from self._without_certificate(scenario, failed, gone, back)
 
     def _certificate(self, name: str, gone: Sequence[str], back: Sequence[Runner], scenario: Scenario) -> Iterator[Violation]:
-        """The places that the document gives, one after the other."""
+        """Yield the faults of the placement that the document gives, replayed in bind order."""
         given = {entry.pod for entry in scenario.assignments}
         wanted = {runner.key: runner for runner in back}
         if missing := sorted(wanted.keys() - given):
@@ -236,6 +249,7 @@ class Judge:
     def _replay(
         self, gone: Sequence[str], runners: Mapping[str, Runner], entries: Sequence[Assignment], preempted: Sequence[str]
     ) -> list[tuple[str, str, Fault]]:
+        """Replay assignments after a failure; return pod key, node and fault."""
         outage, found, placed = self.outage, [], list[tuple[Runner, str]]()
         outage.fail(gone)
         for key in dict.fromkeys(preempted):
@@ -252,7 +266,7 @@ class Judge:
         return found
 
     def room_faults(self, gone: Sequence[str], room: Headroom, asked: buffers.Buffers) -> Iterator[Violation]:
-        """Yield what is wrong with the headroom of CapacityBuffers after one failure."""
+        """Yield faults of the headroom for CapacityBuffers after one failure."""
         back = self.back(gone)
         if not self._is_plain([*back, *self.outage.visitors.values()]):
             base, _ = without(self.snapshot, gone, (), self.survival)
@@ -287,8 +301,10 @@ class Judge:
     def _without_certificate(
         self, scenario: Scenario, failed: Sequence[str], first_gone: Sequence[str], first_back: Sequence[Runner]
     ) -> Iterator[Violation]:
-        """A failure of which the document gives no places: it has to have some where the outcome is that it is survived, and the pods must
-        not find some easily where it is that they do not."""
+        """Yield the faults of a failure for which the document gives no placement.
+
+        If the outcome is survival, a placement must exist. If pods stay pending, a greedy pass must not be able to place them.
+        """
         gone = nodes_of(failed, self.domains)
         back = self.back(gone)
         name, first = listed(failed), listed(scenario.failed)

@@ -1,7 +1,8 @@
-"""The check of an Upgrade: wave by wave in the state that the waves before leave, replayed as a plan that drains the wave's nodes.
+"""The checker of an Upgrade. It replays each wave in the state after the earlier waves, like a plan that drains the wave's nodes.
 
-Each move has to be accepted where it lands, whatever the order inside its wave of moves; no pod may be worse off, no budget exceeded, no
-node of a wave left with pods, and never more nodes missing or too many than the upgrade allows.
+Every move must be accepted on its target, in any order inside its wave of moves. No pod may be worse off, no
+disruption budget exceeded, and no pod left on a drained node. The number of missing or surplus nodes never exceeds
+what the upgrade allows.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Final
 from kubestow.checker.capacity import buffers
 from kubestow.checker.capacity.checked import Checked
 from kubestow.checker.capacity.pools import selected
-from kubestow.checker.capacity.waves.anew import MOST, Anew
-from kubestow.checker.capacity.waves.passage import Passage, suits
+from kubestow.checker.capacity.waves.running_state import RunningState, suits
+from kubestow.checker.capacity.waves.separate_snapshots import MAX_REPLAYED_PODS, SeparateSnapshots
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.upgrade import Upgrade, UpgradeWave
 from kubestow.models.edits import nodes as edits_nodes
@@ -23,16 +24,21 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE: Final = "Upgrade"
-#: What is not checked, as a reader should know it.
-OPEN: Final = (
+#: Claims that are not checked, in words for users.
+UNCHECKED: Final = (
     "what keeps nodes from being drained and what would help, that no upgrade gets through, and the smallest surge: they take a search",
-    "NUMA zones: what running pods hold of them is not known",
+    "NUMA zones, because the zones of running pods are unknown",
 )
 
 
 def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = None) -> Checked:
-    """Return everything that is wrong with a document. ``snapshot``: before the upgrade; ``most``: make each wave's snapshot anew, and
-    replay so many pods, summed over waves. So it is where there are devices.
+    """Check an Upgrade and return its faults and unchecked claims.
+
+    Args:
+        snapshot: The snapshot before the upgrade.
+        upgrade: The document.
+        most: Judge each wave on its own snapshot, and replay at most this number of pods summed over waves.
+            Clusters with devices are always judged so.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -40,31 +46,35 @@ def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = No
     """
     ref = upgrade.snapshot
     if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
-        return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(OPEN))
+        return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(UNCHECKED))
     found = [_fault(why) for why in _document_faults(snapshot, upgrade)]
     course, waves, wrong = _Course(snapshot, upgrade), list[UpgradeWave](), list[str]()
     for wave in upgrade.waves:
         wrong = [f"wave {wave.wave}: {why}" for why in course.begin(wave)]
-        if wrong:  # what follows would be judged on another cluster than it was meant for
+        if wrong:  # later waves would be judged on the wrong cluster
             break
         waves.append(wave)
-    anew = Anew(snapshot, upgrade, MOST if most is None else most) if most is not None or not suits(snapshot) else None
-    state = anew or Passage(snapshot, upgrade, waves)
+    separate = (
+        SeparateSnapshots(snapshot, upgrade, MAX_REPLAYED_PODS if most is None else most)
+        if most is not None or not suits(snapshot)
+        else None
+    )
+    state = separate or RunningState(snapshot, upgrade, waves)
     for wave in waves:
         found += [Violation(f.pod, f.node, f.rule, f"wave {wave.wave}: {f.why}") for f in _drain(state, wave)]
     if wrong:
-        return Checked([*found, *map(_fault, wrong)], [*OPEN, f"what comes after wave {upgrade.waves[len(waves)].wave}"])
+        return Checked([*found, *map(_fault, wrong)], [*UNCHECKED, f"what comes after wave {upgrade.waves[len(waves)].wave}"])
     lost = [key for pod in edits.stays(snapshot.pods, upgrade.nodes) if not state.runs(key := objects.pod_key(pod))]
     found += [_fault(f"{len(lost)} pods of the pool run nowhere in the end, {min(lost)} among them")] if lost else []
     found += _headroom_faults(snapshot, upgrade)
-    left = len(waves) - len(anew.replayed) if anew is not None else 0
-    more = [f"rules and budgets in {left} of the {len(waves)} waves: with devices they are too many for so many pods"]
-    bounds = [buffers.OPEN] if upgrade.headroom is not None else []
-    return Checked(found, [*OPEN, *(more if left else ()), *bounds])
+    left = len(waves) - len(separate.replayed) if separate is not None else 0
+    more = [f"rules and budgets in {left} of the {len(waves)} waves: with devices, that takes too long"]
+    bounds = [buffers.UNCHECKED] if upgrade.headroom is not None else []
+    return Checked(found, [*UNCHECKED, *(more if left else ()), *bounds])
 
 
 def _headroom_faults(snapshot: Snapshot, upgrade: Upgrade) -> Iterator[Violation]:
-    """Yield what is wrong with the headroom of CapacityBuffers in the waves, each while its nodes are missing."""
+    """Yield faults of the headroom for CapacityBuffers in each wave, while the wave's nodes are missing."""
     rooms = {room.state: room for room in upgrade.headroom or ()}
     if len(rooms) < len(upgrade.headroom or ()) or not rooms.keys() <= {str(wave.wave) for wave in upgrade.waves}:
         yield _fault("the headroom is given of a wave that is none, or twice of one")
@@ -85,12 +95,12 @@ def _fault(why: str, pod: str = "", node: str = "") -> Violation:
 
 
 def _document_faults(snapshot: Snapshot, upgrade: Upgrade) -> Iterator[str]:
-    """Where the document contradicts the snapshot or itself."""
+    """Yield contradictions between the document and the snapshot, or inside the document."""
     pool = selected(snapshot, upgrade.pool)
     if sorted(pool) != sorted(upgrade.nodes):
         yield f"the nodes of pool {upgrade.pool} are others than those that are named: {len(pool)}, and {len(upgrade.nodes)}"
     if upgrade.maxUnavailable < 0 or upgrade.surge < 0 or upgrade.maxUnavailable + upgrade.surge == 0:
-        yield f"{upgrade.maxUnavailable} nodes may be missing and {upgrade.surge} too many, which lets nothing happen"
+        yield f"{upgrade.maxUnavailable} nodes may be missing and {upgrade.surge} surplus, expected at least one in total"
     if [wave.wave for wave in upgrade.waves] != list(range(1, len(upgrade.waves) + 1)):
         yield "waves are not numbered 1, 2, …"
     drained = {name for wave in upgrade.waves for name in wave.drain}
@@ -107,15 +117,22 @@ def _document_faults(snapshot: Snapshot, upgrade: Upgrade) -> Iterator[str]:
     if upgrade.complete != complete:
         yield f"it is said {'' if upgrade.complete else 'not '}to be complete, {len(drained)} of {len(upgrade.nodes)} nodes are drained"
     if upgrade.complete and (upgrade.blocked or upgrade.proved or upgrade.smallestSurge is not None):
-        yield "it is complete, and something is said to be in its way"
+        yield "it is complete, and obstacles are listed"
     if upgrade.smallestSurge is not None and upgrade.smallestSurge <= upgrade.surge:
         yield f"a surge of {upgrade.smallestSurge} is said to help, and {upgrade.surge} does not"
 
 
 @dataclass
 class _Course:
-    """The nodes on their way through the waves. ``old``: nodes of the pool that are left; ``new``: those that joined, by the node that each
-    stands in for; ``names``: of all that were ever there."""
+    """The nodes of the pool on their way through the waves.
+
+    Attributes:
+        start: The snapshot before the upgrade.
+        upgrade: The document.
+        old: Nodes of the pool that are not drained yet.
+        new: Name of each new node, by the node that it replaces.
+        names: Names of all nodes that ever existed.
+    """
 
     start: Snapshot
     upgrade: Upgrade
@@ -130,7 +147,7 @@ class _Course:
         self.old, self.names = set(self.upgrade.nodes), set(self._labels)
 
     def begin(self, wave: UpgradeWave) -> Iterator[str]:
-        """What is wrong with the nodes of a wave; they are noted."""
+        """Apply the node changes of a wave and yield their faults."""
         size = len(self.upgrade.nodes)
         if not wave.drain:
             yield "no node is drained"
@@ -141,15 +158,15 @@ class _Course:
             yield "a node is drained twice"
         for joining in (*wave.surge, *wave.joined):
             if joining.like not in self.old or joining.like not in self._labels or joining.like in self.new:
-                yield f"{joining.name} stands in for {joining.like}, which has such a node already, or is no old node of the pool"
+                yield f"{joining.name} replaces {joining.like}, which is replaced already or is no old node of the pool"
             if joining.name in self.names:
                 yield f"there is a node {joining.name} already"
             self.names.add(joining.name)
             self.new[joining.like] = joining.name
         if without := [name for name in wave.drain if name not in self.new]:
-            yield f"nothing stands in for {without[0]}"
+            yield f"no new node replaces {without[0]}"
         if early := [joining.like for joining in wave.joined if joining.like not in wave.drain]:
-            yield f"the node that stands in for {early[0]} joins late, and {early[0]} is not drained"
+            yield f"the replacement of {early[0]} joins late, and {early[0]} is not drained"
         most = len(self.old) + len(self.new) - len(wave.joined)
         if most > size + self.upgrade.surge:
             yield f"{most - size} nodes are there beyond the pool, {self.upgrade.surge} may be"
@@ -172,8 +189,8 @@ class _Course:
                 self._domains.append(value)
 
 
-def _drain(state: Anew | Passage, wave: UpgradeWave) -> Iterator[Violation]:
-    """What is wrong with the moves of a wave; they are made."""
+def _drain(state: SeparateSnapshots | RunningState, wave: UpgradeWave) -> Iterator[Violation]:
+    """Apply the moves of a wave and yield their faults."""
     state.begin(wave)
     drained, moved = set(wave.drain), set[str]()
     there = state.pods_on(wave.drain)

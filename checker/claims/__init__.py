@@ -1,1 +1,1 @@
-"""What a Placement says beside its assignments: counts, reasons, causes, preferences that are not met, and what it says for itself."""
+"""Claims of a Placement other than its assignments: counts, reasons, causes, unmet preferences and assumptions."""

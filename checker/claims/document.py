@@ -1,4 +1,4 @@
-"""Claims of a Placement that need no replay: which snapshot it is of, its numbering, its status, whom it speaks of."""
+"""Claims of a Placement that need no replay: its snapshot, numbering, status and the pods that it names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ ENGINES = ("exact", "greedy", "lns")
 
 
 def document_claims(snapshot: Snapshot, placement: Placement, refusals: Mapping[str, str | None]) -> Iterator[Violation]:
-    """Yield what a Placement says wrongly of the snapshot and of itself. ``refusals``: why a pod is not to be placed, None if it is, by
-    key."""
+    """Yield false claims of a Placement about the snapshot and itself.
+
+    Args:
+        snapshot: The snapshot.
+        placement: The document.
+        refusals: Why each pod is not to be placed, by key; None if it is to be placed.
+    """
     for why in count_faults(snapshot, placement, sum(why is None for why in refusals.values())):
         yield Violation("", "", DOCUMENT, why)
     for why in _numbering(placement):
@@ -33,7 +38,13 @@ def document_claims(snapshot: Snapshot, placement: Placement, refusals: Mapping[
 
 
 def count_faults(snapshot: Snapshot, document: Placement | RebalancePlan, pending: int) -> Iterator[str]:
-    """Yield what a document says wrongly of its snapshot, and of its engine. ``pending``: pods to be placed."""
+    """Yield wrong counts, times and names in a document's snapshot reference, and an unknown engine.
+
+    Args:
+        snapshot: The snapshot.
+        document: The document.
+        pending: Number of pods to be placed.
+    """
     ref, known = document.snapshot, snapshot.capture
     if not ref.sha256 and snapshot.sha256:
         yield f"the document does not say which snapshot it is of, this is {snapshot.sha256}"
@@ -55,6 +66,7 @@ def count_faults(snapshot: Snapshot, document: Placement | RebalancePlan, pendin
 
 
 def _numbering(placement: Placement) -> Iterator[str]:
+    """Yield a fault if the order numbers have a gap."""
     orders = sorted({entry.order for entry in placement.assignments})
     for expected, order in enumerate(orders, 1):
         if order != expected:
@@ -63,7 +75,12 @@ def _numbering(placement: Placement) -> Iterator[str]:
 
 
 def _status(placement: Placement, wanted: bool) -> Iterator[str]:
-    """``wanted``: whether there are pods to be placed."""
+    """Yield faults of the status.
+
+    Args:
+        placement: The document.
+        wanted: True if there are pods to be placed.
+    """
 
     def open_among(tiers: Collection[TierResult]) -> bool:
         return any(tier.bound != tier.value for tier in tiers)
@@ -83,14 +100,20 @@ def _status(placement: Placement, wanted: bool) -> Iterator[str]:
 
 
 def unknown_pods(entries: Collection[Unmodelled], keys: Collection[str], kind: str = DOCUMENT) -> Iterator[Violation]:
-    """Yield what is said not to be modelled of pods that the snapshot lacks. Other objects are named ``Kind/name``, kinds in capitals."""
+    """Yield unmodelled entries about pods that the snapshot lacks.
+
+    Other objects are named ``Kind/name`` with a capital first letter.
+    """
     for entry in entries:
         if entry.pod not in keys and not entry.pod[:1].isupper():
             yield Violation(entry.pod, "", kind, "something of the pod is said not to be modelled, and the snapshot has no such pod")
 
 
 def controller_name(pod: objects.Pod) -> str:
-    """Return whose preferences a pod's are: ``Kind namespace/name`` of its controller, or of the pod itself."""
+    """Return the workload to which a pod's preferences count.
+
+    That is ``Kind namespace/name`` of its controller, or of the pod itself.
+    """
     owner = objects.controller_of(pod)
     if owner is None:
         return f"Pod {objects.pod_key(pod)}"

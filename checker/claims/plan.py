@@ -1,4 +1,4 @@
-"""Claims of a RebalancePlan that its replay does not settle: status, obstacles, and whom it speaks of."""
+"""Claims of a RebalancePlan that its replay does not settle: status, obstacles and the pods that it names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from kubestow.checker.claims.document import unknown_pods
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.rebalance_plan import Obstacle, RebalancePlan
 
-#: Obstacles that are listed of a goal at most.
-LISTED = 50
+#: Largest number of obstacles that a plan lists per goal.
+MAX_LISTED_OBSTACLES = 50
 
 
 @dataclass(frozen=True)
 class End:
-    """The cluster once a plan is done. ``nodes``: of each pod, None if it is pending, by key; ``left``: pods that stay on drained nodes;
-    ``broken``: pods that may be moved and break rules; ``waiting``: pods to be placed that are not."""
+    """The cluster at the end of a plan.
+
+    Attributes:
+        nodes: Node of each pod by key; None if it is pending.
+        left: Pods that remain on drained nodes.
+        broken: Movable pods that break rules.
+        waiting: Pods to be placed that are still pending.
+    """
 
     nodes: Mapping[str, str | None]
     left: Collection[str]
@@ -26,7 +32,7 @@ class End:
 
 
 def plan_claims(plan: RebalancePlan, end: End) -> Iterator[Violation]:
-    """Yield what a plan says wrongly of its status, of obstacles and of what is not modelled."""
+    """Yield false claims of a plan about its status, its obstacles and unmodelled features."""
     if plan.status == "feasible" and all(tier.bound == tier.value for tier in plan.objective):
         yield Violation("", "", plan.kind, "the status is feasible, and every tier is proved")
     yield from unknown_pods(plan.unmodelled, end.nodes.keys(), plan.kind)
@@ -38,15 +44,15 @@ def plan_claims(plan: RebalancePlan, end: End) -> Iterator[Violation]:
         named[obstacle.goal] += 1
         yield from _obstacle_faults(plan, obstacle, undone.get(obstacle.goal, ()), end)
     for goal, pods in undone.items():
-        told = {obstacle.pod for obstacle in plan.obstacles if obstacle.goal == goal}
-        silent = sorted(set(pods) - told) if goal in plan.goals and named[goal] < LISTED else []
+        explained = {obstacle.pod for obstacle in plan.obstacles if obstacle.goal == goal}
+        silent = sorted(set(pods) - explained) if goal in plan.goals and named[goal] < MAX_LISTED_OBSTACLES else []
         if silent:
-            yield Violation(silent[0], "", plan.kind, f"the goal {goal} leaves the pod, and no obstacle tells of it")
+            yield Violation(silent[0], "", plan.kind, f"the goal {goal} leaves the pod, and no obstacle mentions it")
 
 
 def _obstacle_faults(plan: RebalancePlan, obstacle: Obstacle, undone: Collection[str], end: End) -> Iterator[Violation]:
     if obstacle.pod is None or obstacle.pod not in end.nodes:
-        return  # a circle of moves, or a summary; an unknown pod is told elsewhere
+        return  # a cycle of moves, or a summary; another check reports unknown pods
     at = end.nodes[obstacle.pod]
     if obstacle.pod not in undone:
         why = f"an obstacle says that the goal {obstacle.goal} leaves the pod, and it does not"

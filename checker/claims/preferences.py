@@ -1,8 +1,8 @@
-"""What workloads gain and lose by preferences, as a Placement tells it, counted again: replicas together, each on its node.
+"""Gains and losses of workloads by preferences, recounted. Replicas are counted together.
 
-A preferred or implicit affinity term loses its weight for each pod that it selects and that is not in the pod's domain; anti-affinity for
-each that is. What containers do for each other is not counted again, so that gains are compared as a sum where hints between containers
-count; spread constraints belong to many pods, so their costs are compared as a sum, too.
+A preferred or implicit affinity term loses its weight for each selected pod outside the pod's domain. An
+anti-affinity term loses it for each selected pod inside. Container affinity is not recounted, so gains are compared
+only as a sum if it counts. Spread constraints belong to many pods, so their costs are also compared as a sum.
 """
 
 from __future__ import annotations
@@ -24,16 +24,24 @@ from kubestow.models.gangs.gangs import TOGETHER, Gang
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: So many unmet preferences are listed.
-LISTED: Final = 50
-#: Families whose losses are counted again, one by one.
+#: Largest number of unmet preferences that a document lists.
+MAX_LISTED_PREFERENCES: Final = 50
+#: Families whose losses are recounted individually.
 COUNTED: Final = frozenset({"nodeAffinity", "taints", "imageLocality", "podAffinity", "requiredAffinity"})
 
 _Entry = tuple[str, str, str]  # workload, family, preference
 
 
 class _Term(NamedTuple):
-    """A weighted term, with the words that a document has for it."""
+    """A weighted affinity term.
+
+    Attributes:
+        family: Family of preferences.
+        text: The document's words for the term.
+        weight: Points per pair of pods; negative for anti-affinity.
+        key: Topology key.
+        match: The pods that it selects.
+    """
 
     family: str
     text: str
@@ -43,7 +51,14 @@ class _Term(NamedTuple):
 
 
 def preference_claims(snapshot: Snapshot, placement: Placement, where: Whereabouts, gangs: Sequence[Gang]) -> Iterator[Violation]:
-    """Yield what the preferences of a Placement say wrongly. ``where``: the pods with their nodes; ``gangs``: of pods to be placed."""
+    """Yield false claims of a Placement about preferences.
+
+    Args:
+        snapshot: The snapshot.
+        placement: The document.
+        where: The pods with their nodes.
+        gangs: Gangs of the pods to be placed.
+    """
     said = placement.preferences
     soft = [tier for tier in placement.objective if tier.tier == "soft"]
     if said is None:
@@ -59,6 +74,7 @@ def preference_claims(snapshot: Snapshot, placement: Placement, where: Whereabou
 
 
 def _sums(said: Preferences, soft: int | None) -> Iterator[str]:
+    """Yield sums that differ from the soft tier or from the listed rows."""
     if soft is None:
         yield "they are given, and there is no tier soft"
         return
@@ -74,17 +90,18 @@ def _sums(said: Preferences, soft: int | None) -> Iterator[str]:
         lost[entry.workload] += entry.lost
     for row in said.workloads:
         claim, found = row.lost, lost.pop(row.workload, 0)
-        if claim < found or (claim > found and len(said.unmet) < LISTED):
+        if claim < found or (claim > found and len(said.unmet) < MAX_LISTED_PREFERENCES):
             yield f"{row.workload} is said to lose {claim}, its unmet preferences lose {found}"
     for name, number in lost.items():
         if number:
             yield f"{name} has unmet preferences and is not among the workloads"
     costs = sum(entry.lost for entry in said.unmet if entry.family == "topologySpread")
-    if costs > -spread or (costs != -spread and len(said.unmet) < LISTED):
+    if costs > -spread or (costs != -spread and len(said.unmet) < MAX_LISTED_PREFERENCES):
         yield f"spread constraints are said to cost {costs}, they cost {-spread}"
 
 
 def _gains(said: Preferences, expected: Mapping[str, int]) -> Iterator[str]:
+    """Yield workloads whose gain differs from the recount."""
     if any(family.family == "containerAffinity" for family in said.families):
         return
     rows = {row.workload: row.value for row in said.workloads}
@@ -94,6 +111,7 @@ def _gains(said: Preferences, expected: Mapping[str, int]) -> Iterator[str]:
 
 
 def _unmet(said: Preferences, expected: Mapping[_Entry, tuple[int, int]], policy: Policy) -> Iterator[str]:
+    """Yield faults of the list of unmet preferences."""
     weights = {name: int(getattr(policy.multipliers, name)) for name in policy.multipliers.__struct_fields__}
     claims: dict[_Entry, tuple[int, int]] = {}
     last: int | None = None
@@ -109,9 +127,9 @@ def _unmet(said: Preferences, expected: Mapping[_Entry, tuple[int, int]], policy
         if last is not None and entry.lost > last:
             yield f"{' '.join(key)} loses more than the one listed before it"
         last = entry.lost
-    full = len(said.unmet) >= LISTED
-    if len(said.unmet) > LISTED:
-        yield f"{len(said.unmet)} unmet preferences are listed, {LISTED} at most"
+    full = len(said.unmet) >= MAX_LISTED_PREFERENCES
+    if len(said.unmet) > MAX_LISTED_PREFERENCES:
+        yield f"{len(said.unmet)} unmet preferences are listed, {MAX_LISTED_PREFERENCES} at most"
     for key, claim in claims.items():
         if key[1] in COUNTED and claim != expected.get(key):
             pods, lost = expected.get(key, (0, 0))
@@ -122,8 +140,14 @@ def _unmet(said: Preferences, expected: Mapping[_Entry, tuple[int, int]], policy
 
 
 class _Book:
-    """What each workload gains, and what it loses by each preference with the number of pods that lose, in weighted points. A pair of pods
-    counts for the one whose preference it is, or for the one that is placed where a running one has it."""
+    """Recounted gains and losses, in weighted points.
+
+    A pair of pods counts for the pod that has the preference. If a running pod has it, the pair counts for the pod that is placed.
+
+    Attributes:
+        gained: Points per workload.
+        lost: Number of losing pods and lost points, per workload, family and preference.
+    """
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self._snapshot, self._policy = snapshot, policy
@@ -137,7 +161,9 @@ class _Book:
         self._memo: dict[tuple[affinity.Match, str], tuple[int, Counter[str], frozenset[int]]] = {}
 
     def read(self, where: Whereabouts) -> None:
-        """Count pods by what they prefer: replicas together, each on its node; bare pods, which gain under their own names, alone."""
+        """Count the pods by their preferences. Replicas are counted together; bare pods alone, because they gain under
+        their own names.
+        """
         mine: list[tuple[objects.Pod, list[str]]] = []
         given: dict[tuple[str, str, affinity.Match], Counter[str]] = {}
         for pod, on in where.on:
@@ -158,12 +184,12 @@ class _Book:
         self._each(mine, given)
 
     def _gain(self, pod: objects.Pod, family: str, points: int) -> None:
-        """Replicas of a pod, or it alone, get so many points."""
+        """Add points to the workload of a pod."""
         if points:
             self.gained[controller_name(pod)] += points * int(getattr(self._policy.multipliers, family))
 
     def _give(self, pod: objects.Pod, nodes: Sequence[str], given: dict[tuple[str, str, affinity.Match], Counter[str]]) -> None:
-        """What the terms of pods that stay offer, by family, key and match, and by domain."""
+        """Add the points that terms of remaining pods offer, by family, key and match, and by domain."""
         mutual = self._policy.symmetricPreferredAntiAffinity
         for term in self._own(pod) if mutual else self._terms(pod, own=False):
             for node in nodes:
@@ -172,6 +198,7 @@ class _Book:
                     given.setdefault((term.family, term.key, term.match), Counter())[domain] += term.weight
 
     def _own(self, pod: objects.Pod) -> list[_Term]:
+        """Return the terms of a pod, cached per affinity, namespace and labels."""
         if pod.spec.affinity is None:
             return []
         memo = id(pod.spec.affinity), pod.metadata.namespace, id(pod.metadata.labels)
@@ -180,7 +207,7 @@ class _Book:
         return self._terms_of[memo]
 
     def _enter(self, pod: objects.Pod, family: str, text: str, losses: Iterable[int]) -> None:
-        """Replicas of a pod, or it alone, lose so many points each."""
+        """Record a loss of points for each replica of a pod."""
         weight = int(getattr(self._policy.multipliers, family))
         real = [lost * weight for lost in losses if lost * weight > 0]
         if real:
@@ -191,6 +218,7 @@ class _Book:
     def _each(
         self, mine: list[tuple[objects.Pod, list[str]]], given: Mapping[tuple[str, str, affinity.Match], Counter[str]]
     ) -> None:  # fmt: skip
+        """Count every preference of the placed pods."""
         locality = ImageLocality(self._nodes) if self._policy.multipliers.imageLocality else None
         soft = {
             name: found for name, node in self._nodes.items() if (found := [t for t in taints_of(node) if t.effect == "PreferNoSchedule"])
@@ -227,7 +255,7 @@ class _Book:
         return node_rules.tolerated(pod.spec.tolerations, taint, self._snapshot.gates)
 
     def _preferred_nodes(self, pod: objects.Pod) -> dict[frozenset[str], int]:
-        """The weight of each set of nodes that preferred node affinity names; terms that no node meets ask for nothing."""
+        """Return the weight of each set of nodes that preferred node affinity selects. Terms that no node meets are skipped."""
         wanted = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
         if wanted is None or not wanted.preferredDuringSchedulingIgnoredDuringExecution:
             return {}
@@ -241,8 +269,12 @@ class _Book:
         return found
 
     def _terms(self, pod: objects.Pod, *, own: bool = True) -> Iterator[_Term]:
-        """Each term that counts, those that are alike as one. ``own``: for the pod that has them, else for newcomers near it, where
-        preferred anti-affinity is not symmetric."""
+        """Yield the terms that count, with equal ones merged.
+
+        Args:
+            pod: The pod.
+            own: True for the pod's own terms. False for their effect on new pods nearby if preferred anti-affinity is not symmetric.
+        """
         found: dict[affinity.AffinityTerm, int] = {}
         terms = preferred_terms(pod)
         for term, weight in terms if own else without_anti_affinity(terms):
@@ -255,7 +287,7 @@ class _Book:
             yield _Term("requiredAffinity", text, times * self._policy.hardPodAffinityWeight, key, match)
 
     def read_gangs(self, gangs: Sequence[Gang], placed: Mapping[str, str]) -> None:
-        """Each member of a gang with a preferred topology wants every other one in its domain."""
+        """Count the preferred topology of gangs: each member prefers every other member in its domain."""
         for gang in gangs:
             if gang.key is None or gang.required:
                 continue
@@ -271,14 +303,14 @@ class _Book:
                     near = inside[domain] - 1 if domain is not None else 0
                     text = f"preferred pod affinity of weight {TOGETHER}, per {gang.key}"
                     self._enter(pod, "podAffinity", text, [TOGETHER * (len(there) - 1 - near)])
-                    beside = sum(
+                    running_near = sum(
                         domain is not None and labels_of(self._nodes[other]).get(gang.key) == domain
                         for other in running if other in self._nodes
                     )  # fmt: skip
-                    self._gain(pod, "podAffinity", TOGETHER * (near + beside))
+                    self._gain(pod, "podAffinity", TOGETHER * (near + running_near))
 
     def _met(self, pod: objects.Pod, name: str, term: _Term) -> tuple[int, int]:
-        """How many pods a term of a pod on this node selects in the pod's domain, and elsewhere."""
+        """Return two numbers of pods that a pod's term selects: inside the pod's domain, and outside."""
         everywhere, by_domain, kinds = self._matching(term.match, term.key)
         itself = id(self._kinds.of(pod)) in kinds
         domain = labels_of(self._nodes[name]).get(term.key)
@@ -289,7 +321,7 @@ class _Book:
         return match.holds(kind.namespace, kind.labels, self._spaces.get(kind.namespace, {}))
 
     def _matching(self, match: affinity.Match, key: str) -> tuple[int, Counter[str], frozenset[int]]:
-        """How many pods a term selects, all over and by domain of its key, and which kinds they are of."""
+        """Return the pods that a term selects: their number, their number per domain, and the ids of their kinds."""
         if (match, key) not in self._memo:
             kinds = [kind for kind in self._kinds.offered(match.selector) if self._holds(match, kind)]
             total, domains = 0, Counter[str]()

@@ -1,7 +1,7 @@
-"""Why pods are left, as a Placement tells it: each rule asked again on every node, beside all that is placed.
+"""Reasons for unplaced pods, rechecked: each rule on every node, with all placed pods present.
 
-A pod that is left although a node takes it, with every filter and all spread constraints content, disproves the bound of its placed tier:
-the same placement with this pod is better by one.
+If a node accepts an unplaced pod under all filters and all spread constraints, the bound of its placed tier is
+refuted. The same placement with this pod is better by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kubestow.models.gangs.gangs import Gang
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Rules that are asked again here.
+#: Rules that are rechecked here.
 JUDGED: Final = frozenset(
     {
         "BalloonsPolicy", "TopologyAwarePolicy",
@@ -33,15 +33,15 @@ JUDGED: Final = frozenset(
 )  # fmt: skip
 GANG: Final = "GangScheduling"
 NO_NODES: Final = "NoNodes"
-#: Rules whose numbers are not counted again.
+#: Rules whose node counts are not rechecked.
 OTHERS: Final = frozenset({GANG, "NodeResourceTopologyMatch", NO_NODES, "SchedulingGates"})
-#: Pods on nodes that are judged at most: a few seconds. Kinds of pods beyond that are not asked about, and that is said.
-MOST: Final = 200_000
+#: Pod-node pairs to judge; they take a few seconds. Further kinds of pods are not judged, and the report says so.
+MAX_JUDGED_PAIRS: Final = 200_000
 _MORE: Final = re.compile(r" and [0-9]+ more\Z")
 
 
 class Judge(Protocol):
-    """The cluster with all that is placed."""
+    """The cluster with all placed pods."""
 
     def faults(self, pod: objects.Pod, node_name: str) -> list[tuple[str, str]]: ...
     def disturbs(self, pod: objects.Pod, node_name: str) -> bool: ...
@@ -49,9 +49,18 @@ class Judge(Protocol):
 
 
 @dataclass
-class Left:
-    """The pods that a Placement leaves. ``gangs``: those of the pods to be placed; ``ranks``: the priority at which pods of gangs count;
-    ``unjudged``: how many pods were not asked about in the end."""
+class UnplacedPods:
+    """The pods that a Placement leaves unplaced.
+
+    Attributes:
+        snapshot: The snapshot.
+        placement: The document.
+        pods: All pods, by key.
+        refusals: Why each pod is not to be placed, by key; None if it is to be placed.
+        gangs: Gangs of the pods to be placed.
+        ranks: Priority at which pods of gangs count, by key.
+        unjudged: Number of pods that were not judged, because the limit of pairs was reached.
+    """
 
     snapshot: Snapshot
     placement: Placement
@@ -68,26 +77,26 @@ class Left:
         self._gang_of = {objects.pod_key(self.snapshot.pods[i]): gang for gang in self.gangs for i in gang.pods}
 
     def candidates(self) -> list[objects.Pod]:
-        """Return the pods that will be judged, each once."""
+        """Return the unplaced pods to judge, each once."""
         keys = dict.fromkeys(entry.pod for entry in self.placement.unplaced)
         return [self.pods[key] for key in keys if key in self.pods and self.refusals[key] is None and key not in self._placed]
 
     def faults(self, judge: Judge) -> Iterator[Violation]:
-        """Yield reasons that are wrong or missing, and tiers that are not proved."""
+        """Yield wrong or missing reasons, and tiers that are not proved."""
         judged = {objects.pod_key(pod) for pod in self.candidates()}
         nodes = [node.metadata.name or "" for node in self.snapshot.nodes]
         policy = self.placement.policy or DEFAULT
         numa = frozenset(node_topologies(policy, self.snapshot))
         memo: dict[bytes, tuple[Counter[str], str | None]] = {}
-        told: set[int] = set()
+        reported: set[int] = set()
         for entry in self.placement.unplaced:
             if entry.pod not in judged:
                 continue
             pod = self.pods[entry.pod]
-            told_apart = pod.metadata.namespace, pod.metadata.labels, pod.metadata.annotations, pod.spec, judge.device_demand(pod)
-            key = msgspec.json.encode(told_apart)
+            distinguishing = pod.metadata.namespace, pod.metadata.labels, pod.metadata.annotations, pod.spec, judge.device_demand(pod)
+            key = msgspec.json.encode(distinguishing)
             if key not in memo:
-                if (len(memo) + 1) * len(nodes) > MOST:
+                if (len(memo) + 1) * len(nodes) > MAX_JUDGED_PAIRS:
                     self.unjudged += 1
                     continue
                 memo[key] = _verdict(judge, pod, nodes, numa)
@@ -95,12 +104,19 @@ class Left:
             for why in self._reason_faults(entry.pod, entry.reasons, counts):
                 yield Violation(entry.pod, "", DOCUMENT, why)
             priority = self.ranks.get(entry.pod, pod.spec.priority or 0)
-            if fits is not None and priority not in told and self._counts_alone(entry.pod, entry.reasons) and self._proved(priority):
-                told.add(priority)
-                why = f"the pod is left and the node takes it beside all others: the tier placed of priority {priority} is not proved"
+            if fits is not None and priority not in reported and self._counts_alone(entry.pod, entry.reasons) and self._proved(priority):
+                reported.add(priority)
+                why = f"the pod is unplaced and the node accepts it as well: the tier placed of priority {priority} is not proved"
                 yield Violation(entry.pod, fits, DOCUMENT, why)
 
     def _reason_faults(self, key: str, reasons: Sequence[Reason], counts: Counter[str]) -> Iterator[str]:
+        """Yield faults of the reasons given for one pod.
+
+        Args:
+            key: Key of the pod.
+            reasons: Reasons that the document gives.
+            counts: Recounted number of rejecting nodes per rule.
+        """
         total = len(self.snapshot.nodes)
         said: Counter[str] = Counter()
         for reason in reasons:
@@ -124,18 +140,19 @@ class Left:
             yield "the gang of the pod is not placed, and that is not among the reasons"
 
     def _incomplete(self, key: str) -> bool:
-        """Whether the pod is of a gang that has to be placed whole, and is not placed at all."""
+        """Return True if the pod's gang must be placed whole, and the document places no member."""
         gang = self._gang_of.get(key)
         if gang is None or gang.needed <= 1:
             return False
         return not any(objects.pod_key(self.snapshot.pods[i]) in self._placed for i in gang.pods)
 
     def _counts_alone(self, key: str, reasons: Sequence[Reason]) -> bool:
-        """Whether the pod could be placed beside the others as far as its gang and rules that are not asked here go."""
+        """Return True if neither the pod's gang nor an unchecked rule prevents placing it in addition to the others."""
         gang = self._gang_of.get(key)
         return (gang is None or (gang.key is None and not self._incomplete(key))) and not any(reason.rule in OTHERS for reason in reasons)
 
     def _proved(self, priority: int) -> bool:
+        """Return True if a placed tier of the priority is proved."""
         return any(
             tier.tier == "placed" and tier.priority == priority and tier.bound == tier.value for tier in self.placement.objective
         )  # fmt: skip
@@ -144,21 +161,26 @@ class Left:
 
     @cached_property
     def alone(self) -> list[objects.Pod]:
-        """Return the pods that are said to fit nowhere even without the other pending ones, one of each cause."""
+        """The pods that fit nowhere even without the other pending pods, according to the causes; one pod per cause."""
         known = {objects.pod_key(pod): pod for pod in self.candidates()}
         first = [cause.pods[0] for cause in self.placement.causes if cause.pods and cause.alone and cause.together == 1]
-        return [known[key] for key in dict.fromkeys(first) if key in known and key not in self._gang_of][: MOST // 10]
+        return [known[key] for key in dict.fromkeys(first) if key in known and key not in self._gang_of][: MAX_JUDGED_PAIRS // 10]
 
     def cause_faults(self, judge: Judge | None) -> Iterator[Violation]:
-        """Yield what causes say wrongly of whom they speak of. ``judge``: of the cluster without pending pods, that :meth:`alone` are asked
-        of. Whether the facts leave no placement is proved where they are found, not here."""
+        """Yield false statements of causes about the pods and nodes that they name.
+
+        The solver proves that the facts exclude every placement; that is not checked here.
+
+        Args:
+            judge: The cluster without pending pods, for the pods of :meth:`alone`.
+        """
         nodes = {node.metadata.name or "": node for node in self.snapshot.nodes}
         for cause in self.placement.causes:
             first = cause.pods[0] if cause.pods else ""
             for why in _wording_faults(cause, self.pods, nodes):
                 yield Violation(first, "", DOCUMENT, why)
         numa = frozenset(node_topologies(self.placement.policy or DEFAULT, self.snapshot))
-        for pod in self.alone if judge is not None and len(nodes) * len(self.placement.causes) <= MOST else ():
+        for pod in self.alone if judge is not None and len(nodes) * len(self.placement.causes) <= MAX_JUDGED_PAIRS else ():
             assert judge is not None
             fits = next((name for name in nodes if name not in numa and not judge.faults(pod, name)), None)
             if fits is not None:
@@ -167,6 +189,7 @@ class Left:
 
 
 def _wording_faults(cause: Cause, pods: Mapping[str, objects.Pod], nodes: Mapping[str, objects.Node]) -> Iterator[str]:
+    """Yield empty, repeated or unknown pods, facts and objects of a cause."""
     if not cause.pods:
         yield "a cause is given for no pod"
     if len(set(cause.pods)) < len(cause.pods):
@@ -174,7 +197,7 @@ def _wording_faults(cause: Cause, pods: Mapping[str, objects.Pod], nodes: Mappin
     if not cause.facts:
         yield "a cause holds no facts"
     if cause.together < 1 or (cause.together > len(cause.pods) and cause.gang is None):
-        yield f"a cause of {len(cause.pods)} pods is said to ask for {cause.together} of them at once"
+        yield f"a cause of {len(cause.pods)} pods is said to ask for {cause.together} pods at once"
     for fact in cause.facts:
         if fact.rule not in JUDGED | OTHERS:
             yield f"a cause holds a fact of the rule {fact.rule!r}, and there is no such rule"
@@ -186,8 +209,10 @@ def _wording_faults(cause: Cause, pods: Mapping[str, objects.Pod], nodes: Mappin
 
 
 def _verdict(judge: Judge, pod: objects.Pod, nodes: Sequence[str], numa: frozenset[str]) -> tuple[Counter[str], str | None]:
-    """On how many nodes each rule rejects a pod, and a node that takes it: none of those with a topology of zones, whose kubelet may
-    refuse."""
+    """Return the number of nodes on which each rule rejects a pod, and a node that accepts it.
+
+    A node with a topology of NUMA zones never counts as accepting, because its kubelet may reject the pod.
+    """
     counts: Counter[str] = Counter()
     fits = None
     for name in nodes:

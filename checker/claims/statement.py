@@ -1,4 +1,4 @@
-"""What a document says for itself and nothing can contradict: its policy, exemptions, edits; and whether that is what a reader expects."""
+"""A document's own assumptions, which nothing can contradict: policy, exemptions and edits. They can be compared with expected ones."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ from kubestow.models.documents.sizing import Sizing
 from kubestow.models.documents.survival import Survival
 from kubestow.models.documents.upgrade import Upgrade
 
-#: What is not checked in a Placement, as a reader should know it.
+#: Claims of a Placement that are not checked, in words for users.
 PLACEMENT: Final = (
     "bounds of tiers and the best of each family: no placement proves them",
     "facts and remedies of causes: they take a search; rules about NUMA zones, gangs and quotas as reasons",
     "words of messages and notes, seconds, the course of the search",
 )
-#: The same of a plan.
+#: Claims of a plan that are not checked, in words for users.
 PLAN: Final = (
     "bounds of tiers, and whether an obstacle can be overcome: no plan proves them",
     "words of reasons, obstacles and notes, seconds, the course of the search",
 )
-_TEXT: Final = 120
+_MAX_TEXT_CHARACTERS: Final = 120
 
 
 def not_checked(result: Placement | RebalancePlan, unjudged: int = 0, *, proved_grace: bool = False) -> list[str]:
-    """Return what a check of the document leaves open. ``unjudged``: pods that are left and were not asked about; ``proved_grace``: whether
-    what a plan forgives was checked against earlier snapshots."""
+    """Return the claims that a check of the document leaves open.
+
+    Args:
+        result: The document.
+        unjudged: Number of unplaced pods that were not judged.
+        proved_grace: True if the violations that a plan forgives were checked against earlier snapshots.
+    """
     found = list(PLAN if isinstance(result, RebalancePlan) else PLACEMENT)
     if result.snapshot.rollout is not None:
         found.append("why new pods are stuck")
@@ -43,12 +48,12 @@ def not_checked(result: Placement | RebalancePlan, unjudged: int = 0, *, proved_
 
 
 def unjudged_pods(pods: int) -> list[str]:
-    """Return what a reader should know of pods that a placement leaves and that were not asked about."""
-    return [f"why {pods} of the pods that are left fit nowhere: they are of too many kinds for so many nodes"] if pods else []
+    """Return a clause about unplaced pods that were not judged, or nothing if there are none."""
+    return [f"why {pods} of the unplaced pods fit nowhere: there are too many kinds of pods and nodes"] if pods else []
 
 
 def assumptions(result: Placement | RebalancePlan | Capacity) -> list[str]:
-    """Return by whose rules the document was made, and under what other than the defaults, by its own account, a clause each."""
+    """Return the document's assumptions that differ from the defaults, one clause each."""
     ref = result.snapshot
     found = []
     if ref.kubernetesVersion is not None or ref.featureGates:
@@ -82,16 +87,18 @@ def assumptions(result: Placement | RebalancePlan | Capacity) -> list[str]:
 
 
 def _question(result: Placement | RebalancePlan | Capacity) -> Iterator[str]:
-    """What a document about capacity was asked."""
+    """Yield the parameters with which a document about capacity was requested."""
     match result:
         case Fit():
             if result.keep is not None:
                 yield f"{result.keep.percent} per cent of every {result.keep.of} are kept free"
         case Sizing():
-            yield {"add": "nodes are added", "replace": f"the nodes of {result.pool} are replaced"}.get(result.mode, "all is built anew")
+            yield {"add": "nodes are added", "replace": f"the nodes of {result.pool} are replaced"}.get(
+                result.mode, "all nodes are chosen from scratch"
+            )
             if result.series is not None:
                 at = result.snapshot.capturedAt
-                yield f"what is bought has to do for {len(result.series)} snapshots, and the edits are of that of {at}"
+                yield f"the bought nodes must suffice for {len(result.series)} snapshots, and the edits are those of {at}"
             if result.kinds is not None:
                 yield f"at most {result.kinds} shapes are bought"
             if result.mostSpot != 100:
@@ -105,7 +112,7 @@ def _question(result: Placement | RebalancePlan | Capacity) -> Iterator[str]:
                 yield "pods of lower priority may be preempted"
         case Upgrade():
             most = f"{result.maxUnavailable} may be missing and {result.surge} too many"
-            yield f"the nodes of {result.pool} are upgraded, of which {most} at once"
+            yield f"the nodes of {result.pool} are upgraded; {most} at once"
             if result.by is not None:
                 yield f"one value of {result.by} is upgraded after the other"
             if result.to is not None:
@@ -113,7 +120,7 @@ def _question(result: Placement | RebalancePlan | Capacity) -> Iterator[str]:
 
 
 def policy_faults(result: Placement | RebalancePlan | Capacity, expected: Policy) -> Iterator[Violation]:
-    """Yield where the document's policy, exemptions included, is not the one that a reader expects."""
+    """Yield differences between the document's policy, exemptions included, and the expected one."""
     for field, value, wanted in _policy(result, expected):
         yield Violation("", "", result.kind, f"the policy has {field} {_brief(value)}, expected {_brief(wanted)}")
     said, wanted = sorted(result.snapshot.daemonNamespaces), sorted(expected.daemonNamespaces)
@@ -123,18 +130,19 @@ def policy_faults(result: Placement | RebalancePlan | Capacity, expected: Policy
 
 
 def exemption_faults(result: Placement | RebalancePlan | Capacity) -> Iterator[Violation]:
-    """Yield the exemptions of a document."""
+    """Yield a fault if the document exempts any namespaces."""
     if result.snapshot.daemonNamespaces:
         why = f"namespaces are exempt from required anti-affinity, expected none: {', '.join(result.snapshot.daemonNamespaces)}"
         yield Violation("", "", result.kind, why)
 
 
 def _policy(result: Placement | RebalancePlan | Capacity, other: Policy) -> list[tuple[str, object, object]]:
+    """Return the differences between the document's policy and another."""
     return list(_differences(result.policy or DEFAULT, other))
 
 
 def _differences(one: msgspec.Struct, other: msgspec.Struct, path: str = "") -> Iterator[tuple[str, object, object]]:
-    """Yield the path of each field that differs, and both values."""
+    """Yield the path of each field that differs, with both values."""
     for field in one.__struct_fields__:
         mine, theirs = getattr(one, field), getattr(other, field)
         if isinstance(mine, msgspec.Struct) and type(mine) is type(theirs):
@@ -144,8 +152,9 @@ def _differences(one: msgspec.Struct, other: msgspec.Struct, path: str = "") -> 
 
 
 def _brief(value: object) -> str:
+    """Return a value as text, shortened to :data:`_MAX_TEXT_CHARACTERS`."""
     if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
         text = ", ".join(value) or "empty"
     else:
         text = msgspec.json.encode(value).decode() if not isinstance(value, str) else value or "empty"
-    return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
+    return text if len(text) <= _MAX_TEXT_CHARACTERS else f"{text[: _MAX_TEXT_CHARACTERS - 1]}…"

@@ -1,6 +1,6 @@
-"""Claims that rest on labels of namespaces that the snapshot lacks: nothing is proved by them.
+"""Claims that depend on labels of namespaces missing from the snapshot. They prove nothing.
 
-A namespace without an object has one label that is known, the one with its name. A reading of its own, next to that of the solver.
+A namespace without an object has one known label, the one with its name. This reading is independent of the solver's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RULE = "InterPodAffinity"
 
 
 def concerned(snapshot: Snapshot) -> frozenset[str]:
-    """Return the keys of the pods that a required term may concern or not, as labels decide that are not known."""
+    """Return the keys of pods to which a required term may or may not apply, depending on unknown labels."""
     living = [pod for pod in snapshot.pods if not objects.is_terminal(pod)]
     lacking = [pod for pod in living if (pod.metadata.namespace or "default") not in snapshot.namespaces]
     if not lacking:
@@ -37,7 +37,7 @@ def concerned(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _may_hold(match: affinity.Match, other: objects.Pod) -> bool:
-    """Return whether labels that are not known decide if a match holds for a pod whose namespace has no object."""
+    """Return True if unknown labels decide whether a match holds for a pod whose namespace has no object."""
     name = other.metadata.namespace or "default"
     if name in match.namespaces or not matching.selects(match.selector, other.metadata.labels or {}):
         return False
@@ -46,7 +46,13 @@ def _may_hold(match: affinity.Match, other: objects.Pod) -> bool:
 
 
 def proof_faults(snapshot: Snapshot, placement: Placement, pending: Collection[str]) -> Iterator[Violation]:
-    """Yield the proofs that a Placement claims and cannot have. ``pending``: keys of the pods to be placed."""
+    """Yield the proofs that a Placement claims although unknown labels rule them out.
+
+    Args:
+        snapshot: The snapshot.
+        placement: The document.
+        pending: Keys of the pods to be placed.
+    """
     if not placement.unplaced or placement.rollout is not None:
         return
     unsure = concerned(snapshot)

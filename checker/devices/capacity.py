@@ -1,4 +1,4 @@
-"""How much of a device's capacity a request takes, and whether that much is left.
+"""The capacity that a request takes from a device, and whether the device has enough left.
 
 Source: staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go (v1.36.2), KEP-5075.
 """
@@ -16,19 +16,27 @@ Amounts = dict[str, Fraction]
 
 
 def amounts(raw: Mapping[str, str | int | float] | None) -> Amounts:
-    """Return quantities as exact numbers.
+    """Convert quantities to exact numbers.
 
     Raises:
-        QuantityError: one is malformed.
+        QuantityError: a quantity is malformed.
     """
     return {name: quantity.parse(value) for name, value in (raw or {}).items()}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One capacity of a device. ``values``: those that a request may take, None if any; ``least``, ``most``, ``step``: of its range.
+    """One capacity of a device and its request policy.
 
-    ``fine``: the range is counted in thousandths, not in whole units.
+    Attributes:
+        value: Total capacity.
+        default: Amount taken by a request that does not name the capacity; None for the total.
+        ranged: True if the policy has a range.
+        least: Smallest amount of the range.
+        most: Largest amount of the range.
+        step: Step of the range.
+        values: Valid amounts; None if any amount is valid.
+        fine: True if the range is counted in thousandths instead of whole units.
     """
 
     value: Fraction
@@ -41,7 +49,10 @@ class Entry:
     fine: bool = False
 
     def amount(self, requested: Fraction | None) -> Fraction:
-        """Return what a request takes: rounded up by the policy; of what it does not name the default, or else all."""
+        """Return the amount that a request takes.
+
+        A requested amount is rounded up by the policy. A request that does not name the capacity takes the default, or else everything.
+        """
         if requested is None:
             return self.value if self.default is None else self.default
         if self.ranged and self.least is not None:
@@ -56,7 +67,7 @@ class Entry:
         return next((value for value in self.values or () if requested <= value), requested)
 
     def allows(self, amount: Fraction) -> bool:
-        """Return whether the policy lets a request take so much."""
+        """Return True if the policy allows a request to take the amount."""
         if amount == self.default:
             return True
         if not self.ranged:
@@ -69,7 +80,7 @@ class Entry:
         return step > 0 and (self._whole(amount) - self._whole(self.least or Fraction(0))) % step == 0
 
     def _whole(self, value: Fraction) -> Fraction:
-        """Return a value as the arithmetic of ranges takes it: rounded up to a unit, or to a thousandth."""
+        """Round a value up to a unit, or to a thousandth, as the arithmetic of ranges does."""
         return Fraction(quantity.ceil(value * 1000), 1000) if self.fine else Fraction(quantity.ceil(value))
 
 
@@ -78,7 +89,11 @@ def _optional(raw: str | float | None) -> Fraction | None:
 
 
 def entry(raw: api.DeviceCapacity, fractions: bool) -> Entry:
-    """Read a capacity of a device. ``fractions``: the gate DRAFractionalCapacityRange is on.
+    """Parse a capacity of a device.
+
+    Args:
+        raw: The capacity.
+        fractions: True if the feature gate DRAFractionalCapacityRange is on.
 
     Raises:
         QuantityError: a quantity is malformed.
@@ -96,12 +111,12 @@ def entry(raw: api.DeviceCapacity, fractions: bool) -> Entry:
 
 
 def taken(entries: Mapping[str, Entry], requested: Amounts | None) -> Amounts:
-    """Return what a request takes of each capacity of a device."""
+    """Return the amount of each capacity that a request takes from a device."""
     return {name: each.amount((requested or {}).get(name)) for name, each in entries.items()}
 
 
 def lacks(entries: Mapping[str, Entry], requested: Amounts | None, *held: Mapping[str, Fraction]) -> str | None:
-    """Return why a device cannot serve what a request takes beside what others hold of it; None if it can."""
+    """Return why a device cannot serve a request in addition to its other holders, or None if it can."""
     for name in requested or ():
         if name not in entries:
             return f"it has no capacity {name}"

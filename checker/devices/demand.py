@@ -1,4 +1,4 @@
-"""The claims of a pod, before any node is looked at.
+"""The device claims of a pod, independent of any node.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (PreFilter, v1.36.2) and
 staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go.
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kubestow.checker.devices import extended
-from kubestow.checker.devices.asks import Reader, Wanted
+from kubestow.checker.devices.device_requests import Reader, Wanted
 from kubestow.models.cel.selectors import evaluated
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube import objects
@@ -19,7 +19,14 @@ from kubestow.models.kube.feature_gates import FeatureGates
 
 @dataclass(eq=False, slots=True)
 class PodClaim:
-    """A claim of a pod. ``allocation``: what it holds already by the snapshot; ``wanted``: what it asks for otherwise."""
+    """A claim of a pod.
+
+    Attributes:
+        key: ``namespace/name`` of the claim.
+        allocation: Its allocation in the snapshot, or None.
+        status: Its status, or None.
+        wanted: Its parsed requests if it is not allocated.
+    """
 
     key: str
     allocation: api.AllocationResult | None
@@ -29,8 +36,15 @@ class PodClaim:
 
 @dataclass(eq=False, slots=True)
 class Demand:
-    """What a pod wants of devices. ``fault``: why no node is right; ``backed``: amounts of resources that classes may back, and
-    ``unbacked``: its other extended resources."""
+    """The devices that a pod requests.
+
+    Attributes:
+        claims: Claims of the pod.
+        fault: Why no node can run the pod, or None.
+        backed: Requested amounts of extended resources that device classes may back.
+        unbacked: The other requested extended resources.
+        variants: Claims for extended resources, by the set of resources drawn from devices.
+    """
 
     claims: list[PodClaim] = field(default_factory=list)
     fault: str | None = None
@@ -40,12 +54,19 @@ class Demand:
 
     @property
     def is_none(self) -> bool:
-        """Return whether the pod has nothing to do with devices."""
+        """True if the pod uses no devices."""
         return not self.claims and not self.backed and self.fault is None
 
 
 class Demands:
-    """Reads what pods want. ``released``: keys of claims that count as not allocated."""
+    """Reads the demands of pods.
+
+    Args:
+        claims: All claims, by key.
+        classes: All device classes, by name.
+        gates: The feature gates.
+        released: Keys of claims to be treated as not allocated.
+    """
 
     def __init__(
         self,
@@ -60,7 +81,11 @@ class Demands:
         self.backed = extended.backed(classes) if gates.enabled("DRAExtendedResource") else {}
 
     def read(self, pod: objects.Pod, requests: Mapping[str, int]) -> Demand:
-        """Return what a pod wants; nothing where a selector cannot be evaluated here. ``requests``: its effective requests.
+        """Return the demand of a pod. It is empty if a selector cannot be evaluated here.
+
+        Args:
+            pod: The pod.
+            requests: Effective requests of the pod.
 
         Raises:
             QuantityError: a quantity of a claim is malformed.
@@ -77,7 +102,7 @@ class Demands:
         return found if evaluated(self._expressions(found), self._gates) else Demand()
 
     def _expressions(self, demand: Demand) -> Iterator[str]:
-        """Yield the selectors that may be asked for a pod."""
+        """Yield the selectors that may be evaluated for the pod."""
         for name in demand.backed:
             yield from self._reader.of_class(self.backed[name])
         claims = [claim.wanted for claim in demand.claims if claim.wanted is not None] if demand.fault is None else []
@@ -87,6 +112,7 @@ class Demands:
                 yield from ask.expressions
 
     def _read(self, pod: objects.Pod, found: Demand) -> str | None:
+        """Collect the claims of a pod; return why no node can run it, or None."""
         namespace = pod.metadata.namespace or "default"
         statuses = {each.name: each.resourceClaimName for each in reversed((pod.status and pod.status.resourceClaimStatuses) or ())}
         for entry in pod.spec.resourceClaims or ():
@@ -94,7 +120,7 @@ class Demands:
             if made and entry.resourceClaimTemplateName is None:
                 return f"claim {entry.name} names neither a ResourceClaim nor a template"
             if made and entry.name not in statuses:
-                return f"no ResourceClaim is made yet for claim {entry.name}"
+                return f"no ResourceClaim exists yet for claim {entry.name}"
             name = statuses[entry.name] if made else entry.resourceClaimName
             if name is None:
                 continue
@@ -105,7 +131,7 @@ class Demands:
             if claim.metadata.deletionTimestamp is not None:
                 return f"ResourceClaim {key} is being deleted"
             if made and not self._is_owned(claim, pod):
-                return f"ResourceClaim {key} was not made for the pod"
+                return f"ResourceClaim {key} was not created for the pod"
             found.claims.append(self._claim(key, claim))
         for each in found.claims:
             missing = self._reader.missing(self._claims[each.key]) if each.allocation is None else None
@@ -123,7 +149,7 @@ class Demands:
         return owner is not None and (owner.uid or "") == (pod.metadata.uid or "")
 
     def variant(self, demand: Demand, pod: objects.Pod, resources: tuple[str, ...]) -> Wanted:
-        """Return the claim for the extended resources that a node has no other way to provide."""
+        """Return the claim for the extended resources that only devices can provide on a node."""
         if resources not in demand.variants:
             key = f"{objects.pod_key(pod)}/extended-resources"
             asked = extended.requests(pod.spec, resources, self.backed)
@@ -133,7 +159,7 @@ class Demands:
 
 
 def made_for(claims: Mapping[str, api.ResourceClaim], pods: Iterable[objects.Pod]) -> set[str]:
-    """Return the keys of claims that were made for some of these pods, and go with them."""
+    """Return the keys of claims that were created for one of the pods and are deleted with it."""
     owners: dict[str, list[objects.Pod]] = {}
     for pod in pods:
         owners.setdefault(pod.metadata.uid or "", []).append(pod)
@@ -144,7 +170,7 @@ def made_for(claims: Mapping[str, api.ResourceClaim], pods: Iterable[objects.Pod
 
 
 def _owned_by(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
-    """Return whether a claim was made for a pod, and goes with it."""
+    """Return True if the claim was created for the pod and is deleted with it."""
     if (claim.metadata.namespace or "default") != (pod.metadata.namespace or "default"):
         return False
     owner = objects.controller_of(claim)

@@ -1,4 +1,4 @@
-"""Whether the devices that a Placement names for a pod are those that it is allocated when it is bound."""
+"""Comparison of the devices that a Placement names with those allocated when the pod is bound."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubestow.models.kube import objects, quantity
 
 
 def expected(grants: Sequence[Grant]) -> list[DeviceResult]:
-    """Return what a document has to say of allocated claims."""
+    """Return the device entries that a document must have for allocated claims."""
     found = []
     for grant in grants:
         label = grant.wanted.label
@@ -22,15 +22,25 @@ def expected(grants: Sequence[Grant]) -> list[DeviceResult]:
 
 
 def faults(devices: Devices | None, grants: Sequence[Grant] | None, node: objects.Node, named: Sequence[DeviceResult]) -> list[str]:
-    """Return how named devices differ from those that were allocated. ``grants``: None if the pod was rejected, which is told elsewhere."""
+    """Return the differences between the named and the allocated devices.
+
+    Args:
+        devices: The devices of the snapshot, or None.
+        grants: Allocations of the pod; None if the pod was rejected, which another check reports.
+        node: The node of the pod.
+        named: Devices that the document names.
+    """
     if grants is None or devices is None:
         return ["devices are named, and the pod asks for none"] if named and devices is None else []
     return list(_faults(devices, expected(grants), node, list(named)))
 
 
 def others(devices: Devices | None, pod: objects.Pod, named: Sequence[DeviceResult]) -> list[str]:
-    """Return which devices that a document names a pod does not get, on a later snapshot than the document's: claims may have been made
-    for templates since, and allocated, so that a device counts by its request, whatever the claim is called."""
+    """Return the named devices that the pod does not get in a later snapshot than the document's.
+
+    Claims may have been created from templates and allocated since. So a device is matched by its request, under
+    any name of the claim.
+    """
     held = devices.held(pod) if named and devices is not None else None
     if held is None:
         return []
@@ -45,8 +55,8 @@ def others(devices: Devices | None, pod: objects.Pod, named: Sequence[DeviceResu
         instead = next((other for other in left if other[0] == each.request), None)
         if instead is not None:
             left.remove(instead)
-        told = f"the allocator takes {'/'.join(instead[1])}" if instead is not None else "it does not get it"
-        found.append(f"{_place(each)}: device {'/'.join(_device(each))} is named; {told}")
+        actual = f"the allocator takes {'/'.join(instead[1])}" if instead is not None else "it does not get it"
+        found.append(f"{_place(each)}: device {'/'.join(_device(each))} is named; {actual}")
     return found
 
 
@@ -68,9 +78,9 @@ def _faults(devices: Devices, wanted: list[DeviceResult], node: objects.Node, na
         instead = twin or next((other for other in missing if _place(other) == at), None)
         if twin is not None:
             missing.remove(twin)
-            yield f"{at}: {_told(each)} is named, it is {_told(twin)}"
+            yield f"{at}: {_described(each)} is named, it is {_described(twin)}"
         elif instead is None:
-            yield f"{at}: device {'/'.join(_device(each))} is named beside all that the allocator takes"
+            yield f"{at}: device {'/'.join(_device(each))} is named in addition to all that the allocator takes"
         else:
             missing.remove(instead)
             unseen = "" if devices.find(_device(each), node) is not None else ", which the node does not see"
@@ -87,7 +97,7 @@ def _device(each: DeviceResult) -> tuple[str, str, str]:
     return each.driver, each.pool, each.device
 
 
-def _told(each: DeviceResult) -> str:
+def _described(each: DeviceResult) -> str:
     parts = ["/".join(_device(each))]
     parts += ["with admin access"] if each.adminAccess else []
     parts += [f"share {each.shareID}"] if each.shareID is not None else []

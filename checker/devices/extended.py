@@ -1,4 +1,4 @@
-"""Extended resources that device classes back: which class, and the requests that stand for a pod's containers.
+"""Extended resources that device classes back: the class of each resource, and the device requests of a pod's containers.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go (v1.36.2), KEP-5004.
 """
@@ -19,7 +19,7 @@ _OLDEST: Final = datetime.min
 
 
 def backed(classes: Mapping[str, api.DeviceClass]) -> dict[str, str]:
-    """Return the class behind each resource: of several the newest, then the lowest name."""
+    """Return the device class behind each resource. Of several classes the newest wins, then the one first by name."""
     found: dict[str, str] = {}
     for name in sorted(classes, key=lambda name: (_created(classes[name]), _Descending(name))):
         spec = classes[name].spec
@@ -29,6 +29,8 @@ def backed(classes: Mapping[str, api.DeviceClass]) -> dict[str, str]:
 
 
 class _Descending(str):
+    """A string that sorts in descending order."""
+
     __slots__ = ()
 
     def __lt__(self, other: str) -> bool:
@@ -43,17 +45,22 @@ def _created(device_class: api.DeviceClass) -> datetime:
 
 
 def is_extended(resource: str) -> bool:
-    """Return whether a resource may come from devices by its name."""
+    """Return True if devices may provide a resource of this name."""
     if resource.startswith(PREFIX):
         return True
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
 def requests(spec: objects.PodSpec, resources: Iterable[str], classes: Mapping[str, str]) -> list[api.DeviceRequest]:
-    """Return the requests of a pod for resources that a node has no other way to provide, sorted by name. ``classes``: by resource.
+    """Return the device requests of a pod for resources that only devices can provide on a node, sorted by name.
 
-    Ordinary init containers, which end before others start, use what sidecars and containers at their place or later ask for; of what
-    remains only the largest is added.
+    Ordinary init containers end before later containers start. They reuse the devices of sidecars and containers at
+    their position or later; only the largest remainder is added.
+
+    Args:
+        spec: The pod's spec.
+        resources: The resources.
+        classes: Device class of each resource.
     """
     containers = [*(spec.initContainers or ()), *(spec.containers or ())]
     ordinary = {i for i, each in enumerate(spec.initContainers or ()) if each.restartPolicy != "Always"}
@@ -74,7 +81,7 @@ def requests(spec: objects.PodSpec, resources: Iterable[str], classes: Mapping[s
 
 
 def _requests(container: objects.Container) -> objects.ResourceList:
-    """A container's requests; a limit stands in for one that is missing."""
+    """Return a container's requests. A limit replaces a missing request."""
     given = container.resources or objects.ResourceRequirements()
     return {**(given.limits or {}), **(given.requests or {})}
 
@@ -85,14 +92,17 @@ def _asked(container: objects.Container, resource: str) -> int:
 
 
 def is_left_over(claim: api.ResourceClaim) -> bool:
-    """Return whether the scheduler made a claim for extended resources, which keeps its pod waiting if that has no node yet."""
+    """Return True if the scheduler created the claim for extended resources.
+
+    Such a claim keeps its pod pending if the pod has no node yet.
+    """
     devices = claim.spec.devices if claim.spec is not None else None
     asks = devices is not None and devices.requests is not None
     return asks and (claim.metadata.annotations or {}).get(ANNOTATION) == "true"
 
 
 def is_owned(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
-    """Return whether such a claim is of the pod."""
+    """Return True if the pod controls the claim."""
     owners = claim.metadata.ownerReferences or ()
     uid = pod.metadata.uid or ""
     return any(each.controller and each.name == pod.metadata.name and (each.uid or "") == uid for each in owners)

@@ -1,7 +1,7 @@
-"""The pools of devices that a node sees, in the order in which the allocator looks through them.
+"""The device pools visible to each node, in the allocator's search order.
 
-Source: staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go and resourceslice/tracker
-(v1.36.2).
+Source: staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go and
+resourceslice/tracker (v1.36.2).
 """
 
 from __future__ import annotations
@@ -12,26 +12,34 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from kubestow.checker.devices.books import Books, CounterKey, DeviceId, Ledger, Need
+from kubestow.checker.devices.allocations import Allocations, CounterKey, DeviceId, Ledger, Need
 from kubestow.checker.devices.capacity import Entry, entry
 from kubestow.checker.rules import matching
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube import objects, quantity
 from kubestow.models.kube.feature_gates import FeatureGates
 
-#: Changes of :mod:`kubestow.models.kube.feature_gates`.
+#: Names of behaviour changes in :mod:`kubestow.models.kube.feature_gates`.
 _INCOMPLETE: Final = "incomplete pools yield no devices"
 _RULE_GATE: Final = "taint rules have a gate of their own"
 
 
 class DeviceError(Exception):
-    """What ends the allocator's search with an error, in one line."""
+    """An error that ends the allocator's search, in one line."""
 
 
 @dataclass(eq=False)
 class Published:
-    """A device as a slice publishes it, with the taints of rules. ``shared``: it allows multiple allocations; ``fractions``: ranges of
-    its capacity may count in thousandths."""
+    """A device of a slice, with the taints that rules add.
+
+    Attributes:
+        id: Driver, pool and name.
+        device: The raw device.
+        spec: Spec of its slice.
+        shared: True if it allows multiple allocations.
+        taints: Its own taints and those of DeviceTaintRules.
+        fractions: True if ranges of its capacity may count in thousandths.
+    """
 
     id: DeviceId
     device: api.Device
@@ -42,11 +50,12 @@ class Published:
 
     @cached_property
     def capacity(self) -> Mapping[str, Entry]:
+        """The parsed capacities of the device, by name."""
         return {name: entry(raw, self.fractions) for name, raw in (self.device.capacity or {}).items()}
 
     @cached_property
     def needs(self) -> list[Need]:
-        """Return the counters that it consumes."""
+        """The counters that the device consumes."""
         return [
             ((consumption.counterSet, name), quantity.parse(counter.value))
             for consumption in self.device.consumesCounters or ()
@@ -59,7 +68,16 @@ class Published:
 
 @dataclass(eq=False)
 class Pool:
-    """A pool as one node sees it. ``flaw``: why All fails over it; ``usable``: whether its devices can be taken."""
+    """A pool as one node sees it.
+
+    Attributes:
+        driver: The driver.
+        name: Name of the pool.
+        devices: Devices of the pool.
+        ledger: Its counters, or None.
+        flaw: Why requests for all devices fail because of the pool, or None.
+        usable: True if its devices can be allocated.
+    """
 
     driver: str
     name: str
@@ -70,12 +88,12 @@ class Pool:
 
     @property
     def is_last(self) -> bool:
-        """Return whether it comes after all pools without binding conditions."""
+        """True if the pool sorts after all pools without binding conditions."""
         return any(each.device.bindingConditions is not None for each in self.devices)
 
 
 def node_matches(node: objects.Node, name: str | None, everywhere: bool | None, selector: objects.NodeSelector | None) -> bool:
-    """Return whether devices for that name, for all nodes, or for a selector, are for the node.
+    """Return True if devices with this node name, for all nodes, or with this selector are available to the node.
 
     Raises:
         DeviceError: the selector cannot be parsed.
@@ -86,10 +104,10 @@ def node_matches(node: objects.Node, name: str | None, everywhere: bool | None, 
 
 
 def selector_holds(selector: objects.NodeSelector, node: objects.Node) -> bool:
-    """Return whether a node selector matches.
+    """Return True if a node selector matches the node.
 
     Raises:
-        DeviceError: it cannot be parsed.
+        DeviceError: the selector cannot be parsed.
     """
     if not matching.is_node_selector(selector):
         raise DeviceError("a nodeSelector cannot be parsed")
@@ -97,10 +115,17 @@ def selector_holds(selector: objects.NodeSelector, node: objects.Node) -> bool:
 
 
 class Pools:
-    """The pools of every node. ``books``: what is in use."""
+    """The pools of every node.
+
+    Args:
+        slices: All ResourceSlices.
+        rules: All DeviceTaintRules.
+        gates: The feature gates.
+        books: The allocated devices.
+    """
 
     def __init__(
-        self, slices: Iterable[api.ResourceSlice], rules: Iterable[api.DeviceTaintRule], gates: FeatureGates, books: Books
+        self, slices: Iterable[api.ResourceSlice], rules: Iterable[api.DeviceTaintRule], gates: FeatureGates, books: Allocations
     ) -> None:
         self._gates, self._books = gates, books
         self._partitions = gates.enabled("DRAPartitionableDevices")
@@ -207,7 +232,7 @@ class Pools:
     def _ledger(
         self, key: tuple[str, str], slices: Sequence[api.ResourceSlice], others: Sequence[api.ResourceSlice] | None
     ) -> Ledger | str | None:
-        """The counters of a pool, None if nothing consumes any; or what is wrong with them."""
+        """Return the counters of a pool, None if no device consumes any, or an error text."""
         among = slices if others is None else others
         memo = (*key, slices[0].spec.pool.generation, *([each.metadata.name for each in slices] if others is None else ()))
         if memo not in self._ledgers:

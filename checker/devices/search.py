@@ -1,9 +1,11 @@
-"""The allocator's search: claims in order, requests in order, devices in order, first solution.
+"""The allocator's search: claims, requests and devices in order; the first solution wins.
 
-An exhaustive depth-first search. Devices that nothing tells apart are tried once: where one of them leads nowhere, its equals, which come
-later, do neither. The faults of 1.36.2 (counters and constraints that keep what was given back) are not repeated.
+It is an exhaustive depth-first search. Indistinguishable devices are tried once: if one leads to no solution, its
+equals do not either. Two faults of 1.36.2 are not reproduced: counters and constraints that keep devices which were
+given back.
 
-Source: structured/internal/incubating/allocator_incubating.go (v1.36.2), with the fixes kubernetes/kubernetes #140431, #140435, #140600.
+Source: structured/internal/incubating/allocator_incubating.go (v1.36.2), with the fixes kubernetes/kubernetes
+#140431, #140435, #140600.
 """
 
 from __future__ import annotations
@@ -16,20 +18,20 @@ from typing import Final
 
 import msgspec
 
-from kubestow.checker.devices.asks import MOST_RESULTS, Ask, Value, Wanted, limit_fault
-from kubestow.checker.devices.books import Books, CounterKey, DeviceId, Ledger
+from kubestow.checker.devices.allocations import Allocations, CounterKey, DeviceId, Ledger
 from kubestow.checker.devices.capacity import Amounts, lacks, taken
+from kubestow.checker.devices.device_requests import MAX_RESULTS, Ask, Value, Wanted, limit_fault
 from kubestow.checker.devices.pools import DeviceError, Pool, Published, node_matches
 from kubestow.models.cel.selectors import CelError, DeviceSelector, UnsupportedExpression, compile_selector
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
 
-#: Candidates that a search looks at; kube-scheduler gives up after ten seconds.
-MOST_STEPS: Final = 100_000
+#: Largest number of candidate devices that a search tries. kube-scheduler stops after ten seconds instead.
+MAX_SEARCH_STEPS: Final = 100_000
 
 
 class Matcher:
-    """Selectors on devices, each evaluated once for devices of equal content."""
+    """Device selectors, evaluated once for all devices of equal content."""
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
@@ -39,10 +41,10 @@ class Matcher:
         self._found: dict[tuple[str, int], bool | str] = {}
 
     def matches(self, expressions: Sequence[str], device: Published) -> bool:
-        """Return whether all expressions hold, asked in turn.
+        """Return True if all expressions hold for the device, evaluated in order.
 
         Raises:
-            DeviceError: one does not compile, or fails on this device.
+            DeviceError: an expression does not compile, or fails on this device.
         """
         content = self._content_of(device)
         for expression in expressions:
@@ -76,7 +78,15 @@ class Matcher:
 
 @dataclass(slots=True)
 class Taken:
-    """A device that a request gets. ``consumed``: of its capacity, if it is shared; ``charged``: it consumed counters."""
+    """A device that a request is given.
+
+    Attributes:
+        ask: The request.
+        device: The device.
+        pool: Its pool.
+        consumed: Consumed capacity if the device is shared, else None.
+        charged: True if counters were charged.
+    """
 
     ask: Ask
     device: Published
@@ -87,7 +97,15 @@ class Taken:
 
 @dataclass(slots=True, frozen=True)
 class _At:
-    """A place in the search: the claim, its request, the alternative once one is chosen, how many devices it has, and where to look on."""
+    """A position in the search.
+
+    Attributes:
+        claim: Index of the claim.
+        request: Index of the request in the claim.
+        alternative: Index of the chosen alternative, or None.
+        devices: Number of devices that the request has.
+        start: Index of the next device to try.
+    """
 
     claim: int
     request: int = 0
@@ -97,10 +115,10 @@ class _At:
 
 
 class Search:
-    """One search for one pod on one node."""
+    """The search for one pod on one node."""
 
     def __init__(
-        self, wanted: Sequence[Wanted], node: objects.Node, pools: Sequence[Pool], books: Books, matcher: Matcher, gates: FeatureGates
+        self, wanted: Sequence[Wanted], node: objects.Node, pools: Sequence[Pool], books: Allocations, matcher: Matcher, gates: FeatureGates
     ) -> None:
         self._wanted, self._node, self._books, self._matcher = wanted, node, books, matcher
         self._flaw = next((pool.flaw for pool in pools if pool.flaw is not None), None)
@@ -118,7 +136,7 @@ class Search:
         self._steps = 0
 
     def run(self) -> list[list[Taken]] | None:
-        """Return the devices of each claim, None if there is no solution.
+        """Return the devices of each claim, or None if there is no solution.
 
         Raises:
             DeviceError: the allocator would fail.
@@ -138,7 +156,11 @@ class Search:
         return None
 
     def _check(self, wanted: Wanted) -> None:
-        """Everything that is an error before the search begins."""
+        """Check a claim for errors before the search begins.
+
+        Raises:
+            DeviceError: the claim or one of its requests is invalid.
+        """
         counts: dict[int, int] = {}
         for ask in (each for alternatives in wanted.requests for each in alternatives):
             fault = ask.fault or (self._flaw if ask.everything else None)
@@ -154,7 +176,7 @@ class Search:
     # --- the search -----------------------------------------------------------------------------------------------------
 
     def _choices(self, at: _At) -> Iterator[_At]:
-        """Yield where the search goes on from a place; what was taken for it is given back when the next one is asked for."""
+        """Yield the next positions of the search. Devices taken for one are given back before the next."""
         wanted = self._wanted[at.claim] if at.claim < len(self._wanted) else None
         if wanted is None or at.request == len(wanted.requests):
             yield _At(at.claim + (wanted is not None))
@@ -168,16 +190,16 @@ class Search:
         count = ask.count if listed is None else len(listed)
         if at.devices >= count and listed != []:
             yield _At(at.claim, at.request + 1)
-        elif at.devices < count and len(self._results[at.claim]) + count - at.devices <= MOST_RESULTS:
+        elif at.devices < count and len(self._results[at.claim]) + count - at.devices <= MAX_RESULTS:
             yield from self._takings(at, ask, listed)
 
     def _takings(self, at: _At, ask: Ask, listed: Sequence[int] | None) -> Iterator[_At]:
-        """The next device of a request: that of All, or one after the other from where its last one was."""
+        """Take the next device of a request and yield the position after it. Devices of mode All have a fixed order."""
         futile: set[object] = set()
         for index in range(at.start, len(self._devices)) if listed is None else (listed[at.devices],):
             self._steps += 1
-            if self._steps > MOST_STEPS:
-                raise DeviceError(f"no devices were found in {MOST_STEPS} steps")
+            if self._steps > MAX_SEARCH_STEPS:
+                raise DeviceError(f"no devices were found in {MAX_SEARCH_STEPS} steps")
             if listed is None and (self._is_taken(at.claim, ask, self._devices[index][0]) or not self._is_eligible(ask, index)):
                 continue
             if futile and self._kind(index) in futile:
@@ -189,7 +211,10 @@ class Search:
                     futile.add(self._kind(index))
 
     def _kind(self, index: int) -> object:
-        """All that the rest of the search may see of a device: those of one kind can change places in any solution."""
+        """Return a key of everything that the rest of the search reads of a device.
+
+        Devices with equal keys are interchangeable in any solution.
+        """
         device, pool = self._devices[index]
         raw = device.device
         verdicts: list[bool | str] = []
@@ -217,14 +242,14 @@ class Search:
     # --- one device -----------------------------------------------------------------------------------------------------
 
     def _is_taken(self, claim: int, ask: Ask, device: Published) -> bool:
-        """Whether somebody has the device: of those with admin access only the claim itself matters."""
+        """Return True if the device is in use. With admin access, only use by the same claim counts."""
         holders = self._holders.get(device.id)
         if ask.admin:
             return holders is not None and claim in holders
         return bool(holders) or self._books.is_held(device.id)
 
     def _is_eligible(self, ask: Ask, index: int) -> bool:
-        """Whether a device is selected, on this node, and big enough."""
+        """Return True if the device is selected, available to this node and large enough."""
         return self._is_selectable(ask, index) and self._lacks(ask, self._devices[index][0]) is None
 
     def _is_selectable(self, ask: Ask, index: int) -> bool:
@@ -243,7 +268,17 @@ class Search:
         return lacks(device.capacity, ask.amounts, self._books.consumed(device.id), *self._shares.get(device.id, ()))
 
     def _take(self, claim: int, ask: Ask, index: int, *, must: bool) -> str | None:
-        """Take an eligible device; gives why it cannot be taken. ``must``: a constraint that it breaks is an error."""
+        """Take an eligible device. Return why it cannot be taken, or None.
+
+        Args:
+            claim: Index of the claim.
+            ask: The request.
+            index: Index of the device.
+            must: True if a broken constraint is an error.
+
+        Raises:
+            DeviceError: a constraint is broken and ``must`` is set.
+        """
         device, pool = self._devices[index]
         if self._is_taken(claim, ask, device):
             return "it is in use"
@@ -273,7 +308,7 @@ class Search:
         return None
 
     def _refusal(self, claim: int, ask: Ask, device: Published) -> str | None:
-        """Taints and constraints, and capacity once more for devices of All."""
+        """Return why taints, constraints or capacity exclude a device, or None."""
         taint = next((each for each in device.taints if not ask.tolerates(each)), None)
         if taint is not None:
             return f"taint {taint.key}={taint.value or ''}:{taint.effect} is not tolerated"
@@ -285,7 +320,11 @@ class Search:
         return self._lacks(ask, device)
 
     def _charge(self, ledger: Ledger, device: Published, by: int) -> bool:
-        """Charge counters for a device (``by`` -1: give them back); charges nothing where that leaves less than nothing of any counter."""
+        """Charge the counters of a device, or return them (``by`` -1).
+
+        Returns:
+            False, without any charge, if a counter would become negative.
+        """
         charged = self._charged.setdefault(ledger, {})
         for key, amount in device.needs:
             charged[key] = charged.get(key, Fraction(0)) + by * amount
@@ -295,6 +334,7 @@ class Search:
         return False
 
     def _give_back(self, claim: int) -> None:
+        """Return the device that the claim took last."""
         last = self._results[claim].pop()
         for constraint, values in zip(self._wanted[claim].constraints, self._values[claim], strict=True):
             if constraint.concerns(last.ask):

@@ -1,4 +1,4 @@
-"""The devices of a cluster, and what pods take of them: the verdict of DynamicResources on a node, and what is allocated first-fit.
+"""The devices of a cluster: the verdict of DynamicResources on each node, and first-fit allocation.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (Filter, v1.36.2).
 """
@@ -10,22 +10,28 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from kubestow.checker.devices.asks import Wanted
-from kubestow.checker.devices.books import Books
+from kubestow.checker.devices.allocations import Allocations
 from kubestow.checker.devices.demand import Demand, Demands, PodClaim, made_for
+from kubestow.checker.devices.device_requests import Wanted
 from kubestow.checker.devices.pools import DeviceError, Pools, Published, selector_holds
 from kubestow.checker.devices.search import Matcher, Search, Taken
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube import objects, quantity
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: How long kube-scheduler waits for binding conditions (bindingTimeout of its DynamicResourcesArgs).
-_PATIENCE: Final = timedelta(seconds=600)
+#: Time that kube-scheduler waits for binding conditions (bindingTimeout of its DynamicResourcesArgs).
+_BINDING_TIMEOUT: Final = timedelta(seconds=600)
 
 
 @dataclass(eq=False, slots=True)
 class Grant:
-    """What a pod is allocated: by claim its key, what it wanted, and the devices."""
+    """The allocation of one claim.
+
+    Attributes:
+        wanted: The claim's requests.
+        key: Its key; None for a claim for extended resources.
+        taken: The devices.
+    """
 
     wanted: Wanted
     key: str | None
@@ -45,7 +51,12 @@ class Grant:
 
 @dataclass(eq=False, slots=True)
 class Outcome:
-    """The verdict on a pod on a node. ``grants``: what it is allocated if ``fault`` is None."""
+    """The verdict on a pod on a node.
+
+    Attributes:
+        fault: Why the node is rejected, or None.
+        grants: Allocations of the pod if the node is not rejected.
+    """
 
     fault: str | None = None
     grants: list[Grant] = field(default_factory=list)
@@ -55,13 +66,18 @@ _NO_OPINION: Final = Outcome()
 
 
 class Devices:
-    """Slices, classes and claims of a snapshot, and what was allocated since."""
+    """Slices, classes and claims of a snapshot, and the allocations made since.
+
+    Args:
+        snapshot: The snapshot.
+        replaced: Running pods whose own claims are deleted with them.
+    """
 
     def __init__(self, snapshot: Snapshot, replaced: Sequence[objects.Pod] = ()) -> None:
         gates = self._gates = snapshot.gates
         self._claims = snapshot.resource_claims
         self._released = made_for(snapshot.resource_claims, replaced)
-        self._books = Books(sharing=gates.enabled("DRAConsumableCapacity"))
+        self._books = Allocations(sharing=gates.enabled("DRAConsumableCapacity"))
         for key, claim in snapshot.resource_claims.items():
             if key not in self._released:
                 self._books.record(_results(claim.status.allocation if claim.status is not None else None))
@@ -76,18 +92,25 @@ class Devices:
         self._allocated: dict[str, tuple[objects.NodeSelector | None, list[Grant]]] = {}
         self._last: tuple[int, str, Outcome] | None = None
 
-    # --- what is asked ------------------------------------------------------------------------------------------------------
+    # --- verdicts ---------------------------------------------------------------------------------------------------------
 
     def demand(self, pod: objects.Pod, requests: Mapping[str, int]) -> Demand:
-        """Return what a pod wants of devices. ``requests``: its effective requests."""
+        """Return the demand of a pod.
+
+        Args:
+            pod: The pod.
+            requests: Effective requests of the pod.
+        """
         known = self._read.get(id(pod))
         if known is None:
             known = self._read[id(pod)] = pod, self._demands.read(pod, requests)
         return known[1]
 
     def content(self, pod: objects.Pod, requests: Mapping[str, int]) -> object:
-        """Return what tells a pod from others as far as devices go: claims that were made for it by what they say, others by name; None if
-        it has nothing to do with devices."""
+        """Return a key that distinguishes pods by their devices, or None if the pod uses none.
+
+        Claims created for the pod count by content, other claims by name.
+        """
         demand = self.demand(pod, requests)
         if demand.is_none:
             return None
@@ -98,17 +121,17 @@ class Devices:
         return [(claim.spec, claim.status, None if api.owning_pod(claim) is not None else claim.metadata.name) for claim in claims]
 
     def provides(self, resource: str, capacity: Mapping[str, int]) -> bool:
-        """Return whether devices provide an extended resource on a node with this capacity."""
+        """Return True if devices provide the extended resource on a node with this capacity."""
         return resource in self._demands.backed and capacity.get(resource, 0) <= 0
 
     def left_to_the_node(self, requests: dict[str, int], capacity: Mapping[str, int]) -> dict[str, int]:
-        """Return the requests that NodeResourcesFit looks at: all but those that devices provide."""
+        """Return the requests that NodeResourcesFit checks: all except those that devices provide."""
         if not self._demands.backed:
             return requests
         return {name: amount for name, amount in requests.items() if not self.provides(name, capacity)}
 
     def judge(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> Outcome:
-        """Return the verdict on a pod on a node in the present state.
+        """Return the verdict on a pod on a node in the current state.
 
         Raises:
             QuantityError: a quantity is malformed.
@@ -150,7 +173,7 @@ class Devices:
             return Outcome(str(error))
 
     def _elsewhere(self, claim: PodClaim, node: objects.Node) -> str | None:
-        """Why an allocated claim cannot be used on a node."""
+        """Return why an allocated claim cannot be used on a node, or None."""
         assert claim.allocation is not None
         selector = claim.allocation.nodeSelector
         if selector is not None and not selector_holds(selector, node):
@@ -168,10 +191,10 @@ class Devices:
             selector_of(grant.taken, node.metadata.name or "")
         return Outcome(None, grants)
 
-    # --- what is allocated --------------------------------------------------------------------------------------------------
+    # --- allocations --------------------------------------------------------------------------------------------------------
 
     def allocate(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> None:
-        """Bind a pod to a node: its claims get what the allocator finds first, if it finds anything."""
+        """Bind a pod to a node and allocate the devices that the search finds first, if any."""
         if self.demand(pod, requests).is_none:
             return
         outcome = self.judge(pod, node, requests, capacity)
@@ -179,16 +202,16 @@ class Devices:
             self._book(pod, node, outcome.grants)
 
     def allocate_again(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], grants: Sequence[Grant]) -> None:
-        """Bind a pod that was allocated these devices before."""
+        """Bind a pod with devices that were allocated to it before."""
         if not self.demand(pod, requests).is_none:
             self._book(pod, node, grants)
 
     def own(self, pod: objects.Pod) -> Sequence[Grant]:
-        """Return the devices that a pod was allocated itself, without what was allocated for another one."""
+        """Return the devices allocated for the pod itself, without those of shared claims that were allocated for another pod."""
         return self._own.get(id(pod), ())
 
     def _book(self, pod: objects.Pod, node: objects.Node, grants: Sequence[Grant]) -> None:
-        """Allocate devices for a pod."""
+        """Record the allocations of a bound pod."""
         self._last = None
         own = {grant.key for grant in grants}
         keys = dict.fromkeys(claim.key for claim in self._read[id(pod)][1].claims if claim.key in self._allocated and claim.key not in own)
@@ -202,7 +225,7 @@ class Devices:
         self._granted[id(pod)] = [*shared, *grants]
 
     def sources(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> frozenset[object]:
-        """Return what a pod's devices on a node can come from: pools, and claims that are not allocated yet. Empty if it takes none."""
+        """Return the pools and unallocated claims that a pod's devices on a node can come from. Empty if it takes none."""
         demand = self.demand(pod, requests)
         open_claims = [claim.key for claim in demand.claims if claim.allocation is None and claim.key not in self._allocated]
         if not open_claims and not any(self.provides(name, capacity) for name in demand.backed):
@@ -214,14 +237,14 @@ class Devices:
         return frozenset((*open_claims, *((pool.driver, pool.name) for pool in pools)))
 
     def allocated(self, pod: objects.Pod) -> list[Grant] | None:
-        """Return the devices of a pod that was bound, those of claims that it shares included; None if it was not, or was rejected."""
+        """Return the devices of a bound pod, shared claims included; None if it was not bound or was rejected."""
         known = self._read.get(id(pod))
         if known is None or known[1].is_none:
             return []
         return self._granted.get(id(pod))
 
     def held(self, pod: objects.Pod) -> list[tuple[str, tuple[str, str, str]]] | None:
-        """Return request and device of all that a pod that was bound has, allocated before or for it; None as for ``allocated``."""
+        """Return request and device of all devices of a bound pod, including earlier allocations; None as for ``allocated``."""
         grants = self.allocated(pod)
         if grants is None or id(pod) not in self._read:
             return None
@@ -231,7 +254,7 @@ class Devices:
         return found
 
     def find(self, device: tuple[str, str, str], node: objects.Node) -> Published | None:
-        """Return a device that a node sees."""
+        """Return a device by its id if the node sees it, or None."""
         try:
             pools = self.pools.of(node)
         except DeviceError:
@@ -244,17 +267,17 @@ def _results(allocation: api.AllocationResult | None) -> Sequence[api.DeviceRequ
 
 
 def _is_late(since: str | None, now: str) -> bool:
-    """Whether a claim has had its time to become ready. It has where the snapshot does not tell when that was taken."""
+    """Return True if the time to become ready is over for a claim. That is assumed if the snapshot has no capture time."""
     if since is None:
         return False
     try:
-        return datetime.fromisoformat(now) - datetime.fromisoformat(since) > _PATIENCE
+        return datetime.fromisoformat(now) - datetime.fromisoformat(since) > _BINDING_TIMEOUT
     except (TypeError, ValueError):
         return True
 
 
 def _binding_fault(allocation: api.AllocationResult, status: api.ResourceClaimStatus | None, now: str) -> str | None:
-    """Why an allocated claim is not ready and, at ``now``, no longer waited for."""
+    """Return why an allocated claim is not ready and is no longer waited for at time ``now``, or None."""
     late = _is_late(allocation.allocationTimestamp, now)
     for result in _results(allocation):
         if not result.bindingConditions:
@@ -271,7 +294,7 @@ def _binding_fault(allocation: api.AllocationResult, status: api.ResourceClaimSt
 
 
 def _conditions(result: api.DeviceRequestAllocationResult, status: api.ResourceClaimStatus | None) -> Mapping[str, str] | None:
-    """The conditions of an allocated device, None if its driver reports none."""
+    """Return the conditions of an allocated device, or None if its driver reports none."""
     for each in (status.devices if status is not None else None) or ():
         if (each.driver, each.pool, each.device) == (result.driver, result.pool, result.device):
             return {condition.type or "": condition.status or "" for condition in reversed(each.conditions or ())}
@@ -279,7 +302,7 @@ def _conditions(result: api.DeviceRequestAllocationResult, status: api.ResourceC
 
 
 def selector_of(taken: Iterable[Taken], node: str) -> objects.NodeSelector | None:
-    """Return the nodes on which an allocation can be used, None for all.
+    """Return the nodes on which an allocation can be used; None means all nodes.
 
     Raises:
         DeviceError: a slice has a selector of several terms.

@@ -1,5 +1,5 @@
-"""What a run of ``kubestow apply`` asked of a cluster, from its journal: whether the document says so, and what came of it.
+"""The checker of journals: the requests of a ``kubestow apply`` run compared with its document, and their outcome.
 
-Enter at :mod:`kubestow.checker.journal.judge`. It may import everything of ``checker`` but ``kubestow.checker.rollout``, and nothing of
-``live``.
+Enter at :mod:`kubestow.checker.journal.judge`. It may import everything of ``checker`` but
+``kubestow.checker.rollout``, and nothing from ``live``.
 """

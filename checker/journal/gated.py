@@ -1,8 +1,10 @@
-"""The journal of a run that took gates off the pods of manifests, line by line.
+"""The replay of a journal whose run removed scheduling gates from the pods of manifests.
 
-A pod behind the gate may be let go to the node of the planned pod that it stands for, by one change: the gate goes, each required term of
-its node affinity gets that node, an annotation names it. The journal says what the run read of the pod (``replacement``); the change has to
-follow from that, and the API server refuses it where the pod is another by then.
+One change releases a gated pod to the node of the planned pod that it represents. The change removes the gate, adds
+the node to each required term of node affinity, and names it in an annotation. The journal records what the run
+read of the pod (``replacement``). The change must follow from that record; the API server refuses it if the pod has
+changed since.
+
 Source: pkg/apis/core/validation (updates of gated pods).
 """
 
@@ -21,31 +23,34 @@ GATE: Final = "kubestow.dev/placement"
 PLACED_ON: Final = "kubestow.dev/placed-on"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _KEPT_NAMES: Final = ("StatefulSet", "Pod")
-#: Of these each ReplicaSet or Job has as many pods as the workload, for a while.
-_CREWS: Final = ("Deployment", "CronJob")
-#: How much of a name the API server keeps before it adds five letters of its own.
-_STEM: Final = 58
+#: Kinds whose pods several ReplicaSets or Jobs may own at once, each with as many pods as the workload.
+_KINDS_WITH_SEVERAL_OWNERS: Final = ("Deployment", "CronJob")
+#: Characters of a generated name that the API server keeps before it adds five random ones.
+_GENERATED_NAME_PREFIX_CHARACTERS: Final = 58
 _REFUSED: Final = range(300, 500)
-_OWN: Final = (404, 409)
+_REPEATED_CODES: Final = (404, 409)
 
 _Fault = tuple[str, str, str]
 _Key = tuple[int, str]
-#: The place of a task, for the pods of one controller.
+#: A task and the controller of the pods that may fill it.
 _Slot = tuple[_Key, str]
 
 
 class GatedReplay(Replay):
-    """One journal. ``seen_gone``: uids of pods that are said to be gone."""
+    """The replay of one journal.
+
+    Attributes:
+        seen_gone: Uids of pods that the journal reports as gone.
+    """
 
     def __init__(self, record: Record, tasks: Tasks, gated: Gated) -> None:
-        """Begin before the first line."""
         super().__init__(record, tasks)
         self.seen_gone: set[str] = set()
         self._gated = gated
-        self._read: dict[str, Mapping[str, Any]] = {}  # of pods, by uid
-        self._slots: dict[str, _Slot] = {}  # of pods, by uid
-        self._holders: dict[_Slot, str] = {}  # of places to which a pod may have been let go
-        self._sure: set[str] = set()  # pods that were let go
+        self._read: dict[str, Mapping[str, Any]] = {}  # recorded objects of pods, by uid
+        self._slots: dict[str, _Slot] = {}  # slots of pods, by uid
+        self._holders: dict[_Slot, str] = {}  # uid of the pod that may have been released to each slot
+        self._released: set[str] = set()  # uids of released pods
         self._doomed: dict[str, str] = {}  # uids of workloads that are to be deleted
         self._members = Counter((task.step, gated.gangs.get(task.pod)) for task in gated.places.values())
         for key, task in gated.places.items():
@@ -53,7 +58,7 @@ class GatedReplay(Replay):
                 pod = tasks.pods[task.pod]
                 owner = next((str(each.uid or "") for each in pod.metadata.ownerReferences or () if each.controller), "")
                 self.state.stands[task.pod] = Standing(task.pod, tasks.uid(task.pod))
-                self._holders[key, self._crew(task, owner)] = tasks.uid(task.pod) or task.pod
+                self._holders[key, self._owner_of(task, owner)] = tasks.uid(task.pod) or task.pod
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -69,7 +74,7 @@ class GatedReplay(Replay):
         elif ask.kind not in ("pod", "binding"):
             yield request.pod or "", "", f"{request.method} {request.path}: nothing that takes gates off"
         elif task is None:
-            yield ask.key, "", "the pod is changed, and the journal does not say which one of the placement it stands for"
+            yield ask.key, "", "the pod is changed, and the journal does not say which pod of the placement it represents"
         else:
             key = (task.step, task.pod)
             whys = list(self._let_go(ask, request, task) if ask.kind == "pod" else self._bind_partner(ask, task))
@@ -79,19 +84,20 @@ class GatedReplay(Replay):
                 self._holders.setdefault(self._slots.get(self._uid(task), (key, "")), self._uid(task))
 
     def _let_go(self, ask: Ask, request: Request, task: Task) -> Iterator[str]:
+        """Yield faults of a change that releases a pod."""
         stands, uid = self.state.stands.get(task.pod), self._uid(task)
         read = self._read.get(uid)
         if stands is None or read is None or self._slots.get(uid, (None,))[0] != (task.step, task.pod):
-            yield f"{ask.key} is let go, and the journal does not say that it stands for {task.pod}"
+            yield f"{ask.key} is let go, and the journal does not say that it represents {task.pod}"
             return
         if request.patch != "merge":
             yield f"the change of {ask.key} is no merge patch"
         if ask.key != stands.key:
-            yield f"{ask.key} is let go, the pod that stands for {task.pod} is {stands.key}"
+            yield f"{ask.key} is let go, the pod that represents {task.pod} is {stands.key}"
         holder = self._holders.get(self._slots[uid], uid)
         if holder != uid:
             yield f"{ask.key} is let go to {task.target} in the place of another pod (uid {holder}) that is there: more than planned"
-        if uid in self._sure:
+        if uid in self._released:
             yield f"{ask.key} was let go before"
         wanted = _wanted(uid, read, task.target)
         if wanted is None:
@@ -100,15 +106,18 @@ class GatedReplay(Replay):
             yield from (f"{name} of {ask.key} is {why}" for name, why in _differences("", wanted, ask.body))
 
     def _bind_partner(self, ask: Ask, task: Task) -> Iterator[str]:
-        """A Binding is for pods that no scheduler would place one before the other: they share their place in the bind order."""
+        """Yield faults of a Binding.
+
+        Bindings are only for gang members that share a place in the bind order, because no scheduler binds them one by one.
+        """
         stands, uid = self.state.stands.get(task.pod), self._uid(task)
         gang = self._gated.gangs.get(task.pod)
         if gang is None or self._members[task.step, gang] < 2:
             yield f"a Binding of {ask.key}, which shares its place in the bind order with no other pod of its gang"
-        if uid not in self._sure:
+        if uid not in self._released:
             yield f"a Binding of {ask.key} before it was let go"
         if stands is None or ask.key != stands.key:
-            yield f"a Binding of {ask.key}, the pod that stands for {task.pod} is {stands.key if stands else 'not known'}"
+            yield f"a Binding of {ask.key}, the pod that represents {task.pod} is {stands.key if stands else 'not known'}"
         wanted = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -118,6 +127,7 @@ class GatedReplay(Replay):
         yield from (f"{name} of the Binding of {ask.key} is {why}" for name, why in _differences("", wanted, ask.body))
 
     def _delete(self, ref: str, body: object) -> Iterator[str]:
+        """Yield faults of the deletion of a workload."""
         uid = self._doomed.get(ref)
         if ref not in self._gated.workloads:
             yield f"{ref} is deleted, which is none of the manifests"
@@ -141,9 +151,9 @@ class GatedReplay(Replay):
             return
         uid = str(ask.get("metadata", "uid"))
         if 200 <= line.code < 300:
-            self._sure.add(uid)
+            self._released.add(uid)
             self.state.bound.add((task.step, task.pod))
-        elif line.code in _REFUSED and line.code not in _OWN and uid not in self._sure:
+        elif line.code in _REFUSED and line.code not in _REPEATED_CODES and uid not in self._released:
             self.state.asked[task.step, task.pod] -= 1
             self._leave(uid)
         return
@@ -172,6 +182,7 @@ class GatedReplay(Replay):
             yield "", ", ".join(fact.nodes), f"nodes are {fact.what}, and taking gates off needs none of that"
 
     def _lose(self, fact: Fact, task: Task) -> None:
+        """Record that a pod is gone and free its slot."""
         uid = fact.uid or self._tasks.uid(task.pod) or task.pod
         self.seen_gone.add(uid)
         self._leave(uid)
@@ -181,41 +192,46 @@ class GatedReplay(Replay):
             self.state.done.discard((task.step, task.pod))
 
     def _stand(self, fact: Fact, task: Task) -> Iterator[str]:
+        """Record that a pod represents a planned one, and yield the faults of that."""
         key, uid, now = (task.step, task.pod), fact.uid or "", fact.now or ""
         ref = self._gated.refs[task.pod]
         if not uid:
-            yield f"{now} is said to stand for the pod, without its uid"
+            yield f"{now} is said to represent the pod, without its uid"
         if not _is_named_after(now, task.pod, ref):
-            yield f"{now} is said to stand for the pod, and is not named like a pod of {ref}"
+            yield f"{now} is said to represent the pod, and is not named like a pod of {ref}"
         known = self._gated.by_uid.get(uid)
         if known is not None and self._gated.refs.get(known) != ref:
-            yield f"{now} is said to stand for the pod, and is {known} of the snapshot"
+            yield f"{now} is said to represent the pod, and is {known} of the snapshot"
         if uid in self.seen_gone:
-            yield f"{now} is said to stand for the pod, and was gone before"
-        slot = (key, self._crew(task, str(at(next(iter(_listed(at(fact.object, "metadata", "ownerReferences"))), None), "uid") or "")))
+            yield f"{now} is said to represent the pod, and was gone before"
+        slot = (
+            key,
+            self._owner_of(task, str(at(next(iter(_listed(at(fact.object, "metadata", "ownerReferences"))), None), "uid") or "")),
+        )
         if self._slots.get(uid, slot) != slot:
-            if uid in self._sure or not _is_held(fact.object):
-                yield f"{now} is said to stand for the pod, and was let go as {self._slots[uid][0][1]}"
+            if uid in self._released or not _is_held(fact.object):
+                yield f"{now} is said to represent the pod, and was let go as {self._slots[uid][0][1]}"
             self._leave(uid)
         self._slots[uid], self._read[uid] = slot, fact.object or {}
         if not _is_held(fact.object):
-            holder = self._holders.setdefault(slot, uid)  # let go by somebody else
+            holder = self._holders.setdefault(slot, uid)  # released by somebody else
             if holder != uid:
-                yield f"{now} is said to stand for the pod, as does another pod (uid {holder}) that is there"
+                yield f"{now} is said to represent the pod, as does another pod (uid {holder}) that is there"
         self.state.stands[task.pod] = Standing(now, uid)
 
     def _settled(self, fact: Fact, task: Task) -> Iterator[str]:
+        """Record that a task is done, and yield the faults of that."""
         key, uid = (task.step, task.pod), self._uid(task)
         if fact.uid not in (None, uid):
             uid = str(fact.uid)
             if self._slots.get(uid, (None,))[0] != key:
-                yield f"{fact.now} is said to have its node, and does not stand for {task.pod}"
-        if uid not in self._sure and self._holders.get(self._slots.get(uid, (key, ""))) != uid:
+                yield f"{fact.now} is said to have its node, and does not represent {task.pod}"
+        if uid not in self._released and self._holders.get(self._slots.get(uid, (key, ""))) != uid:
             yield f"step {task.step} is said to be done, and its pod was never let go"
         self.state.done.add(key)
         self.state.bound.add(key)
 
-    # --- places -------------------------------------------------------------------------------------------------------
+    # --- slots --------------------------------------------------------------------------------------------------------
 
     def _place(self, step: int | None, pod: str | None) -> Task | None:
         return None if step is None or pod is None else self._gated.places.get((step, pod))
@@ -224,18 +240,18 @@ class GatedReplay(Replay):
         stands = self.state.stands.get(task.pod)
         return (stands.uid or "") if stands is not None else ""
 
-    def _crew(self, task: Task, owner: str) -> str:
-        return owner if self._gated.refs[task.pod].partition(" ")[0] in _CREWS else ""
+    def _owner_of(self, task: Task, owner: str) -> str:
+        return owner if self._gated.refs[task.pod].partition(" ")[0] in _KINDS_WITH_SEVERAL_OWNERS else ""
 
     def _leave(self, uid: str) -> None:
-        """Let others have the place of a pod."""
+        """Free the slot of a pod for others."""
         slot = self._slots.get(uid)
         if slot is not None and self._holders.get(slot) == uid:
             del self._holders[slot]
 
 
 def _wanted(uid: str, read: Mapping[str, Any], node: str | None) -> dict[str, Any] | None:
-    """Return the one change that lets a pod go; None where it was not behind the gate."""
+    """Return the one change that releases a pod, or None if the pod was not gated."""
     if not _is_held(read):
         return None
     gates = [gate for gate in _listed(at(read, "spec", "schedulingGates")) if at(gate, "name") != GATE]
@@ -254,11 +270,11 @@ def _wanted(uid: str, read: Mapping[str, Any], node: str | None) -> dict[str, An
 
 
 def _differences(above: str, wanted: object, found: object) -> Iterator[tuple[str, str]]:
-    """Return the fields of a body that are others than they have to be, with what they are."""
+    """Yield the fields of a body that differ from the required ones, with their values."""
     if isinstance(wanted, dict) and isinstance(found, Mapping):
         for name in (*wanted, *(name for name in found if name not in wanted)):
             if name not in wanted:
-                yield f"{above}{name}", "changed, too"
+                yield f"{above}{name}", "changed in addition"
             elif name not in found:
                 yield f"{above}{name}", "left out"
             else:
@@ -271,7 +287,7 @@ def _is_named_after(now: str, pod: str, ref: str) -> bool:
     kind, _, workload = ref.partition(" ")
     namespace, _, name = workload.partition("/")
     there, _, own = now.partition("/")
-    return now == pod if kind in _KEPT_NAMES else there == namespace and own.startswith(f"{name}-"[:_STEM])
+    return now == pod if kind in _KEPT_NAMES else there == namespace and own.startswith(f"{name}-"[:_GENERATED_NAME_PREFIX_CHARACTERS])
 
 
 def _is_held(read: object) -> bool:

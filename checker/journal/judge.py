@@ -1,13 +1,13 @@
-"""The entry: a journal against its document, the snapshot of that, and the cluster's end."""
+"""The entry point: judge a journal against its document, the document's snapshot, and the final cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubestow.checker.ends import ends
-from kubestow.checker.journal.account import account
-from kubestow.checker.journal.end import closed_nodes, end_faults, gated_ends, gated_faults
+from kubestow.checker.final_state import ends
+from kubestow.checker.journal.final_state import closed_nodes, end_faults, gated_ends, gated_faults
 from kubestow.checker.journal.gated import GatedReplay
+from kubestow.checker.journal.progress import account
 from kubestow.checker.journal.replay import JOURNAL, Replay
 from kubestow.checker.journal.tasks import gated_of, tasks_of
 from kubestow.checker.violation import Violation
@@ -20,7 +20,12 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Judgement:
-    """``violations``: what contradicts the document. ``told``: what the journal tells; None where it is of another document."""
+    """The result of judging a journal.
+
+    Attributes:
+        violations: Contradictions to the document.
+        told: Summary of the run, or None if the journal belongs to another document.
+    """
 
     violations: list[Violation]
     told: CarriedOut | None
@@ -28,8 +33,13 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Clusters:
-    """``snapshot``: the one that the document was made from, with the pods of its manifests; ``before``: without these; ``end``: the
-    cluster after the run."""
+    """The clusters of a run that removes scheduling gates.
+
+    Attributes:
+        snapshot: The snapshot of the document, with the pods of its manifests.
+        before: The same without these pods.
+        end: The cluster after the run, or None.
+    """
 
     snapshot: Snapshot
     before: Snapshot
@@ -39,12 +49,17 @@ class Clusters:
 def judge_journal(
     record: Record, document: Placement | RebalancePlan, snapshot: Snapshot, *, digest: str, end: Snapshot | None = None
 ) -> Judgement:
-    """Judge what a run asked of the cluster.
+    """Judge the requests of a run.
 
-    ``snapshot``: the one that the document was made from. ``digest``: SHA-256 of the document's file. ``end``: the cluster after the run.
+    Args:
+        record: The journal.
+        document: The document that the run applied.
+        snapshot: The snapshot of the document.
+        digest: SHA-256 of the document's file.
+        end: The cluster after the run, or None.
 
     Raises:
-        QuantityError: as for :func:`kubestow.checker.ends.ends`.
+        QuantityError: as for :func:`kubestow.checker.final_state.ends`.
     """
     if (other := _of_another(record, document, digest)) is not None:
         return other
@@ -65,10 +80,16 @@ def judge_journal(
 
 
 def judge_gated(record: Record, document: Placement, clusters: Clusters, *, digest: str) -> Judgement:
-    """Judge what a run asked of the cluster that took gates off the pods of manifests. ``digest``: SHA-256 of the document's file.
+    """Judge the requests of a run that removed scheduling gates from the pods of manifests.
+
+    Args:
+        record: The journal.
+        document: The document that the run applied.
+        clusters: Its snapshots, and the cluster after the run.
+        digest: SHA-256 of the document's file.
 
     Raises:
-        QuantityError: as for :func:`kubestow.checker.ends.ends`.
+        QuantityError: as for :func:`kubestow.checker.final_state.ends`.
     """
     if (other := _of_another(record, document, digest)) is not None:
         return other
@@ -85,6 +106,7 @@ def judge_gated(record: Record, document: Placement, clusters: Clusters, *, dige
 
 
 def _of_another(record: Record, document: Placement | RebalancePlan, digest: str) -> Judgement | None:
+    """Return a judgement if the journal belongs to another document or snapshot, else None."""
     for what, said, own in (("document", record.run.result, digest), ("snapshot", record.run.snapshot, document.snapshot.sha256)):
         if said != own:
             why = f"the journal is of another {what}: its sha256 is {said[:12]}, that of this one {own[:12]}"

@@ -1,7 +1,7 @@
-"""A journal against its document, line by line: whatever a run asked of the cluster has to be what some step asks for, by then.
+"""The replay of a journal against its document, line by line. Every request must follow from a step that is due.
 
-An eviction or a Binding has to name the pod that stands for that of its step, by its uid, and no other node than the planned one; a wave
-begins when the one before is done; nodes are changed only so that no pod that the document does not name gets a place.
+An eviction or a Binding must name the current pod of its step by uid, and the planned node. A wave begins after the
+one before is done. Node changes must not admit a pod that the document does not name.
 """
 
 from __future__ import annotations
@@ -17,21 +17,28 @@ from kubestow.checker.violation import Violation
 from kubestow.models.documents.journal import Answered, Fact, Record, Request, Run
 from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
 
-#: The rule of violations of a journal.
+#: Rule name of the violations of a journal.
 JOURNAL: Final = "Journal"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
-#: What a run changes of nodes, and of pods that it lets in, and what a patch says beside that.
-_OF_NODES: Final = frozenset({f"metadata.annotations.{CLOSED_BY}", "spec.unschedulable", "spec.taints"})
-_OF_PODS: Final = frozenset({"spec.tolerations"})
-_BESIDE: Final = frozenset({"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"})
-#: Answers that a request meets which is sent again after an error, and was carried out the first time.
-_OWN: Final = (404, 409)
+#: Fields that a run may change on nodes and on the pods that it lets in, and the identifying fields of a patch.
+_NODE_FIELDS: Final = frozenset({f"metadata.annotations.{CLOSED_BY}", "spec.unschedulable", "spec.taints"})
+_POD_FIELDS: Final = frozenset({"spec.tolerations"})
+_IDENTIFYING_FIELDS: Final = frozenset(
+    {"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"}
+)
+#: Answers to a repeated request whose first attempt succeeded although an error was reported.
+_REPEATED_CODES: Final = (404, 409)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A pod of the cluster: namespace/name, and its uid where it is known."""
+    """A pod of the cluster.
+
+    Attributes:
+        key: ``namespace/name``.
+        uid: Its uid if known.
+    """
 
     key: str
     uid: str | None
@@ -39,12 +46,19 @@ class Standing:
 
 @dataclass
 class State:
-    """What the lines so far say, by task or by the document's name of a pod.
+    """The state after the lines replayed so far. Tasks are identified by step and pod, pods by the document's name.
 
-    ``stands``: the pods that stand for those of the document by now; ``victims``: the pods that tasks evict; ``asked``: evictions that were
-    not refused; ``bound``: tasks whose pods have their node, or that are done; ``done``: those that are done. ``closed``: by node,
-    the line that closed it. ``sent``: by number, requests without an answer, with their lines. ``replaced_by``: by uid of a replacement,
-    the task. ``let_in``: by node, the tasks for whose pods it is open. ``over``: the run has ended.
+    Attributes:
+        stands: Current pod for each pod of the document.
+        victims: Pod that each task evicts.
+        asked: Number of evictions per task that were not refused.
+        bound: Tasks whose pods have their node, or that are done.
+        done: Completed tasks.
+        closed: Line that closed each closed node.
+        sent: Requests without an answer, with their lines, by number.
+        replaced_by: Task of each replacement, by its uid.
+        let_in: Tasks for whose pods each node is open.
+        over: True if the run has ended.
     """
 
     stands: dict[str, Standing] = field(default_factory=dict)
@@ -60,23 +74,26 @@ class State:
 
 
 class Remaining:
-    """The tasks in their order, of which more and more are dealt with."""
+    """The tasks in order, to find the first that is not dealt with."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks, self._next = sorted(tasks.all.values(), key=lambda task: (task.wave, task.step)), 0
 
     def first(self, dealt_with: Set[tuple[int, str]]) -> Task | None:
-        """Return the first that is left; ``dealt_with`` only grows from call to call."""
+        """Return the first task that is not dealt with, or None. The set ``dealt_with`` may only grow between calls."""
         while self._next < len(self._tasks) and (self._tasks[self._next].step, self._tasks[self._next].pod) in dealt_with:
             self._next += 1
         return self._tasks[self._next] if self._next < len(self._tasks) else None
 
 
 class Replay:
-    """One journal. ``state``: after all lines that were taken."""
+    """The replay of one journal.
+
+    Attributes:
+        state: The state after the lines replayed so far.
+    """
 
     def __init__(self, record: Record, tasks: Tasks) -> None:
-        """Begin before the first line."""
         self.state = State()
         self._record, self._tasks, self._run = record, tasks, record.run.run
         self._undone, self._unsettled = Remaining(tasks), Remaining(tasks)
@@ -84,7 +101,7 @@ class Replay:
             self.state.stands.setdefault(task.pod, Standing(task.pod, tasks.uid(task.pod)))
 
     def faults(self) -> Iterator[Violation]:
-        """Take all lines; return what is wrong with them."""
+        """Replay all lines and yield their faults."""
         for number, line in enumerate(self._record.lines, 1):
             if isinstance(line, Run):
                 self.state.over = False
@@ -106,7 +123,7 @@ class Replay:
         if "dryRun" in request.params:
             return
         if ask.kind == "other":
-            yield request.pod or "", "", f"{request.method} {request.path}: nothing that carries a document out"
+            yield request.pod or "", "", f"{request.method} {request.path}: no request that applies a document"
         elif ask.kind == "node":
             yield from self._node(number, ask)
         elif ask.kind == "pod":
@@ -133,7 +150,10 @@ class Replay:
             yield f"claim {ask.key} is steered to {ask.get('metadata', 'annotations', SELECTED_NODE)}, the pod goes to {task.target}"
 
     def _too_early(self, task: Task) -> Iterator[str]:
-        """A wave begins when the one before is done; what counts others comes after those before it in the bind order."""
+        """Yield faults of the order of tasks.
+
+        A wave begins after the one before is done. A pod whose rules count others is bound after those before it in the bind order.
+        """
         first = self._undone.first(self.state.done)
         if first is not None and first.wave < task.wave:
             yield f"step {task.step} of wave {task.wave} before step {first.step} of wave {first.wave} is done"
@@ -163,11 +183,11 @@ class Replay:
         if task.source is not None and (task.step, task.pod) not in self.state.victims:
             yield f"a Binding before step {task.step} has evicted the pod that is replaced"
         if ask.key != stands.key:
-            yield f"a Binding of {ask.key}, the pod that stands for {task.pod} is {stands.key}"
+            yield f"a Binding of {ask.key}, the pod that represents {task.pod} is {stands.key}"
         if uid is None:
             yield f"a Binding of {ask.key} without its uid: another pod of that name would be bound"
         elif stands.uid is not None and uid != stands.uid:
-            yield f"a Binding of {ask.key} with uid {uid}, the pod that stands for {task.pod} has {stands.uid}"
+            yield f"a Binding of {ask.key} with uid {uid}, the pod that represents {task.pod} has {stands.uid}"
 
     def _create(self, ask: Ask, task: Task) -> Iterator[str]:
         named = f"{ask.get('metadata', 'namespace') or ask.namespace}/{ask.get('metadata', 'name')}"
@@ -181,7 +201,7 @@ class Replay:
         if ask.get("spec", "nodeName"):
             yield f"the pod is created on {ask.get('spec', 'nodeName')}, past all checks"
 
-    # --- nodes and pods that are let in -------------------------------------------------------------------------------
+    # --- nodes and admitted pods ---------------------------------------------------------------------------------------
 
     def _node(self, number: int, ask: Ask) -> Iterator[tuple[str, str, str]]:
         marks = ask.get("metadata", "annotations", CLOSED_BY)
@@ -191,7 +211,7 @@ class Replay:
         guests = [taint for taint in taints if isinstance(taint, dict) and taint.get("key") == LET_IN] if isinstance(taints, list) else []
         if marks is not None:
             self.state.closed.setdefault(ask.name, number)
-            self.state.bound.update(self.state.let_in.pop(ask.name, ()))  # it is closed behind a pod that is there
+            self.state.bound.update(self.state.let_in.pop(ask.name, ()))  # closed again after its pod arrived
             if str(marks).partition(" ")[0] != self._run:
                 yield "", ask.name, f"the node is marked as closed by {marks}, the run is {self._run}"
             if not cordons:
@@ -202,8 +222,8 @@ class Replay:
             yield "", ask.name, "the node is cordoned without a mark of whose it is"
         elif not unmarks and not guests:
             yield "", ask.name, "the node is opened, or changed otherwise, while the run needs it closed"
-        if _beyond(ask, _OF_NODES):
-            yield "", ask.name, f"{_beyond(ask, _OF_NODES)} of the node is changed"
+        if _beyond(ask, _NODE_FIELDS):
+            yield "", ask.name, f"{_beyond(ask, _NODE_FIELDS)} of the node is changed"
         for taint in guests:
             yield from self._guest(ask.name, taint.get("value"), taint.get("effect"))
 
@@ -216,11 +236,11 @@ class Replay:
             yield "", node, f"the node is opened for one pod, and its taint keeps no other away ({effect})"
 
     def _tolerate(self, ask: Ask) -> Iterator[tuple[str, str, str]]:
-        """A pod that is let in tolerates that taint; nothing else of a pod is changed."""
+        """Yield faults of a pod's change. Only a toleration for the taint that lets the pod in is allowed."""
         if ask.key not in {standing.key for standing in self.state.stands.values()}:
             yield ask.key, "", "the pod is changed, and no step is about it"
-        if _beyond(ask, _OF_PODS):
-            yield ask.key, "", f"{_beyond(ask, _OF_PODS)} of the pod is changed"
+        if _beyond(ask, _POD_FIELDS):
+            yield ask.key, "", f"{_beyond(ask, _POD_FIELDS)} of the pod is changed"
 
     # --- answers and facts --------------------------------------------------------------------------------------------
 
@@ -233,7 +253,7 @@ class Replay:
             self.state.closed.pop(ask.name, None)
         elif ask.kind == "binding" and carried_out and key in self._tasks.all:
             self.state.bound.add(key)
-        elif ask.kind == "eviction" and 300 <= line.code < 500 and line.code not in _OWN and key in self._tasks.all:
+        elif ask.kind == "eviction" and 300 <= line.code < 500 and line.code not in _REPEATED_CODES and key in self._tasks.all:
             self.state.asked[key] -= 1
         return iter(())
 
@@ -277,11 +297,11 @@ class Replay:
 
 
 def _beyond(ask: Ask, known: Set[str]) -> str:
-    """Return the first field that a request changes beyond those that are known, empty if there is none."""
-    return next((name for name in ask.fields() if name not in known and name not in _BESIDE), "")
+    """Return the first field that a request changes without permission, or an empty string."""
+    return next((name for name in ask.fields() if name not in known and name not in _IDENTIFYING_FIELDS), "")
 
 
 def _a(ask: Ask) -> str:
-    """Return what a request is, in words."""
+    """Return the kind of a request in words."""
     words = {"eviction": "an eviction", "binding": "a Binding", "creation": "a new pod", "claim": "a change of a claim"}
     return words[ask.kind] + (f" of {ask.key}" if ask.name else "")

@@ -1,4 +1,4 @@
-"""What a request of a journal asks an API server to do, read from its method, path and body alone.
+"""The action that a journal's request asks of an API server, read from its method, path and body alone.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/ (paths), RFC 7386 (merge patches).
 """
@@ -28,7 +28,14 @@ _PATHS: Final[tuple[tuple[Kind, str, re.Pattern[str]], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """``namespace``, ``name``: of the object in the path, empty where it names none. ``body``: empty where there is none."""
+    """A parsed request.
+
+    Attributes:
+        kind: Kind of action.
+        namespace: Namespace in the path, or empty.
+        name: Object name in the path, or empty.
+        body: Body of the request, or empty.
+    """
 
     kind: Kind
     namespace: str
@@ -37,25 +44,25 @@ class Ask:
 
     @property
     def key(self) -> str:
-        """Return ``namespace/name``."""
+        """``namespace/name`` of the object."""
         return f"{self.namespace}/{self.name}"
 
     def get(self, *path: str) -> Any:
-        """Return a field of the body, None where it is absent or null."""
+        """Return a field of the body, or None if it is absent or null."""
         return at(self.body, *path)
 
     def has(self, *path: str) -> bool:
-        """Return whether the body gives a field, if only null."""
+        """Return True if the body contains a field, even if null."""
         above = self.get(*path[:-1])
         return isinstance(above, Mapping) and path[-1] in above
 
     def fields(self) -> Iterator[str]:
-        """Return the paths of all fields that the body gives, with dots."""
+        """Yield the dotted paths of all fields in the body."""
         yield from _leaves("", self.body)
 
 
 def at(value: object, *path: str) -> Any:
-    """Return a field of plain data, None where it is absent or null."""
+    """Return a field of plain data, or None if it is absent or null."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -77,7 +84,7 @@ _KINDS: Final = {
 
 
 def deleted(request: Request) -> str | None:
-    """Return the workload that a request deletes, ``Kind namespace/name``; None if it does something else."""
+    """Return the workload that a request deletes, as ``Kind namespace/name``; None for other requests."""
     found = _DELETED.fullmatch(request.path)
     if request.method != "DELETE" or found is None or found[2] not in _KINDS:
         return None
@@ -85,7 +92,7 @@ def deleted(request: Request) -> str | None:
 
 
 def ask_of(request: Request) -> Ask:
-    """Return what a request asks for; ``other``: nothing that a run needs to ask for."""
+    """Parse a request. The kind is ``other`` if a run has no reason to send it."""
     body = request.body if isinstance(request.body, dict) else None
     for kind, method, path in _PATHS:
         found = path.fullmatch(request.path)

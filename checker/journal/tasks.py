@@ -1,4 +1,4 @@
-"""What a document asks for, pod by pod."""
+"""The tasks of a document, pod by pod."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import OwnedPods, named
 from kubestow.models.workloads.view import selector
 
-#: Workloads whose pods do not come when the workload does.
-LATER: Final = ("CronJob", "PodTemplate")
-#: What becomes of a pod: it gets a node, another node, or none.
+#: Kinds of workloads whose pods are not created together with the workload.
+KINDS_WITH_LATER_PODS: Final = ("CronJob", "PodTemplate")
+#: The effect on a pod: it gets a node, another node, or none.
 Purpose = Literal["bind", "move", "evict"]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """``step``, ``wave``: as the document numbers them; of a Placement the bind order, and one wave. ``source``: None if the pod waits;
-    ``target``: None if it goes for good. ``waits``: its rules count other pods, so those before it in the bind order come first."""
+    """A task for one pod.
+
+    Attributes:
+        step: Step number in the plan; for a Placement, the bind order.
+        wave: Wave number; 1 for a Placement.
+        pod: ``namespace/name`` in the document.
+        source: Current node; None if the pod is pending.
+        target: Planned node; None if the pod is evicted for good.
+        waits: True if its rules count other pods, so that those before it in the bind order must be bound first.
+    """
 
     step: int
     wave: int
@@ -34,19 +42,25 @@ class Task:
 
     @property
     def purpose(self) -> Purpose:
-        """Return what becomes of the pod."""
+        """The effect on the pod."""
         return "evict" if self.target is None else "bind" if self.source is None else "move"
 
     @property
     def place(self) -> str:
-        """Return the node that a fault is about."""
+        """The node that a fault refers to."""
         return self.target or self.source or ""
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """``all``: by step and pod, in their order. ``pods``: those of the snapshot by key; ``uids``: of all of these. ``drain``: nodes that
-    stay cordoned when all is done."""
+    """All tasks of a document.
+
+    Attributes:
+        all: Tasks by step and pod, in order.
+        pods: Pods of the snapshot, by key.
+        uids: Uids of these pods.
+        drain: Nodes that stay cordoned at the end.
+    """
 
     all: dict[tuple[int, str], Task]
     pods: dict[str, objects.Pod]
@@ -54,7 +68,7 @@ class Tasks:
     drain: frozenset[str] = field(default_factory=frozenset)
 
     def find(self, step: int | None, pod: str | None) -> Task | None:
-        """Return the task of a line."""
+        """Return the task of a journal line, or None."""
         return None if step is None or pod is None else self.all.get((step, pod))
 
     def final(self) -> dict[str, Task]:
@@ -62,13 +76,13 @@ class Tasks:
         return {task.pod: task for task in self.all.values()}
 
     def uid(self, pod: str) -> str | None:
-        """Return the uid that a pod has in the snapshot."""
+        """Return the uid that a pod has in the snapshot, or None."""
         found = self.pods.get(pod)
         return found.metadata.uid or None if found is not None else None
 
 
 def tasks_of(document: Placement | RebalancePlan, snapshot: Snapshot) -> Tasks:
-    """Return what the document asks for. ``snapshot``: the one that it was made from."""
+    """Return the tasks of a document. ``snapshot`` is the document's snapshot."""
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     uids = frozenset(pod.metadata.uid for pod in snapshot.pods if pod.metadata.uid)
     if isinstance(document, RebalancePlan):
@@ -84,7 +98,7 @@ def tasks_of(document: Placement | RebalancePlan, snapshot: Snapshot) -> Tasks:
 
 
 def _counts_others(pod: objects.Pod) -> bool:
-    """Return whether a required rule of the pod needs others to be there, or counts them."""
+    """Return True if a required rule of the pod depends on other pods."""
     affinity = pod.spec.affinity.podAffinity if pod.spec.affinity else None
     near = affinity is not None and (
         affinity.requiredDuringSchedulingIgnoredDuringExecution or affinity.requiredDuringSchedulingRequiredDuringExecution
@@ -95,10 +109,15 @@ def _counts_others(pod: objects.Pod) -> bool:
 
 @dataclass(frozen=True)
 class Gated:
-    """A placement of manifests. ``workloads``: what has pods, ``Kind namespace/name``; ``existed``: those that were there before.
+    """A placement of manifests.
 
-    ``places``: by step and pod, those that pods of the cluster stand for; the step is 0 of one that ran before. ``refs``: by the document's
-    names of pods, their workloads; ``gangs``: their gangs; ``by_uid``: names of the snapshot's pods.
+    Attributes:
+        workloads: Workloads with pods, as ``Kind namespace/name``.
+        existed: Workloads that existed before.
+        places: Tasks that pods of the cluster may take, by step and pod. The step of a pod that ran before is 0.
+        refs: Workload of each pod, by the document's name.
+        gangs: Gang of each pod, by the document's name.
+        by_uid: Name of each pod of the snapshot, by uid.
     """
 
     workloads: tuple[str, ...]
@@ -110,8 +129,15 @@ class Gated:
 
 
 def gated_of(document: Placement, before: Snapshot, snapshot: Snapshot) -> tuple[Tasks, Gated]:
-    """Return what a placement of manifests asks for. ``before``: the cluster; ``snapshot``: with the manifests' pods. DaemonSets' pods are
-    left alone, and what comes later, or never, is not to be done in one run."""
+    """Return the tasks of a placement of manifests.
+
+    Pods of DaemonSets, and pods that appear later or never, are not tasks of one run.
+
+    Args:
+        document: The placement.
+        before: The cluster.
+        snapshot: The cluster with the pods of the manifests.
+    """
     workloads = tuple(ref for ref in document.snapshot.workloads if not ref.startswith("DaemonSet "))
     refs = {objects.pod_key(snapshot.pods[i]): ref for ref, found in pods_of(snapshot, workloads).items() for i in found}
     tasks = tasks_of(document, snapshot)
@@ -120,7 +146,7 @@ def gated_of(document: Placement, before: Snapshot, snapshot: Snapshot) -> tuple
     for key, pod in tasks.pods.items():
         if key in refs and key not in assigned and pod.spec.nodeName:
             places[0, key] = Task(0, 1, key, None, pod.spec.nodeName)
-    left_alone = {ref for ref in document.snapshot.workloads if ref.partition(" ")[0] in ("DaemonSet", *LATER)}
+    left_alone = {ref for ref in document.snapshot.workloads if ref.partition(" ")[0] in ("DaemonSet", *KINDS_WITH_LATER_PODS)}
     others = {objects.pod_key(snapshot.pods[i]) for found in pods_of(snapshot, left_alone).values() for i in found}
     todo = {key: task for key, task in tasks.all.items() if task.pod not in others}
     existed = frozenset(ref for ref in workloads if _existed(before, ref))
@@ -130,7 +156,13 @@ def gated_of(document: Placement, before: Snapshot, snapshot: Snapshot) -> tuple
 
 
 def pods_of(snapshot: Snapshot, refs: Iterable[str], *, over: bool = False) -> dict[str, list[int]]:
-    """Return indices into ``snapshot.pods`` by workload; ``over``: those that have ended or are being deleted, too."""
+    """Return indices into ``snapshot.pods`` by workload.
+
+    Args:
+        snapshot: The snapshot.
+        refs: Workloads, as ``Kind namespace/name``.
+        over: True to include pods that have ended or are being deleted.
+    """
     owners = OwnedPods(snapshot)
     found = {}
     for ref in refs:

@@ -1,4 +1,4 @@
-"""The values of a document's tiers, computed again: preferences, container affinity and NUMA zones, tie-break.
+"""The values of a document's tiers, recomputed: preferences, container affinity, NUMA zones and the tie-break.
 
 Enter at :mod:`kubestow.checker.objective.tiers`. It may import ``kubestow.checker.rules``.
 """

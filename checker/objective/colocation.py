@@ -1,4 +1,4 @@
-"""Whether containers of a pod or of a namespace count as wishing to be near each other, by policy file and policy objects of the nodes."""
+"""The colocation switches of the policy file and of the nodes' policy objects: containers of a pod or namespace attract each other."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 class Colocation(NamedTuple):
-    """``pods``: inside each pod. ``namespaces``: inside each namespace."""
+    """The switches.
+
+    Attributes:
+        pods: True if the containers of each pod attract each other.
+        namespaces: True if the containers of each namespace attract each other.
+    """
 
     pods: bool
     namespaces: bool
 
 
 def colocation(policy: Policy, snapshot: Snapshot) -> Colocation:
-    """Return the switches of the policy file, and those that the TopologyAwarePolicy of each single node of the snapshot turns on."""
+    """Return the effective switches. A switch is on in the policy file, or in the TopologyAwarePolicy of every node."""
     pods, namespaces = policy.colocatePods, policy.colocateNamespaces
     objects = by_name(snapshot.topology_aware_policies)
     if not objects or not snapshot.nodes or (pods and namespaces):

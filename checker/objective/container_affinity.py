@@ -1,7 +1,7 @@
 """The checker's count of container affinity on a node: Σ A(C1, C2) · closeness over ordered pairs of containers.
 
-Annotations and expressions are read as everywhere; who reaches whom, and what that is worth, is worked out here. Containers count by where
-they are, so that the work grows with the containers and not with their pairs.
+Annotations and expressions are parsed by shared code; selection and points are computed here. Containers are
+counted per position, so the work grows with the number of containers, not of pairs.
 
 Source: docs/sources.md#container-affinity.
 """
@@ -24,12 +24,18 @@ from kubestow.models.numa.annotations import TAGS, has_hints
 from kubestow.models.numa.container_affinity import COLOCATE, AnnotationError, Entry, parse, views
 from kubestow.models.numa.container_expressions import ContainerView, Expression
 
-_Place = tuple[int, bool]  # pool (0: somewhere on the node), whether its pod is placed
+_Place = tuple[int, bool]  # pool as a bitmask (0: anywhere on the node), and True if the pod is placed
 
 
 @dataclass(eq=False)
 class _Member:
-    """A container on the node, with the entries of its own."""
+    """A container on the node.
+
+    Attributes:
+        view: The container as expressions see it.
+        place: Its position.
+        entries: Its own affinity entries.
+    """
 
     view: ContainerView
     place: _Place
@@ -45,10 +51,11 @@ class Affinity:
         self._levels: Closeness = policy.closeness
 
     def points(self, placed: Sequence[tuple[objects.Pod, Mapping[str, int]]], fixed: Sequence[objects.Pod]) -> int:
-        """Σ A(C1, C2) · closeness over ordered pairs of containers, at least one of them in a placed pod.
+        """Return Σ A(C1, C2) · closeness over ordered pairs of containers with at least one container in a placed pod.
 
-        ``placed``: the pods, and the zones of their containers as bitmasks; containers without are somewhere on the node, as those of
-        ``fixed`` pods are.
+        Args:
+            placed: Placed pods, with the zones of their containers as bitmasks. Containers without zones are anywhere on the node.
+            fixed: Pods that stay. Their containers are anywhere on the node.
 
         Raises:
             QuantityError: a malformed quantity of cpu or memory.
@@ -61,7 +68,7 @@ class Affinity:
         return total + self._across([member for members in groups for member in members])
 
     def _members(self, pod: objects.Pod, pools: Mapping[str, int] | None) -> list[_Member]:
-        """The containers of a pod, of a fixed one without pools. Annotations that cannot be read count as none."""
+        """Return the containers of a pod. A fixed pod has no pools. Unreadable annotations are ignored."""
         entries: Sequence[Entry] = ()
         with suppress(AnnotationError):
             entries = parse(pod, symmetric=self._policy.shorthand == "symmetric").entries
@@ -76,7 +83,7 @@ class Affinity:
         ]
 
     def _inside_pod(self, members: Sequence[_Member]) -> int:
-        """Entries of the default scope, and what colocatePods adds."""
+        """Return the points of entries with the default scope and of colocatePods."""
         total = 0
         for own in members:
             for entry in own.entries:
@@ -87,7 +94,7 @@ class Affinity:
         return total
 
     def _across(self, members: Sequence[_Member]) -> int:
-        """Entries with a scope, and what colocateNamespaces adds. Equal wishes are asked of each container once."""
+        """Return the points of entries with a scope and of colocateNamespaces. Equal entries are evaluated once per container."""
         wishes: dict[tuple[Expression, Expression], list[tuple[int, _Member]]] = {}
         for member in members:
             for entry in member.entries:
@@ -105,7 +112,7 @@ class Affinity:
         return total
 
     def _sum(self, owners: Sequence[tuple[int, _Member]], others: Sequence[_Member]) -> int:
-        """Σ weight · closeness of each owner to each other container; containers at one place count together."""
+        """Return Σ weight · closeness of each owner to each other container. Containers at one position are counted together."""
         wished: Counter[_Place] = Counter()
         for weight, owner in owners:
             wished[owner.place] += weight
@@ -116,7 +123,7 @@ class Affinity:
         return total - itself
 
     def _closeness(self, a: _Place, b: _Place) -> int:
-        """Points per unit of affinity; 0 for two containers that no placement decides about."""
+        """Return the points per unit of affinity; 0 for two containers of fixed pods."""
         levels, machine = self._levels, self._machine
         if not a[1] and not b[1]:
             return 0

@@ -1,4 +1,4 @@
-"""ImageLocality for the checker: the points of a pod for the images that its node has.
+"""ImageLocality for the checker: points of a pod for the images present on its node.
 
 Source: docs/preferences.md; kube-scheduler plugin imagelocality (image_locality.go).
 """
@@ -10,14 +10,14 @@ from typing import Final
 from kubestow.checker.objective.kinds import Nodes
 from kubestow.models.kube import objects
 
-#: Bytes, in sum, that are worth nothing yet, and those of each container that are worth all there is.
-_LEAST: Final = 23 * 2**20
-_MOST: Final = 1000 * 2**20
-_POINTS: Final = 100
+#: Bytes of images below which a node gets no points, and bytes per container at which it gets all points.
+_MIN_BYTES: Final = 23 * 2**20
+_MAX_BYTES_PER_CONTAINER: Final = 1000 * 2**20
+_MAX_POINTS: Final = 100
 
 
 class ImageLocality:
-    """The images of all nodes, each with its size in bytes as the first node tells it."""
+    """The images of all nodes, with the sizes in bytes that the first node reports."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._count = len(nodes)
@@ -30,7 +30,7 @@ class ImageLocality:
                     self._at.setdefault(name, set()).add(node.metadata.name or "")
 
     def points(self, spec: objects.PodSpec, node: str) -> int:
-        """Return the points of one pod on a node, 0 to 100."""
+        """Return the points of one pod on a node, from 0 to 100."""
         containers = [*(spec.initContainers or ()), *(spec.containers or ())]
         references = [c.image for c in containers] + [v.image.reference for v in spec.volumes or () if v.image]
         bytes_there = 0
@@ -39,5 +39,5 @@ class ImageLocality:
                 name = reference if ":" in reference.rpartition("/")[2] else reference + ":latest"
                 if node in self._at.get(name, ()):
                     bytes_there += self._sizes[name] * len(self._at[name]) // self._count
-        most = _MOST * max(1, len(containers))
-        return _POINTS * (min(max(bytes_there, _LEAST), most) - _LEAST) // (most - _LEAST)
+        most = _MAX_BYTES_PER_CONTAINER * max(1, len(containers))
+        return _MAX_POINTS * (min(max(bytes_there, _MIN_BYTES), most) - _MIN_BYTES) // (most - _MIN_BYTES)

@@ -1,4 +1,4 @@
-"""Pods as the checker's objective counts them: those that no selector can tell apart together, as numbers by node."""
+"""Pods counted per node for the checker's objective. Pods that no selector can distinguish are one kind."""
 
 from __future__ import annotations
 
@@ -15,17 +15,24 @@ Nodes = Mapping[str, objects.Node]
 
 @dataclass(eq=False, slots=True)
 class Kind:
-    """Pods of one namespace and one set of labels, as numbers by node: the placed ones, and those that stay where they are.
-    ``terminating``: those of either that spread constraints do not count."""
+    """The pods of one namespace and one set of labels.
+
+    Attributes:
+        namespace: Their namespace.
+        labels: Their labels.
+        placed: Number of placed pods per node.
+        fixed: Number of pods that stay, per node.
+        terminating: Terminating pods among both, which spread constraints ignore.
+    """
 
     namespace: str
     labels: matching.Labels
     placed: dict[str, int] = field(default_factory=dict)
     fixed: dict[str, int] = field(default_factory=dict)
-    terminating: list[tuple[str, bool]] = field(default_factory=list)  # node, whether placed
+    terminating: list[tuple[str, bool]] = field(default_factory=list)  # node, and True if placed
 
     def add(self, nodes: Sequence[str], *, placed: bool, terminating: bool) -> None:
-        """Count pods in, of which each is on one of the nodes."""
+        """Add one pod on each of the nodes."""
         numbers = self.placed if placed else self.fixed
         for node in nodes:
             numbers[node] = numbers.get(node, 0) + 1
@@ -33,7 +40,11 @@ class Kind:
             self.terminating += [(node, placed) for node in nodes]
 
     def counted(self, *, settled: bool) -> Collection[Mapping[str, int]]:
-        """Return numbers by node, to be added up, of the pods that spread constraints count; ``settled``: of those of them that stay."""
+        """Return the numbers per node of pods that spread constraints count, to be added up.
+
+        Args:
+            settled: True to count only the pods that stay.
+        """
         found = [self.fixed] if settled else [self.placed, self.fixed]
         if self.terminating:
             found.append(
@@ -47,11 +58,12 @@ class Kinds:
 
     def __init__(self) -> None:
         self._by_label: dict[tuple[str, str], list[Kind]] = {}
-        self._labelled = 0  # how many kinds are filed there
+        self._labelled = 0  # number of kinds in the index
         self._kinds: dict[matching.Profile, Kind] = {}
         self._known: dict[tuple[str | None, int], Kind] = {}  # by id of the labels, which the snapshot keeps alive and pods share
 
     def of(self, pod: objects.Pod) -> Kind:
+        """Return the kind of a pod."""
         known = pod.metadata.namespace, id(pod.metadata.labels)
         kind = self._known.get(known)
         if kind is None:
@@ -61,7 +73,10 @@ class Kinds:
         return kind
 
     def offered(self, selector: matching.Selector) -> Iterable[Kind]:
-        """Return the kinds that a selector may select: where it asks for a label's value, those with the rarest of these labels."""
+        """Return the kinds that a selector may match.
+
+        If the selector requires label values, only kinds with the rarest label are returned. Otherwise they are all kinds.
+        """
         if len(self._kinds) != self._labelled:
             self._labelled = len(self._kinds)
             self._by_label.clear()

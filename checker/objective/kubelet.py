@@ -1,7 +1,8 @@
-"""The checker's own replay of a kubelet whose Topology Manager turns pods away.
+"""The checker's own replay of a kubelet whose Topology Manager rejects pods.
 
-Source: pkg/kubelet/cm: topologymanager (policy_restricted.go, policy_single_numa_node.go), cpumanager/policy_static.go
-(generateCPUTopologyHints, updateCPUsToReuse), devicemanager (generateDeviceTopologyHints, devicesToAllocate).
+Source: pkg/kubelet/cm: topologymanager (policy_restricted.go, policy_single_numa_node.go),
+cpumanager/policy_static.go (generateCPUTopologyHints, updateCPUsToReuse), devicemanager
+(generateDeviceTopologyHints, devicesToAllocate).
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ _PerZone = Sequence[Mapping[str, int]]
 
 
 def zones_due(machine: Machine, amounts: Mapping[str, int]) -> int:
-    """Return how many zones a request gets: one, or under ``restricted`` as few as could hold it were they empty; 0 if even all could
-    not."""
+    """Return the number of zones that a request is given.
+
+    It is one, or under ``restricted`` the fewest zones that could hold the request if they were empty. It is 0 if
+    all zones together could not.
+    """
     if machine.policy != "restricted":
         return 1
     sizes = range(1, len(machine.zones) + 1)
@@ -25,8 +29,15 @@ def zones_due(machine: Machine, amounts: Mapping[str, int]) -> int:
 
 
 def _lowest(per_zone: _PerZone, wanted: Mapping[str, int], size: int, below: int, inside: int = 0) -> int | None:
-    """The lowest, as a number, of the sets of ``size`` among the first ``below`` zones that together have what is wanted and hold the
-    zones ``inside``; None: there is none."""
+    """Return the lowest set of zones, as a bitmask, that together have the wanted amounts, or None.
+
+    Args:
+        per_zone: Amounts per zone.
+        wanted: Amounts wanted.
+        size: Number of zones in the set.
+        below: Only the first zones up to this index may be chosen.
+        inside: Zones that the set must include.
+    """
     if inside.bit_count() > size or inside >> below:
         return None
     if size == 0:
@@ -36,17 +47,16 @@ def _lowest(per_zone: _PerZone, wanted: Mapping[str, int], size: int, below: int
             return None
     for top in range(size - 1, below):
         left = {name: amount - per_zone[top].get(name, 0) for name, amount in wanted.items()}
-        rest = _lowest(per_zone, left, size - 1, top, inside & ~(1 << top))
-        if rest is not None:
-            return rest | 1 << top
+        remaining = _lowest(per_zone, left, size - 1, top, inside & ~(1 << top))
+        if remaining is not None:
+            return remaining | 1 << top
     return None
 
 
 class Kubelet:
-    """The Topology Manager of one node whose policy rejects; pods arrive one after the other and take the first zones that do.
+    """The Topology Manager of one node whose policy rejects pods. Pods arrive in order and take the first zones that suffice.
 
-    ``_left``: what each zone has for new pods. ``_spare``: what init containers of the pod that arrives had of CPUs and devices, and no
-    other container of it has yet; it belongs to the pod alone, and later containers are bound to its zones.
+    Resources of init containers are reused: later containers of the same pod are bound to their zones and take them first.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -55,7 +65,7 @@ class Kubelet:
         self._spare: list[Amounts] = []
 
     def admit(self, wanted: Sequence[Ask]) -> str | None:
-        """Return why a pod is turned away, which then holds nothing; None if it is let in."""
+        """Admit a pod. Return why it is rejected, in which case it holds nothing; None if it is admitted."""
         before = [dict(zone) for zone in self._left]
         self._spare = [{} for _ in self._left]
         for ask in wanted:
@@ -63,12 +73,13 @@ class Kubelet:
             if why is not None:
                 self._left = before
                 return why
-        for zone, spare in zip(self._left, self._spare, strict=True):  # the init containers are over
+        for zone, spare in zip(self._left, self._spare, strict=True):  # init containers have ended
             for name, amount in spare.items():
                 zone[name] += amount
         return None
 
     def _place(self, ask: Ask) -> str | None:
+        """Allocate one request. Return why it is rejected, or None."""
         machine = self._machine
         who = f"container {ask.container}" if ask.container else "the pod"
         for name in sorted(ask.amounts):
@@ -91,13 +102,17 @@ class Kubelet:
         return None
 
     def _short(self, amounts: Mapping[str, int], size: int, tied: int) -> str:
+        """Describe a request that does not fit."""
         text = ", ".join(f"{name} {quantity.format_cpu(n) if name == 'cpu' else n}" for name, n in sorted(amounts.items()))
         room = f"no {size} NUMA zones have" if size > 1 else "no NUMA zone has"
         with_init = f" with {self._machine.show(tied)}, where its init containers were" if tied else ""
         return f"{text}: {room if size else 'all NUMA zones together lack'} that much{with_init}"
 
     def _take(self, chosen: int, name: str, amount: int, *, stays: bool) -> None:
-        """The lowest zones are emptied first. CPUs go by zone, of each the spare ones first; of devices all spare ones are first."""
+        """Take an amount from the chosen zones, lowest first.
+
+        CPUs are taken zone by zone, reusable ones first. Of devices, all reusable ones are taken first.
+        """
         zones = [place for place in range(len(self._left)) if chosen >> place & 1]
         stores = [(place, store) for place in zones for store in (self._spare, self._left)]
         if name != "cpu":

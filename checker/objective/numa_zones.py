@@ -1,9 +1,10 @@
-"""The checker's judgement of NUMA zones: the zones that a placement lists, the kubelets' own say, and the points of container affinity.
+"""The checker's judgement of NUMA zones: listed zones, kubelet rejections, and the points of container affinity.
 
-Zones belong to one node, so nodes are judged one by one. The objects are read with code of the checker's own.
+Zones belong to one node, so nodes are judged one by one. The checker reads the objects with its own code. The
+amounts confined to a set of zones must not exceed what the set has, for every set. That is Hall's condition
+(doi:10.1112/jlms/s1-10.37.26).
 
-Source: docs/sources.md#container-affinity. That what the zones of a set have covers all that is confined to it, for every set,
-is Hall's condition (doi:10.1112/jlms/s1-10.37.26).
+Source: docs/sources.md#container-affinity.
 """
 
 from __future__ import annotations
@@ -23,20 +24,24 @@ from kubestow.models.documents.policy import Policy, node_topologies
 from kubestow.models.kube import objects, quantity
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: The rules of faults: of listed zones, of the kubelet's say.
+#: Rule names of faults: of listed zones, and of kubelet rejections.
 ZONES: Final = "Zones"
 KUBELET: Final = "NodeResourceTopologyMatch"
 
-#: Up to this many zones every set of them is checked for room; beyond, unions of this many pools that overlap one after the other (which
-#: covers all unions of three, with two more that link them).
-ALL_SETS: Final = 10
-_MOST_POOLS: Final = 5
+#: Largest number of zones for which every set of zones is checked for capacity. Nodes with more zones check unions of up to
+#: :data:`_MAX_UNITED_POOLS` pools that overlap in a chain. That covers all unions of three pools, with two more that link them.
+MAX_ZONES_FOR_ALL_SETS: Final = 10
+_MAX_UNITED_POOLS: Final = 5
 
 
 @dataclass
 class Zones:
-    """``points``: of container affinity, without the policy's multiplier. ``faults``: (pod key, node, rule, why); without a pod where
-    zones are given away more than once."""
+    """The judgement of a placement.
+
+    Attributes:
+        points: Points of container affinity, without the policy's multiplier.
+        faults: Tuples of pod key, node, rule and reason. The pod is empty if zones are overcommitted.
+    """
 
     points: int = 0
     faults: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -44,7 +49,15 @@ class Zones:
 
 @dataclass
 class _Placed:
-    """A placed pod, what its kubelet aligns for it (nothing where it does not reject), and the zones of its containers as bitmasks."""
+    """A placed pod.
+
+    Attributes:
+        key: Its ``namespace/name``.
+        pod: The pod.
+        entry: Its assignment.
+        asks: Requests that its kubelet aligns; empty if the kubelet does not reject pods.
+        pools: Zones of its containers as bitmasks.
+    """
 
     key: str
     pod: objects.Pod
@@ -55,7 +68,15 @@ class _Placed:
 
 @dataclass(frozen=True)
 class _Item:
-    """``amounts`` that come from ``pool``: of a container, or of a whole pod (""). ``aligned``: by the kubelet."""
+    """Amounts taken from one pool.
+
+    Attributes:
+        key: Key of the pod.
+        container: Name of the container; empty for the whole pod.
+        amounts: The amounts.
+        pool: The zones as a bitmask.
+        aligned: True if the kubelet aligns them.
+    """
 
     key: str
     container: str
@@ -68,10 +89,13 @@ class _Item:
 
 
 def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[str], policy: Policy) -> Zones:
-    """Points and faults of a placement.
+    """Return the points and faults of a placement.
 
-    ``placed``: in bind order; pods and nodes that the snapshot lacks, pods that have ended and second mentions count nothing. ``absent``:
-    keys of bound pods that are placed again; all other bound pods stay, somewhere on their nodes.
+    Args:
+        snapshot: The snapshot.
+        placed: Assignments in bind order. Unknown pods and nodes, ended pods and repeated mentions are ignored.
+        absent: Keys of bound pods that are placed again. All other bound pods stay, anywhere on their nodes.
+        policy: The policy.
 
     Raises:
         MachineError: a NodeResourceTopology that cannot be read.
@@ -116,20 +140,20 @@ def _judge_node(name: str, machine: Machine | None, placed: Sequence[_Placed], z
         faults += [(pod.key, ZONES, why) for why in _read_pools(pod, machine)]
     if machine is not None:
         faults += _zone_faults(machine, placed)
-        faults += _turned_away(machine, placed)
+        faults += _rejected(machine, placed)
     zones.faults += [(key, name, rule, why) for key, rule, why in faults]
 
 
-# --- what is listed -----------------------------------------------------------------------------------------------------
+# --- listed zones -------------------------------------------------------------------------------------------------------
 
 
 def _running(pod: objects.Pod) -> list[objects.Container]:
-    """App containers and sidecars."""
+    """Return app containers and sidecars."""
     return [*(pod.spec.containers or ()), *(c for c in pod.spec.initContainers or () if c.restartPolicy == "Always")]
 
 
 def _read_pools(placed: _Placed, machine: Machine | None) -> Iterator[str]:
-    """Fill in the pools of a pod's containers; gives what is wrong with what is listed. Containers without a readable list have none."""
+    """Fill in the pools of a pod's containers and yield faults of the listed zones. Containers without a readable list have no pool."""
     known = {container.name or "" for container in _running(placed.pod)}
     seen: set[str] = set()
     for listed in placed.entry.containers:
@@ -154,13 +178,13 @@ def _read_pools(placed: _Placed, machine: Machine | None) -> Iterator[str]:
 
 
 def _items(placed: _Placed, machine: Machine) -> Iterator[_Item]:
-    """Return what a pod takes from the zones listed for it."""
+    """Yield the amounts that a pod takes from its listed zones."""
     aligned: dict[str, dict[str, int]] = {}
     for ask in placed.asks:
         amounts = {name: amount for name, amount in ask.amounts.items() if machine.lists(name)}
         if ask.stays and amounts:
             aligned[ask.container] = amounts
-    if "" in aligned:  # the pod as one
+    if "" in aligned:  # aligned as a whole
         if placed.pools:
             yield _Item(placed.key, "", aligned[""], next(iter(placed.pools.values())), aligned=True)
         return
@@ -172,7 +196,7 @@ def _items(placed: _Placed, machine: Machine) -> Iterator[_Item]:
 
 
 def _shared(container: objects.Container, machine: Machine) -> dict[str, int]:
-    """cpu and memory of a container that the kubelet does not align."""
+    """Return cpu and memory of a container that the kubelet does not align."""
     given = container.resources or objects.ResourceRequirements()
     asked = {**(given.limits or {}), **(given.requests or {})}
     found = {}
@@ -209,7 +233,7 @@ def _wrong_width(item: _Item, machine: Machine) -> str | None:
 
 
 class _Room:
-    """What the listed zones of one node hold in the end."""
+    """The amounts confined to the listed zones of one node, in the final state."""
 
     def __init__(self, machine: Machine, items: Iterable[_Item]) -> None:
         self._machine = machine
@@ -217,12 +241,12 @@ class _Room:
         self._used: dict[int, Counter[str]] = {}
         self._reasons: dict[tuple[int, tuple[tuple[str, int], ...]], str | None] = {}
         for item in items:
-            # What is not aligned and has all zones runs wherever there is room.
+            # A container that is not aligned and has all zones can run in any zone.
             if item.aligned or item.pool != machine.whole:
                 self._pools.setdefault(item.pool, Counter()).update(item.amounts)
 
     def _inside(self, zones: int) -> Counter[str]:
-        """Return what is taken from pools inside a set of zones."""
+        """Return the amounts taken from pools inside a set of zones."""
         if zones not in self._used:
             total: Counter[str] = Counter()
             for pool, amounts in self._pools.items():
@@ -232,7 +256,7 @@ class _Room:
         return self._used[zones]
 
     def why_not(self, item: _Item) -> str | None:
-        """Return why a container that the kubelet does not align cannot have its pool; equal ones share the answer."""
+        """Return why a container that the kubelet does not align cannot have its pool, or None. Equal containers share the result."""
         memo = item.pool, tuple(sorted(item.amounts.items()))
         if memo not in self._reasons:
             self._reasons[memo] = self._why_not(item)
@@ -249,8 +273,11 @@ class _Room:
         return None
 
     def _has_room(self, pool: int, item: _Item) -> bool:
-        """Return whether a container with a wider pool could have this one: no set of zones around it would overflow. Sets that hold the
-        wider pool hold the container already."""
+        """Return True if a container with a wider pool could have this one.
+
+        No set of zones that includes the pool may become overcommitted. Sets that include the wider pool contain
+        the container already.
+        """
         machine = self._machine
         counted = item.pool != machine.whole
         return all(
@@ -261,18 +288,20 @@ class _Room:
         )
 
     def _unions(self, used: set[int]) -> set[int]:
-        """Unions of pools. Those of pools that do not overlap are left out: if such a set lacks something, a part of it does."""
+        """Return unions of overlapping pools. Other unions are omitted: if one is overcommitted, a part of it is."""
         used = {*used, *self._machine.around}  # caches share the memory of their NUMA zone
         unions = new = set(used)
         pools = 1
-        while new and (len(self._machine.zones) <= ALL_SETS or pools < _MOST_POOLS):
+        while new and (len(self._machine.zones) <= MAX_ZONES_FOR_ALL_SETS or pools < _MAX_UNITED_POOLS):
             new = {union | pool for union in new for pool in used if union & pool} - unions
             unions = unions | new
             pools += 1
         return unions
 
     def overfull(self) -> Iterator[str]:
-        """Smallest sets of zones that have less than what is confined to them. Only unions of used pools can be."""
+        """Yield the smallest sets of zones with less than the amounts confined to them. Only unions of used pools can
+        be overcommitted.
+        """
         machine = self._machine
         found: list[tuple[int, str]] = []
         for zones in sorted(self._unions(set(self._pools)), key=lambda union: (union.bit_count(), union)):
@@ -287,8 +316,8 @@ def _text(name: str, amount: int) -> str:
     return quantity.format_cpu(amount) if name == "cpu" else str(amount)
 
 
-def _turned_away(machine: Machine, placed: Sequence[_Placed]) -> Iterator[tuple[str, str, str]]:
-    """The pods that the kubelet rejects as they arrive, whatever zones are listed."""
+def _rejected(machine: Machine, placed: Sequence[_Placed]) -> Iterator[tuple[str, str, str]]:
+    """Yield the pods that the kubelet rejects on arrival. Listed zones are ignored."""
     if not machine.rejects:
         return
     manager = Kubelet(machine)

@@ -1,11 +1,11 @@
 """The preferences that a placement meets, in points, computed by the checker from the raw objects.
 
-Points are counted pod by pod: what each placed pod gets for itself, what ordered pairs of pods get, and what each distinct spread
-constraint costs. Only what the placement decides counts: node terms of pods that stay, and pairs of them, are left out. Pods that no
-selector can tell apart are counted together, so that the work grows with the pods and not with their pairs.
+Points are counted for each placed pod, for each ordered pair of pods, and for each distinct spread constraint. Only
+points that the placement decides count: node terms of pods that stay, and pairs of such pods, are left out. Pods
+that no selector can distinguish are counted together, so that the work grows with the number of pods, not of pairs.
 
-Source: docs/preferences.md; kube-scheduler plugins nodeaffinity, tainttoleration and interpodaffinity (scoring.go); see
-:mod:`kubestow.checker.objective.soft_spread` for spread constraints.
+Source: docs/preferences.md; kube-scheduler plugins nodeaffinity, tainttoleration and interpodaffinity (scoring.go);
+see :mod:`kubestow.checker.objective.soft_spread` for spread constraints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.objective.image_locality import ImageLocality
 from kubestow.checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
 from kubestow.checker.objective.soft_spread import SoftSpread, UsableNodes
@@ -28,7 +28,7 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Points of one PreferNoSchedule taint that is not tolerated.
+#: Points for each PreferNoSchedule taint that is not tolerated.
 TAINT_POINTS: Final = -100
 
 _SOFT_TAINT: Final = "PreferNoSchedule"
@@ -38,9 +38,13 @@ _SOFT_TAINT: Final = "PreferNoSchedule"
 class SoftScore:
     """Points of a placement, without the policy's multipliers.
 
-    ``families``: points of nodeAffinity, taints, imageLocality (where the policy counts it), podAffinity, requiredAffinity and
-    topologySpread. ``pods``: points of nodeAffinity and taints of each placed pod (``namespace/name``), worked out when asked for.
-    ``spread``, ``kinds``: its soft spread constraints, and the pods that they count; ``points``, ``where``: of nodes, and where pods are.
+    Attributes:
+        families: Points of nodeAffinity, taints, imageLocality (if the policy counts it), podAffinity,
+            requiredAffinity and topologySpread.
+        spread: Its soft spread constraints.
+        kinds: The pods that these constraints count.
+        points: Points of pods on nodes.
+        where: The pods with their nodes.
     """
 
     families: dict[str, int]
@@ -51,7 +55,7 @@ class SoftScore:
 
     @property
     def pods(self) -> dict[str, int]:
-        """Return the points of each placed pod for its node."""
+        """The points of nodeAffinity and taints of each placed pod, by ``namespace/name``. Computed on access."""
         found = {}
         for key, node in self.where.placed.items():
             pod = self.where.crowd.get(key)
@@ -60,7 +64,7 @@ class SoftScore:
         return found
 
     def evenness(self) -> int | None:
-        """Return the value of the tier `topologySpread`; None where no ScheduleAnyway constraint counts."""
+        """Return the value of the tier `topologySpread`, or None if no ScheduleAnyway constraint counts."""
         return self.spread.unevenness(self.kinds)
 
 
@@ -75,9 +79,15 @@ def score(
 ) -> SoftScore:
     """Return the points of a placement.
 
-    ``placed``: the node of each pod that is placed, by pod key. ``absent``: keys of bound pods that are placed again; all other bound pods
-    stay. ``pending``: keys of all pods to be placed, whether they are or not; their spread constraints count. ``gangs``: that have
-    such pods (None: as the snapshot says). Keys and nodes that the snapshot lacks, and pods that have ended, count nothing.
+    Unknown keys and nodes, and pods that have ended, are ignored.
+
+    Args:
+        snapshot: The snapshot.
+        placed: Node of each placed pod, by pod key.
+        absent: Keys of bound pods that are placed again. All other bound pods stay.
+        policy: The policy.
+        pending: Keys of all pods to be placed, placed or not; their spread constraints count.
+        gangs: Gangs of such pods; None to read them from the snapshot.
 
     Raises:
         InputError: a gang's declaration cannot be read.
@@ -89,7 +99,7 @@ def score(
 
 
 def score_of(snapshot: Snapshot, where: Whereabouts, policy: Policy, pending: Collection[str], gangs: Sequence[Gang]) -> SoftScore:
-    """Return the points of a placement, as :func:`score` does. ``where``: the pods with their nodes; ``pending``: a set."""
+    """Return the points of a placement, as :func:`score`, for pods that are sorted already."""
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     waiting = {number for key, number in zip(where.crowd.key_of, where.crowd.set_of, strict=True) if key in pending}
     kinds = Kinds()
@@ -132,7 +142,7 @@ def score_of(snapshot: Snapshot, where: Whereabouts, policy: Policy, pending: Co
 
 
 class _NodePoints:
-    """Points of placed pods for their nodes: preferred node affinity, soft taints, and images where they count."""
+    """Points of placed pods for their nodes: preferred node affinity, soft taints, and images if they count."""
 
     def __init__(self, nodes: Nodes, gates: FeatureGates, *, images: bool) -> None:
         self.affinity = 0
@@ -143,7 +153,7 @@ class _NodePoints:
         self._soft = {name: soft for name, node in nodes.items() if (soft := [t for t in taints_of(node) if t.effect == _SOFT_TAINT])}
 
     def add(self, spec: objects.PodSpec, on: Sequence[str]) -> None:
-        """Replicas have such a spec, each on one of these nodes."""
+        """Add replicas, one on each of the nodes."""
         if node_affinity(spec) is not None:
             self.affinity += sum(self.preferred(spec, node) for node in on)
         if self._soft:
@@ -152,7 +162,7 @@ class _NodePoints:
             self.images += sum(self._locality.points(spec, node) for node in on)
 
     def preferred(self, spec: objects.PodSpec, node: str) -> int:
-        """Return what a node is worth to a pod by its preferred node affinity."""
+        """Return the points of a node for the pod's preferred node affinity."""
         wanted = node_affinity(spec)
         if wanted is None:
             return 0
@@ -161,7 +171,7 @@ class _NodePoints:
         return sum(term.weight for term in terms if matching.term_holds(term.preference, labels, node))
 
     def untolerated(self, spec: objects.PodSpec, node: str) -> int:
-        """Return what a node is worth to a pod by its soft taints."""
+        """Return the points of a node for its soft taints that the pod does not tolerate."""
         met = [taint for taint in self._soft.get(node, ()) if not node_rules.tolerated(spec.tolerations, taint, self._gates)]
         return TAINT_POINTS * len(met)
 
@@ -171,14 +181,26 @@ class _NodePoints:
 
 @dataclass
 class _Pull:
-    """What the pods that have a term give for one matching pod, summed by domain: the placed ones, and those that stay."""
+    """Points that the owners of a term offer to one matching pod, summed by domain.
+
+    Attributes:
+        placed: Points from placed owners.
+        fixed: Points from owners that stay.
+    """
 
     placed: dict[str, int] = field(default_factory=dict)
     fixed: dict[str, int] = field(default_factory=dict)
 
 
 class _Owned(NamedTuple):
-    """A term of a kind's pods, where it counts, and whether it selects the very pods that have it."""
+    """A term of a kind of pods.
+
+    Attributes:
+        key: Topology key.
+        weight: Points per pair.
+        pull: The points that the term offers.
+        selects_itself: True if the term matches its own owners.
+    """
 
     key: str
     weight: int
@@ -193,7 +215,7 @@ def _dot(one: Mapping[str, int], other: Mapping[str, int]) -> int:
 
 
 class _Family:
-    """Ordered pairs (p, q) where a term of p selects q and both nodes are of one domain of its key."""
+    """Ordered pairs (p, q) in which a term of p matches q and both nodes are in one domain of its key."""
 
     def __init__(self, namespace_labels: Mapping[str, matching.Labels]) -> None:
         self._namespace_labels = namespace_labels
@@ -201,12 +223,12 @@ class _Family:
         self._own = 0
 
     def owned(self, term: affinity.AffinityTerm, weight: int, kind: Kind) -> _Owned:
-        """Return a term that pods of a kind have."""
+        """Return a term of a kind of pods."""
         pull = self._pulls.setdefault(term.match, {}).setdefault(term.key, _Pull())
         return _Owned(term.key, weight, pull, self._holds(term.match, kind))
 
     def add(self, term: _Owned, domains: Sequence[str], *, placed: bool) -> None:
-        """Pods have the term, each in one of these domains of its key."""
+        """Add owners of a term, one in each of the domains."""
         pulls = term.pull.placed if placed else term.pull.fixed
         for domain in domains:
             pulls[domain] = pulls.get(domain, 0) + term.weight
@@ -217,6 +239,7 @@ class _Family:
         return match.holds(kind.namespace, kind.labels, matching.namespace_labels(self._namespace_labels, kind.namespace))
 
     def points(self, kinds: Kinds, domains: _Domains) -> int:
+        """Return the points of all pairs."""
         total = -self._own
         for match, pulls in self._pulls.items():
             for kind in kinds.offered(match.selector):
@@ -228,7 +251,7 @@ class _Family:
 
 
 class _Domains:
-    """Numbers of pods of a kind by domain of a topology key: placed ones, and those that stay."""
+    """Numbers of pods per domain, for each kind and topology key: placed pods, and pods that stay."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -253,7 +276,7 @@ _Weighted = tuple[affinity.AffinityTerm, int]
 
 
 class _Pairs:
-    """Points of pairs: preferred (anti-)affinity, and the implicit weight of required affinity."""
+    """Points of pairs: preferred affinity and anti-affinity, and the implicit weight of required affinity."""
 
     def __init__(self, snapshot: Snapshot, nodes: Nodes, policy: Policy) -> None:
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
@@ -266,7 +289,7 @@ class _Pairs:
         self._terms: dict[tuple[object, ...], tuple[list[_Weighted], list[_Weighted]]] = {}
 
     def add(self, pod: objects.Pod, kind: Kind, nodes: Sequence[str], *, placed: bool) -> None:
-        """Replicas of a pod are there, each on one of these nodes."""
+        """Add replicas, one on each of the nodes."""
         if pod.spec.affinity is None:
             return
         preferred, required = self._read(pod, kind)
@@ -294,7 +317,7 @@ class _Pairs:
 
 
 def preferred_terms(pod: objects.Pod) -> list[_Weighted]:
-    """Return the preferred terms of a pod, anti-affinity with negative weights. Terms that cannot be read count nothing."""
+    """Return the preferred terms of a pod, anti-affinity with negative weights. Unreadable terms are ignored."""
     wanted = pod.spec.affinity or objects.Affinity()
     found: list[_Weighted] = []
     for sign, source in ((1, wanted.podAffinity), (-1, wanted.podAntiAffinity)):
@@ -307,12 +330,15 @@ def preferred_terms(pod: objects.Pod) -> list[_Weighted]:
 
 
 def without_anti_affinity(terms: Iterable[_Weighted]) -> list[_Weighted]:
-    """Return the preferred terms that a pod which stays holds against newcomers where preferred anti-affinity is not symmetric."""
+    """Return the terms that a pod which stays applies to new pods if preferred anti-affinity is not symmetric."""
     return [(term, weight) for term, weight in terms if weight > 0]
 
 
 def _together(snapshot: Snapshot, nodes: Nodes, placed: Mapping[str, str], gangs: Sequence[Gang]) -> int:
-    """Points of the gangs' preferred topologies: for each ordered pair of members in one domain, at least one of them placed now."""
+    """Return the points of gangs' preferred topologies.
+
+    Each ordered pair of members in one domain counts if at least one is placed now.
+    """
     pairs = 0
     keys = {gang.key for gang in gangs if gang.key is not None and not gang.required}
     domains = {key: {name: labels_of(node)[key] for name, node in nodes.items() if key in labels_of(node)} for key in keys}

@@ -1,4 +1,4 @@
-"""The soft spread constraints of a placement for the checker: which pods each counts, over which domains, and what it costs.
+"""The checker's soft spread constraints of a placement: the pods and domains that each counts, and its points.
 
 Source: kube-scheduler plugin podtopologyspread (scoring.go), and plugins/helper/spread.go (DefaultSelector).
 """
@@ -18,12 +18,20 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Points of one pod above what a spread constraint allows.
+#: Points for each pod above the limit of a spread constraint.
 SPREAD_POINTS: Final = -100
 
 
 class _Constraint(NamedTuple):
-    """A distinct ScheduleAnyway constraint: pods of a namespace that a selector selects, on the eligible nodes, by domain of ``key``."""
+    """A distinct ScheduleAnyway constraint. It counts the selected pods of a namespace on eligible nodes, by domain.
+
+    Attributes:
+        namespace: The namespace.
+        selector: Selects the pods.
+        key: Topology key.
+        max_skew: The constraint's maxSkew, in pods.
+        eligible: Names of the eligible nodes.
+    """
 
     namespace: str
     selector: matching.Selector
@@ -33,7 +41,7 @@ class _Constraint(NamedTuple):
 
 
 class _Carrier(NamedTuple):
-    """Pods that no rule about one pod on one node can tell apart."""
+    """Pods that no rule about a single pod and a node can distinguish."""
 
     rules: bytes | str
     requests: bytes | str
@@ -41,9 +49,18 @@ class _Carrier(NamedTuple):
 
 
 class UsableNodes:
-    """Which nodes a pod could use, alone beside the pods that stay: NodeUnschedulable, NodeName (mirror pods), TaintToleration,
-    NodeAffinity, NodeDeclaredFeatures, PodOS and NodeResourcesFit. ``fixed``: pods that stay, each with the number of its replicas on
-    its node; ``backed``: resources that devices provide where a node has none."""
+    """The nodes that a pod could use if only the pods that stay were present.
+
+    The rules are NodeUnschedulable, NodeName (mirror pods), TaintToleration, NodeAffinity, NodeDeclaredFeatures,
+    PodOS and NodeResourcesFit.
+
+    Args:
+        nodes: All nodes.
+        fixed: Pods that stay, each with the number of its replicas on its node.
+        gates: The feature gates.
+        asked: Requests of pods.
+        backed: Resources that devices provide on nodes that lack them.
+    """
 
     def __init__(
         self,
@@ -61,7 +78,7 @@ class UsableNodes:
         self._memo: dict[_Carrier, dict[str, bool]] = {}
 
     def _weigh(self) -> None:
-        """Look at what nodes hold; put off until a minimum is asked for."""
+        """Compute capacity and use of all nodes. Deferred until a minimum is needed."""
         self._capacity = {name: resources.node_capacity(node) for name, node in self._nodes.items()}
         for pod, number in self._fixed:
             node = pod.spec.nodeName or ""
@@ -71,7 +88,7 @@ class UsableNodes:
                 used[name] = used.get(name, 0) + amount * number
 
     def by(self, carrier: _Carrier, pod: objects.Pod, node: str) -> bool:
-        """Return whether ``pod``, one of the carrier's, could use the node."""
+        """Return True if the pod, one of the carrier's, could use the node."""
         answers = self._memo.setdefault(carrier, {})
         if node not in answers:
             answers[node] = (
@@ -91,7 +108,7 @@ class UsableNodes:
 
 
 class SoftSpread:
-    """The distinct soft constraints of the pods to be placed, and what they cost."""
+    """The distinct soft constraints of the pods to be placed, and their points."""
 
     def __init__(self, snapshot: Snapshot, nodes: Nodes, policy: Policy, usable: UsableNodes) -> None:
         self._nodes = nodes
@@ -101,12 +118,12 @@ class SoftSpread:
         self._carriers: dict[_Constraint, dict[_Carrier, objects.Pod]] = {}
         self._read: dict[tuple[object, ...], list[_Constraint]] = {}
         self._domains: dict[tuple[frozenset[str], str], dict[str, list[str]]] = {}
-        self._counted: dict[bool, list[dict[str, int]]] = {}  # kinds stay as they are
+        self._counted: dict[bool, list[dict[str, int]]] = {}  # valid because kinds do not change
         self._by_default: dict[tuple[bytes | str, str], frozenset[str]] = {}
         self._values: dict[str, dict[str, str]] = {}
 
     def carry(self, pod: objects.Pod, kind: Kind) -> None:
-        """Take note of the constraints of a pod to be placed, which are those of its replicas."""
+        """Register the constraints of a pod to be placed, for all its replicas."""
         spec = pod.spec
         own = spec.topologySpreadConstraints
         pinned = spec.nodeName if spec.nodeName and is_mirror(pod) else None
@@ -132,7 +149,7 @@ class SoftSpread:
             selector = self._defaults.selector(pod, kind) if self._defaults.constraints else ()
             for entry in self._defaults.constraints if selector else ():
                 memo = rules, entry.topologyKey
-                if memo not in self._by_default:  # the API's defaults: node affinity counts, taints do not
+                if memo not in self._by_default:  # API defaults: honour node affinity, ignore taints
                     self._by_default[memo] = self._eligible.of(pod.spec, self._defaults.keys(entry), affinity=True, taints=False)
                 yield _Constraint(kind.namespace, selector, entry.topologyKey, entry.maxSkew, self._by_default[memo])
             return
@@ -143,21 +160,24 @@ class SoftSpread:
             try:
                 selector = matching.label_selector(c.labelSelector, extra)
             except matching.InvalidSelector:
-                continue  # the API server refuses it; nothing is known of what it counts
-            if selector:  # a nil selector counts nothing, an empty one neither
+                continue  # the API server rejects it, so no semantics are known
+            if selector:  # neither a nil nor an empty selector counts any pods
                 honour_affinity, honour_taints = (c.nodeAffinityPolicy or "Honor") == "Honor", c.nodeTaintsPolicy == "Honor"
                 eligible = self._eligible.of(pod.spec, keys, affinity=honour_affinity, taints=honour_taints)
                 yield _Constraint(kind.namespace, selector, c.topologyKey, c.maxSkew, eligible)
 
     def points(self, kinds: Kinds) -> int:
+        """Return the points of all constraints."""
         counts = self._counts(kinds, settled=False)
         return sum(
             SPREAD_POINTS * self._above(c, found, carriers) for (c, carriers), found in zip(self._carriers.items(), counts, strict=True)
         )
 
     def unevenness(self, kinds: Kinds) -> int | None:
-        """Return the value of the tier `topologySpread`: less the squares of the numbers of pods in all domains, plus the squares of the
-        numbers without the placed pods. None where no constraint counts."""
+        """Return the value of the tier `topologySpread`, or None if no constraint counts.
+
+        It is minus the sum of squared pod counts over all domains, plus the same sum without the placed pods.
+        """
         counts, settled = self._counts(kinds, settled=False), self._counts(kinds, settled=True)
         total = None
         for (c, carriers), now, before in zip(self._carriers.items(), counts, settled, strict=True):
@@ -166,7 +186,7 @@ class SoftSpread:
         return total
 
     def _counts(self, kinds: Kinds, *, settled: bool) -> list[dict[str, int]]:
-        """Pods by domain that each of the constraints counts, terminating ones left out; ``settled``: those that stay."""
+        """Return the pods per domain for each constraint. Terminating pods are excluded; ``settled`` counts only the pods that stay."""
         if settled not in self._counted:
             selected: dict[tuple[str, matching.Selector], list[Mapping[str, int]]] = {}  # numbers by node, to be added up
             for namespace, selector in {(c.namespace, c.selector): None for c in self._carriers}:
@@ -178,7 +198,7 @@ class SoftSpread:
         return self._counted[settled]
 
     def _above(self, constraint: _Constraint, found: Mapping[str, int], carriers: Mapping[_Carrier, objects.Pod]) -> int:
-        """Return how many pods are above the least count plus maxSkew, over all eligible domains."""
+        """Return the number of pods above minimum plus maxSkew, summed over all eligible domains."""
         if max(found.values(), default=0) <= constraint.max_skew:
             return 0
         least = self._least(constraint, found, carriers)
@@ -194,13 +214,13 @@ class SoftSpread:
         return found
 
     def _domain_of(self, key: str) -> dict[str, str]:
-        """The domain of each node that has one."""
+        """Return the domain of each node that has one."""
         if key not in self._values:
             self._values[key] = {name: labels[key] for name, node in self._nodes.items() if key in (labels := labels_of(node))}
         return self._values[key]
 
     def _least(self, constraint: _Constraint, found: Mapping[str, int], carriers: Mapping[_Carrier, objects.Pod]) -> int | None:
-        """The least count of the eligible domains that a carrier could use; None if there is no such domain."""
+        """Return the smallest count among eligible domains that a carrier could use, or None without such a domain."""
         domains = self._by_domain(constraint.eligible, constraint.key)
         empty = ((domain, 0) for domain in domains if domain not in found)
         for domain, number in chain(empty, sorted(found.items(), key=lambda entry: entry[1])):
@@ -219,7 +239,7 @@ class SoftSpread:
 
 
 class _Defaults:
-    """The policy's default constraints, and what they count for a pod: what the Services that select it and its controller select."""
+    """The policy's default constraints. They count the pods selected by a pod's Services and controller."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self.constraints = policy.defaultConstraints
@@ -236,12 +256,14 @@ class _Defaults:
         }
 
     def keys(self, constraint: DefaultConstraint) -> set[str]:
-        """Return the topology keys of eligible nodes: the constraint's own for the system's defaults, those of all constraints for
-        others."""
+        """Return the topology keys that eligible nodes must have.
+
+        For the system's defaults it is the constraint's own key, for others the keys of all constraints.
+        """
         return {constraint.topologyKey} if self.constraints == SYSTEM_CONSTRAINTS else {c.topologyKey for c in self.constraints}
 
     def selector(self, pod: objects.Pod, kind: Kind) -> matching.Selector:
-        """Return what the default constraints of a pod count; empty if it gets none."""
+        """Return the selector of the default constraints of a pod; empty if it has none."""
         labels: dict[str, str] = {}
         services = self._services.get(kind.namespace)
         for selector in services.candidates(kind.labels) if services else ():
@@ -256,4 +278,4 @@ class _Defaults:
         try:
             return matching.label_selector(owned or objects.LabelSelector(), joined)
         except matching.InvalidSelector:
-            return matching.label_selector(objects.LabelSelector(), joined)  # upstream goes on without the controller
+            return matching.label_selector(objects.LabelSelector(), joined)  # kube-scheduler continues without the controller

@@ -1,8 +1,10 @@
 """The checker's own computation of the strategy tier, from raw objects.
 
-`spread`: Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable rounded up, f = u² for u up to 10,
-at multiples of 10 up to 100 and at multiples of 100 beyond, and linear between; a container without a request counts for 100m of CPU or
-200 MiB of memory. `pack`: nodes with a pod that is neither a DaemonSet's nor static, counted or priced in thousandths by a label.
+`spread`: Σ over nodes and {cpu, memory} of f(u). u is the utilisation in thousandths of allocatable, rounded up.
+f(u) = u² for u up to 10, at multiples of 10 up to 100 and at multiples of 100 beyond; f is linear between. A
+container without a request counts for 100m of CPU or 200 MiB of memory.
+
+`pack`: nodes with a pod that is neither a DaemonSet's nor static, counted, or priced in thousandths by a label.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from kubestow.models.kube import objects, quantity
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: A node with less of a resource counts as one without it: its utilisation says nothing.
-#: Thousandths of allocatable beyond which more does not cost more.
-_CAP: Final = 1_000_000
-_LEAST: Final = {"memory": 16 * 2**20}
+#: Thousandths of allocatable at which the cost stops to grow.
+_MAX_UTILISATION: Final = 1_000_000
+#: Smallest capacity that counts, in bytes. The utilisation of a node with less is meaningless.
+_MIN_CAPACITY: Final = {"memory": 16 * 2**20}
 
 
 def points(
@@ -33,8 +35,18 @@ def points(
     used: Mapping[str, resources.Amounts],
     capacity: Mapping[str, resources.Amounts],
 ) -> int | None:
-    """Return the negative cost of a placement (pod key -> node name) under the policy's strategy; None where it has none, or lacks a price.
-    ``used``: what the pods of each node hold, ``capacity``: what it has.
+    """Return the negated cost of a placement under the policy's strategy.
+
+    Args:
+        snapshot: The snapshot.
+        placed: Node of each placed pod, by pod key.
+        absent: Keys of bound pods that are placed again.
+        policy: The policy.
+        used: Requests of the pods on each node.
+        capacity: Allocatable resources of each node.
+
+    Returns:
+        None if the strategy is none or a price is missing.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -51,7 +63,7 @@ def points_of(
     used: Mapping[str, resources.Amounts],
     capacity: Mapping[str, resources.Amounts],
 ) -> int | None:
-    """Return the negative cost of a placement, as :func:`points` does. ``where``: the pods with their nodes."""
+    """Return the negated cost of a placement, as :func:`points`, for pods that are sorted already."""
     if policy.strategy == "none" or not snapshot.nodes:
         return None
     staying = [(pod, on) for pod, (_, on) in where.on if on and not objects.is_terminal(pod)]
@@ -76,8 +88,14 @@ def balance(
     capacity: Mapping[str, resources.Amounts],
     gates: FeatureGates,
 ) -> int:
-    """Return the value of `spread`. ``pods``: each with the nodes of its replicas, and whether they are bound; ``used``: what they request
-    of each node."""
+    """Return the value of `spread`.
+
+    Args:
+        pods: Pods with the nodes of their replicas, and True if they are bound.
+        used: Requests of the pods on each node.
+        capacity: Allocatable resources of each node.
+        gates: The feature gates.
+    """
     more: dict[str, resources.Amounts] = {}
     known: dict[tuple[int, ...], resources.Amounts] = {}
     for pod, nodes, bound in pods:
@@ -95,11 +113,12 @@ def balance(
 
 
 def _utilisation(capacity: resources.Amounts, held: resources.Amounts, more: resources.Amounts) -> int:
+    """Return the cost of one node's utilisation."""
     cost = 0
     for name in ("cpu", "memory"):
         whole = capacity.get(name, 0)
-        if whole >= _LEAST.get(name, 1):  # with next to nothing a node counts as one without
-            share = min(-(-1000 * (held.get(name, 0) + more.get(name, 0)) // whole), _CAP)
+        if whole >= _MIN_CAPACITY.get(name, 1):  # a node with less counts as one without the resource
+            share = min(-(-1000 * (held.get(name, 0) + more.get(name, 0)) // whole), _MAX_UTILISATION)
             piece = 1 if share < 10 else 10 if share < 100 else 100
             below = share // piece * piece
             cost += below**2 + (share - below) * (2 * below + piece)
@@ -107,7 +126,7 @@ def _utilisation(capacity: resources.Amounts, held: resources.Amounts, more: res
 
 
 def price_of(node: objects.Node, label: str) -> int | None:
-    """Return what a node costs by this label, in thousandths; 1 without a label, None where it cannot be read."""
+    """Return the price of a node by the label, in thousandths; 1 without a label name, None if the price cannot be read."""
     if not label:
         return 1
     raw = (node.metadata.labels or {}).get(label)

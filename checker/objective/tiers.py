@@ -1,4 +1,4 @@
-"""The tiers `soft`, `topologySpread` and `strategy` of a document against the checker's own computation."""
+"""The check of the tiers `soft`, `topologySpread` and `strategy` of a document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIERS = ("placed", "soft", "topologySpread", "strategy")
 
 
 def _family_faults(claims: Sequence[FamilyResult], families: Mapping[str, int], weights: Mapping[str, int]) -> Iterator[str]:
-    """Return what a document says wrongly of the families, or leaves out."""
+    """Yield wrong or missing families of a document."""
     for claim in claims:
         if claim.family not in families:
             yield f"preferences: there is no family {claim.family!r}"
@@ -41,26 +41,26 @@ def _family_faults(claims: Sequence[FamilyResult], families: Mapping[str, int], 
 
 
 def _tiers(placement: Placement) -> tuple[dict[str, TierResult], list[str]]:
-    """The tiers below ``placed`` by name, and what is wrong with which tiers there are."""
+    """Return the tiers below ``placed`` by name, and faults of the list of tiers."""
     faults = []
-    told: dict[str, TierResult] = {}
+    named: dict[str, TierResult] = {}
     for tier in placement.objective:
         if tier.tier not in _TIERS:
             faults.append(f"there is no tier {tier.tier!r}")
         elif tier.tier != "placed":
-            if tier.tier in told:
+            if tier.tier in named:
                 faults.append(f"tier {tier.tier} is given twice")
             if tier.priority is not None:
                 faults.append(f"tier {tier.tier} has no priority")
-            told[tier.tier] = tier
+            named[tier.tier] = tier
     places = [_TIERS.index(tier.tier) for tier in placement.objective if tier.tier in _TIERS]
     if places != sorted(places):
-        faults.append(f"tiers stand in the order {', '.join(_TIERS)}")
-    return told, faults
+        faults.append(f"expected tiers in the order {', '.join(_TIERS)}")
+    return named, faults
 
 
 class State(Protocol):
-    """What nodes have and hold, in the checker's own books."""
+    """The nodes' capacity and use, as the checker computes them."""
 
     def used(self) -> dict[str, Amounts]: ...
     @property
@@ -76,10 +76,16 @@ def objective_faults(
     state: State,
     gangs: Sequence[Gang],
 ) -> list[Violation]:
-    """Return NUMA zones that cannot be, pods that a kubelet rejects, and values of tiers or families that are not what they claim.
+    """Return NUMA zone faults, pods that a kubelet rejects, and wrong values of tiers and families.
 
-    ``entries``: the assignments of known pods to known nodes in bind order; ``where``: all pods with their nodes; ``pending``: those
-    that it has to place; ``state``: of the nodes in the end; ``gangs``: of pods to be placed.
+    Args:
+        snapshot: The snapshot.
+        placement: The document.
+        entries: Assignments of known pods to known nodes, in bind order.
+        where: All pods with their nodes.
+        pending: Keys of the pods to be placed.
+        state: Capacity and use of the nodes in the final state.
+        gangs: Gangs of the pods to be placed.
     """
     policy = placement.policy or DEFAULT
     found: list[Violation] = []
@@ -94,40 +100,40 @@ def objective_faults(
     def fault(why: str) -> None:
         found.append(Violation("", "", DOCUMENT, why))
 
-    told, problems = _tiers(placement)
+    tiers, problems = _tiers(placement)
     for problem in problems:
         fault(problem)
-    if {"soft", "topologySpread"} & told.keys():
+    if {"soft", "topologySpread"} & tiers.keys():
         from kubestow.checker.objective import preferences
 
         score = preferences.score_of(snapshot, where, policy, pending, gangs)
-    if "soft" in told:
+    if "soft" in tiers:
         families = score.families
         families["containerAffinity"] = container_points
         weights = {family: int(getattr(policy.multipliers, family)) for family in families}
         total = sum(points * weights[family] for family, points in families.items())
-        if total != told["soft"].value:
+        if total != tiers["soft"].value:
             parts = ", ".join(f"{family} {points}" for family, points in families.items() if points and weights[family])
-            fault(f"tier soft: the value is {told['soft'].value}, the placement is worth {total} ({parts or 'no preference met'})")
+            fault(f"tier soft: the value is {tiers['soft'].value}, the placement is worth {total} ({parts or 'no preference met'})")
         if placement.preferences is not None:
             for why in _family_faults(placement.preferences.families, families, weights):
                 fault(why)
-    if "topologySpread" in told:
+    if "topologySpread" in tiers:
         evenness = score.evenness()
         if evenness is None:
             fault("tier topologySpread: no ScheduleAnyway constraint of a pod to be placed counts here")
-        elif evenness != told["topologySpread"].value:
-            fault(f"tier topologySpread: the value is {told['topologySpread'].value}, the placement is worth {evenness}")
-    if "strategy" in told:
+        elif evenness != tiers["topologySpread"].value:
+            fault(f"tier topologySpread: the value is {tiers['topologySpread'].value}, the placement is worth {evenness}")
+    if "strategy" in tiers:
         points = tie_break.points_of(snapshot, where, policy, used=state.used(), capacity=state.capacity)
         if points is None:
             fault(f"tier strategy: the policy's strategy {policy.strategy!r} has no value here")
-        elif points != told["strategy"].value:
-            fault(f"tier strategy: the value is {told['strategy'].value}, the placement is worth {points}")
+        elif points != tiers["strategy"].value:
+            fault(f"tier strategy: the value is {tiers['strategy'].value}, the placement is worth {points}")
     return found
 
 
 def _zones_matter(snapshot: Snapshot, entries: Sequence[Assignment], policy: Policy) -> bool:
-    """Return whether anything speaks of NUMA zones or of hints between containers; what judges them is loaded only then."""
+    """Return True if NUMA zones or container affinity are involved. Their modules are loaded only then."""
     hinted = policy.multipliers.containerAffinity and (any(colocation(policy, snapshot)) or any(has_hints(pod) for pod in snapshot.pods))
     return bool(hinted or any(map(_CONTAINERS, entries)) or node_topologies(policy, snapshot))

@@ -1,11 +1,11 @@
-"""The checker's own account of a kubelet's NUMA zones: what its node says about them, and what a pod asks of them.
+"""The checker's own reading of a kubelet's NUMA zones: the zones of a node, and the requests of a pod to be aligned.
 
-A set of zones is a bitmask over the zones in the kubelet's order (by id), bit 0 the first. CPU is in thousandths (mCPU), every other
-resource in whole units; what zones have is rounded down, what is asked of them up.
+A set of zones is a bitmask over the zones in the kubelet's order (by id); bit 0 is the first zone. CPU is in
+thousandths (mCPU), every other resource in whole units. Capacities are rounded down, requests up.
 
 Source: docs/sources.md#container-affinity; pkg/kubelet/cm (topologymanager, cpumanager/policy_static.go,
-memorymanager/policy_static.go, devicemanager/topology_hints.go); scheduler-plugins pkg/noderesourcetopology; nri-plugins
-cmd/plugins/topology-aware/policy/pools.go.
+memorymanager/policy_static.go, devicemanager/topology_hints.go); scheduler-plugins pkg/noderesourcetopology;
+nri-plugins cmd/plugins/topology-aware/policy/pools.go.
 """
 
 from __future__ import annotations
@@ -31,13 +31,23 @@ _NUMBERED_NODE: Final = re.compile(r"node-[0-9]+")
 
 
 class MachineError(ValueError):
-    """A NodeResourceTopology that cannot be read: one line that names it."""
+    """A NodeResourceTopology that cannot be read. The message is one line that names it."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The NUMA zones of a node. ``sockets``: the zones of each socket, dies included. ``left``, ``total``: per zone what is available, and
-    what there is in all. ``offered``: names of the resources that the node's allocatable has."""
+    """The NUMA zones of a node.
+
+    Attributes:
+        zones: Names of the zones.
+        sockets: Zones of each socket, dies included, as bitmasks.
+        left: Available amounts per zone.
+        total: Total amounts per zone.
+        policy: Topology Manager policy.
+        scope: Topology Manager scope.
+        offered: Names of the resources in the node's allocatable.
+        around: Caches of each NUMA zone as bitmasks if zones are L3 caches, else empty.
+    """
 
     zones: tuple[str, ...]
     sockets: tuple[int, ...]
@@ -46,12 +56,11 @@ class Machine:
     policy: str
     scope: str
     offered: Collection[str]
-    #: The caches of each NUMA zone, where zones are L3 caches; else nothing.
     around: tuple[int, ...] = ()
 
     @property
     def rejects(self) -> bool:
-        """Return whether pods are turned away that cannot be aligned."""
+        """True if pods that cannot be aligned are rejected."""
         return self.policy in ("restricted", "single-numa-node")
 
     @property
@@ -59,12 +68,13 @@ class Machine:
         return (1 << len(self.zones)) - 1
 
     def lists(self, resource: str) -> bool:
-        """Return whether some zone has this resource, be it 0 of it."""
+        """Return True if a zone lists the resource, even with amount 0."""
         return any(resource in zone for zone in self.total)
 
     def available(self, zones: int, resource: str) -> int:
+        """Return the available amount in a set of zones."""
         if self.around and resource != "cpu":
-            first = [zones & around & -(zones & around) for around in self.around]  # one cache of each NUMA zone tells what they share
+            first = [zones & around & -(zones & around) for around in self.around]  # one cache per NUMA zone carries the shared amount
             zones = sum(first)
         return sum(zone.get(resource, 0) for place, zone in enumerate(self.left) if zones >> place & 1)
 
@@ -73,14 +83,14 @@ class Machine:
         return ", ".join(name for place, name in enumerate(self.zones) if zones >> place & 1)
 
 
-# --- what a node says ---------------------------------------------------------------------------------------------------
+# --- nodes --------------------------------------------------------------------------------------------------------------
 
 
 def read(node: objects.Node, found: topology_objects.NodeResourceTopology) -> Machine | None:
-    """Return the zones of a node, of either dialect; None where the object lists no NUMA zone.
+    """Return the zones of a node in either dialect, or None if the object lists no NUMA zone.
 
     Raises:
-        MachineError: a zone or resource listed twice, parents in a circle, an unknown policy or scope, a malformed quantity.
+        MachineError: a zone or resource listed twice, cyclic parents, an unknown policy or scope, or a malformed quantity.
     """
     try:
         settings = _settings(found)
@@ -117,7 +127,7 @@ _Pairs = list[tuple[Amounts, Amounts]]
 def _caches(
     listed: Sequence[topology_objects.TopologyZone], leaves: _Leaves, amounts: _Pairs, groups: Sequence[object]
 ) -> tuple[_Leaves, _Pairs, Sequence[object], list[int]]:
-    """The same with the L3 caches of NUMA zones in place of these, and the caches of each NUMA zone. No caches: unchanged."""
+    """Replace the NUMA zones by their L3 caches; also return the caches of each NUMA zone. Without caches nothing changes."""
     zones = {zone.name: zone for zone in listed}
     inside: dict[str, _Leaves] = {leaf.name: [] for leaf in leaves}
     for zone in listed:
@@ -140,7 +150,7 @@ def _caches(
 
 
 def _settings(found: topology_objects.NodeResourceTopology) -> dict[str, str]:
-    """Defaults, then the first of the deprecated names if it is known, then the attributes."""
+    """Return policy and scope: the defaults, overridden by the first deprecated name if known, then by the attributes."""
     settings = {_POLICY: "none", _SCOPE: "container"}
     deprecated = _DEPRECATED.fullmatch(found.topologyPolicies[0]) if found.topologyPolicies else None
     if deprecated is not None:
@@ -154,7 +164,7 @@ def _settings(found: topology_objects.NodeResourceTopology) -> dict[str, str]:
 
 
 def _leaves(listed: Sequence[topology_objects.TopologyZone]) -> tuple[list[topology_objects.TopologyZone], list[str | None]]:
-    """The NUMA zones in the kubelet's order, and for each the name of its socket, as far as parents tell."""
+    """Return the NUMA zones in the kubelet's order, and the socket of each as far as parents determine it."""
     zones: dict[str, topology_objects.TopologyZone] = {}
     for zone in listed:
         if zone.name in zones:
@@ -168,13 +178,13 @@ def _leaves(listed: Sequence[topology_objects.TopologyZone]) -> tuple[list[topol
     def is_zone(name: str) -> bool:
         if kinds[name] != "node":
             return kinds[name] == "numa"
-        # The root of the machine may be called a node as well.
+        # The root of the machine may also be called a node.
         if name in parents or "numa" in kinds.values():
             return False
         return not pooled or bool(zones[name].parent) or _NUMBERED_NODE.fullmatch(name) is not None
 
     chosen = {name for name in zones if is_zone(name)}
-    for kind in ("die", "socket"):  # a level with one child is left out: what has nothing below is the zone itself
+    for kind in ("die", "socket"):  # levels with one child are omitted, so a pool without children is a zone
         covered = {name for leaf in chosen for name in above[leaf]}
         chosen |= {name for name in zones if kinds[name] == kind and name not in covered and name not in chosen}
     leaves = sorted((zone for zone in listed if zone.name in chosen), key=_order)
@@ -182,7 +192,7 @@ def _leaves(listed: Sequence[topology_objects.TopologyZone]) -> tuple[list[topol
 
 
 def _upwards(zone: topology_objects.TopologyZone, zones: Mapping[str, topology_objects.TopologyZone]) -> Iterator[str]:
-    """Names of the pools around a zone; the last one need not be listed."""
+    """Yield the names of the pools that contain a zone. The last one need not be listed."""
     met = {zone.name}
     at: topology_objects.TopologyZone | None = zone
     while at is not None and at.parent:
@@ -194,12 +204,13 @@ def _upwards(zone: topology_objects.TopologyZone, zones: Mapping[str, topology_o
 
 
 def _kind(text: str) -> str:
+    """Return the kind of a zone in a normal form."""
     words = re.sub(r"[-_\s]+", " ", text.lower()).strip()
     return "numa" if words in ("numa node", "numanode", "numa") else words
 
 
 def _order(zone: topology_objects.TopologyZone) -> tuple[bool, list[tuple[int, str]]]:
-    """As the numbers at the end of the name compare; without any, last."""
+    """Return a sort key: the numbers at the end of the name. Names without numbers sort last."""
     numbers = _NUMBERS.search(zone.name)
     if numbers is None:
         return True, []
@@ -208,7 +219,7 @@ def _order(zone: topology_objects.TopologyZone) -> tuple[bool, list[tuple[int, s
 
 
 def _socket(path: Iterable[str], kinds: Mapping[str, str]) -> str | None:
-    """The first socket or unlisted pool from a zone upwards; else the outermost die."""
+    """Return the first socket or unlisted pool on the way up from a zone, or else the outermost die."""
     die = None
     for name in path:
         if kinds.get(name, "socket") == "socket":
@@ -219,7 +230,10 @@ def _socket(path: Iterable[str], kinds: Mapping[str, str]) -> str | None:
 
 
 def _neighbours(leaves: Sequence[topology_objects.TopologyZone]) -> list[object]:
-    """A socket for each zone by the costs: zones at the least cost between two zones are in one. Without costs all are."""
+    """Return the socket of each zone according to the costs.
+
+    Zones at the lowest cost between two zones share a socket. Without costs all zones do.
+    """
     names = {zone.name for zone in leaves}
     costs = [(c.value, z.name, c.name) for z in leaves for c in z.costs or () if c.name in names and c.name != z.name]
     if not costs:
@@ -256,13 +270,18 @@ def _whole(name: str, raw: objects.RawQuantity) -> int:
     return max(0, value.numerator // value.denominator)
 
 
-# --- what a pod asks ----------------------------------------------------------------------------------------------------
+# --- pods ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Ask:
-    """``amounts`` that must come from one set of zones, for a container, or for a pod as a whole ("")). ``stays``: not given back before
-    the next one asks, as ordinary init containers do."""
+    """A request that must be served from one set of zones.
+
+    Attributes:
+        container: Name of the container; empty for the whole pod.
+        amounts: Requested amounts.
+        stays: False for ordinary init containers, which return their amounts before the next request.
+    """
 
     container: str
     amounts: Mapping[str, int]
@@ -270,10 +289,10 @@ class Ask:
 
 
 def asks(pod: objects.Pod, scope: str) -> list[Ask]:
-    """Return what is to be aligned, in the order of admission; what asks for nothing is left out.
+    """Return the requests to be aligned, in the order of admission. Empty requests are omitted.
 
-    Of a Guaranteed pod without pod-level resources: cpu of containers that ask for whole CPUs, memory and huge pages. Of every pod: all
-    other resources.
+    For a Guaranteed pod without pod-level resources these are memory, huge pages, and the CPUs of containers that
+    request whole CPUs. For every pod they include all other resources.
 
     Raises:
         QuantityError: a malformed request, or one beyond 64 bits.
@@ -301,6 +320,7 @@ def is_ram(resource: str) -> bool:
 
 
 def _asked(container: objects.Container, native: bool) -> Amounts:
+    """Return the amounts of a container to be aligned."""
     given = container.resources or objects.ResourceRequirements()
     found = {}
     for name, raw in {**(given.limits or {}), **(given.requests or {})}.items():
@@ -312,12 +332,12 @@ def _asked(container: objects.Container, native: bool) -> Amounts:
 
 
 def _together(found: Sequence[Ask], name: str) -> int:
-    """The larger of all that run in the end, and any moment of the start; init containers come first."""
+    """Return the larger of the final total and the peak during the start. Init containers start first."""
     running = starting = 0
     for ask in found:
         amount = ask.amounts.get(name, 0)
         if ask.stays:
             running += amount
         else:
-            starting = max(starting, running + amount)  # so far only sidecars run
+            starting = max(starting, running + amount)  # only sidecars run at this point
     return max(running, starting)

@@ -1,17 +1,20 @@
-"""Required pod affinity while pods come and go: who has to be near whom, and whether that can fail in the middle of a wave.
+"""Required pod affinity while pods come and go, and whether it can fail in the middle of a wave.
 
-Pods are counted by domain for each distinct set of terms and keys (:class:`Ask`). A pod is content where others match all its terms in its
-domain of every key, or where it matches them itself and no other pod does on a node with any of the keys (it came first).
+Pods are counted by domain for each distinct set of terms and keys (:class:`Ask`). A pod is content in one of two
+cases. Other pods match all its terms in its domain of every key. Or it matches the terms itself, and no other
+matching pod is on a node with any of the keys (it came first).
 
-In a wave every pod that moves is at one of several places, each pod independently of the others. The pod in question is content in all
-these states if and only if
+In a wave every moving pod is at one of several places, independently of the other pods. A pod is content in all
+these states if and only if one of these conditions holds:
 
-* for each key its domain holds a matching pod in every state: one that does not move, or one that moves inside the domain (except
-  while moves are under way, when a moving pod may be nowhere); or else
-* it matches its own terms, no matching pod that stays is on a node with any of the keys, and no place of a moving one is on such a
-  node outside the domain of a key that may be empty: then whoever is there is near it, and if nobody is, it is the first.
+* For each key its domain holds a matching pod in every state. That is a pod that does not move, or one that moves
+  inside the domain. While moves are under way, a moving pod may be nowhere and does not count.
+* It matches its own terms. No remaining matching pod is on a node with any of the keys. No place of a moving pod is
+  on such a node outside the domain of a key that may be empty. Any present pod is then near it, and if none is
+  present, it is the first.
 
-Both directions hold: each violated condition names a state, in which one moving pod is where it says and the others are elsewhere.
+Both directions hold. Each violated condition names a state in which one moving pod is at the place in question and
+the others are elsewhere.
 
 Source: kube-scheduler plugin interpodaffinity (filtering.go).
 """
@@ -26,29 +29,42 @@ from typing import NamedTuple
 from kubestow.checker.rules import affinity, matching
 from kubestow.models.kube import objects
 
-#: The domain of each key that a node is in; None where it lacks the key.
+#: The domain of a node for each key; None if the node lacks the key.
 Place = tuple[str | None, ...]
 
 
 class Seat(NamedTuple):
-    """Where a pod with the terms is, and whether it matches them itself."""
+    """The position of a pod with affinity terms.
+
+    Attributes:
+        place: Domains of its node.
+        itself: True if the pod matches its own terms.
+    """
 
     place: Place
     itself: bool
 
 
 class State(affinity.AffinityState):
-    """As for placements; says besides whether anti-affinity concerns a pod at all."""
+    """Affinity state of placements that also reports whether anti-affinity involves a pod."""
 
     def is_concerned(self, member: affinity.Member) -> bool:
-        """Return whether the pod has anti-affinity terms, or matches one of some pod."""
+        """Return True if the pod has anti-affinity terms or matches one of another pod."""
         return bool(member.terms.anti or member.terms.fault or self._seen(member).owned)
 
 
 @dataclass(eq=False)
 class Ask:
-    """``counts``: matching pods by domain of each key; ``visible``: those on nodes with any of the keys. ``seats``: names of the pods with
-    these terms that have to stay content, ``by_domain``: the same seats by key (its index) and domain."""
+    """A distinct set of affinity terms with their topology keys.
+
+    Attributes:
+        group: The terms.
+        keys: Topology keys of the terms.
+        counts: Matching pods per domain, for each key.
+        visible: Number of matching pods on nodes with any of the keys.
+        seats: Names of the pods with these terms that must stay content, by seat.
+        by_domain: The same seats by index of the key and domain.
+    """
 
     group: affinity.Group
     keys: tuple[str, ...]
@@ -61,9 +77,11 @@ class Ask:
         self.counts = [{} for _ in self.keys]
 
     def place(self, labels: matching.Labels) -> Place:
+        """Return the domains of a node with these labels."""
         return tuple([labels.get(key) for key in self.keys])
 
     def count(self, place: Place, by: int) -> None:
+        """Add matching pods at a place."""
         if any(domain is not None for domain in place):
             self.visible += by
             for counts, domain in zip(self.counts, place, strict=True):
@@ -71,6 +89,7 @@ class Ask:
                     counts[domain] = counts.get(domain, 0) + by
 
     def sit(self, seat: Seat, name: str) -> None:
+        """Register a pod that must stay content."""
         if seat not in self.seats:
             self.seats[seat] = {}
             for k, domain in enumerate(seat.place):
@@ -78,7 +97,7 @@ class Ask:
         self.seats[seat][name] = None
 
     def rise(self, seat: Seat, name: str) -> None:
-        """The opposite of :meth:`sit`; nothing if the pod has no seat."""
+        """Undo :meth:`sit`. No effect if the pod has no seat."""
         if name in self.seats.get(seat, ()):
             del self.seats[seat][name]
             if not self.seats[seat]:
@@ -89,25 +108,30 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Of one pod that moves in a wave: where it is before and after, as an ask sees it (None: absent)."""
+    """The places of one pod that moves in a wave, as an ask sees them.
+
+    Attributes:
+        before: Place before the wave; None if absent.
+        after: Place after the wave; None if absent.
+    """
 
     before: Place | None
     after: Place | None
 
     def places(self) -> Iterator[Place]:
-        """Return where it may be and be counted."""
+        """Yield the places where the pod may be counted."""
         for place in (self.before, self.after):
             if place is not None and any(domain is not None for domain in place):
                 yield place
 
     def inside(self, k: int) -> str | None:
-        """Return the domain of a key that it never leaves but to be nowhere."""
+        """Return the domain of the key that the pod never leaves except while it is nowhere, or None."""
         same = self.before is not None and self.after is not None and self.before[k] == self.after[k]
         return self.before[k] if same and self.before is not None else None
 
 
 class Flow:
-    """All the pods of a wave that match the terms of one ask."""
+    """All pods of a wave that match the terms of one ask."""
 
     def __init__(self, ask: Ask, ways: Collection[Removal]) -> None:
         self.ask = ask
@@ -118,10 +142,14 @@ class Flow:
         self._stay = ask.visible - sum(way.before is not None and any(d is not None for d in way.before) for way in ways)
 
     def can_miss(self, seat: Seat, own: Removal | None = None, *, rests: bool, midway: bool, mates: Iterable[Place] = ()) -> bool:
-        """Return whether a pod in this seat may miss a pod that it has to be near, in some state of the others.
+        """Return True if a pod in this seat may miss a required neighbour in some state of the others.
 
-        ``own``: the pod's own way, if it moves in the wave; ``rests``: it does not, and is counted among the others. ``midway``: others may
-        be nowhere between two places. ``mates``: places of others that are there for certain.
+        Args:
+            seat: Position of the pod.
+            own: The pod's own removal if it moves in the wave.
+            rests: True if it does not move and is counted among the others.
+            midway: True if others may be nowhere between two places.
+            mates: Places of pods that are certainly present.
         """
         ask, itself = self.ask, int(seat.itself)
         mates = list(mates)
@@ -129,11 +157,11 @@ class Flow:
         for k, domain in enumerate(seat.place):
             if domain is None:
                 return True
-            near = ask.counts[k].get(domain, 0) - self.leaving[k][domain] - (itself if rests else 0)
-            near += sum(mate[k] == domain for mate in mates)
+            neighbours = ask.counts[k].get(domain, 0) - self.leaving[k][domain] - (itself if rests else 0)
+            neighbours += sum(mate[k] == domain for mate in mates)
             if not midway:
-                near += self._inside[k][domain] - (own is not None and own.inside(k) == domain)
-            if near <= 0:
+                neighbours += self._inside[k][domain] - (own is not None and own.inside(k) == domain)
+            if neighbours <= 0:
                 lonely.append(k)
         if not lonely:
             return False
@@ -143,7 +171,7 @@ class Flow:
         return any(number > mine[place] and any(place[k] != seat.place[k] for k in lonely) for place, number in self._places.items())
 
     def affected(self) -> Iterable[Seat]:
-        """Seats that the wave can make discontent: a pod near them leaves, or they were the first and others come."""
+        """Return the seats that the wave can make discontent: a neighbour leaves, or the pod was first and others come."""
         if self.ask.visible <= 1:
             return list(self.ask.seats)
         found: dict[Seat, None] = {}
@@ -155,7 +183,12 @@ class Flow:
 
 
 class Asks:
-    """The affinity terms of all pods that run or will. ``state``: with these pods announced."""
+    """The affinity terms of all pods that run now or later.
+
+    Args:
+        state: The affinity state, with these pods announced.
+        nodes: All nodes.
+    """
 
     def __init__(self, state: State, nodes: Mapping[str, objects.Node]) -> None:
         self._state = state
@@ -165,13 +198,13 @@ class Asks:
         self._answered: dict[matching.Profile, list[Ask]] = {}
 
     def read(self, members: Iterable[affinity.Member]) -> None:
-        """Take note of what pods ask for; all of them before the first is counted."""
+        """Register the terms of pods. Call it for all pods before the first one is counted."""
         for member in members:
             if member.terms.affinity:
                 self.of(member)
 
     def of(self, member: affinity.Member) -> Ask:
-        """Return what the pod asks for."""
+        """Return the ask of a pod."""
         wants = self._state.wants(member)
         key = wants.group, tuple(tally.key for tally in wants.affinity)
         ask = self._asks.get(key)
@@ -191,17 +224,19 @@ class Asks:
         return found
 
     def count(self, member: affinity.Member, node: str, by: int) -> None:
+        """Add a pod to the counts of every ask that it matches."""
         for ask in self.answered(member):
             ask.count(ask.place(self._labels[node]), by)
 
     def seat(self, member: affinity.Member, node: str) -> Seat:
-        """Return where the pod is, as its own terms see it."""
+        """Return the position of a pod as its own terms see it."""
         ask = self.of(member)
         return Seat(ask.place(self._labels[node]), ask.group in self._state.answers(member))
 
     def place(self, ask: Ask, node: str | None) -> Place | None:
+        """Return the domains of a node for an ask, or None without a node."""
         return None if node is None else ask.place(self._labels[node])
 
     def is_lonely(self, member: affinity.Member, node: str) -> bool:
-        """Return whether a pod that is counted on the node misses others there now."""
+        """Return True if a pod that is counted on the node lacks a required neighbour now."""
         return Flow(self.of(member), ()).can_miss(self.seat(member, node), rests=True, midway=False)

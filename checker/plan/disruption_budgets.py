@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets for the checker: whom each guards, and how many evictions it allows.
+"""PodDisruptionBudgets for the checker: the pods that each guards, and the evictions that it allows.
 
-Source: pkg/controller/disruption/disruption.go (getExpectedPodCount, countHealthyPods, updatePdbStatus, failSafe) and
-pkg/registry/core/pod/storage/eviction.go (canIgnorePDB, Create) of Kubernetes.
+Source: pkg/controller/disruption/disruption.go (getExpectedPodCount, countHealthyPods, updatePdbStatus, failSafe)
+and pkg/registry/core/pod/storage/eviction.go (canIgnorePDB, Create) of Kubernetes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ _SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationControl
 
 @dataclass(eq=False)
 class Guard:
-    """``name``: ``namespace/name``. ``allowed``: pods that may be missing at once beyond those that are already; ``lenient``: pods that are
-    not ready may go all the same. ``missing``: keys of guarded pods that a plan evicted for good so far."""
+    """A PodDisruptionBudget.
+
+    Attributes:
+        name: ``namespace/name``.
+        allowed: Number of pods that may be disrupted in addition to those that already are.
+        lenient: True if pods that are not ready may be evicted regardless.
+        missing: Keys of guarded pods that the plan has evicted for good.
+    """
 
     name: str
     allowed: int = 0
@@ -31,27 +37,27 @@ class Guard:
 
     @property
     def left(self) -> int:
-        """Evictions that the budget allows now."""
+        """The number of evictions that the budget allows now."""
         return self.allowed - len(self.missing)
 
     def guards(self, pod: objects.Pod) -> bool:
-        """Return whether a pod that it selects needs it."""
+        """Return True if evicting a selected pod needs the budget."""
         return not ignored(pod) and not (self.lenient and not is_ready(pod))
 
 
 def ignored(pod: objects.Pod) -> bool:
-    """Return whether the Eviction API asks no budget for the pod: it is over, being deleted, or was never started."""
+    """Return True if the Eviction API checks no budget for the pod: it has ended, is being deleted, or never started."""
     return objects.is_terminal(pod) or objects.is_terminating(pod) or (pod.status is not None and pod.status.phase == "Pending")
 
 
 def is_ready(pod: objects.Pod) -> bool:
-    """Return whether a pod is Ready; one without any conditions, which no cluster wrote, counts as such."""
+    """Return True if a pod is Ready. A pod without conditions, which no cluster wrote, counts as Ready."""
     conditions = (pod.status.conditions if pod.status else None) or []
     return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
 
 
 class Guards:
-    """The budgets of a snapshot."""
+    """The disruption budgets of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._shelves: dict[str, matching.Shelf[int]] = {}
@@ -85,7 +91,12 @@ class Guards:
                 _settle(guard, self._snapshot.pod_disruption_budgets[b], pods, self._scales)
 
     def change(self, gone: Sequence[objects.Pod], new: Sequence[objects.Pod]) -> None:
-        """Work out anew what budgets allow that select pods which went or came since, or that are others now."""
+        """Recompute the budgets that select removed, added or changed pods.
+
+        Args:
+            gone: Pods that were removed, or old versions of changed pods.
+            new: Pods that were added, or new versions of changed pods.
+        """
         if not self._guards:
             return
         self._scales = self._scales or _Scales(self._snapshot)
@@ -117,7 +128,7 @@ class Guards:
 
 
 def _settle(guard: Guard, budget: workload_objects.PodDisruptionBudget, pods: Sequence[objects.Pod], scales: _Scales) -> None:
-    """Fill in what a budget allows: by its status, and what that lacks as the controller would compute it."""
+    """Set the allowed disruptions of a budget: from its status, or as the controller would compute missing values."""
     spec, status = budget.spec or workload_objects.PodDisruptionBudgetSpec(), budget.status or workload_objects.PodDisruptionBudgetStatus()
     healthy = status.currentHealthy
     if healthy is None:
@@ -133,7 +144,7 @@ def _settle(guard: Guard, budget: workload_objects.PodDisruptionBudget, pods: Se
 
 
 def _wanted(spec: workload_objects.PodDisruptionBudgetSpec, pods: Sequence[objects.Pod], scales: _Scales) -> tuple[int, int]:
-    """Pods that there should be, and how many of them healthy. (0, 0), which allows nothing, where the controller fails."""
+    """Return the expected number of pods and of healthy pods; (0, 0), which allows no disruption, if the controller fails."""
     if spec.maxUnavailable is None and isinstance(spec.minAvailable, int):
         return len(pods), spec.minAvailable
     scale = scales.of(pods)
@@ -149,7 +160,7 @@ def _wanted(spec: workload_objects.PodDisruptionBudgetSpec, pods: Sequence[objec
 
 
 class _Scales:
-    """Replicas that controllers want; by kind, namespace and name."""
+    """Replica counts that controllers want, by kind, namespace and name."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._workloads = Workloads(snapshot)
@@ -164,14 +175,17 @@ class _Scales:
             self.count(pod, 1)
 
     def count(self, pod: objects.Pod, by: int) -> None:
-        """A pod is there (``by`` -1: no more)."""
+        """Add a pod, or remove it (``by`` -1)."""
         if not objects.is_terminal(pod):
             name = controller_name(pod)
             self._living[name] = self._living.get(name, 0) + by
 
     def of(self, pods: Sequence[objects.Pod]) -> int | None:
-        """Return the sum over the controllers of some pods; None if one of them has no scale. Where a controller's object is missing, its
-        pods that are not over stand for it; pods without a controller count nothing."""
+        """Return the replicas of the controllers of some pods, summed; None if one controller has no scale.
+
+        If a controller's object is missing, its pods that have not ended are counted instead. Pods without a
+        controller are ignored.
+        """
         found: dict[str, int] = {}
         for pod in pods:
             owner = objects.controller_of(pod)

@@ -1,4 +1,4 @@
-"""Faults of a RebalancePlan itself: its numbering, what it speaks of, its limits; and its entries as the replay takes them."""
+"""Faults of a RebalancePlan itself: numbering, unknown objects and limits; and the plan's entries for the replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: The rule of violations that lie in the document, not in what it does.
+#: Rule name of violations in the document itself.
 PLAN: Final = "RebalancePlan"
 
 _HASH: Final = "pod-template-hash"
@@ -34,20 +34,27 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """The node that a fault of the entry is about."""
+        """The node that a fault of the entry refers to."""
         return self.target or self.source or ""
 
 
 def entries(plan: RebalancePlan) -> list[Entry]:
-    """Return all moves and evictions by wave and step; those of one step in the document's order."""
+    """Return all moves and evictions by wave and step; those of one step in document order."""
     found = [Entry(m.step, m.wave, m.pod, m.source, m.to, m.gang, m.stopover) for m in plan.moves]
     found += [Entry(e.step, e.wave, e.pod, e.source, None) for e in plan.evictions]
     return sorted(found, key=lambda entry: (entry.wave, entry.step))
 
 
 def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapping[str, str]) -> Iterator[Violation]:
-    """Steps are 1, 2, … and waves rise with them; only bindings of one gang (``gang_of``: by key of pods to be placed) share a step, and
-    only they name it."""
+    """Yield faults of step and wave numbers.
+
+    Steps are 1, 2, … and waves rise with them. Only bindings of one gang share a step, and only they name the gang.
+
+    Args:
+        plan: The plan.
+        listed: Its entries.
+        gang_of: Gang of each pod to be placed, by key.
+    """
 
     def fault(why: str, entry: Entry | None = None) -> Violation:
         return Violation(entry.pod if entry else "", entry.place if entry else "", PLAN, why)
@@ -83,7 +90,10 @@ def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapp
 
 
 def history_faults(listed: Sequence[Entry]) -> Iterator[Violation]:
-    """Return what the entries of one pod say of each other: at most one in a wave, none after its eviction, stopovers move on."""
+    """Yield contradictions between the entries of one pod.
+
+    A pod has at most one entry per wave and none after its eviction, and it leaves a stopover again.
+    """
     last: dict[str, Entry] = {}
     for entry in listed:
         before = last.get(entry.pod)
@@ -104,7 +114,14 @@ def history_faults(listed: Sequence[Entry]) -> Iterator[Violation]:
 
 
 def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str], pending: int) -> Iterator[Violation]:
-    """Return the numbers of the snapshot (``pending``: pods to be placed), the engine, the goals, and the nodes to be drained."""
+    """Yield faults of the snapshot's numbers, the engine, the goals, and the nodes to be drained.
+
+    Args:
+        plan: The plan.
+        snapshot: The snapshot.
+        nodes: Names of the nodes.
+        pending: Number of pods to be placed.
+    """
     for why in count_faults(snapshot, plan, pending):
         yield Violation("", "", PLAN, why)
     if plan.snapshot.fromScratch:
@@ -130,7 +147,13 @@ def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str],
 
 
 def limit_faults(plan: RebalancePlan, listed: Sequence[Entry], workloads: Mapping[str, str]) -> Iterator[Violation]:
-    """More moves, evictions or waves than allowed; bindings of pending pods are neither. ``workloads``: by pod key, of those that move."""
+    """Yield excess moves, evictions and waves. Bindings of pending pods do not count.
+
+    Args:
+        plan: The plan.
+        listed: Its entries.
+        workloads: Workload of each moving pod, by key.
+    """
     limits = plan.limits
     moves = [entry.pod for entry in listed if entry.source is not None and entry.target is not None]
     counts = [
@@ -151,7 +174,7 @@ def limit_faults(plan: RebalancePlan, listed: Sequence[Entry], workloads: Mappin
 
 
 class Workloads:
-    """Whose pods they are: the controller, or the Deployment of a ReplicaSet (by its owner, else by the pod-template-hash)."""
+    """Workloads of pods: the controller, or the Deployment of a ReplicaSet by owner or pod-template-hash."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._above: dict[tuple[str, str], str] = {}
@@ -161,7 +184,7 @@ class Workloads:
                     self._above[obj.metadata.namespace or "default", obj.metadata.name or ""] = owner.name
 
     def of(self, pod: objects.Pod) -> str:
-        """``Kind namespace/name``; a bare pod is its own."""
+        """Return ``Kind namespace/name`` of a pod's workload. A bare pod is its own workload."""
         owner, namespace = objects.controller_of(pod), pod.metadata.namespace or "default"
         if owner is None:
             return f"Pod {objects.pod_key(pod)}"

@@ -1,4 +1,5 @@
-"""Whom a plan may evict for good, as the checker sees it: for pods of higher priority, and for rules that hold during execution.
+"""Pods that a plan may evict for good, as the checker determines them: for pods of higher priority, and for rules that
+hold during execution.
 
 Source: specification of the rules ("requiredDuringSchedulingRequiredDuringExecution", preemptionPolicy).
 """
@@ -15,14 +16,21 @@ from kubestow.models.kube import objects
 
 
 def preempting(pending: Iterable[objects.Pod]) -> int | None:
-    """Return the highest priority of pods to be placed that others may go for; None if there is no such pod."""
+    """Return the highest priority of a pod to be placed that may preempt others, or None."""
     return max((pod.spec.priority or 0 for pod in pending if pod.spec.preemptionPolicy != "Never"), default=None)
 
 
 def violators(board: Board, keys: Collection[str], broken: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Those of some pods that have to go for a rule that holds during execution: of node affinity and pod affinity the pod that has it, of
-    anti-affinity the lower-priority pod of the pair, its owner where it is not of higher priority; and those that have to be near such pods
-    alone. ``board``: of the snapshot; ``broken``: the rules that running pods break there, by key."""
+    """Return the pods among ``keys`` that must leave because of a rule that holds during execution.
+
+    Under node affinity and pod affinity the pod with the rule leaves. Under anti-affinity the pod of lower priority
+    leaves, the owner if priorities are equal. Pods whose affinity only such pods satisfy leave too.
+
+    Args:
+        board: State of the snapshot.
+        keys: Keys of the pods in question.
+        broken: Rules that running pods break, by key.
+    """
     chosen = [runner for key in keys if (runner := board.runners.get(key)) is not None and runner.at is not None and runner.steady]
     follow = [runner for runner in chosen if _enforced(runner.pod).affinity]
     apart = follow or any("InterPodAffinity" in broken.get(runner.key, ()) for runner in chosen)
@@ -39,7 +47,7 @@ def violators(board: Board, keys: Collection[str], broken: Mapping[str, frozense
 
 
 def _followers(board: Board, standing: Iterable[Runner], going: frozenset[str]) -> frozenset[str]:
-    """Pods that may have to go, and again and again those whose affinity has nobody else in some domain."""
+    """Return ``going`` and, repeatedly, the pods whose affinity no other pod satisfies in some domain."""
     found, grown = set(going), True
     needs: list[tuple[str, list[frozenset[str]]]] = []
     for runner in standing:
@@ -57,6 +65,7 @@ def _followers(board: Board, standing: Iterable[Runner], going: frozenset[str]) 
 
 
 def _goes(board: Board, runner: Runner, broke: frozenset[str], owners: Iterable[tuple[Runner, affinity.Terms]]) -> bool:
+    """Return True if a pod must leave because of its own broken rules or an owner's anti-affinity."""
     wanted, node = runner.pod.spec.affinity, board.nodes[runner.node or ""]
     if "NodeAffinity" in broke and wanted is not None and wanted.nodeAffinity is not None:
         selector = wanted.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution
@@ -81,19 +90,19 @@ def _goes(board: Board, runner: Runner, broke: frozenset[str], owners: Iterable[
 
 
 def _meets(board: Board, terms: affinity.Terms, owner: Runner, other: Runner) -> bool:
-    """Return whether another running pod is in a domain where anti-affinity terms of the owner do not want it."""
+    """Return True if another running pod is in a domain from which the owner's anti-affinity terms exclude it."""
     return any(_together(board, term.key, owner, other) and _takes(board, term, other) for term in terms.anti)
 
 
 def _takes(board: Board, term: affinity.AffinityTerm, other: Runner) -> bool:
-    """Return whether a term selects a pod."""
+    """Return True if a term selects a pod."""
     member = other.member
     namespace = board.snapshot.namespaces.get(member.namespace)
     return term.match.holds(member.namespace, member.labels, (namespace.metadata.labels or {}) if namespace is not None else {})
 
 
 def _together(board: Board, key: str, one: Runner, other: Runner) -> bool:
-    """Return whether two pods run in one domain."""
+    """Return True if two pods run in one domain."""
     if one.at is None or other.at is None:
         return False
     here, there = (board.nodes[at.node].metadata.labels or {} for at in (one.at, other.at))
@@ -101,7 +110,7 @@ def _together(board: Board, key: str, one: Runner, other: Runner) -> bool:
 
 
 def _enforced(pod: objects.Pod) -> affinity.Terms:
-    """The (anti-)affinity terms of a pod that hold during execution, too."""
+    """Return the affinity and anti-affinity terms of a pod that also hold during execution."""
     wanted = pod.spec.affinity
     if wanted is None:
         return affinity.NO_TERMS

@@ -1,6 +1,7 @@
-"""Which running pods a plan has to leave where they are, worked out by the checker.
+"""The running pods that a plan must not move, as the checker determines them.
 
-Source: cluster-autoscaler simulator/drainability, karpenter.sh (disruption), descheduler pkg/descheduler/evictions, and the Eviction API.
+Source: cluster-autoscaler simulator/drainability, karpenter.sh (disruption), descheduler pkg/descheduler/evictions,
+and the Eviction API.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ _SPARE: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 
 
 class Exclusions:
-    """``lifted``: exclusions that do not count (bare, local-storage)."""
+    """The reasons against moving pods.
+
+    Args:
+        snapshot: The snapshot.
+        guards: Its disruption budgets.
+        lifted: Exclusions that the plan lifts (bare, local-storage).
+        policy: The policy.
+    """
 
     def __init__(self, snapshot: Snapshot, guards: Guards, lifted: Collection[str], policy: Policy) -> None:
         self._guards, self._lifted = guards, frozenset(lifted)
@@ -43,12 +51,12 @@ class Exclusions:
         )
 
     def _is_asked_for(self, pod: objects.Pod) -> bool:
-        """Return whether somebody has asked for the eviction of the pod."""
+        """Return True if an EvictionRequest for the pod is open."""
         uids = self._asked_for.get((pod.metadata.namespace or "default", pod.metadata.name or ""), ())
         return any(not uid or not pod.metadata.uid or uid == pod.metadata.uid for uid in uids)
 
     def of(self, pod: objects.Pod) -> Exclusion | None:
-        """Return the first reason that holds against moving the pod, were it running; None if it may be moved."""
+        """Return the first reason against moving the pod if it were running, or None."""
         notes, owner = pod.metadata.annotations or {}, objects.controller_of(pod)
         if objects.is_terminating(pod):
             return "terminating"
@@ -78,7 +86,7 @@ class Exclusions:
 
 
 def _open_request(request: workload_objects.EvictionRequest) -> workload_objects.EvictionRequestPod | None:
-    """Return the pod that somebody still wants to be evicted: neither withdrawn, nor failed, nor done."""
+    """Return the pod of an eviction request that is not withdrawn, failed or done; None otherwise."""
     spec, status = request.spec, request.status
     if spec is None or spec.target is None or spec.intent != "Eviction":
         return None
@@ -87,7 +95,7 @@ def _open_request(request: workload_objects.EvictionRequest) -> workload_objects
 
 
 def _is_local(pod: objects.Pod) -> bool:
-    """Return whether data of the pod are on its node: a hostPath, or an emptyDir that is not in memory."""
+    """Return True if the pod stores data on its node: in a hostPath, or in an emptyDir that is not in memory."""
     for volume in pod.spec.volumes or ():
         if volume.hostPath is not None:
             return True
@@ -97,8 +105,9 @@ def _is_local(pod: objects.Pod) -> bool:
 
 
 def _ganged(snapshot: Snapshot, policy: Policy) -> Iterable[str]:
-    """Keys of the members of gangs that need more than one of their living members, or keep them in one domain. What gangs declare is
-    parsed where all read it."""
+    """Yield the keys of members of gangs that need several living members or one common domain. Declarations are
+    parsed by shared code.
+    """
     pods = snapshot.pods
     named = members(pods, (i for i, pod in enumerate(pods) if not (objects.is_terminal(pod) or objects.is_terminating(pod))))
     groups = Groups(snapshot, policy.networkTiers) if named else None
@@ -112,7 +121,7 @@ def _ganged(snapshot: Snapshot, policy: Policy) -> Iterable[str]:
 
 
 def holds_rules(pod: objects.Pod) -> bool:
-    """Return whether the pod has required (anti-)affinity or DoNotSchedule constraints, which others can keep or break."""
+    """Return True if the pod has required affinity, anti-affinity or DoNotSchedule constraints, which depend on other pods."""
     wanted = pod.spec.affinity
     for part in (wanted.podAffinity, wanted.podAntiAffinity) if wanted else ():
         if part and (part.requiredDuringSchedulingIgnoredDuringExecution or part.requiredDuringSchedulingRequiredDuringExecution):

@@ -1,4 +1,4 @@
-"""What moving a pod costs, by the policy and the pod's own annotation, as the checker reads them."""
+"""The cost of moving a pod, by the policy and the pod's annotation, as the checker reads them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.capture_info import moment
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: What moving a pod costs, at least 1.
+#: Returns the cost of moving a pod, at least 1.
 Cost = Callable[[objects.Pod], int]
 
 
 def cost_of(snapshot: Snapshot, policy: Policy) -> Cost:
-    """Return the pod's own annotation counts before all, else the dearest of what the policy says of its priority and its age; 1 without
-    any. Ages are those at the time of the newest pod of the snapshot."""
+    """Return the cost function of a policy.
+
+    The pod's own annotation has precedence. Otherwise the highest cost that the policy assigns to its priority or
+    age counts, or 1. Ages are measured at the creation time of the newest pod.
+    """
     moves = policy.moves
-    told = (moment(pod.metadata.creationTimestamp) for pod in snapshot.pods if moves.ages)
-    newest = max((born for born in told if born is not None), default=None)
+    creation_times = (moment(pod.metadata.creationTimestamp) for pod in snapshot.pods if moves.ages)
+    newest = max((born for born in creation_times if born is not None), default=None)
 
     def cost(pod: objects.Pod) -> int:
         own = (pod.metadata.annotations or {}).get(moves.annotation)

@@ -1,7 +1,8 @@
-"""What a plan is worth, and a cluster before and after it, computed by the checker from the raw objects.
+"""The value of a plan, and the state of a cluster before and after it, computed by the checker from the raw objects.
 
-The pods that preferences and balance speak of are the *subjects*: running pods that may be moved or that have rules of their own for others
-to keep, and with the goal admit the pending ones. They count as if placed, by their spec; all other pods are fixed.
+Preferences and balance refer to the *subjects*: running pods that may be moved or that have rules which depend on
+others, and with the goal admit the pending pods. Subjects count as if placed, by their spec; all other pods are
+fixed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from kubestow.models.documents.rebalance_plan import NodeUse, RebalancePlan, Sum
 from kubestow.models.gangs.gangs import Gang
 from kubestow.models.kube import objects
 
-#: Units of balance that are worth one point of preferences.
-_POINT: Final = 10_000
+#: Units of balance that equal one point of preferences.
+_BALANCE_UNITS_PER_POINT: Final = 10_000
 _CONTROL: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _KEPT: Final = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 _SCHEDULERS: Final = ("NodeAffinity", "TaintToleration")
@@ -30,35 +31,47 @@ _TIERS: Final = {"drain": "drained", "repair": "rules", "consolidate": "freed", 
 
 
 def may_be_freed(node: objects.Node) -> bool:
-    """Return whether consolidation may free the node: no control plane, and nothing says that it is to be kept."""
+    """Return True if consolidation may free the node: it is no control plane and carries no annotation that keeps it."""
     labels, notes = node.metadata.labels or {}, node.metadata.annotations or {}
     return not any(key in labels for key in _CONTROL) and all(notes.get(key) != "true" for key in _KEPT)
 
 
 class Ledger:
-    """``subjects``: keys of the running pods that count as placed; ``pending``: of those to be placed; ``admits``: whether they count, too;
-    ``gangs``: of the pending. The board is that of the start."""
+    """The counts and values of a plan on the current board.
+
+    Args:
+        board: The board at the start.
+        policy: The policy.
+        subjects: Keys of the running pods that count as placed.
+        pending: Keys of the pods to be placed.
+        gangs: Gangs of the pending pods.
+        admits: True if the pending pods count as well.
+    """
 
     def __init__(
         self, board: Board, policy: Policy, subjects: Collection[str], pending: Collection[str], gangs: Sequence[Gang], *, admits: bool
     ) -> None:
         self._board, self._policy, self._pending = board, policy, frozenset(pending)
         self.subjects = frozenset(subjects)
-        #: By key, rules that are broken and forgiven.
+        #: Broken rules that are forgiven, by pod key.
         self.excused: dict[str, frozenset[str]] = {}
         self._wanted = self.subjects | self._pending if admits else self.subjects
         self._gangs = gangs if admits else ()
         self._free_before = len(self.freed())
 
     def summary(self, broken: Mapping[str, frozenset[str]], names: Collection[str]) -> Summary:
-        """Return the cluster as it is now. ``broken``: rules by key of the running pods that break any; ``names``: the nodes to be told
-        of."""
+        """Return the current state of the cluster.
+
+        Args:
+            broken: Broken rules of running pods, by pod key.
+            names: Nodes to be listed.
+        """
         board = self._board
         rules = Counter(
             rule
             for key, broke in broken.items()
             for rule in broke
-            if rule not in _SCHEDULERS or not is_mirror(board.runners[key].pod)  # a static pod is its kubelet's business
+            if rule not in _SCHEDULERS or not is_mirror(board.runners[key].pod)  # the kubelet runs static pods regardless
         )
         families = self._families() if board.nodes else {}
         return Summary(
@@ -73,23 +86,24 @@ class Ledger:
         )
 
     def _use(self, name: str) -> NodeUse:
+        """Return the pods and requests on a node."""
         held, capacity = self._board.held[name], self._board.capacity[name]
         return NodeUse(
             name, held.pods, held.used.get("cpu", 0), capacity.get("cpu", 0), held.used.get("memory", 0), capacity.get("memory", 0)
         )
 
     def _placed(self) -> dict[str, str]:
-        """The nodes of the pods that count as placed."""
+        """Return the nodes of the pods that count as placed."""
         return {key: runner.at.node for key, runner in self._board.runners.items() if runner.at is not None and key in self._wanted}
 
     def _families(self) -> dict[str, int]:
-        """Points by family, without those of containers."""
+        """Return the points per family, without container affinity."""
         return preferences.score(
             self._board.snapshot, self._placed(), self.subjects, self._policy, pending=self._wanted, gangs=self._gangs
         ).families
 
     def _balance(self) -> int | None:
-        """The value of the strategy spread; None without nodes."""
+        """Return the value of the strategy spread, or None without nodes."""
         board = self._board
         if not board.nodes:
             return None
@@ -105,18 +119,18 @@ class Ledger:
         return tie_break.balance(there, used, board.capacity, board.snapshot.gates)
 
     def counting(self, broken: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-        """Return what counts of the rules that running pods break: all but what is forgiven, by key."""
-        return {key: rest for key, rules in broken.items() if (rest := rules - self.excused.get(key, frozenset()))}
+        """Return the broken rules that count, by pod key: all except the forgiven ones."""
+        return {key: remaining for key, rules in broken.items() if (remaining := rules - self.excused.get(key, frozenset()))}
 
     # --- nodes --------------------------------------------------------------------------------------------------------------
 
     def empty(self) -> set[str]:
-        """Nodes without pods but DaemonSet and static ones."""
+        """Return the nodes that run only DaemonSet and static pods, or none."""
         used = {runner.at.node for runner in self._board.runners.values() if runner.at is not None and not stays_with_node(runner.pod)}
         return self._board.nodes.keys() - used
 
     def freed(self) -> set[str]:
-        """Those of them that consolidation may free."""
+        """Return the empty nodes that consolidation may free."""
         return {name for name in self.empty() if may_be_freed(self._board.nodes[name])}
 
     # --- tiers --------------------------------------------------------------------------------------------------------------
@@ -131,8 +145,17 @@ class Ledger:
         after: Summary,
         cost: Cost,
     ) -> int | None:
-        """Return what a tier is worth at the end; None where prices are asked for and a node has none. ``ranks``: the priority at which
-        pods of gangs count, by key; ``broken``: the rules that running pods break; ``after``: the summary of the end."""
+        """Return the value of a tier at the end, or None if prices are used and a node has none.
+
+        Args:
+            tier: The tier.
+            plan: The plan.
+            listed: Its entries.
+            ranks: Priority at which pods of gangs count, by key.
+            broken: Broken rules of running pods, by key.
+            after: Summary of the final state.
+            cost: Cost of moving a pod.
+        """
         runners = self._board.runners
         moves = [runners[entry.pod].pod for entry in listed if entry.source is not None and entry.target is not None]
 
@@ -153,17 +176,19 @@ class Ledger:
                 return self._saved(plan.limits.maxFreed)
             case "improve":
                 soft = sum(family.value * family.multiplier for family in after.preferences)
-                return _POINT * (soft - plan.limits.minGain * len(moves)) + (after.balance or 0)
+                return _BALANCE_UNITS_PER_POINT * (soft - plan.limits.minGain * len(moves)) + (after.balance or 0)
             case _:
                 return -sum(cost(pod) for pod in moves)
 
     @staticmethod
     def is_left(runner: Runner, drain: Collection[str]) -> bool:
-        """Return whether a pod still has to leave a node that is to be drained."""
+        """Return True if a pod still has to leave a node to be drained."""
         return runner.node in drain and runner.steady and not stays_with_node(runner.pod)
 
     def _saved(self, most: int | None) -> int | None:
-        """Nodes that are free, no more than ``most`` more than at the start, or the negative price of all others, in thousandths."""
+        """Return the number of free nodes, with at most ``most`` more than at the start. With prices, return the
+        negated price of all other nodes, in thousandths.
+        """
         free, label = self.freed(), self._policy.priceLabel
         if not label:
             return len(free) if most is None else min(len(free), self._free_before + most)
@@ -177,8 +202,13 @@ class Ledger:
 
 
 def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Collection[int]) -> Iterator[Violation]:
-    """Return which tiers there are, their order, their bounds. ``priorities``: of the pending pods; ``evicted``: of the pods that go for
-    good."""
+    """Yield faults of the tiers: their presence, order and bounds.
+
+    Args:
+        plan: The plan.
+        priorities: Priorities of the pending pods.
+        evicted: Priorities of the pods that are evicted for good.
+    """
 
     def fault(why: str) -> Violation:
         return Violation("", "", PLAN, why)
@@ -192,7 +222,7 @@ def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Colle
             needed.append((name, None))
     ranks["moves", None] = (len(plan.goals),)
     admits = "admit" in plan.goals
-    # Without pods to be placed they are evicted for these two, not for the goals behind them.
+    # Without pods to be placed, only these two goals evict pods, and not the goals after them.
     evicting = [place for place, goal in enumerate(plan.goals) if goal in ("drain", "repair")]
     needed += [("placed", priority) for priority in sorted(priorities)] if admits else []
     needed += [("evictions", priority) for priority in sorted(evicted)] if admits or evicting else []
@@ -214,7 +244,7 @@ def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Colle
         if key in said:
             yield fault(f"tier {name} is given twice")
         elif rank < last:
-            yield fault(f"tier {name} stands behind one of less weight")
+            yield fault(f"tier {name} comes after one of lower rank")
         said.add(key)
         last = max(last, rank)
         if tier.bound < tier.value:
@@ -227,7 +257,7 @@ def tier_faults(plan: RebalancePlan, priorities: Collection[int], evicted: Colle
 
 
 def summary_faults(said: Summary, found: Summary, when: str) -> Iterator[Violation]:
-    """Return what a summary says wrongly. How much preferences could have at best is not judged."""
+    """Yield wrong values of a summary. The best possible points of preferences are not judged."""
     for name in ("emptyNodes", "pending", "nodes", "rules", "balance"):
         claim, truth = getattr(said, name), getattr(found, name)
         if claim != truth:
@@ -239,5 +269,6 @@ def summary_faults(said: Summary, found: Summary, when: str) -> Iterator[Violati
 
 
 def _brief(value: object) -> str:
+    """Return a value as text of at most 200 characters."""
     text = str(value)
     return text if len(text) <= 200 else text[:199] + "…"

@@ -1,9 +1,9 @@
-"""The independent checker of RebalancePlans: replays a plan wave by wave on the raw objects, and computes what it claims.
+"""The independent checker of RebalancePlans. It replays a plan wave by wave on the raw objects and recomputes its claims.
 
-It reads no compiled instance and shares no rule with the planner. A valid plan moves only what may be moved, from where it is by then; it
-keeps its limits and, in every wave, every PodDisruptionBudget; and whatever the order inside a wave, each pod is accepted where it lands
-(:mod:`kubestow.checker.plan.waves`) and no pod is worse off than in the snapshot. Kubelets' NUMA zones are not replayed: what running pods
-hold of them is not known.
+It reads no compiled instance and shares no rule with the planner. A valid plan moves only movable pods, each from
+its current node. It respects its limits and, in every wave, every PodDisruptionBudget. In any order inside a wave,
+each pod is accepted on its target (:mod:`kubestow.checker.plan.waves`) and no pod is worse off than in the
+snapshot. NUMA zones of kubelets are not replayed, because the zones of running pods are unknown.
 """
 
 from __future__ import annotations
@@ -43,9 +43,15 @@ __all__ = ["BUDGET", "summary", "verify_plan"]
 def verify_plan(
     snapshot: Snapshot, plan: RebalancePlan, *, claims: bool = False, earlier: Sequence[Snapshot] | None = None
 ) -> list[Violation]:
-    """Return every violation of a plan: faults of the document, of its waves in turn, then of what it is said to be worth. A plan for
-    another snapshot has that one violation. ``claims``: whether what it says of obstacles and of itself is judged as well. ``earlier``: the
-    snapshots from which it follows what the plan forgives; None: that is taken from the plan.
+    """Return all violations of a plan: faults of the document, of each wave in turn, then of its claimed values.
+
+    A plan for another snapshot has that as its only violation.
+
+    Args:
+        snapshot: The snapshot.
+        plan: The plan.
+        claims: True to judge also obstacles and claims about the plan itself.
+        earlier: Snapshots that determine which violations the plan forgives; None to trust the plan.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -58,8 +64,9 @@ def verify_plan(
 
 
 def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary, int]:
-    """Return the cluster before and after a plan, whose moves are taken as they are, and in how many waves they go at least. Only snapshot,
-    goals, limits, policy, moves and evictions of the plan are read.
+    """Return the cluster before and after a plan, and a lower bound on its number of waves.
+
+    The moves are not judged. Only snapshot, goals, limits, policy, moves and evictions of the plan are read.
 
     Raises:
         QuantityError, InputError: as for :func:`verify_plan`.
@@ -69,7 +76,7 @@ def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary, 
 
 
 class _Check:
-    """One plan against its snapshot."""
+    """One plan and its snapshot."""
 
     def __init__(self, snapshot: Snapshot, plan: RebalancePlan) -> None:
         snapshot = cordoned(snapshot, plan.drain)
@@ -93,21 +100,23 @@ class _Check:
         self.start = self._where()
 
     def _where(self) -> dict[str, str | None]:
-        """The nodes of pods that the plan mentions."""
+        """Return the current nodes of the pods that the plan mentions."""
         named = {entry.pod for entry in self.listed}
         return {key: self.board.runners[key].node for key in named if key in self.board.runners}
 
     def _touched(self) -> set[str]:
+        """Return the nodes that the plan mentions."""
         return {name for entry in self.listed for name in (entry.source, entry.target) if name is not None and name in self.board.nodes}
 
     def _changed(self) -> set[str]:
-        """Nodes whose pods at the end are others than at the start."""
+        """Return the nodes whose pods at the end differ from those at the start."""
         now = self._where()
         return {name for key, before in self.start.items() if before != now[key] for name in (before, now[key]) if name is not None}
 
     # --- summaries ----------------------------------------------------------------------------------------------------------
 
     def summaries(self) -> tuple[Summary, Summary, int]:
+        """Apply the moves; return the summaries before and after them, and the lower bound on waves."""
         least = self._replay.least_waves(self.listed)
         before = self.ledger.summary(self.board.all_broken(), self._touched())
         for entry in self.listed:
@@ -126,6 +135,7 @@ class _Check:
         return self._trimmed(before), self.ledger.summary(self.board.all_broken(), self._changed()), least
 
     def _trimmed(self, before: Summary) -> Summary:
+        """Limit the first summary to nodes that change."""
         changed = self._changed()
         before.nodes = [use for use in before.nodes if use.node in changed]
         return before
@@ -133,6 +143,7 @@ class _Check:
     # --- faults -------------------------------------------------------------------------------------------------------------
 
     def faults(self, cost: Cost, *, claims: bool, earlier: Sequence[Snapshot] | None) -> Iterator[Violation]:
+        """Yield all violations."""
         plan = self.plan
         yield from goal_faults(plan, self.snapshot, self.names, len(self.pending))
         yield from numbering_faults(plan, self.listed, self.roster.gang_of)
@@ -142,7 +153,7 @@ class _Check:
         yield from limit_faults(plan, self.listed, moving)
         least = self._replay.least_waves(self.listed)
         if plan.leastWaves > least:
-            yield Violation("", "", PLAN, f"leastWaves is {plan.leastWaves}, {least} may do for budgets and for pods that wait for others")
+            yield Violation("", "", PLAN, f"leastWaves is {plan.leastWaves}, budgets and pods that wait for others need only {least}")
         yield from self._excluded_faults()
         broken = self.board.all_broken()
         yield from self._grace_faults(broken, earlier)
@@ -166,17 +177,17 @@ class _Check:
             yield from plan_claims(plan, self._end(broken))
 
     def _end(self, broken: dict[str, frozenset[str]]) -> End:
-        """What the goals leave undone."""
+        """Return the final state with everything that the goals leave undone."""
         runners, drain = self.board.runners, frozenset(self.plan.drain)
         left = {key for key, runner in runners.items() if self.ledger.is_left(runner, drain)}
         waiting = {key for key in self.pending if key not in runners or runners[key].at is None}
         nodes = {key: runners[key].node if key in runners else None for key in self.pods}
         return End(nodes, left, self.ledger.counting(broken).keys() & self.ledger.subjects, waiting)
 
-    # --- what is forgiven ---------------------------------------------------------------------------------------------------
+    # --- forgiven rules -----------------------------------------------------------------------------------------------------
 
     def _grace_faults(self, broken: Mapping[str, frozenset[str]], earlier: Sequence[Snapshot] | None) -> Iterator[Violation]:
-        """Take what the plan forgives, and judge it."""
+        """Record the rules that the plan forgives, and yield their faults."""
         grace = self.plan.executionGrace
         if grace is None:
             return
@@ -197,23 +208,24 @@ class _Check:
             self.ledger.excused[key] = self.ledger.excused.get(key, frozenset()) | {rule}
 
     def _excused(self, broken: Mapping[str, frozenset[str]], earlier: Sequence[Snapshot], seconds: int) -> set[tuple[str, str]]:
-        """Return the filters that pods break by forgiven rules alone, each with its pod."""
+        """Return the filters that pods break only because of forgiven rules, each with its pod."""
         exempt, found = self.plan.snapshot.daemonNamespaces, set()
         rules = execution_grace.forgiven(self.snapshot, earlier, seconds, exempt) if "repair" in self.plan.goals else set()
         parts = {"NodeAffinity": ("nodeAffinity",), "InterPodAffinity": ("podAffinity", "podAntiAffinity")}
         for name, fields in parts.items():
             if any(rule.part in fields for rule in rules):
-                rest = Board(execution_grace.lifted(self.snapshot, rules, fields), self.pending, exempt).all_broken()
+                remaining = Board(execution_grace.lifted(self.snapshot, rules, fields), self.pending, exempt).all_broken()
                 found |= {
                     (key, name)
                     for key, rules_of in broken.items()
-                    if name in rules_of and name not in rest.get(key, ()) and key in self.ledger.subjects
+                    if name in rules_of and name not in remaining.get(key, ()) and key in self.ledger.subjects
                 }
         return found
 
     # --- claims -------------------------------------------------------------------------------------------------------------
 
     def _excluded_faults(self) -> Iterator[Violation]:
+        """Yield pods whose exclusion differs from the recomputed one."""
         said: dict[str, str] = {}
         for group in self.plan.excluded:
             for key in group.pods:
@@ -226,11 +238,11 @@ class _Check:
                 yield Violation(key, "", PLAN, why)
 
     def _gang_faults(self) -> Iterator[Violation]:
-        """Gangs of pending pods are placed whole or not at all, in one domain where they ask for it."""
+        """Yield gangs of pending pods that are placed in part, or outside a required common domain."""
         runners = self.board.runners
         bound = {entry.pod: entry for entry in self.listed if entry.source is None and entry.pod in runners and entry.pod in self.pending}
         at = {key: there.node for key in bound if (there := runners[key].at) is not None}
-        gang_of = self.roster.gang_of  # what entries say of it is judged with their numbers
+        gang_of = self.roster.gang_of  # the entries' own gang names are judged with the numbering
         found = [Assignment(key, node, bound[key].step, gang_of.get(key)) for key, node in at.items()]
         placed = {entry.pod for entry in found}
         results = [

@@ -1,4 +1,4 @@
-"""The replay of a plan: wave by wave, what must not be moved at all, PodDisruptionBudgets, and the rules."""
+"""The replay of a plan, wave by wave: excluded pods, PodDisruptionBudgets, and the scheduling rules."""
 
 from __future__ import annotations
 
@@ -17,17 +17,28 @@ from kubestow.checker.violation import Violation
 from kubestow.models.documents.rebalance_plan import Exclusion, RebalancePlan
 from kubestow.models.kube import objects
 
-#: The rule of violations of PodDisruptionBudgets.
+#: Rule name of violations of PodDisruptionBudgets.
 BUDGET: Final = "PodDisruptionBudget"
 
 
 @dataclass
 class Replay:
-    """``board``: the state, with what each pod may go on breaking. ``pods``: of the snapshot by key; ``refusals``: by key, why a pod is not
-    to be placed (None: it is, and ``roster`` has its gang). ``preempting``: the highest priority for which a pod may go for good, if any;
-    ``violators``: keys of pods that may go by rules that hold during execution; ``placed``: of those that the plan placed so far.
-    ``justified``: whether each step has to serve a goal, and its budget to allow anything as the plan begins; not where the rest of a
-    plan is replayed, which was judged as a whole before."""
+    """The replay of a plan.
+
+    Attributes:
+        plan: The plan.
+        board: The state, with the rules that each pod may continue to break.
+        pods: Pods of the snapshot, by key.
+        refusals: Why each pod is not to be placed, by key; None if it is to be placed.
+        roster: Gangs of the pods to be placed.
+        guards: Disruption budgets.
+        exclusions: Reasons against moving pods.
+        preempting: Highest priority for which pods may be evicted for good, or None.
+        violators: Keys of pods that may be evicted because of rules that hold during execution.
+        placed: Keys of the pods placed by the plan up to now.
+        justified: True if each step must serve a goal and each budget must allow evictions at the start. False for
+            the remaining steps of a plan that was judged as a whole before.
+    """
 
     plan: RebalancePlan
     board: Board
@@ -42,7 +53,7 @@ class Replay:
     justified: bool = True
 
     def faults(self, listed: Sequence[Entry]) -> Iterator[Violation]:
-        """Everything that goes wrong. Entries that cannot be (no such pod or node, pod elsewhere) are left out of the state."""
+        """Yield all faults. Impossible entries (unknown pod or node, pod elsewhere) are not applied."""
         by_wave: dict[int, dict[int, list[Entry]]] = {}
         for entry in listed:
             by_wave.setdefault(entry.wave, {}).setdefault(entry.step, []).append(entry)
@@ -66,8 +77,11 @@ class Replay:
             self.placed.update(entry.pod for step in steps for entry in step)
 
     def least_waves(self, listed: Sequence[Entry]) -> int:
-        """Return in how many waves at least such entries are taken, whatever their order; the board is at the start. No wave evicts more
-        pods of a budget than that allows at the start; a pod goes once in a wave, and comes after the waves that make room for it."""
+        """Return a lower bound on the number of waves for such entries, in any order. The board must be at the start.
+
+        No wave evicts more pods of a budget than it allows at the start. A pod moves once per wave, and after the
+        waves that free capacity for it.
+        """
         evicted: Counter[Guard] = Counter()
         for entry in listed:
             pod = self.pods.get(entry.pod)
@@ -77,9 +91,9 @@ class Replay:
         return max([*asked, *self._earliest([entry for entry in listed if entry.pod in self.board.runners])], default=0)
 
     def _earliest(self, listed: Sequence[Entry]) -> list[int]:
-        """Return a wave for each entry before which it cannot be taken."""
+        """Return the earliest possible wave of each entry."""
         last, before = dict[str, int](), list[int | None]()
-        leaving: dict[str, list[int]] = {}  # by node, entries with which pods leave it that are there at the start
+        leaving: dict[str, list[int]] = {}  # entries by which initial pods leave each node
         for i, entry in enumerate(listed):
             before.append(last.get(entry.pod))
             if entry.pod not in last and entry.source is not None:
@@ -97,7 +111,7 @@ class Replay:
         return found
 
     def _lack(self, entry: Entry) -> dict[str, int]:
-        """What is not free at the start of what a pod needs at its target, pods by number among it."""
+        """Return the resources that a pod lacks on its target at the start, including ``pods``."""
         if entry.target is None or entry.target not in self.board.nodes:
             return {}
         held, capacity = self.board.held[entry.target], self.board.capacity[entry.target]
@@ -107,25 +121,30 @@ class Replay:
         return {name: lack for name, lack in lacks if lack > 0}
 
     def _made_by(self, lack: Mapping[str, int], leaving: Sequence[tuple[int, Entry]]) -> int:
-        """Return the first wave after which as much as is lacking can be free; 0 where it never is. ``leaving``: pods, each with the wave
-        before which it cannot leave."""
-        left = dict(lack)
+        """Return the first wave after which the missing resources can be free; 0 if they never are.
+
+        Args:
+            lack: Missing amounts.
+            leaving: Entries of pods that leave the node, each with its earliest wave.
+        """
+        missing = dict(lack)
         for wave, entry in sorted(leaving, key=lambda each: each[0]):
             for name, amount in {**self.board.requests(self.board.runners[entry.pod].pod, bound=True), "pods": 1}.items():
-                if name in left:
-                    left[name] -= amount
-            if max(left.values()) <= 0:
+                if name in missing:
+                    missing[name] -= amount
+            if max(missing.values()) <= 0:
                 return wave
         return 0
 
     def _can_be(self, entry: Entry) -> bool:
+        """Return True if an entry can be applied."""
         runner = self.board.runners.get(entry.pod)
         if runner is None or runner.node != entry.source or entry.source == entry.target:
             return False
         return entry.target is None or entry.target in self.board.nodes
 
     def _why_not(self, entry: Entry) -> str | None:
-        """Return why a plan must not have such a step at all."""
+        """Return why a plan must not contain the step, or None."""
         if entry.pod not in self.pods:
             return "the snapshot has no such pod"
         if entry.target is not None and entry.target not in self.board.nodes:
@@ -147,7 +166,7 @@ class Replay:
         return self._why_not_gone(entry) if entry.target is None else None
 
     def _why_not_gone(self, entry: Entry) -> str | None:
-        """Return why a pod must not be evicted for good: no goal asks for it."""
+        """Return why a pod must not be evicted for good, or None."""
         if not self.justified or (self.preempting is not None and (self.pods[entry.pod].spec.priority or 0) < self.preempting):
             return None
         if entry.source in self.plan.drain or entry.pod in self.violators:
@@ -155,16 +174,16 @@ class Replay:
         return "the pod is evicted for good, and no goal asks for that"
 
     def _is_asked(self, pod: objects.Pod, why: Exclusion) -> bool:
-        """Return whether the one budget of the pod is asked as its wave begins, so that what it allows now does not exclude the pod."""
+        """Return True if the pod's only budget is checked when its wave begins, so that its current state does not exclude the pod."""
         return not self.justified and why == "budgets" and len(self.guards.of(pod)) == 1
 
     def _is_free(self, pod: objects.Pod) -> bool:
-        """Return whether budgets select the pod as it is in the snapshot, and it needs none of them."""
+        """Return True if budgets select the pod but its eviction needs no budget in the snapshot."""
         guards = self.guards.of(pod)
         return bool(guards) and not any(guard.guards(pod) for guard in guards)
 
     def _budget_faults(self, wave: Sequence[Entry]) -> Iterator[Violation]:
-        """Pods that leave in one wave, against what each budget allows as the wave begins."""
+        """Yield budgets that allow fewer evictions at the start of a wave than the wave makes."""
         asked: dict[Guard, list[Entry]] = {}
         for entry in wave:
             pod = self.pods[entry.pod]

@@ -1,17 +1,20 @@
-"""DoNotSchedule constraints while pods come and go: what a domain may hold, and whether a wave can go beyond it.
+"""DoNotSchedule constraints while pods come and go: the limit of each domain, and whether a wave can exceed it.
 
-A constraint allows a domain d so many pods above the least count of all domains. Of the pods that move in a wave, each is at one of several
-places, independently of the others; so the most that count(d) - count(e) can be is the sum of what each pod can add: 1 if it may be in d,
-else -1 if it is in e whatever happens, else 0. Hence, exactly,
+A constraint limits how far the count of a domain d may exceed the minimum over all domains. In a wave each moving
+pod is at one of several places, independently of the other pods. The maximum of count(d) - count(e) is therefore
+the sum of each pod's maximum contribution: 1 if it may be in d, else -1 if it is certainly in e, else 0. Hence,
+exactly,
 
-    max over states of (count(d) - min over e of count(e)) = high(d) - min over e ≠ d of low(e), or 0 if that is less (e = d),
+    max over states of (count(d) - min over e of count(e)) = max(0, high(d) - min over e ≠ d of low(e))
 
-where high(d) counts the pods that stay in d and all moving ones that may be there, and low(e) those that stay in e and, while no pod is
-nowhere, moving ones that only change nodes inside e. When a pod lands, others may be nowhere, so low(e) counts only those that stay.
-With too few domains for minDomains the minimum is 0.
+The term 0 is the case e = d. high(d) counts the pods that stay in d and all moving pods that may be there. low(e)
+counts the pods that stay in e and, while no pod is nowhere, the moving pods that only change nodes inside e. When a
+pod lands, others may be nowhere, so low(e) counts only pods that stay. With too few domains for minDomains the
+minimum is 0.
 
-A pod that is counted where it is breaks its constraint if and only if count(d) - min > maxSkew, whether it is taken out or not: being taken
-out lowers d by one, which its own arrival makes up for, and lowers the minimum only where d is the least, where nothing is broken.
+A pod that is counted at its place breaks its constraint if and only if count(d) - min > maxSkew, with or without
+the pod itself. Removing it lowers d by one, which its own arrival compensates. It lowers the minimum only if d is
+the minimum, and then nothing is broken.
 
 Source: kube-scheduler plugin podtopologyspread (filtering.go).
 """
@@ -34,7 +37,7 @@ _NONE: Final[Counts] = {}
 
 
 class Move(NamedTuple):
-    """Of one pod that moves in a wave: the domain it is counted in before and after (None: in none)."""
+    """The domains in which a moving pod is counted before and after a wave; None if in none."""
 
     before: str | None
     after: str | None
@@ -42,8 +45,13 @@ class Move(NamedTuple):
 
 @dataclass(eq=False)
 class Watch:
-    """One constraint on the domains of a tally. ``allowed``: by domain, and by how many pods it may have above the minimum, the names of
-    those that hold it to that."""
+    """One constraint on the domains of a tally.
+
+    Attributes:
+        tally: Pod counts per domain.
+        min_domains: The constraint's minDomains.
+        allowed: Names of the pods that impose a limit, by domain and by the limit above the minimum.
+    """
 
     tally: spread.Count
     min_domains: int
@@ -51,7 +59,13 @@ class Watch:
 
 
 class Stake(NamedTuple):
-    """A running pod holds the domain to a constraint."""
+    """A limit that a running pod imposes on a domain.
+
+    Attributes:
+        watch: The constraint.
+        domain: The domain.
+        allowed: Number of pods that the domain may have above the minimum.
+    """
 
     watch: Watch
     domain: str
@@ -59,7 +73,13 @@ class Stake(NamedTuple):
 
 
 class Flow:
-    """All the pods of a wave that one tally counts. ``values``: all domains with an eligible node."""
+    """All pods of a wave that one tally counts.
+
+    Args:
+        tally: Pod counts per domain.
+        values: All domains with an eligible node.
+        moves: Moves of the pods.
+    """
 
     def __init__(self, tally: spread.Count, values: Collection[str], moves: Collection[Move]) -> None:
         self.tally, self._values = tally, values
@@ -68,25 +88,25 @@ class Flow:
         self.inside = Counter(move.before for move in moves if move.before is not None and move.before == move.after)
 
     def stay(self, domain: str) -> int:
-        """Pods of the domain that do not move."""
+        """Return the number of pods in the domain that do not move."""
         return self.tally.domains.get(domain, 0) - self.leaving[domain]
 
     def high(self, domain: str) -> int:
-        """Return the most that the domain may have."""
+        """Return the maximum number of pods in the domain."""
         return self.stay(domain) + self.able[domain]
 
     @cached_property
     def bare(self) -> Levels:
-        """:meth:`levels` without anybody that moves."""
+        """:meth:`levels` without any moving pod."""
         return self.levels(_NONE)
 
     @cached_property
     def lows(self) -> Levels:
-        """:meth:`levels` with those that stay in a domain whatever happens."""
+        """:meth:`levels` with the moving pods that certainly stay in their domain."""
         return self.levels(self.inside)
 
     def levels(self, more: Counts) -> Levels:
-        """Return how many domains have each count if none of the moving pods were there, and ``more`` by domain were."""
+        """Return the number of domains per count, without moving pods but with ``more`` pods per domain."""
         levels = dict(self.tally.levels)
         for domain in {*self.leaving, *more}:
             if domain in self._values:
@@ -101,8 +121,14 @@ class Flow:
             del levels[level]
 
     def least(self, domain: str, min_domains: int, levels: Levels, more: Counts) -> int | None:
-        """Return the minimum over the other domains; 0 if there are too few domains, None if there is no other. ``levels``: those of
-        ``more``."""
+        """Return the minimum over the other domains; 0 with too few domains, None without another domain.
+
+        Args:
+            domain: The domain.
+            min_domains: The constraint's minDomains.
+            levels: :meth:`levels` of ``more``.
+            more: Additional pods per domain.
+        """
         if self.tally.size < max(1, min_domains):
             return 0
         own = self.stay(domain) + more.get(domain, 0) if domain in self._values else None
@@ -110,7 +136,7 @@ class Flow:
 
 
 class Tallies(spread.SpreadState):
-    """The constraints of all pods that run or will, all read before the first is counted."""
+    """The constraints of all pods that run now or later. All are read before the first pod is counted."""
 
     def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
         super().__init__(nodes, gates)
@@ -128,6 +154,7 @@ class Tallies(spread.SpreadState):
         return self._domains[memo]
 
     def flow(self, tally: spread.Count, moves: Collection[Move] = ()) -> Flow:
+        """Return the flow of a tally for the moves of a wave."""
         return Flow(tally, self.values(tally), moves)
 
     # --- a pod and its constraints ------------------------------------------------------------------------------------------
@@ -137,7 +164,7 @@ class Tallies(spread.SpreadState):
 
     @staticmethod
     def _uncounted(constraint: spread.Constraint, node: str) -> int:
-        """1 if the pod matches its own constraint and is on a node that this does not count."""
+        """Return 1 if the pod matches its own constraint but its node is not counted, else 0."""
         return int(constraint.own and node not in constraint.tally.census.eligible)
 
     def landing_faults(
@@ -148,9 +175,14 @@ class Tallies(spread.SpreadState):
         moves: Mapping[spread.Count, Move],
         mates: Mapping[spread.Count, Counts],
     ) -> Iterator[str]:
-        """Constraints that the pod may break as it lands on a node, others being anywhere on their way.
+        """Yield constraints that the pod may break when it lands on a node while others are in any phase.
 
-        ``flows``: of the wave; ``moves``: the pod's own, by tally; ``mates``: by tally and domain, moving pods that are there for certain.
+        Args:
+            own: Constraints of the pod.
+            node: The node.
+            flows: Flows of the wave.
+            moves: The pod's own moves, by tally.
+            mates: Moving pods that are certainly present, by tally and domain.
         """
         if own.fault is not None:
             yield f"a topology spread constraint cannot be read: {own.fault}"
@@ -165,11 +197,16 @@ class Tallies(spread.SpreadState):
             if least is not None and constraint.own + high - least > constraint.max_skew:
                 yield _why(tally, domain, constraint.own + high, least, constraint.max_skew)
 
-    # --- what running pods hold domains to ----------------------------------------------------------------------------------
+    # --- limits that running pods impose ------------------------------------------------------------------------------------
 
     def stakes(self, own: spread.Spread, node: str, *, depth: bool) -> list[Stake]:
-        """Return what a pod on a node holds its domains to: to break nothing. ``depth``: it breaks constraints and may go on, as far as
-        now."""
+        """Return the limits that a pod on a node imposes on its domains.
+
+        Args:
+            own: Constraints of the pod.
+            node: The node.
+            depth: True if the pod breaks constraints and may continue to, up to the current excess.
+        """
         found = []
         for constraint in own.constraints:
             tally, domain = constraint.tally, self._domain(constraint, node)
@@ -191,12 +228,13 @@ class Tallies(spread.SpreadState):
 
     @staticmethod
     def hold(stakes: Iterable[Stake], name: str) -> None:
+        """Register the limits that a pod imposes."""
         for stake in stakes:
             stake.watch.allowed.setdefault(stake.domain, {}).setdefault(stake.allowed, {})[name] = None
 
     @staticmethod
     def release(stakes: Iterable[Stake], name: str) -> None:
-        """The opposite of :meth:`hold`."""
+        """Undo :meth:`hold`."""
         for stake in stakes:
             by_allowed = stake.watch.allowed.get(stake.domain, {})
             names = by_allowed.get(stake.allowed, {})
@@ -207,8 +245,7 @@ class Tallies(spread.SpreadState):
                     stake.watch.allowed.pop(stake.domain, None)
 
     def rest_faults(self, flow: Flow) -> Iterator[tuple[str, str]]:
-        """Pods that stay where they are and whose domain may get more than it may have, by name, with the reason. One pod for each domain
-        and constraint."""
+        """Yield pods that stay and whose domain may exceed its limit, by name with the reason. One pod per domain and constraint."""
         for watch in self._by_tally.get(flow.tally, ()):
             falls = min(flow.lows, default=0) < flow.tally.minimum(watch.min_domains)
             for domain in list(watch.allowed) if falls else [d for d in flow.able if d in watch.allowed]:
@@ -218,18 +255,19 @@ class Tallies(spread.SpreadState):
                     yield next(iter(watch.allowed[domain][allowed])), why
 
     def own_faults(self, stakes: Iterable[Stake], flows: Mapping[spread.Count, Flow], moves: Mapping[spread.Count, Move]) -> Iterator[str]:
-        """Return the same for one pod that moves in the wave, before it does. ``moves``: its own, by tally."""
+        """Yield the same for one pod that moves in the wave, before it does. ``moves`` are its own moves, by tally."""
         for stake in stakes:
             flow = flows.get(stake.watch.tally)
             if flow is not None:
                 before, after = moves.get(flow.tally, Move(None, None))
-                away = int(after == stake.domain and before != stake.domain)  # it is not yet where its source does not count it
+                away = int(after == stake.domain and before != stake.domain)  # before the move the target domain does not count it
                 why = self._excess(flow, stake, away)
                 if why is not None:
                     yield why
 
     @staticmethod
     def _excess(flow: Flow, stake: Stake, away: int) -> str | None:
+        """Return why the domain may exceed its limit, or None."""
         high = flow.high(stake.domain) - away
         least = flow.least(stake.domain, stake.watch.min_domains, flow.lows, flow.inside)
         if least is None or high - least <= stake.allowed:

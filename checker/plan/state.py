@@ -1,7 +1,8 @@
-"""The running pods of a plan's replay, and every rule about them but those that a wave is worked out for (required affinity and spread).
+"""The running pods of a plan's replay, and all their rules except required affinity and spread, which waves judge.
 
-Pods are put on nodes and lifted off again, one by one; a pod that moves is on both of its nodes while its wave lasts, which is the worst
-case for capacity, host ports, anti-affinity and volumes: each of them sees only more, and pods move independently of each other.
+Pods are added to nodes and removed one by one. While its wave lasts, a moving pod is on both of its nodes. That is
+the worst case for capacity, host ports, anti-affinity and volumes: more pods only make these rules stricter, and
+pods move independently.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.plan.affinity import Asks, State
 from kubestow.checker.plan.spread import Stake, Tallies
 from kubestow.checker.plan.volumes import Volumes, claims
@@ -26,7 +27,14 @@ Fault = tuple[str, str]  # rule, why
 
 @dataclass(eq=False, slots=True)
 class Presence:
-    """A pod on a node. ``placed``: by the plan; ``member``: its own for this node, so that a pod can be on two."""
+    """A pod on a node.
+
+    Attributes:
+        runner: The pod.
+        node: Name of the node.
+        member: Its inter-pod affinity, separate for this node so that a pod can be on two nodes.
+        placed: True if the plan placed it there.
+    """
 
     runner: Runner
     node: str
@@ -36,9 +44,18 @@ class Presence:
 
 @dataclass(eq=False, slots=True)
 class Runner:
-    """A pod that runs on a node of the snapshot, or may be placed on one. ``at``: where it is; ``broke``: the rules that it broke in the
-    snapshot and may go on breaking until it is moved; ``steady``: it is not terminating, so that its rules matter; ``stakes``: what it
-    holds domains to."""
+    """A pod that runs on a node of the snapshot, or may be placed on one.
+
+    Attributes:
+        pod: The pod.
+        key: Its ``namespace/name``.
+        member: Its inter-pod affinity, parsed.
+        spread: Its topology spread constraints, parsed.
+        steady: True if it is not terminating, so that its rules matter.
+        at: Its current presence, or None.
+        broke: Rules that it broke in the snapshot and may continue to break until it is moved.
+        stakes: Limits that it imposes on domains.
+    """
 
     pod: objects.Pod
     key: str
@@ -54,15 +71,22 @@ class Runner:
         return self.at.node if self.at is not None else None
 
     def presence(self, node: str) -> Presence:
-        """Return the pod as the plan places it on a node."""
+        """Return the pod as placed on a node by the plan."""
         member = self.member
         return Presence(self, node, affinity.Member(member.name, member.namespace, member.labels, member.terms, member.profile), True)
 
 
 @dataclass(eq=False, slots=True)
 class Held:
-    """What the pods on a node hold. ``resized``: those whose status says other than their spec, as long as the plan does not move them;
-    ``mounting``: those with volumes."""
+    """The resources held by the pods on a node.
+
+    Attributes:
+        pods: Number of pods.
+        used: Requested amounts.
+        ports: Number of pods per host port.
+        resized: Pods whose status and spec differ in requests, until the plan moves them.
+        mounting: Pods with volumes.
+    """
 
     pods: int = 0
     used: resources.Amounts = field(default_factory=dict)
@@ -71,7 +95,7 @@ class Held:
     mounting: dict[Runner, None] = field(default_factory=dict)
 
     def weigh(self, requests: resources.Amounts, ports: Iterable[resources.Port], by: int) -> None:
-        """A pod is on the node (``by`` -1: no more)."""
+        """Add a pod, or remove it (``by`` -1)."""
         self.pods += by
         used = self.used
         for name, amount in requests.items():
@@ -82,16 +106,18 @@ class Held:
                 del self.ports[port]
 
     def faults(self, requests: resources.Amounts, ports: Collection[resources.Port], capacity: resources.Amounts) -> list[Fault]:
-        """Return why one more pod finds its host ports taken or no room."""
+        """Return taken host ports and missing resources for one more pod."""
         clash = resources.clashing_port(ports, self.ports) if ports else None
         found = [("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken")] if clash else []
         return found + [("NodeResourcesFit", why) for why in resources.fit_faults(requests, self.pods, self.used, capacity)]
 
 
 def cordoned(snapshot: Snapshot, drain: Collection[str]) -> Snapshot:
-    """Return the snapshot as a plan finds it when it begins: the nodes to be drained are cordoned, and have the taint that the node
-    lifecycle controller gives to cordoned nodes. Constraints with ``nodeTaintsPolicy: Honor`` do not count them for pods without a
-    toleration."""
+    """Return the snapshot with the nodes to be drained cordoned and tainted.
+
+    The taint is that of the node lifecycle controller. Constraints with ``nodeTaintsPolicy: Honor`` therefore
+    ignore these nodes for pods without a toleration.
+    """
     if not drain:
         return snapshot
     mark, nodes = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"), []
@@ -105,8 +131,12 @@ def cordoned(snapshot: Snapshot, drain: Collection[str]) -> Snapshot:
 
 
 class Board:
-    """All running pods of a snapshot, and those with the keys ``waiting``, that a plan places. ``exempt``: namespaces without hard
-    anti-affinity.
+    """All running pods of a snapshot, and the pods that a plan places.
+
+    Args:
+        snapshot: The snapshot.
+        waiting: Keys of the pods that the plan places.
+        exempt: Namespaces that are exempt from required anti-affinity.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -116,7 +146,7 @@ class Board:
 
     def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
         self._node_policies = NodePolicies(snapshot)
-        self.snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
+        self.snapshot = snapshot  # keeps parts of pods in memory, because they are identified by id
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
         self.held = {name: Held() for name in self.nodes}
@@ -147,10 +177,10 @@ class Board:
                 self.put(runner.at)
                 self.enter(runner.at)
 
-    # --- what pods hold -----------------------------------------------------------------------------------------------------
+    # --- held resources -----------------------------------------------------------------------------------------------------
 
     def put(self, there: Presence) -> None:
-        """A pod is on a node, too, as far as this class judges."""
+        """Add a pod to a node, for the rules of this class."""
         self._weigh(there, 1)
         runner, held = there.runner, self.held[there.node]
         if runner.pod.spec.volumes:
@@ -161,7 +191,7 @@ class Board:
         self.affinity.add(there.member, self.nodes[there.node])
 
     def lift(self, there: Presence) -> None:
-        """The opposite of :meth:`put`."""
+        """Undo :meth:`put`."""
         self._weigh(there, -1)
         runner, held = there.runner, self.held[there.node]
         if runner.pod.spec.volumes:
@@ -175,16 +205,16 @@ class Board:
         self.held[there.node].weigh(self.requests(pod, bound=not there.placed), self.ports(pod), by)
 
     def enter(self, there: Presence, by: int = 1) -> None:
-        """The pod is on the node (``by`` -1: no more), as required affinity and spread count."""
+        """Add a pod to a node for required affinity and spread, or remove it (``by`` -1)."""
         runner = there.runner
         self.asks.count(runner.member, there.node, by)
         for tally, domain in self.tallies.counted(runner.pod, self.nodes[there.node], runner.member.profile):
             tally.change(domain, by)
 
-    # --- what others hold a pod to ------------------------------------------------------------------------------------------
+    # --- limits that pods impose ----------------------------------------------------------------------------------------------
 
     def settle_down(self, runner: Runner) -> None:
-        """From now on no rule of the pod that is not in ``broke`` may break where it is."""
+        """Register the pod's own rules, except those in ``broke``, so that breaking them is a fault."""
         if not runner.steady or runner.at is None:
             return
         if runner.spread.constraints:
@@ -194,7 +224,7 @@ class Board:
             self.asks.of(runner.member).sit(self.asks.seat(runner.member, runner.at.node), runner.key)
 
     def get_up(self, runner: Runner) -> None:
-        """The opposite of :meth:`settle_down`."""
+        """Undo :meth:`settle_down`."""
         if runner.at is not None:
             self.tallies.release(runner.stakes, runner.key)
             if runner.member.terms.affinity:
@@ -203,8 +233,13 @@ class Board:
     # --- the rules ----------------------------------------------------------------------------------------------------------
 
     def landing_faults(self, runner: Runner, name: str, others: Iterable[objects.Pod]) -> list[Fault]:
-        """Return every rule of this class that may reject the pod, which is nowhere now, on a node. ``others``: pods counted there now that
-        may as well be away."""
+        """Return the rules of this class that may reject a pod, currently absent, on a node.
+
+        Args:
+            runner: The pod.
+            name: The node.
+            others: Pods counted on the node that may also be away.
+        """
         pod, node, capacity = runner.pod, self.nodes[name], self.capacity[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
         found += self._node_policies.faults(pod, node) if self._node_policies else ()
@@ -225,25 +260,25 @@ class Board:
                 yield "NodeVolumeLimits", why
 
     def left_to_the_node(self, pod: objects.Pod, name: str) -> resources.Amounts:
-        """Return what a pod asks of a node itself: its requests without what devices provide there."""
+        """Return a pod's requests without those that devices provide on the node."""
         requests = self.requests(pod, bound=False)
         return requests if self.devices is None else self.devices.left_to_the_node(requests, self.capacity[name])
 
     def allocate(self, there: Presence) -> None:
-        """The claims of a pod get devices where it is placed."""
+        """Allocate devices for the claims of a placed pod."""
         if self.devices is not None:
             pod = there.runner.pod
             self.devices.allocate(pod, self.nodes[there.node], self.requests(pod, bound=False), self.capacity[there.node])
 
     def sources_of_devices(self, there: Presence) -> frozenset[object]:
-        """Return what the devices of a pod where it is placed can come from: pools of the node, and claims that it shares."""
+        """Return the pools and shared claims from which a placed pod's devices can come."""
         if self.devices is None:
             return frozenset()
         pod = there.runner.pod
         return self.devices.sources(pod, self.nodes[there.node], self.requests(pod, bound=False), self.capacity[there.node])
 
     def fits(self, runner: Runner, name: str) -> bool:
-        """Return whether a running pod would fit where it is, taken out and counted by its spec."""
+        """Return True if a running pod, counted by its spec, fits on its node."""
         held, capacity = self.held[name], self.capacity[name]
         if held.pods > capacity.get("pods", 0):
             return False
@@ -255,11 +290,13 @@ class Board:
         return True
 
     def all_broken(self) -> dict[str, frozenset[str]]:
-        """Return the rules that running pods break now, by key; terminating pods break none."""
+        """Return the rules that running pods break now, by key. Terminating pods are ignored."""
         return {runner.key: broke for runner in self.runners.values() if runner.at and runner.steady and (broke := self.broken(runner))}
 
     def broken(self, runner: Runner) -> frozenset[str]:
-        """Return the rules that a running pod breaks: taken out, it would be rejected on its own node. A cordon breaks none."""
+        """Return the rules that a running pod breaks: those that would reject it on its own node if it were removed.
+        Cordons are ignored.
+        """
         there = runner.at
         if there is None:
             return frozenset()

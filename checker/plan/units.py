@@ -1,4 +1,4 @@
-"""One pod of a wave, and pods of a gang that bind as a unit: they see each other as present."""
+"""One pod of a wave, and units: pods of a gang that are bound together and see each other as present."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from kubestow.checker.rules import gangs, spread
 
 @dataclass(eq=False)
 class Change:
-    """One pod of a wave. ``source``, ``target``: where it is before and after; ``ways``, ``moves``: of it, as asks and tallies see it."""
+    """One pod of a wave.
+
+    Attributes:
+        entry: Its entry in the plan.
+        runner: The pod.
+        source: Presence before the wave, or None.
+        target: Presence after the wave, or None.
+        ways: Its removal as each matching ask sees it.
+        moves: Its move as each tally counts it.
+    """
 
     entry: Entry
     runner: Runner
@@ -25,19 +34,22 @@ class Change:
     moves: dict[spread.Count, Move] = field(default_factory=dict)
 
     def both(self) -> Iterator[Presence]:
-        """Its presences while the wave lasts."""
+        """Yield its presences while the wave lasts."""
         if self.source is not None:
             yield self.source
         if self.target is not None:
             yield self.target
 
 
-Step = Sequence[Change]  # one, or the pods of a gang that bind as a unit
+Step = Sequence[Change]  # one pod, or the pods of a gang that are bound as a unit
 
 
 def unit_faults(board: Board, step: Step, changes: Sequence[Change]) -> list[list[str]]:
-    """Required affinity of pods that bind as a unit, as they land. Others of the wave help only while they are there, and harm (whose
-    unit opens a domain) by being anywhere: so the worst cases are that none of them is there, and that one of them is, alone."""
+    """Return broken required affinity of pods that land as a unit, for each pod.
+
+    Other pods of the wave help only while they are present. If the unit opens a domain, each harms by being
+    anywhere. The worst cases are therefore that none is present, and that exactly one is.
+    """
     own = set(step)
     others = [there for change in changes for there in change.both()]
     for there in others:
@@ -63,7 +75,7 @@ def unit_faults(board: Board, step: Step, changes: Sequence[Change]) -> list[lis
 
 
 def counted_mates(mates: Step) -> Mapping[spread.Count, Counter[str]]:
-    """Return where the other pods of a unit are counted, by tally."""
+    """Return the domains in which the other pods of a unit are counted, by tally."""
     found: dict[spread.Count, Counter[str]] = {}
     for mate in mates:
         for tally, move in mate.moves.items():

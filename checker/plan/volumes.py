@@ -1,6 +1,6 @@
-"""Volumes for the checker of plans: as for placements, and pods can go away again.
+"""Volumes for the checker of plans: as for placements, but pods can leave again.
 
-Pods that leave take their mounts along; a claim that became bound on the way stays bound.
+A leaving pod takes its mounts along. A claim that became bound stays bound.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Handle = tuple[str, str]
 
 
 def claims(pod: objects.Pod) -> Iterator[tuple[str, bool]]:
-    """Keys (``namespace/name``) of the claims that a pod mounts, and whether each is of a generic ephemeral volume."""
+    """Yield the keys (``namespace/name``) of the claims that a pod mounts, with True for generic ephemeral volumes."""
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes or ():
         if volume.persistentVolumeClaim is not None:
@@ -26,14 +26,14 @@ def claims(pod: objects.Pod) -> Iterator[tuple[str, bool]]:
 
 
 class Volumes(VolumeState):
-    """Volumes and claims of a snapshot, and who mounts them now."""
+    """Volumes and claims of a snapshot, with the pods that mount them now."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
         self._mounts: dict[str, dict[str, int]] = {}  # node -> claim -> pods
 
     def mount(self, pod: objects.Pod, node: str) -> None:
-        """The pod is on the node, too. Binds nothing."""
+        """Add a pod to a node without binding claims."""
         mounts, mounted = self._mounts.setdefault(node, {}), self._mounted.setdefault(node, set())
         for key, ephemeral in claims(pod):
             mounts[key] = mounts.get(key, 0) + 1
@@ -42,7 +42,7 @@ class Volumes(VolumeState):
                 self._users[key] = self._users.get(key, 0) + 1
 
     def unmount(self, pod: objects.Pod, node: str) -> None:
-        """The opposite of :meth:`mount`."""
+        """Undo :meth:`mount`."""
         mounts, mounted = self._mounts[node], self._mounted[node]
         for key, ephemeral in claims(pod):
             mounts[key] -= 1
@@ -53,7 +53,7 @@ class Volumes(VolumeState):
                 self._users[key] -= 1
 
     def settle(self, pod: objects.Pod, node: objects.Node) -> set[str]:
-        """Bind what the pod's claims bind to on this node; gives the static volumes that are taken by that."""
+        """Bind the pod's claims on this node; return the static volumes used for that."""
         taken, _ = self._bind(pod, node)
         self._chosen.update(taken)
         self._consumed.update(taken.values())
@@ -62,14 +62,14 @@ class Volumes(VolumeState):
         return set(taken.values())
 
     def reset(self) -> bool:
-        """Forget what was bound on the way; whether anything was."""
+        """Forget all bindings made during the replay. Return True if there were any."""
         found = bool(self._chosen or self._consumed or self._first_node)
         for each in (self._chosen, self._consumed, self._first_node):
             each.clear()
         return found
 
     def open_claims(self, pod: objects.Pod) -> list[str]:
-        """Return the pod's claims that nothing decided on yet."""
+        """Return the pod's claims that are not bound or assigned to a node yet."""
         found = []
         for key, _ in claims(pod):
             if key in self._claims and not self._volume_of(key) and key not in self._first_node:
@@ -77,7 +77,7 @@ class Volumes(VolumeState):
         return found
 
     def stock(self, pod: objects.Pod) -> set[str]:
-        """Storage classes whose free static volumes the pod's open claims may take."""
+        """Return the storage classes whose free static volumes the pod's open claims may use."""
         found = set()
         for key in self.open_claims(pod):
             spec = self._claims[key].spec
@@ -87,18 +87,23 @@ class Volumes(VolumeState):
         return found
 
     def is_limited(self, node: str) -> bool:
-        """Return whether the node attaches only so many volumes of some driver."""
+        """Return True if the node limits the number of volumes of any driver."""
         return bool(self._limits.get(node))
 
     def handles(self, pod: objects.Pod, node: str) -> set[Handle]:
-        """Return what is attached to a node for the pod."""
+        """Return the volumes attached to a node for the pod."""
         return self._handles((key for key, _ in claims(pod)), node)
 
     def full(self, pod: objects.Pod, node: str, others: Iterable[objects.Pod]) -> str | None:
-        """Return why the node may attach too many volumes with the pod. ``others``: pods counted there now that may as well be away.
+        """Return why the node may exceed a volume limit with the pod, or None.
 
-        A pod is rejected if a volume that it brings is new there and the sum exceeds the limit. So the worst case, for each of its
-        volumes, is that all others are there but those that have attached it already.
+        A pod is rejected if one of its volumes is new on the node and the total exceeds the limit. For each volume
+        the worst case is that all others are present except those that already attach it.
+
+        Args:
+            pod: The pod.
+            node: The node.
+            others: Pods counted on the node that may also be away.
         """
         if not self.is_limited(node):
             return None
@@ -117,5 +122,5 @@ class Volumes(VolumeState):
 
     @staticmethod
     def _node(name: str) -> objects.Node:
-        """All that the limits want to know of a node."""
+        """Return a node object with everything that limits read."""
         return objects.Node(objects.ObjectMeta(name=name))

@@ -1,24 +1,24 @@
-"""The checker's judgement of one wave: its steps run in any order or at once, and no order may break anything.
+"""The checker's judgement of one wave. Its steps run in any order or at once, and no order may break a rule.
 
-Each moving pod is at its source, nowhere, or at its target (a binding starts nowhere, an eviction ends there), independently of the
-others. Judged is, without enumerating these states,
+Each moving pod is at its source, nowhere, or at its target, independently of the others. A binding starts nowhere,
+an eviction ends there. Two things are judged without enumerating these states:
 
-* each landing, with every other pod of the wave in any phase: no filter may reject it. Capacity, host ports, anti-affinity and volumes are
-  the worse the more pods there are, so all others are taken to be at both of their nodes; for required affinity and spread see
-  :mod:`kubestow.checker.plan.affinity` and :mod:`kubestow.checker.plan.spread`;
-* every pod at rest, with each other pod of the wave at its source or its target: it breaks nothing that it did not break in the
-  snapshot, or that the plan did not leave broken.
+* Each landing, with every other pod of the wave in any phase: no filter may reject it. For capacity, host ports,
+  anti-affinity and volumes more pods are worse, so all others count on both of their nodes. For required affinity
+  and spread see :mod:`kubestow.checker.plan.affinity` and :mod:`kubestow.checker.plan.spread`.
+* Every pod at rest, with each other pod of the wave at its source or its target: it breaks no rule that it did not
+  break in the snapshot or that the plan did not leave broken.
 
-All of this is exact: there is a fault if and only if some state has it. Two things are judged more strictly. Claims that are not bound yet:
-steps of one wave must not share such a claim, nor a stock of free static volumes, since what they get depends on who comes first. And the
-pods of a unit, which come all at once, are taken to come independently by the other steps of the wave.
+This is exact: a fault is reported if and only if some state has it. Two cases are judged more strictly. Steps of
+one wave must not share an unbound claim or a stock of free static volumes, because the result depends on their
+order. And other steps of the wave treat the pods of a unit as arriving independently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.plan.affinity import Ask, Flow, Place, Removal
 from kubestow.checker.plan.document import Entry
 from kubestow.checker.plan.spread import Move
@@ -29,7 +29,12 @@ from kubestow.checker.violation import Violation
 
 
 class Wave:
-    """A wave that is about to begin. ``steps``: entries of known pods that are where they are said to be, on known nodes."""
+    """A wave that is about to begin.
+
+    Args:
+        board: The state.
+        steps: Entries of known pods on their current nodes, with known targets.
+    """
 
     def __init__(self, board: Board, steps: Sequence[Sequence[Entry]]) -> None:
         self._board = board
@@ -45,7 +50,7 @@ class Wave:
                 by_tally.setdefault(tally, []).append(move)
         self._flows = {ask: Flow(ask, ways) for ask, ways in by_ask.items()}
         self._spreads = {tally: board.tallies.flow(tally, moves) for tally, moves in by_tally.items()}
-        self._at: dict[str, list[Change]] = {}  # pods with volumes that come to a node or leave it
+        self._at: dict[str, list[Change]] = {}  # pods with volumes that arrive at a node or leave it
         for change in self._changes:
             for there in change.both() if change.runner.pod.spec.volumes else ():
                 self._at.setdefault(there.node, []).append(change)
@@ -61,10 +66,10 @@ class Wave:
         change.moves = {tally: Move(before.get(tally), after.get(tally)) for tally in (before | after)}
         return change
 
-    # --- the whole ----------------------------------------------------------------------------------------------------------
+    # --- the wave -----------------------------------------------------------------------------------------------------------
 
     def judge(self) -> Iterator[Violation]:
-        """Everything that can go wrong; the board is in the state after the wave once this is exhausted."""
+        """Yield all possible faults. When exhausted, the board is in the state after the wave."""
         board = self._board
         for change in self._changes:
             board.get_up(change.runner)
@@ -83,6 +88,7 @@ class Wave:
         yield from self._done(settled)
 
     def _done(self, settled: Sequence[Change]) -> Iterator[Violation]:
+        """Apply the wave to the board and yield faults of claims that it bound."""
         board = self._board
         opened = {change: board.volumes.open_claims(change.runner.pod) for change in self._changes if change.runner.pod.spec.volumes}
         taken = bool(settled)
@@ -104,7 +110,7 @@ class Wave:
             yield from self._claimed(bound, everyone=taken)
 
     def _settle(self, change: Change) -> bool:
-        """Bind the claims of a pod on its target; whether static volumes are taken by that."""
+        """Bind the claims of a pod on its target. Return True if static volumes are used."""
         target = change.target
         if target is None or not change.runner.pod.spec.volumes:
             return False
@@ -113,6 +119,7 @@ class Wave:
     # --- landings -----------------------------------------------------------------------------------------------------------
 
     def _step_faults(self, step: Step, settled: list[Change]) -> Iterator[Violation]:
+        """Yield the faults of one step's landings."""
         unit = len(step) > 1
         mutual = unit_faults(self._board, step, self._changes) if unit else [[]]
         for change, needs in zip(step, mutual, strict=True):
@@ -133,14 +140,14 @@ class Wave:
             for rule, why in faults:
                 yield self._violation(change, rule, why)
             self._board.allocate(change.target)
-            if unit and runner.pod.spec.volumes:  # its mates come after it
+            if unit and runner.pod.spec.volumes:  # the unit's other pods follow
                 self._settle(change)
                 settled.append(change)
             for there in change.both():
                 self._board.put(there)
 
     def _affinity_faults(self, change: Change, mates: Step) -> Iterator[str]:
-        """Required affinity of a pod on its target: as it lands, and of a unit once all of it is there."""
+        """Yield faults of a pod's required affinity on its target: at landing, or for a unit after the whole unit has landed."""
         if change.target is None:
             return
         board, node = self._board, change.target.node
@@ -157,7 +164,7 @@ class Wave:
     # --- pods at rest -------------------------------------------------------------------------------------------------------
 
     def _rest_faults(self) -> Iterator[Violation]:
-        """Pods that do not move in this wave and can be worse off in it: required affinity and spread."""
+        """Yield pods that do not move in the wave but may become worse off: required affinity and spread."""
         for ask, flow in self._flows.items():
             for seat in flow.affected():
                 if flow.can_miss(seat, rests=True, midway=False):
@@ -169,7 +176,7 @@ class Wave:
                 yield self._left(name, "PodTopologySpread", why)
 
     def _waiting_faults(self) -> Iterator[Violation]:
-        """Pods that move in this wave, and can be worse off before they do. What breaks when others come is a fault of their landing."""
+        """Yield moving pods that may become worse off before they move. Faults caused by arriving pods belong to those landings."""
         for change in self._changes:
             runner, source = change.runner, change.source
             if source is None or not runner.steady:
@@ -185,14 +192,14 @@ class Wave:
                 yield self._left(runner.key, "PodTopologySpread", f"before it moves: {why}")
 
     def _crowded(self) -> Iterator[Violation]:
-        """Pods whose spec asks for more than they hold, and pods with volumes, where others come or leave: would they be let in again?"""
+        """Yield pods that would no longer be admitted: pods that request more than they hold, and pods with volumes, on changed nodes."""
         board = self._board
         for name in {there.node: None for change in self._changes for there in change.both()}:
             for runner in list(board.held[name].resized):
                 if runner.steady and "NodeResourcesFit" not in runner.broke and not board.fits(runner, name):
-                    yield self._left(runner.key, "NodeResourcesFit", "by its spec it no longer fits beside the pods that can be there")
+                    yield self._left(runner.key, "NodeResourcesFit", "by its spec it no longer fits with the pods that may be on the node")
             if not any(other.runner.pod.spec.volumes for other in self._at.get(name, ())) or not board.volumes.is_limited(name):
-                continue  # those that leave attach nothing, though a volume that they shared now counts for one that stays
+                continue  # leaving pods attach no volume, though a shared volume then counts for a remaining pod
             for runner in list(board.held[name].mounting):
                 there = runner.at
                 if there is None or there.node != name or not runner.steady or "NodeVolumeLimits" in runner.broke:
@@ -209,7 +216,7 @@ class Wave:
     # --- claims -------------------------------------------------------------------------------------------------------------
 
     def _claim_faults(self) -> Iterator[Violation]:
-        """Steps that would have to know which of them comes first."""
+        """Yield steps whose result depends on the order in which they bind claims."""
         first: dict[tuple[str, str], Step] = {}
         for step in self.steps if not self._alone else ():
             for change in step:
@@ -221,11 +228,11 @@ class Wave:
                 for want in wants:
                     if first.setdefault(want, step) is not step:
                         other = first[want][0].entry.pod
-                        why = f"{want[0]} {want[1]} is wanted by {other} in the same wave: what is bound depends on who comes first"
+                        why = f"{want[0]} {want[1]} is wanted by {other} in the same wave: the binding depends on their order"
                         yield self._violation(change, "VolumeBinding", why)
 
     def _device_faults(self) -> Iterator[Violation]:
-        """Steps whose pods may get devices of one pool, or share a claim: what each gets depends on who comes first."""
+        """Yield steps whose pods may take devices from one pool or share a claim, so that the result depends on their order."""
         first: dict[object, Step] = {}
         for step in self.steps if not self._alone and self._board.devices is not None else ():
             for change in step:
@@ -233,16 +240,18 @@ class Wave:
                 others = [first.setdefault(source, step) for source in sources]
                 other = next((other[0].entry.pod for other in others if other is not step), None)
                 if other is not None:
-                    why = f"{other} takes devices in the same wave: what is allocated depends on who comes first"
+                    why = f"{other} takes devices in the same wave: the allocation depends on their order"
                     yield self._violation(change, devices.RULE, why)
 
     def _claimed(self, bound: Sequence[str], *, everyone: bool) -> Iterator[Violation]:
-        """Pods at rest that mount claims which the wave bound. ``everyone``: or static volumes that it took."""
+        """Yield pods at rest that mount claims bound by the wave. ``everyone``: check all pods with volumes, because
+        static volumes were used.
+        """
         board = self._board
         found = {runner: None for key in bound for runner in board.claimants[key]}
         if everyone:
             found = {runner: None for runner in board.runners.values() if runner.pod.spec.volumes}
-        landed = {change.runner for change in self._changes}  # judged as they did
+        landed = {change.runner for change in self._changes}  # judged when they landed
         for runner in found:
             there = runner.at
             if there is None or not runner.steady or runner in landed:
@@ -253,7 +262,7 @@ class Wave:
                     yield self._left(runner.key, rule, why)
             board.put(there)
 
-    # --- telling ------------------------------------------------------------------------------------------------------------
+    # --- violations---------------------------------------------------------------------------------------------------------
 
     def _violation(self, change: Change, rule: str, why: str) -> Violation:
         entry = change.entry

@@ -1,4 +1,4 @@
-"""The scheduler's filters as the checker understands them, one plugin a file.
+"""The scheduler's filters as the checker understands them, one module per plugin.
 
-Enter at the module of the plugin. It may import ``kubestow.checker.violation`` and what the checker may import of ``models``.
+Enter at the module of the plugin. It may import ``kubestow.checker.violation`` and the parts of ``models`` open to the checker.
 """

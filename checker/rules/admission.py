@@ -1,9 +1,9 @@
-"""Which pods that are yet to be created are refused by a RuntimeClass, a LimitRange, annotations of their namespace or a ResourceQuota,
-computed by the checker from the raw objects.
+"""Pods that cannot be created, because a RuntimeClass, a LimitRange, their namespace's annotations or a ResourceQuota refuses them.
 
-Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not. Under a
-policy that charges opportunity cost it takes at least the most that it may close to others; of pods that run, a quota counts the nodes
-that they close, each once.
+Computed by the checker from the raw objects. Pods are created in the order of ``Snapshot.to_create``. Each is
+charged to every quota that covers it, placed or not. Under a policy that charges opportunity cost, a new pod is
+charged at least the maximum capacity that it may close to others. For running pods, a quota is charged for the
+nodes that they close, each once.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/{runtimeclass,limitranger}, pkg/quota/v1/evaluator/core/pods.go.
 """
@@ -30,12 +30,18 @@ _NONE: Final = Fraction(0)
 
 
 class Books:
-    """The quotas and LimitRanges of a snapshot, with what its pods use of the quotas."""
+    """The quotas and LimitRanges of a snapshot, with the use of the quotas by its pods.
+
+    Args:
+        snapshot: The snapshot.
+        absent: Keys of pods of the snapshot that do not exist (yet).
+        policy: The policy; it determines what quotas charge.
+        exempt: Namespaces that are exempt from required anti-affinity.
+    """
 
     def __init__(
         self, snapshot: Snapshot, absent: Collection[str] = (), *, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()
     ) -> None:
-        """``absent``: keys of pods of the snapshot that are not there, or not yet; ``exempt``: namespaces without hard anti-affinity."""
         self._snapshot = snapshot
         self._closing = ClosedNodes(snapshot, exempt) if policy.quotaCharge == "opportunityCost" else None
         self._there = {key: pod for pod in snapshot.pods if (key := objects.pod_key(pod)) not in absent}
@@ -44,7 +50,7 @@ class Books:
         self._books = self._opened()
 
     def _opened(self) -> list[tuple[ResourceQuota, _Exact, _Exact]]:
-        """The quotas with what the pods use that are there, and those that were created."""
+        """Return the quotas with their use by present and created pods."""
         present = [*self._there.values(), *self._snapshot.left_out]
         books = [(quota, hard, _used(quota, present, self._closing)) for quota, hard in self._hard]
         for quota, _, used in books:
@@ -54,17 +60,17 @@ class Books:
         return books
 
     def create(self, pod: objects.Pod) -> None:
-        """Count a pod as created. It keeps what it is charged then."""
+        """Add a created pod. Its charge does not change later."""
         self._created.append(pod)
         for quota, _, used in self._books:
             if _covers(quota, pod):
                 _charge(used, _at_creation(pod, self._closing))
 
     def remove(self, pod: objects.Pod) -> None:
-        """Count a pod of the snapshot as gone."""
+        """Remove a pod of the snapshot."""
         del self._there[objects.pod_key(pod)]
         if self._closing is not None:
-            self._books = self._opened()  # nodes that others close, too, stay counted
+            self._books = self._opened()  # nodes that other pods also close stay charged
             return
         for quota, _, used in self._books:
             if _covers(quota, pod):
@@ -72,7 +78,7 @@ class Books:
                 _charge(used, {name: -amount for name, amount in gone.items()})
 
     def forget(self, pod: objects.Pod) -> None:
-        """Count a pod as gone: one of the snapshot, or one that was created."""
+        """Remove a pod of the snapshot, or one that was created."""
         made = next((each for each in self._created if each is pod), None)
         if made is None:
             self.remove(pod)
@@ -81,7 +87,7 @@ class Books:
         self._books = self._opened()
 
     def fault(self, pod: objects.Pod) -> Fault | None:
-        """Return what refuses one more pod.
+        """Return the rule that refuses one more pod, with the reason, or None.
 
         Raises:
             QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -103,7 +109,12 @@ class Books:
 
 
 def refused(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()) -> dict[str, Fault]:
-    """Return by pod key what refuses each pod that cannot be created. ``exempt``: namespaces without hard anti-affinity.
+    """Return the rule and reason for each pod that cannot be created, by pod key.
+
+    Args:
+        snapshot: The snapshot.
+        policy: The policy; it determines what quotas charge.
+        exempt: Namespaces that are exempt from required anti-affinity.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -117,7 +128,7 @@ def refused(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collect
 
 
 def _unlike_class(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield the pods that are not as their RuntimeClass makes them, with why: overhead, node selector or tolerations are not there."""
+    """Yield the pods that differ from their RuntimeClass in overhead, node selector or tolerations, with the reason."""
     ahead = frozenset(snapshot.to_create)
     for pod in snapshot.pods:
         spec, key = pod.spec, objects.pod_key(pod)
@@ -138,7 +149,7 @@ def _unlike_class(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _takes_in(own: objects.Toleration, asked: objects.Toleration) -> bool:
-    """Return whether a pod's toleration tolerates all that another one does."""
+    """Return True if a pod's toleration covers another one."""
     if own.effect and own.effect != asked.effect:
         return False
     if own.operator == "Exists":
@@ -147,7 +158,7 @@ def _takes_in(own: objects.Toleration, asked: objects.Toleration) -> bool:
 
 
 def _beyond(snapshot: Snapshot, refused_before: Mapping[str, Fault], policy: Policy, exempt: Collection[str]) -> dict[str, Fault]:
-    """Return the pods that limits, quotas or namespaces refuse. Pods that are refused already use nothing."""
+    """Return the pods that limits, quotas or namespaces refuse. Refused pods are not charged."""
     ahead = dict.fromkeys(key for key in snapshot.to_create if key not in refused_before)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     books = Books(snapshot, frozenset(snapshot.to_create), policy=policy, exempt=exempt)
@@ -163,7 +174,7 @@ def _beyond(snapshot: Snapshot, refused_before: Mapping[str, Fault], policy: Pol
 
 
 def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNodes | None) -> _Exact:
-    """What the pods of the cluster use of a quota."""
+    """Return the use of a quota by the pods of the cluster."""
     used: _Exact = {}
     held: dict[str, _Exact] = {}  # by node
     closed: set[str] = set()
@@ -188,7 +199,7 @@ def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNod
 
 
 def _at_creation(pod: objects.Pod, closing: ClosedNodes | None) -> _Exact:
-    """What a pod takes when it is created."""
+    """Return the charge for a pod when it is created."""
     use = _use(pod)
     for name, amount in _named(closing.ceiling(pod) if closing is not None else {}).items():
         use[name] = max(amount, use.get(name, _NONE))
@@ -196,7 +207,7 @@ def _at_creation(pod: objects.Pod, closing: ClosedNodes | None) -> _Exact:
 
 
 def _named(amounts: Mapping[str, int]) -> _Exact:
-    """Amounts under the names that quotas have for them."""
+    """Return amounts under the names that quotas use."""
     found: _Exact = {}
     for name, amount in amounts.items():
         found[f"requests.{name}"] = Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
@@ -215,14 +226,14 @@ def _charge(used: _Exact, use: Mapping[str, Fraction]) -> None:
 
 
 def _stated(container: objects.Container) -> tuple[_Exact, _Exact]:
-    """Requests and limits of a container as stored: a limit stands in for a request."""
+    """Return requests and limits of a container as stored. A limit replaces a missing request."""
     own = container.resources or objects.ResourceRequirements()
     limits = _read(own.limits)
     return {**limits, **_read(own.requests)}, limits
 
 
 def _whole(pod: objects.Pod) -> tuple[_Exact, _Exact]:
-    """Requests and limits of a pod: the most that runs at a time."""
+    """Return requests and limits of a pod: the maximum over time."""
     requests = resources.most_at_once(pod.spec, lambda container, running: _stated(container)[0])
     limits = resources.most_at_once(pod.spec, lambda container, running: _stated(container)[1])
     level = pod.spec.resources or objects.ResourceRequirements()
@@ -274,7 +285,7 @@ def _within(item: LimitRangeItem, requests: _Exact, limits: _Exact) -> bool:
 
 
 def _use(pod: objects.Pod) -> _Exact:
-    """What a pod takes of the resources that quotas name."""
+    """Return the pod's use of the resources that quotas name."""
     use: _Exact = {"pods": Fraction(1), "count/pods": Fraction(1)}
     use |= _named(resources.pod_requests(pod, DEFAULT, bound=bool(pod.spec.nodeName)))
     return use | {f"limits.{name}": limit for name, limit in _whole(pod)[1].items()}
@@ -283,7 +294,7 @@ def _use(pod: objects.Pod) -> _Exact:
 def _unstated(pod: objects.Pod, hard: Mapping[str, Fraction]) -> bool:
     level = pod.spec.resources or objects.ResourceRequirements()
     if any(name in _COMPUTE or name.startswith("hugepages-") for part in (level.requests, level.limits) for name in part or ()):
-        return False  # where pods as a whole state resources, containers need not
+        return False  # with pod-level resources, containers need not state theirs
     parts = [_stated(container) for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]
     for name in _COMPUTE:
         asked = name in hard or f"requests.{name}" in hard
@@ -295,7 +306,7 @@ def _unstated(pod: objects.Pod, hard: Mapping[str, Fraction]) -> bool:
 
 
 def _covers(quota: ResourceQuota, pod: objects.Pod) -> bool:
-    """Return whether a quota is of the pod's namespace and the pod is in all of its scopes."""
+    """Return True if a quota is in the pod's namespace and the pod is in all its scopes."""
     if (quota.metadata.namespace or "default") != (pod.metadata.namespace or "default") or quota.spec is None:
         return False
     listed = [ScopedResourceSelectorRequirement(name, "Exists") for name in quota.spec.scopes or ()]

@@ -1,7 +1,7 @@
-"""InterPodAffinity for the checker: required affinity and anti-affinity terms, judged against the pods bound so far.
+"""InterPodAffinity for the checker: required affinity and anti-affinity terms, judged against the bound pods.
 
-A *match* is what a term selects (namespaces and labels, without its topology key). Per distinct match and key the pods that
-are there are listed by domain, so that a judgement looks at one list and a refusal can name a pod.
+A *match* is the selection of a term: namespaces and labels, without the topology key. Present pods are listed by
+domain for each distinct match and key. A judgement therefore reads one list, and a rejection can name a pod.
 
 Source: kube-scheduler plugin interpodaffinity (filtering.go), with namespaceSelector in its documented meaning.
 """
@@ -18,30 +18,45 @@ from kubestow.models.kube import objects
 
 
 class Match(NamedTuple):
-    """The pods that a term selects: of one of ``namespaces`` or a namespace that ``among`` selects, and with such labels."""
+    """The pods that a term selects.
+
+    Attributes:
+        namespaces: Names of namespaces.
+        among: Selector of further namespaces.
+        selector: Selector of pods.
+    """
 
     namespaces: frozenset[str]
     among: matching.Selector
     selector: matching.Selector
 
     def holds(self, namespace: str, labels: matching.Labels, namespace_labels: matching.Labels) -> bool:
+        """Return True if the term selects a pod with these labels."""
         if namespace not in self.namespaces and not matching.selects(self.among, namespace_labels):
             return False
         return matching.selects(self.selector, labels)
 
 
-#: The matches of all affinity terms of a pod: what matches the pod's terms matches every one of them.
+#: The matches of all affinity terms of a pod. A pod belongs to the group if every match selects it.
 Group = frozenset[Match]
 
 
 class AffinityTerm(NamedTuple):
+    """A match with its topology key."""
+
     match: Match
     key: str
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The required terms of a pod. ``fault`` tells why they cannot be read; the pod is then rejected everywhere."""
+    """The required terms of a pod.
+
+    Attributes:
+        affinity: Affinity terms.
+        anti: Anti-affinity terms.
+        fault: Why the terms cannot be read, or None. With a fault the pod is rejected on every node.
+    """
 
     affinity: tuple[AffinityTerm, ...] = ()
     anti: tuple[AffinityTerm, ...] = ()
@@ -52,7 +67,9 @@ NO_TERMS: Final = Terms()
 
 
 def read_terms(pod: objects.Pod) -> Terms:
-    """Return the required (anti-)affinity terms of a pod, with matchLabelKeys and mismatchLabelKeys merged into the selectors."""
+    """Return the required affinity and anti-affinity terms of a pod, with matchLabelKeys and mismatchLabelKeys merged
+    into the selectors.
+    """
     affinity = pod.spec.affinity
     if affinity is None:
         return NO_TERMS
@@ -83,7 +100,7 @@ def _resolve(source: objects.PodAffinity | None, pod: objects.Pod) -> tuple[Affi
 
 
 def own_labels(wanted: objects.Affinity) -> tuple[str, ...]:
-    """Return the labels of the pod itself that its terms, required and preferred, are read with."""
+    """Return the pod's own label keys that its required and preferred terms depend on."""
     terms: list[objects.PodAffinityTerm] = []
     for source in (wanted.podAffinity, wanted.podAntiAffinity):
         if source is not None:
@@ -95,7 +112,7 @@ def own_labels(wanted: objects.Affinity) -> tuple[str, ...]:
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """A pod as this rule sees it. Identity is that of the object: pods in hand-written tables may share a name."""
+    """A pod as this rule sees it, compared by identity, because pods in hand-written tables may share a name."""
 
     name: str
     namespace: str
@@ -105,9 +122,9 @@ class Member:
 
 
 class Reader:
-    """Makes members of pods. Pods that share their affinity object, namespace and the labels that it asks for share their terms.
+    """Creates members of pods. Pods that share their affinity object, their namespace and the relevant labels share their terms.
 
-    The pods must stay as they are, and in memory: objects are known by their ids.
+    Pods must not change and must stay in memory, because objects are identified by id.
     """
 
     def __init__(self) -> None:
@@ -116,10 +133,12 @@ class Reader:
         self._terms: dict[tuple[int, str, tuple[str | None, ...]], Terms] = {}
 
     def member(self, pod: objects.Pod) -> Member:
+        """Return the member of a pod."""
         profile = self.profile(pod)
         return Member(objects.pod_key(pod), profile[0], pod.metadata.labels or {}, self._terms_of(pod, profile[0]), profile)
 
     def profile(self, pod: objects.Pod) -> matching.Profile:
+        """Return namespace and labels of a pod in a hashable form."""
         metadata = pod.metadata
         memo = metadata.namespace, id(metadata.labels)
         profile = self._profiles.get(memo)
@@ -150,11 +169,13 @@ class Tally:
     domains: dict[str, dict[Member, None]] = field(default_factory=dict)
 
     def enter(self, member: Member, labels: matching.Labels) -> None:
+        """Add a pod on a node with these labels."""
         domain = labels.get(self.key)
         if domain is not None:
             self.domains.setdefault(domain, {})[member] = None
 
     def leave(self, member: Member, labels: matching.Labels) -> None:
+        """Remove a pod from a node with these labels."""
         domain = labels.get(self.key)
         if domain is not None:
             left = self.domains[domain]
@@ -163,20 +184,33 @@ class Tally:
                 del self.domains[domain]
 
     def anyone(self, domain: str | None) -> Member | None:
+        """Return any pod in the domain, or None."""
         return next(iter(self.domains.get(domain, ())), None) if domain is not None else None
 
 
 @dataclass
 class _Seen:
-    """What pods of one namespace and label set match: tallies they are counted in, and terms of running pods that select them."""
+    """Matches of the pods of one namespace and label set.
+
+    Attributes:
+        counted: Tallies that count the pods.
+        owned: Tallies of anti-affinity owners whose terms select the pods.
+        answers: Groups of judged pods' affinity terms that the pods satisfy.
+    """
 
     counted: list[Tally] = field(default_factory=list)
     owned: list[Tally] = field(default_factory=list)
-    answers: set[Group] = field(default_factory=set)  # of the judged pods' affinity terms
+    answers: set[Group] = field(default_factory=set)
 
 
 class Wants(NamedTuple):
-    """The tallies that a judged pod's own terms look at: for anti-affinity, and for affinity by key, with what all of that must match."""
+    """The tallies that a judged pod's own terms read.
+
+    Attributes:
+        anti: Tallies of the anti-affinity terms.
+        affinity: Tallies of the affinity terms, by key.
+        group: All matches of the affinity terms.
+    """
 
     anti: list[Tally]
     affinity: list[Tally]
@@ -184,10 +218,10 @@ class Wants(NamedTuple):
 
 
 class AffinityState:
-    """The pods bound so far, as InterPodAffinity sees them.
+    """The bound pods as InterPodAffinity sees them.
 
-    Every pod that will be judged or added must be announced first (:meth:`announce`): that is when its terms get their tallies.
-    Pods of ``exempt`` namespaces neither have nor meet hard anti-affinity.
+    Every pod to be judged or added must first be announced (:meth:`announce`), which creates the tallies of its
+    terms. Pods of ``exempt`` namespaces neither have nor violate required anti-affinity.
     """
 
     def __init__(self, namespace_labels: Mapping[str, matching.Labels], exempt: Collection[str] = ()) -> None:
@@ -201,13 +235,13 @@ class AffinityState:
         self._keys: dict[Group, set[str]] = {}
         self._anti_keys: dict[Match, set[str]] = {}
         self._profiles: dict[matching.Profile, _Seen] = {}
-        # By id of the terms, which stand beside the answer so that no other object gets that id; and whether the pod is exempt.
+        # Keyed by id of the terms and exemption. The values keep the terms in memory, so that no other object gets their id.
         self._announced: dict[tuple[int, bool, bool], Terms] = {}
         self._own: dict[tuple[int, bool], tuple[Terms, list[Tally]]] = {}
         self._wanted: dict[tuple[int, bool], tuple[Terms, Wants]] = {}
 
     def announce(self, members: Iterable[Member], *, judged: bool) -> None:
-        """Prepare tallies for the terms of these pods; of pods that are never judged only anti-affinity matters."""
+        """Create tallies for the terms of these pods. For pods that are never judged only anti-affinity is relevant."""
         for member in members:
             memo = id(member.terms), member.namespace in self._exempt, judged
             if memo in self._announced:
@@ -215,7 +249,7 @@ class AffinityState:
             self._announced[memo] = member.terms
             if judged and member.terms.affinity:
                 group = frozenset(term.match for term in member.terms.affinity)
-                if group not in self._keys:  # found through any one of its matches, then tested against them all
+                if group not in self._keys:  # indexed under one of its matches, then tested against all
                     self._groups.setdefault(member.terms.affinity[0].match, set()).add(group)
                 for term in member.terms.affinity:
                     self._matches.file(term.match.selector, term.match)
@@ -257,7 +291,7 @@ class AffinityState:
         return seen
 
     def _owns(self, member: Member) -> list[Tally]:
-        """The tallies of the pods that have one of the member's anti-affinity terms."""
+        """Return the tallies of the owners of the member's anti-affinity terms."""
         memo = id(member.terms), member.namespace in self._exempt
         found = self._own.get(memo)
         if found is None:
@@ -265,11 +299,11 @@ class AffinityState:
         return found[1]
 
     def answers(self, member: Member) -> Set[Group]:
-        """Return whose affinity terms, of those announced to be judged, the pod matches."""
+        """Return the groups of announced affinity terms that the pod satisfies."""
         return self._seen(member).answers
 
     def wants(self, member: Member) -> Wants:
-        """Return what the pod's own terms look at."""
+        """Return the tallies that the pod's own terms read."""
         memo = id(member.terms), member.namespace in self._exempt
         found = self._wanted.get(memo)
         if found is None:
@@ -280,25 +314,27 @@ class AffinityState:
         return found[1]
 
     def is_asked(self, member: Member) -> bool:
-        """Return whether the rule looks at the pod at all: it has terms, or some pod added so far repels it from a domain."""
+        """Return True if the rule applies to the pod: it has terms, or an added pod's anti-affinity excludes it from a domain."""
         terms = member.terms
         return bool(terms.affinity or terms.anti or terms.fault) or any(tally.domains for tally in self._seen(member).owned)
 
     def is_tied(self, member: Member) -> bool:
-        """Return whether the pod has terms, or matches one of a pod that was announced, wherever either is."""
+        """Return True if the pod has terms or matches a term of any announced pod."""
         terms, seen = member.terms, self._seen(member)
         return bool(terms.affinity or terms.anti or terms.fault or seen.counted or seen.owned or seen.answers)
 
     def add(self, member: Member, node: objects.Node) -> None:
+        """Add a pod on a node."""
         for tally in (*self._seen(member).counted, *self._owns(member)):
             tally.enter(member, node.metadata.labels or {})
 
     def remove(self, member: Member, node: objects.Node) -> None:
+        """Remove a pod from a node."""
         for tally in (*self._seen(member).counted, *self._owns(member)):
             tally.leave(member, node.metadata.labels or {})
 
     def faults(self, member: Member, node: objects.Node) -> list[str]:
-        """Return why the rule rejects the pod on the node, against the pods added so far (the pod itself must not be among them)."""
+        """Return why the rule rejects the pod on the node. The pod itself must not be among the added pods."""
         found = self.anti_faults(member, node)
         if member.terms.affinity:
             found += self._affinity_faults(member, self.wants(member), node.metadata.labels or {})
@@ -330,5 +366,5 @@ class AffinityState:
         own = matching.namespace_labels(self._namespace_labels, member.namespace)
         nobody = not any(tally.domains for tally in wants.affinity)
         if nobody and all(match.holds(member.namespace, member.labels, own) for match in wants.group):
-            return []  # bootstrap: the first of a group whose pods want each other
+            return []  # bootstrap: the first pod of a group with affinity to itself
         return [f"no pod in {key}={labels[key]} matches all its affinity terms" for key in empty]

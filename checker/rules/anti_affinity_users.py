@@ -1,4 +1,4 @@
-"""The checker's own reading of who may use required anti-affinity (antiAffinityUsers of the policy)."""
+"""The checker's own reading of the policy's antiAffinityUsers: who may use required anti-affinity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NODE_KEY = "kubernetes.io/hostname"
 
 
 def not_granted(pod: objects.Pod, snapshot: Snapshot, policy: Policy) -> Iterator[str]:
-    """Yield why the policy does not let a pod have its required anti-affinity, a sentence for each topology key."""
+    """Yield why the policy does not grant a pod its required anti-affinity, one sentence per topology key."""
     wanted = pod.spec.affinity.podAntiAffinity if pod.spec.affinity else None
     if wanted is None or not policy.antiAffinityUsers:
         return
@@ -34,6 +34,6 @@ def not_granted(pod: objects.Pod, snapshot: Snapshot, policy: Policy) -> Iterato
 
 
 def _class_by_default(pod: objects.Pod, snapshot: Snapshot) -> str:
-    """Return the class that admission gives to a pod which names none: of several global defaults the lowest, then the first by name."""
+    """Return the class that admission assigns to a pod without one: the lowest global default, then the first by name."""
     chosen = sorted((found.value, name) for name, found in snapshot.priority_classes.items() if found.globalDefault)[:1]
     return next((name for value, name in chosen if value == pod.spec.priority), "")

@@ -1,6 +1,8 @@
-"""Rules that hold during execution and are within their grace: the checker's own reading, from the raw objects of several snapshots.
+"""Rules that hold during execution, within their grace period: the checker's own reading from the raw objects of several snapshots.
 
-Source: docs/rules.md#requiredduringexecution. A rule counts as broken only if every snapshot within the grace of its pod says so.
+A rule counts as broken only if every snapshot within the pod's grace period confirms it.
+
+Source: docs/rules.md#requiredduringexecution.
 """
 
 from __future__ import annotations
@@ -18,11 +20,17 @@ from kubestow.models.snapshot.capture_info import instant
 from kubestow.models.snapshot.snapshot import Snapshot
 
 _GRACE: Final = "kubestow.dev/execution-grace-seconds"
-_MOST: Final = 10**9
+_MAX_GRACE_SECONDS: Final = 10**9
 
 
 class BrokenRule(NamedTuple):
-    """A broken rule of a pod. ``part``: a field of its affinity; ``place``: of a term of anti-affinity, else 0."""
+    """A broken rule of a pod.
+
+    Attributes:
+        pod: Key of the pod.
+        part: Field of its affinity.
+        place: Index of the anti-affinity term, else 0.
+    """
 
     pod: str
     part: str
@@ -30,10 +38,13 @@ class BrokenRule(NamedTuple):
 
 
 def forgiven(snapshot: Snapshot, earlier: Sequence[Snapshot], seconds: int, exempt: Collection[str]) -> set[BrokenRule]:
-    """Return the broken rules of a snapshot that some snapshot within their grace does not have broken.
+    """Return the broken rules of a snapshot that are not broken in some snapshot within their grace period.
 
-    ``earlier``: snapshots of the same cluster, each with a time; ``seconds``: the grace of pods that state none; ``exempt``: namespaces
-    without hard anti-affinity.
+    Args:
+        snapshot: The snapshot.
+        earlier: Snapshots of the same cluster, each with a capture time.
+        seconds: Grace period of pods that declare none.
+        exempt: Namespaces that are exempt from required anti-affinity.
     """
     now = _time(snapshot)
     if now is None:
@@ -50,7 +61,7 @@ def forgiven(snapshot: Snapshot, earlier: Sequence[Snapshot], seconds: int, exem
 
 
 def lifted(snapshot: Snapshot, rules: Collection[BrokenRule], parts: Collection[str]) -> Snapshot:
-    """Return the snapshot without these rules, those of some parts of an affinity alone."""
+    """Return the snapshot without these rules, limited to some parts of affinity."""
     chosen: dict[str, list[BrokenRule]] = {}
     for rule in rules:
         if rule.part in parts:
@@ -82,22 +93,24 @@ def _time(snapshot: Snapshot) -> datetime | None:
 
 
 def _grace(pod: objects.Pod, seconds: int) -> int:
+    """Return the grace period of a pod in seconds."""
     said = (pod.metadata.annotations or {}).get(_GRACE, "")
-    return int(said) if said.isascii() and said.isdigit() and len(said) <= 10 and int(said) <= _MOST else seconds
+    return int(said) if said.isascii() and said.isdigit() and len(said) <= 10 and int(said) <= _MAX_GRACE_SECONDS else seconds
 
 
 def _same(one: objects.Pod, other: objects.Pod) -> bool:
-    """Return True if two snapshots speak of one pod, not of one that came again under its name."""
+    """Return True if both are the same pod and not a replacement of the same name."""
     uids = {one.metadata.uid, other.metadata.uid} - {None}
     return len(uids) < 2 and one.spec.nodeName == other.spec.nodeName
 
 
 def _during(part: objects.PodAffinity | None) -> list[objects.PodAffinityTerm]:
+    """Return the terms that hold during execution."""
     return list(part.requiredDuringSchedulingRequiredDuringExecution or ()) if part is not None else []
 
 
 class _Cluster:
-    """The pods that run in a snapshot, and the rules of them that are broken."""
+    """The running pods of a snapshot, and their broken rules."""
 
     def __init__(self, snapshot: Snapshot, exempt: Collection[str]) -> None:
         self.labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
@@ -123,7 +136,7 @@ class _Cluster:
                 yield BrokenRule(key, "podAntiAffinity", place)
 
     def _apart(self, key: str, pod: objects.Pod, other: objects.Pod, name: str, term: objects.PodAffinityTerm) -> bool:
-        """Return True if another pod is where a term of anti-affinity does not want it."""
+        """Return True if another pod is where an anti-affinity term excludes it."""
         if name == key or objects.is_terminating(other):
             return False
         if {pod.metadata.namespace or "default", other.metadata.namespace or "default"} & self.exempt:
@@ -131,7 +144,7 @@ class _Cluster:
         return any(self._selects(read, other) and self._together(read.key, pod, other) for read in self._read(pod, [term]))
 
     def _misses(self, key: str, pod: objects.Pod, terms: Sequence[objects.PodAffinityTerm]) -> bool:
-        """Return True if no pod that all terms select is near, as the scheduler's filter has it."""
+        """Return True if no pod that all terms select is nearby, as the scheduler's filter evaluates it."""
         read = self._read(pod, terms)
         here = self.labels[pod.spec.nodeName or ""]
         keys = {term.key for term in read}

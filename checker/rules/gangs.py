@@ -1,6 +1,7 @@
-"""Gangs for the checker: whole or not at all, in one domain of a topology, and the affinity of members that bind as a unit.
+"""Gangs for the checker: placed whole or not at all, in one topology domain; and the affinity of members that are bound as a unit.
 
-What a gang is, is read where all read it (:mod:`kubestow.models.gangs.gangs`); which pods are to be placed is the checker's own reading.
+Shared code reads the declarations of gangs (:mod:`kubestow.models.gangs.gangs`). The pods to be placed are the
+checker's own reading.
 
 Source: docs/gangs.md; the scheduler's plugin GangScheduling (Kubernetes 1.35) for the name of the rule.
 """
@@ -24,7 +25,7 @@ RULE: Final = "GangScheduling"
 
 
 class _Scope(NamedTuple):
-    """Indices of pods, as :func:`kubestow.models.gangs.gangs.find` asks for them."""
+    """Indices of pods, in the form that :func:`kubestow.models.gangs.gangs.find` expects."""
 
     pending: list[int]
     fixed: list[int]
@@ -34,8 +35,13 @@ class _Scope(NamedTuple):
 
 @dataclass(frozen=True)
 class Roster:
-    """The gangs that have members to be placed. ``gang_of``: the name of each such member's gang; ``ranks``: the lowest priority among the
-    members of its gang that are to be placed, which is the one it counts at; both by pod key."""
+    """The gangs with members to be placed.
+
+    Attributes:
+        gangs: The gangs.
+        gang_of: Name of each such member's gang, by pod key.
+        ranks: Priority at which each such member counts, by pod key: the lowest among the gang's members to be placed.
+    """
 
     gangs: tuple[Gang, ...]
     gang_of: Mapping[str, str]
@@ -43,7 +49,13 @@ class Roster:
 
 
 def read(snapshot: Snapshot, pending: Collection[str], policy: Policy, *, keys: Sequence[str] | None = None) -> Roster:
-    """Return the gangs of a snapshot of which the pods with these keys are to be placed. ``keys``: of all its pods, where they are known.
+    """Return the gangs of a snapshot that have members to be placed.
+
+    Args:
+        snapshot: The snapshot.
+        pending: Keys of the pods to be placed.
+        policy: The policy.
+        keys: Keys of all pods if they are known.
 
     Raises:
         InputError: a gang's declaration cannot be read, or its members contradict each other.
@@ -71,30 +83,34 @@ def read(snapshot: Snapshot, pending: Collection[str], policy: Policy, *, keys: 
     return Roster(tuple(found), gang_of, ranks)
 
 
-# --- what a document says and does ------------------------------------------------------------------------------------------------------
+# --- faults of documents -----------------------------------------------------------------------------------------------------------------
 
 
 def gang_faults(
     snapshot: Snapshot, placement: Placement, roster: Roster, entries: Sequence[Assignment], refusals: Mapping[str, str | None]
 ) -> list[Violation]:
-    """Gangs that are partly placed or lie in the wrong domain, and what the document says wrongly of gangs, or leaves out.
+    """Return gangs that are placed in part or in a wrong domain, and false or missing claims about gangs.
 
-    ``entries``: the assignments of known pods to known nodes, each pod once; ``refusals``: by key of each pod, why it is not one that the
-    document has to place.
+    Args:
+        snapshot: The snapshot.
+        placement: The document.
+        roster: Gangs of the snapshot.
+        entries: Assignments of known pods to known nodes, each pod once.
+        refusals: Why the document does not have to place each pod, by key; None if it has to.
     """
     found: list[Violation] = []
-    told_of: Sequence[Assignment | Unplaced] = [*placement.assignments, *placement.unplaced]
-    for entry in told_of:
+    listed: Sequence[Assignment | Unplaced] = [*placement.assignments, *placement.unplaced]
+    for entry in listed:
         key, said, name = entry.pod, entry.gang, roster.gang_of.get(entry.pod)
         if said != name and refusals.get(key, "unknown") in (None, GATED):
             node = entry.node if isinstance(entry, Assignment) else ""
             right = f"it is of gang {name}" if name else "it is of no gang that is to be placed"
             found.append(Violation(key, node, DOCUMENT, f"the pod is said to be of {f'gang {said}' if said else 'no gang'}, {right}"))
-    told: dict[str, list[GangResult]] = {}
+    claimed: dict[str, list[GangResult]] = {}
     for result in placement.gangs:
-        told.setdefault(result.gang, []).append(result)
+        claimed.setdefault(result.gang, []).append(result)
     placed: dict[str, list[Assignment]] = {gang.name: [] for gang in roster.gangs}
-    unknown = [name for name in told if name not in placed]
+    unknown = [name for name in claimed if name not in placed]
     found += [Violation("", "", DOCUMENT, f"gang {name}: no such gang is to be placed") for name in unknown]
     if not placed:
         return found
@@ -103,7 +119,7 @@ def gang_faults(
             placed[roster.gang_of[member.pod]].append(member)
     labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
     for gang in roster.gangs:
-        members, claims = placed[gang.name], told.get(gang.name, [])
+        members, claims = placed[gang.name], claimed.get(gang.name, [])
         if 0 < len(members) < gang.needed:
             why = f"{len(members)} of the {len(gang.pods)} pods of gang {gang.name} are placed, it needs {gang.needed} or none"
             found.append(Violation("", "", RULE, why))
@@ -122,7 +138,15 @@ def gang_faults(
 def _topology_faults(
     gang: Gang, key: str, members: Sequence[Assignment], labels: Mapping[str, Mapping[str, str]], at: Sequence[str | None]
 ) -> Iterator[Violation]:
-    """Members outside the one domain of ``key``. ``at``: the domain of each running member, None on a node without the key."""
+    """Yield members outside the gang's one domain.
+
+    Args:
+        gang: The gang.
+        key: Its topology key.
+        members: Assignments of its members.
+        labels: Labels of all nodes.
+        at: Domain of each running member; None on a node without the key.
+    """
     first: str | None = None
     for member in members:
         domain = labels[member.node].get(key)
@@ -139,7 +163,7 @@ def _topology_faults(
 
 
 def _claim_faults(claim: GangResult, gang: Gang, at: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Return what a document says wrongly of a gang. ``at``: the labels of the node of each placed member."""
+    """Yield false claims about a gang. ``at`` has the node labels of each placed member."""
     numbers = {
         "pending": (claim.pending, len(gang.pods)),
         "placed": (claim.placed, len(at)),
@@ -158,35 +182,48 @@ def _claim_faults(claim: GangResult, gang: Gang, at: Sequence[Mapping[str, str]]
             yield f"its domain is said to be {claim.domain}, the pods are in {listed}"
 
 
-# --- members that bind as a unit --------------------------------------------------------------------------------------------------------
+# --- units -----------------------------------------------------------------------------------------------------------------------------
 
 
 class _Ask(NamedTuple):
-    """The affinity terms of a pod: a pod is a match if all of ``group`` select it, and has to be in the domain of each key."""
+    """The affinity terms of a pod.
+
+    Attributes:
+        group: Matches that must all select a pod to make it a match.
+        keys: Topology keys; a match must be in the pod's domain of each.
+    """
 
     group: affinity.Group
     keys: tuple[str, ...]
 
 
 class _Kind(NamedTuple):
-    """Members that affinity cannot tell apart: what they ask for, and whose asking (of the unit's) they answer."""
+    """Members that affinity cannot distinguish.
+
+    Attributes:
+        ask: Their own affinity terms, or None.
+        answers: The groups of the unit's terms that they satisfy.
+    """
 
     ask: _Ask | None
     answers: frozenset[affinity.Group]
 
     def shares_terms_with(self, other: _Kind) -> bool:
-        """Return whether both ask for the same, term by term."""
+        """Return True if both have equal affinity terms."""
         return self.ask is not None and self.ask == other.ask
 
 
 def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity.Member, objects.Node]]) -> list[list[str]]:
-    """Return why required affinity rejects each member of a unit on its node, all of the unit being present.
+    """Return why required affinity rejects each member of a unit on its node when the whole unit is present.
 
-    A match is needed in the pod's domain of each key. One that was there before, or a member of other terms (or of none), will do.
-    Members of the same terms found each other as little as a pod founds itself. They open a domain, which Kubernetes allows where the
-    cluster has no match at all, and then once per set of terms and key.
+    A pod needs a match in its domain of each key. A match may have been there before, or be a member with other
+    terms or none. Members with equal terms cannot open a domain for each other, just as a pod cannot for itself.
+    They open a domain only where Kubernetes allows it: if the cluster has no match at all, and then once per set of
+    terms and key.
 
-    ``state``: the pods that were there before the unit.
+    Args:
+        state: The pods that were there before the unit.
+        unit: Members with their nodes.
     """
     wants = [state.wants(member) if member.terms.affinity else None for member, _ in unit]
     asks = [_Ask(want.group, tuple(tally.key for tally in want.affinity)) if want else None for want in wants]
@@ -201,7 +238,7 @@ def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity
             if key in labels:
                 there.setdefault((kind, key), set()).add(labels[key])
     every = set(kinds)
-    offers: dict[tuple[_Kind, str], tuple[set[str], set[str]]] = {}  # domains with a match of other terms, and of its own
+    offers: dict[tuple[_Kind, str], tuple[set[str], set[str]]] = {}  # domains with a match of other terms, and of equal terms
     opened: dict[tuple[_Ask, str], str] = {}
     found: list[list[str]] = []
     for want, kind, labels in zip(wants, kinds, places, strict=True):

@@ -1,6 +1,6 @@
-"""Label selectors and node selectors, as the checker reads them.
+"""Label selectors and node selectors as the checker reads them.
 
-The checker has matching code of its own on purpose: it shares none with the solver, so that a fault there cannot hide here.
+The checker has its own matching code on purpose. It shares none with the solver, so that a fault there cannot hide here.
 
 Source: k8s.io/apimachinery/pkg/labels and k8s.io/component-helpers/scheduling/corev1.
 """
@@ -17,7 +17,7 @@ import msgspec
 from kubestow.models.kube import objects, storage_objects
 
 Labels = Mapping[str, str]
-Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: all that selectors see of a pod
+Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: everything that selectors read of a pod
 
 _VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?\Z")
 _WHOLE: Final = re.compile(r"[0-9]+\Z")
@@ -25,31 +25,32 @@ _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _INT64_LIMIT: Final = 2**63
 _LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _NODE_OPERATORS: Final = _LABEL_OPERATORS | {"Gt", "Lt"}
-#: What is looked through one by one, and how many objects are remembered together with what was made of them.
-_FEW: Final = 16
-_REMEMBERED: Final = 4096
+#: Largest number of values or terms that are searched linearly. Longer lists are indexed.
+_MAX_LINEAR_ITEMS: Final = 16
+#: Largest number of objects whose results :class:`Once` keeps.
+_MAX_CACHED_OBJECTS: Final = 4096
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def namespace_labels(known: Mapping[str, Labels], name: str) -> Labels:
-    """Return the labels of a namespace; of one without an object what every namespace has: a label with its name."""
+    """Return the labels of a namespace. A namespace without an object has only the label with its name."""
     return known.get(name, {_NAMESPACE_NAME: name})
 
 
 class Once(Generic[T, R]):
-    """What is made of an object, worked out once: the object itself is the key, and has to stay as it is."""
+    """A cached function of an object, keyed by the object's identity. The object must not change."""
 
     def __init__(self, make: Callable[[T], R]) -> None:
         self._make = make
         self._made: dict[int, tuple[T, R]] = {}
 
     def __call__(self, thing: T) -> R:
-        """Return what is made of it."""
+        """Return the result for an object."""
         found = self._made.get(id(thing))
-        if found is None:  # an object that is held here keeps its id to itself
-            if len(self._made) >= _REMEMBERED:
+        if found is None:  # the cache keeps the object in memory, so that its id is not reused
+            if len(self._made) >= _MAX_CACHED_OBJECTS:
                 self._made.clear()
             found = self._made[id(thing)] = thing, self._make(thing)
         return found[1]
@@ -60,7 +61,7 @@ class Once(Generic[T, R]):
 
 
 def text(*parts: object) -> bytes | str:
-    """Equal for parts that read the same; replicas then share what is worked out for one of them."""
+    """Return a text that is equal for parts of equal content, so that replicas share results."""
     try:
         return msgspec.json.encode(parts)
     except (OverflowError, ValueError):  # numbers beyond 64 bits, lone surrogates
@@ -68,17 +69,24 @@ def text(*parts: object) -> bytes | str:
 
 
 class InvalidSelector(ValueError):
-    """A selector that the API server would refuse; the scheduler then rejects the pod, or ignores the term of a running one."""
+    """A selector that the API server would reject. The scheduler rejects the pod, or ignores the term of a running one."""
 
 
 class Requirement(NamedTuple):
-    """One expression: ``operator`` is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+    """One expression of a selector.
+
+    Attributes:
+        key: Label key.
+        operator: In, NotIn, Exists, DoesNotExist, Gt or Lt.
+        values: Values, sorted.
+    """
 
     key: str
     operator: str
     values: tuple[str, ...]
 
     def holds(self, labels: Labels) -> bool:
+        """Return True if the labels satisfy the expression."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -94,14 +102,14 @@ class Requirement(NamedTuple):
         return int(value) > int(self.values[0]) if self.operator == "Gt" else int(value) < int(self.values[0])
 
     def _lists(self, value: str) -> bool:
-        """Return whether the values, which are in order, hold this one."""
-        if len(self.values) <= _FEW:
+        """Return True if the sorted values include this one."""
+        if len(self.values) <= _MAX_LINEAR_ITEMS:
             return value in self.values
         at = bisect_left(self.values, value)
         return at < len(self.values) and self.values[at] == value
 
 
-#: Requirements in a canonical order, all of which must hold; ``None`` selects nothing, ``()`` everything.
+#: Requirements in canonical order that must all hold; ``None`` selects nothing, ``()`` everything.
 Selector = tuple[Requirement, ...] | None
 
 
@@ -118,7 +126,7 @@ def _requirement(key: str, operator: str, values: Sequence[str], operators: froz
         raise InvalidSelector(f"{operator} on {key!r} takes no value")
     if operator in ("Gt", "Lt") and not (len(values) == 1 and _is_whole(values[0])):
         raise InvalidSelector(f"{operator} on {key!r} needs one whole number")
-    if operators is _NODE_OPERATORS:  # pods' labels are taken as they are, in any script
+    if operators is _NODE_OPERATORS:  # values for pods' labels are not validated
         for value in values:
             if len(value) > 63 or not _VALUE.match(value):
                 raise InvalidSelector(f"{value!r} is not a label value")
@@ -126,7 +134,7 @@ def _requirement(key: str, operator: str, values: Sequence[str], operators: froz
 
 
 def _node_requirements(term: objects.NodeSelectorTerm) -> list[Requirement] | None:
-    """The matchExpressions of a node selector term, None if one of them is invalid."""
+    """Return the matchExpressions of a node selector term, or None if one is invalid."""
     try:
         return [_requirement(each.key, each.operator, each.values or (), _NODE_OPERATORS) for each in term.matchExpressions or ()]
     except InvalidSelector:
@@ -137,7 +145,11 @@ _requirements_of: Final = Once(_node_requirements)
 
 
 def label_selector(selector: objects.LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector:
-    """Return the canonical form of a label selector, with ``extra`` requirements joined (matchLabelKeys); a nil selector stays nil.
+    """Return the canonical form of a label selector. A nil selector stays nil.
+
+    Args:
+        selector: The selector.
+        extra: Requirements to add (matchLabelKeys).
 
     Raises:
         InvalidSelector: an operator that the API does not allow, or a wrong number of values.
@@ -153,20 +165,23 @@ def label_selector(selector: objects.LabelSelector | None, extra: Iterable[Requi
 
 
 def selects(selector: Selector, labels: Labels) -> bool:
-    """Return whether the labels satisfy the selector."""
+    """Return True if the labels satisfy the selector."""
     return selector is not None and all(requirement.holds(labels) for requirement in selector)
 
 
 class Shelf(Generic[T]):
-    """Things that have a selector, filed under one of its `In` requirements: a pod then meets only those that may select it."""
+    """An index of items by selector. Each item is filed under one `In` requirement, so that a pod is tested only
+    against items that may select it.
+    """
 
     def __init__(self) -> None:
-        self._things: dict[T, int] = {}  # numbers, since a thing with thousands of values takes long to hash
+        self._things: dict[T, int] = {}  # numbers, because an item with thousands of values is slow to hash
         self._filed: list[T] = []
         self._by_label: dict[tuple[str, str], dict[int, None]] = {}
         self._loose: dict[int, None] = {}
 
     def file(self, selector: Selector, thing: T) -> None:
+        """Add an item under its selector."""
         anchor = next((requirement for requirement in selector or () if requirement.operator == "In"), None)
         number = self._things.setdefault(thing, len(self._filed))
         if number == len(self._filed):
@@ -178,13 +193,14 @@ class Shelf(Generic[T]):
                 self._by_label.setdefault((anchor.key, value), {})[number] = None
 
     def candidates(self, labels: Labels) -> Iterator[T]:
-        """Return each thing at most once (a pod has one value per label); whether it does select is the caller's to decide."""
+        """Yield the items that may select these labels, each once. The caller decides whether they do."""
         yield from map(self._filed.__getitem__, self._loose)
         for pair in labels.items():
             yield from map(self._filed.__getitem__, self._by_label.get(pair, ()))
 
 
 def _field_holds(expression: objects.NodeSelectorRequirement, node_name: str) -> bool:
+    """Return True if a matchFields expression holds for the node."""
     values = expression.values or []
     if expression.key != "metadata.name" or len(values) != 1:
         return False
@@ -194,7 +210,7 @@ def _field_holds(expression: objects.NodeSelectorRequirement, node_name: str) ->
 
 
 def term_holds(term: objects.NodeSelectorTerm, labels: Labels, node_name: str) -> bool:
-    """Return whether a node selector term holds. An empty term holds nowhere; a term with an invalid expression neither."""
+    """Return True if a node selector term holds. An empty term, or one with an invalid expression, never holds."""
     if not term.matchExpressions and not term.matchFields:
         return False
     requirements = _requirements_of(term)
@@ -204,7 +220,7 @@ def term_holds(term: objects.NodeSelectorTerm, labels: Labels, node_name: str) -
 
 
 class _Alternatives:
-    """The many terms of a node selector, filed under what a node must have for each: its name, or a label. ``loose``: the others."""
+    """An index of the terms of a long node selector, by the node name or label that each requires."""
 
     def __init__(self, terms: Sequence[objects.NodeSelectorTerm]) -> None:
         self._named: dict[str, list[objects.NodeSelectorTerm]] = {}
@@ -235,16 +251,16 @@ _alternatives: Final = Once(_Alternatives)
 
 
 def node_selector_holds(selector: objects.NodeSelector | None, labels: Labels, node_name: str) -> bool:
-    """Terms are ORed; no selector holds everywhere, a selector without terms nowhere."""
+    """Return True if any term holds. No selector always holds; a selector without terms never does."""
     if selector is None:
         return True
     terms = selector.nodeSelectorTerms or ()
-    among = terms if len(terms) <= _FEW else _alternatives(terms).candidates(labels, node_name)
+    among = terms if len(terms) <= _MAX_LINEAR_ITEMS else _alternatives(terms).candidates(labels, node_name)
     return any(term_holds(term, labels, node_name) for term in among)
 
 
 def is_node_selector(selector: objects.NodeSelector) -> bool:
-    """Return whether every term can be parsed: where one cannot, the whole selector is an error to those who do not skip it."""
+    """Return True if every term can be parsed. An unparsable term makes the whole selector an error for readers that do not skip it."""
     terms = selector.nodeSelectorTerms or ()
     fields = [field for term in terms for field in term.matchFields or ()]
     if not all(field.operator in ("In", "NotIn") and len(field.values or ()) == 1 for field in fields):
@@ -253,7 +269,7 @@ def is_node_selector(selector: objects.NodeSelector) -> bool:
 
 
 def node_affinity_fault(spec: objects.PodSpec, node: objects.Node) -> str | None:
-    """Return why the pod's nodeSelector or required node affinity refuses the node; None if both accept it."""
+    """Return why the pod's nodeSelector or required node affinity rejects the node, or None."""
     if not spec.nodeSelector and spec.affinity is None:
         return None
     labels = node.metadata.labels or {}
@@ -273,7 +289,10 @@ def node_affinity_fault(spec: objects.PodSpec, node: objects.Node) -> str | None
 
 
 def in_topology_terms(terms: Sequence[storage_objects.TopologySelectorTerm] | None, labels: Labels) -> bool:
-    """StorageClass.allowedTopologies: terms are ORed, expressions ANDed; no terms allow every node, an empty term none."""
+    """Return True if a StorageClass's allowedTopologies allow the node.
+
+    Terms are ORed, expressions ANDed. No terms allow every node; an empty term allows none.
+    """
     if not terms:
         return True
     return any(

@@ -1,7 +1,7 @@
-"""CSI migration for the checker: what an in-tree PersistentVolume is on a node that has migrated its plugin.
+"""CSI migration for the checker: the CSI equivalent of an in-tree PersistentVolume on a node that has migrated its plugin.
 
-Written from k8s.io/csi-translation-lib (plugins/*.go) and from the two lists of plugins in kube-scheduler (nodevolumelimits/utils.go,
-volumebinding/binder.go): aws-ebs, gce-pd, azure-disk, cinder and portworx-volume.
+Written from k8s.io/csi-translation-lib (plugins/*.go) and from the two lists of plugins in kube-scheduler
+(nodevolumelimits/utils.go, volumebinding/binder.go): aws-ebs, gce-pd, azure-disk, cinder and portworx-volume.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _UNCOUNTED: Final = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
 
 
 class Broken(ValueError):
-    """A volume that cannot be translated: the scheduler ends with an error."""
+    """A volume that cannot be translated, for which the scheduler reports an error."""
 
 
 def plugins(csi_node: storage_objects.CSINode) -> frozenset[str]:
-    """Return the names of the plugins that a node has migrated, as its CSINode says."""
+    """Return the plugins that a node has migrated according to its CSINode."""
     return frozenset((csi_node.metadata.annotations or {}).get(_MIGRATED, "").split(","))
 
 
 def provisioned(provisioner: str, migrated: frozenset[str]) -> str | None:
-    """Return the driver that a new volume of a provisioner counts for on a node; None for none."""
+    """Return the driver to which a provisioner's new volume counts on a node, or None."""
     name = provisioner.removeprefix("kubernetes.io/")
     if provisioner.startswith("kubernetes.io/") and name in _DRIVERS:
         return _DRIVERS[name][0] if provisioner in migrated else None
@@ -43,7 +43,7 @@ def provisioned(provisioner: str, migrated: frozenset[str]) -> str | None:
 
 
 def _kind(volume: storage_objects.PersistentVolume, migrated: frozenset[str]) -> str | None:
-    """The migrated plugin of a volume, without its prefix."""
+    """Return the migrated plugin of a volume without its prefix, or None."""
     spec = volume.spec
     if spec is None or spec.csi is not None or not migrated:
         return None
@@ -55,7 +55,7 @@ def _kind(volume: storage_objects.PersistentVolume, migrated: frozenset[str]) ->
 
 
 def attached(volume: storage_objects.PersistentVolume, migrated: frozenset[str]) -> tuple[str, str] | None:
-    """Return driver and handle that a volume counts for on a node; None if it counts for none."""
+    """Return the driver and handle to which a volume counts on a node, or None."""
     if volume.spec is not None and volume.spec.csi is not None:
         return volume.spec.csi.driver, volume.spec.csi.volumeHandle
     kind = _kind(volume, migrated)
@@ -66,7 +66,7 @@ def attached(volume: storage_objects.PersistentVolume, migrated: frozenset[str])
 
 
 def affinity(volume: storage_objects.PersistentVolume, migrated: frozenset[str]) -> objects.NodeSelector | None:
-    """Return the node selector that the scheduler asks of a bound volume on a node.
+    """Return the node selector that the scheduler applies for a bound volume on a node.
 
     Raises:
         Broken: the volume cannot be translated.
@@ -81,6 +81,11 @@ def affinity(volume: storage_objects.PersistentVolume, migrated: frozenset[str])
 
 
 def _handle(volume: storage_objects.PersistentVolume, kind: str) -> str:
+    """Return the CSI volume handle.
+
+    Raises:
+        Broken: the volume cannot be translated.
+    """
     spec, labels = volume.spec, volume.metadata.labels or {}
     assert spec is not None
     if spec.awsElasticBlockStore is not None and kind == "aws-ebs":
@@ -112,7 +117,7 @@ def _asked(selector: objects.NodeSelector | None) -> Iterator[objects.NodeSelect
 
 
 def _moved(own: objects.NodeSelector | None, labels: dict[str, str], key: str) -> objects.NodeSelector | None:
-    """The node selector with zones under the driver's key."""
+    """Return the node selector with zones under the driver's key."""
     stable, old = "topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/"
     keys = [each.key for each in _asked(own)]
     order = [prefix for place in (keys, labels) for prefix in (stable, old) if f"{prefix}zone" in place]

@@ -1,6 +1,6 @@
-"""New pods against the annotations of their namespace: the node selector that they must extend, the tolerations that they may have.
+"""New pods against their namespace's annotations: the node selector that they must extend, and the tolerations that they may have.
 
-The pods are those of ``Snapshot.to_create`` in the form in which they would be stored. Written from the Validate steps of the admission
+The pods are those of ``Snapshot.to_create`` in stored form. Written from the Validate steps of the admission
 plugins PodNodeSelector and PodTolerationRestriction (k8s.io/kubernetes) and OriginPodNodeEnvironment (OpenShift).
 """
 
@@ -20,13 +20,13 @@ _TOLERATIONS: Final = "PodTolerationRestriction"
 
 
 def governed(snapshot: Snapshot) -> bool:
-    """Return True if the snapshot has a namespace whose annotations may refuse a new pod."""
+    """Return True if a namespace of the snapshot has annotations that may refuse a new pod."""
     keys = {key for found in snapshot.namespaces.values() for key in found.metadata.annotations or ()}
     return _PROJECT in keys or (bool(snapshot.admission_plugins) and any(key.startswith(_ALPHA) for key in keys))
 
 
 def fault(snapshot: Snapshot, pod: objects.Pod) -> tuple[str, str] | None:
-    """Return the plugin that refuses a pod, and why; None if none does."""
+    """Return the plugin that refuses a pod and the reason, or None."""
     found = snapshot.namespaces.get(pod.metadata.namespace or "default")
     notes = (found.metadata.annotations if found is not None else None) or {}
     why = _selected(snapshot, notes, pod.spec.nodeSelector or {})
@@ -71,7 +71,7 @@ def _listed(text: str) -> list[_Parts]:
     """Return key, operator, value and effect of the tolerations in an annotation.
 
     Raises:
-        ValueError, TypeError: the text is no list of tolerations.
+        ValueError, TypeError: the text is not a list of tolerations.
     """
     value: Any = json.loads(text)
     found = []
@@ -83,7 +83,7 @@ def _listed(text: str) -> list[_Parts]:
 
 
 def _includes(wide: _Parts, narrow: _Parts) -> bool:
-    """Return True if all that ``narrow`` tolerates is tolerated by ``wide``."""
+    """Return True if ``wide`` tolerates everything that ``narrow`` tolerates."""
     if wide == narrow:
         return True
     any_key = wide[0] == "" and wide[1] == "Exists"

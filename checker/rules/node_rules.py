@@ -1,5 +1,4 @@
-"""The rules about one pod and one node, in which no other pod has a part: cordons, taints, node affinity, features and
-operating system of the kubelet.
+"""The rules about one pod and one node alone: cordons, taints, node affinity, and the kubelet's features and operating system.
 
 Source: k8s.io/api/core/v1 (toleration.go) and k8s.io/component-helpers (scheduling/corev1, nodedeclaredfeatures), as of v1.36.
 """
@@ -20,13 +19,13 @@ _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 _CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _CORDONED: Final = (_CORDON,)
 _INT64_LIMIT: Final = 2**63
-#: Tolerations and taints that are looked through one by one.
-_FEW: Final = 16
+#: Largest number of tolerations or taints that are searched linearly. Longer lists are indexed.
+_MAX_LINEAR_ITEMS: Final = 16
 _INTEGER: Final = re.compile(r"(?:0|-?[1-9][0-9]*)\Z")
 
 
 def _integer(text: str | None) -> int | None:
-    """A taint's or toleration's value as a number, for Gt and Lt: 64 bits, in the one way in which it is written."""
+    """Return a taint's or toleration's value as a 64-bit integer in canonical form, for Gt and Lt; None for other values."""
     if text is None or len(text) > 20 or not _INTEGER.match(text):
         return None
     value = int(text)
@@ -41,8 +40,10 @@ def _compares(toleration: objects.Toleration, taint: objects.Taint) -> bool:
 
 
 def tolerates(toleration: objects.Toleration, taint: objects.Taint, *, compare: bool) -> bool:
-    """Return whether one toleration covers one taint; an empty key or effect of the toleration covers all keys or effects. ``compare``:
-    the operators Gt and Lt count."""
+    """Return True if one toleration covers one taint.
+
+    An empty key or effect of the toleration covers all keys or effects. The operators Gt and Lt count only with ``compare``.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -61,7 +62,9 @@ _First = matching.Once[Sequence[objects.Taint], objects.Taint | None]
 
 
 class _Tolerations:
-    """Many tolerations, filed by key and value: which effects they cover. Those that ask for no value have the value None."""
+    """An index of many tolerations by key and value, with the effects that they cover. Tolerations without a value are
+    filed under None.
+    """
 
     def __init__(self, tolerations: Sequence[objects.Toleration], *, compare: bool) -> None:
         self._effects: dict[tuple[str, str | None], set[str]] = {}
@@ -74,6 +77,7 @@ class _Tolerations:
         self.first_but_cordon: _First = matching.Once(lambda taints: self._first(taints, _CORDON.key))
 
     def cover(self, taint: objects.Taint) -> bool:
+        """Return True if a toleration covers the taint."""
         found = (self._effects.get((key, value), ()) for key in (taint.key, "") for value in (taint.value or "", None))
         if any(taint.effect in effects or "" in effects for effects in found):
             return True
@@ -83,32 +87,36 @@ class _Tolerations:
         return next((taint for taint in taints if taint.effect in _HARD and taint.key != but and not self.cover(taint)), None)
 
 
-#: By whether Gt and Lt count.
+#: Indexed tolerations: without and with support for Gt and Lt.
 _filed: Final = (matching.Once(partial(_Tolerations, compare=False)), matching.Once(partial(_Tolerations, compare=True)))
 
 
 def _compare(tolerations: Sequence[objects.Toleration], gates: FeatureGates) -> bool:
     if not gates.enabled("TaintTolerationComparisonOperators"):
         return False
-    return len(tolerations) > _FEW or any(each.operator in ("Gt", "Lt") for each in tolerations)
+    return len(tolerations) > _MAX_LINEAR_ITEMS or any(each.operator in ("Gt", "Lt") for each in tolerations)
 
 
 def tolerated(tolerations: Sequence[objects.Toleration] | None, taint: objects.Taint, gates: FeatureGates) -> bool:
-    """Return whether one of the tolerations covers the taint."""
+    """Return True if one of the tolerations covers the taint."""
     given = tolerations or ()
     compare = _compare(given, gates)
-    return any(tolerates(each, taint, compare=compare) for each in given) if len(given) <= _FEW else _filed[compare](given).cover(taint)
+    return (
+        any(tolerates(each, taint, compare=compare) for each in given)
+        if len(given) <= _MAX_LINEAR_ITEMS
+        else _filed[compare](given).cover(taint)
+    )
 
 
 def untolerated_taint(
     tolerations: Sequence[objects.Toleration] | None, taints: Sequence[objects.Taint], gates: FeatureGates, *, running: bool = False
 ) -> objects.Taint | None:
-    """Return the first NoSchedule or NoExecute taint that no toleration covers; of a ``running`` pod but for that of a cordon."""
+    """Return the first NoSchedule or NoExecute taint that no toleration covers. For a ``running`` pod a cordon's taint is ignored."""
     if not taints:
         return None
     given = tolerations or ()
     compare = _compare(given, gates)
-    if len(given) > _FEW or len(taints) > _FEW:
+    if len(given) > _MAX_LINEAR_ITEMS or len(taints) > _MAX_LINEAR_ITEMS:
         filed = _filed[compare](given)
         return (filed.first_but_cordon if running else filed.first_untolerated)(taints)
     but = _CORDON.key if running else None
@@ -119,7 +127,7 @@ def untolerated_taint(
 
 
 def features_asked(spec: objects.PodSpec) -> frozenset[str]:
-    """Return the kubelet features that the spec of a pod asks a node for (KEP-5328); names that nothing asks for do not matter."""
+    """Return the kubelet features that a pod's spec requires (KEP-5328). Features that no spec can require are omitted."""
     asked = set()
     for container in chain(spec.containers or (), spec.initContainers or ()):
         for rule in container.restartPolicyRules or ():
@@ -139,29 +147,35 @@ def _undeclared(spec: objects.PodSpec, node: objects.Node) -> list[str]:
 
 
 def _other_system(spec: objects.PodSpec, node: objects.Node) -> str | None:
-    """The operating system of a node where a pod names another one; the kubelet then refuses the pod (PodOSNotSupported)."""
+    """Return the operating system of a node if the pod names another one. The kubelet then rejects the pod (PodOSNotSupported)."""
     if spec.os is None or not spec.os.name:
         return None
     status = node.status
-    told = status.nodeInfo.operatingSystem if status is not None and status.nodeInfo is not None else None
-    runs = told or (node.metadata.labels or {}).get("kubernetes.io/os")
+    reported = status.nodeInfo.operatingSystem if status is not None and status.nodeInfo is not None else None
+    runs = reported or (node.metadata.labels or {}).get("kubernetes.io/os")
     return runs if runs and runs != spec.os.name else None
 
 
 def is_open(node: objects.Node) -> bool:
-    """Return whether a node turns nobody away by itself: it has no cordon and no taint."""
+    """Return True if the node has neither a cordon nor a taint, so that it rejects no pod on its own."""
     return node.spec is None or not (node.spec.unschedulable or node.spec.taints)
 
 
 def is_choosy(spec: objects.PodSpec) -> bool:
-    """Return whether a pod asks anything of a node that has nothing to do with other pods."""
+    """Return True if a pod requires properties of a node that do not depend on other pods."""
     placed_by = spec.affinity is not None and spec.affinity.nodeAffinity is not None
     return bool(spec.nodeSelector or placed_by or spec.os or features_asked(spec))
 
 
 def node_faults(spec: objects.PodSpec, node: objects.Node, gates: FeatureGates, *, running: bool = False) -> list[tuple[str, str]]:
-    """Return the rules in which no other pod has a part and that reject a pod on the node, with the reason. ``running``: it is there
-    already, and a cordon turns nobody out."""
+    """Return the rules about a pod and a node alone that reject the pod, with reasons.
+
+    Args:
+        spec: The pod's spec.
+        node: The node.
+        gates: The feature gates.
+        running: True if the pod already runs there, so that a cordon is ignored.
+    """
     found: list[tuple[str, str]] = []
     if node.spec is not None:
         if node.spec.unschedulable and not running and untolerated_taint(spec.tolerations, _CORDONED, gates):

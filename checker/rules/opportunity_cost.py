@@ -1,8 +1,8 @@
-"""What pods close to others by required anti-affinity, read once more by the checker, for quotas that charge it.
+"""The checker's own reading of the capacity that pods close to others by required anti-affinity, for quotas that charge it.
 
-A term is charged unless it stays in the pod's own namespace, asks for a label, and selects the pod itself. The charge is what the nodes
-of the closed domains have together: those of the pod's node, or the most that any node gives which nodeSelector and required node
-affinity accept.
+A term is charged unless it stays in the pod's own namespace, requires a label, and selects the pod itself. The
+charge is the total capacity of the nodes in the closed domains. For a running pod these are the domains of its
+node. For a new pod the charge is the maximum over all nodes that nodeSelector and required node affinity accept.
 
 Source: docs/sources.md#inter-pod-affinity, the section on denial of service.
 """
@@ -17,13 +17,18 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
-#: Labels of a namespace that nobody has made yet, of a name that none can have.
+#: Labels of a namespace that does not exist yet, with a name that no namespace can have.
 _FUTURE: Final[Mapping[str, str]] = {_NAME_LABEL: "\0"}
 Closed = frozenset[str]  # names of nodes
 
 
 class ClosedNodes:
-    """Which nodes pods close to others. ``exempt``: namespaces without hard anti-affinity."""
+    """The nodes that pods close to others.
+
+    Args:
+        snapshot: The snapshot.
+        exempt: Namespaces that are exempt from required anti-affinity.
+    """
 
     def __init__(self, snapshot: Snapshot, exempt: Collection[str]) -> None:
         self._exempt = frozenset(exempt)
@@ -37,16 +42,16 @@ class ClosedNodes:
         self._ceilings: dict[bytes | str, resources.Amounts] = {}
 
     def has(self, node: str) -> bool:
-        """Return whether the snapshot has a node of this name."""
+        """Return True if the snapshot has a node of this name."""
         return node in self._nodes
 
     def by(self, pod: objects.Pod) -> Closed:
-        """Return the nodes that a pod closes from the node that it is on."""
+        """Return the nodes that a running pod closes."""
         node = self._nodes.get(pod.spec.nodeName or "")
         return self._around(node, self._charged_keys(pod)) if node is not None else frozenset()
 
     def ceiling(self, pod: objects.Pod) -> resources.Amounts:
-        """Return the most of each resource that a pod may close; for a pod on a node what it closes there."""
+        """Return the maximum of each resource that a pod may close; for a running pod, the amounts closed on its node."""
         keys = self._charged_keys(pod)
         if not keys:
             return {}
@@ -67,7 +72,7 @@ class ClosedNodes:
         return self._ceilings[known]
 
     def together(self, names: Iterable[str]) -> resources.Amounts:
-        """Return what some nodes have together, pod slots aside."""
+        """Return the total capacity of some nodes, without pod slots."""
         total: resources.Amounts = {}
         for node in names:
             for resource, amount in self._capacity[node].items():
@@ -92,7 +97,7 @@ class ClosedNodes:
         return own in reached and not (asks and matching.selects(match.selector, labels))
 
     def _around(self, node: objects.Node, keys: Iterable[str]) -> Closed:
-        """Return the nodes in one of the node's domains."""
+        """Return the nodes that share a domain of one of the keys with the node."""
         labels = node.metadata.labels or {}
         return frozenset().union(*(self._domain(key)[labels[key]] for key in keys if key in labels))
 

@@ -1,4 +1,4 @@
-"""What a pod requests and what a node offers, computed by the checker from the raw objects.
+"""Requests of pods and capacity of nodes, computed by the checker from the raw objects.
 
 CPU is in thousandths (mCPU), every other resource in whole units (bytes, devices), rounded up once per pod.
 
@@ -18,7 +18,7 @@ Amounts = dict[str, int]
 _Exact = dict[str, Fraction]
 _Rounding = Callable[[Fraction], Fraction]
 
-#: A container without a request counts for so much CPU and memory where nodes are compared, and nowhere else.
+#: CPU (cores) and memory (bytes) assumed for a container without a request, only to compare nodes.
 _UNSTATED: Final = {"cpu": Fraction(100, 1000), "memory": Fraction(200 * 1024 * 1024)}
 
 _NOTHING: Final[Mapping[str, Fraction]] = {}
@@ -30,7 +30,7 @@ _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def counts(resource: str) -> bool:
-    """Return whether the scheduler looks at a resource of this name; it ignores unprefixed unknown names."""
+    """Return True if the scheduler considers a resource of this name. It ignores unknown names without a prefix."""
     return (
         resource in _NATIVE
         or resource.startswith(("hugepages-", "attachable-volumes-"))
@@ -65,13 +65,13 @@ def _is_sidecar(container: objects.Container) -> bool:
 
 
 def _asked(container: objects.Container, rounding: _Rounding) -> _Exact:
-    """Requests of one container; limits stand in where requests lack a resource."""
+    """Return the requests of one container. A limit replaces a missing request."""
     resources = container.resources or objects.ResourceRequirements()
     return _exact({**(resources.limits or {}), **(resources.requests or {})}, rounding)
 
 
 class _Reports:
-    """What a bound pod's status reports of resources while they are changed in place (KEP-1287, KEP-5419)."""
+    """Resources reported by a bound pod's status during an in-place resize (KEP-1287, KEP-5419)."""
 
     def __init__(self, pod: objects.Pod, gates: FeatureGates) -> None:
         status = pod.status or objects.PodStatus()
@@ -84,18 +84,20 @@ class _Reports:
         self.allocated = status.allocatedResources if level else None
 
     def container(self, container: objects.Container, *, running: bool) -> _Exact:
-        """Until 1.36: the largest of spec, allocated and actual requests, of containers whose status has ``resources``."""
+        """Return a container's resources until 1.36: the maximum of spec, allocated and actual requests if the status
+        has ``resources``.
+        """
         own = _asked(container, quantity.milli_round)
         report = self.of.get(container.name or "") if running else None
         if report is None or report.resources is None:
             return own
         held = {} if self.refused else own
-        for told in (report.allocatedResources, report.resources.requests):
-            _raise(held, _exact(told, quantity.milli_round))
+        for reported in (report.allocatedResources, report.resources.requests):
+            _raise(held, _exact(reported, quantity.milli_round))
         return held
 
     def stages(self, container: objects.Container) -> tuple[_Exact, _Exact, _Exact]:
-        """Since 1.37: what it desires, was allocated, and has; each stands in for the next where the status does not tell."""
+        """Return a container's resources since 1.37: desired, allocated and actual requests. A missing one equals the one before it."""
         desired = {} if self.refused else _asked(container, quantity.milli_round)
         report = self.of.get(container.name or "", objects.ContainerStatus())
         allocated, actual = report.allocatedResources, report.resources.requests if report.resources else None
@@ -103,27 +105,27 @@ class _Reports:
         return desired, second, second if actual is None else _exact(actual, quantity.milli_round)
 
     def whole(self) -> tuple[_Exact, _Exact] | None:
-        """Allocated and actual requests of the pod as a whole, where the status has both."""
+        """Return allocated and actual requests of the pod as a whole, or None if the status lacks one."""
         if self.allocated is None or self.actual is None or self.actual.requests is None:
             return None
         return _exact(self.allocated, quantity.milli_round), _exact(self.actual.requests, quantity.milli_round)
 
 
 def _level(pod: objects.Pod, asked: _Exact, reports: _Reports, gates: FeatureGates) -> _Exact:
-    """Pod-level requests of a bound pod, by what its status reports of the pod as a whole."""
+    """Return pod-level requests of a bound pod, according to its status."""
     actual = reports.actual.requests if reports.actual else None
-    told = [_exact(each, quantity.milli_round) for each in (actual, reports.allocated)]
+    reported = [_exact(each, quantity.milli_round) for each in (actual, reports.allocated)]
     held = {} if reports.refused else dict(asked)
     if gates.has(_SUMS):
         if reports.actual is None and reports.allocated is None:
             return asked
         overhead = _exact(pod.spec.overhead, quantity.milli_round)
-        for one in told:
+        for one in reported:
             _raise(held, {name: max(value - overhead.get(name, 0), Fraction(0)) for name, value in one.items()})
         return held
     if reports.actual is None:
         return asked
-    for one in told:
+    for one in reported:
         _raise(held, one)
     return {name: held.get(name, Fraction(0)) for name in asked}
 
@@ -131,7 +133,7 @@ def _level(pod: objects.Pod, asked: _Exact, reports: _Reports, gates: FeatureGat
 def _containers(
     pod: objects.Pod, reports: _Reports | None, gates: FeatureGates, rounding: _Rounding, unstated: Mapping[str, Fraction]
 ) -> _Exact:
-    """The most that the containers of a pod request, or hold, at a time."""
+    """Return the maximum over time of the containers' requests or held resources."""
 
     def supposing(amounts: _Exact) -> _Exact:
         return {**unstated, **amounts}
@@ -151,13 +153,13 @@ def _containers(
 
 
 class _Asked(Protocol):
-    """What a container has; ``running``: as long as its pod does, which ordinary init containers do not."""
+    """Returns a container's resources. ``running`` is False for ordinary init containers, which do not run as long as their pod."""
 
     def __call__(self, container: objects.Container, *, running: bool) -> _Exact: ...
 
 
 def most_at_once(spec: objects.PodSpec, asked: _Asked) -> dict[str, Fraction]:
-    """max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before))."""
+    """Return max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before))."""
     total: _Exact = {}
     for container in spec.containers or ():
         _add(total, asked(container, running=True))
@@ -176,8 +178,13 @@ def most_at_once(spec: objects.PodSpec, asked: _Asked) -> dict[str, Fraction]:
 
 
 def pod_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool, unstated: Mapping[str, Fraction] = _NOTHING) -> Amounts:
-    """Effective requests of a pod; zero amounts are left out. ``bound``: its status counts too (in-place resize). ``unstated``: what each
-    container asks for that does not say.
+    """Return the effective requests of a pod without zero amounts.
+
+    Args:
+        pod: The pod.
+        gates: The feature gates.
+        bound: True to consider also the pod's status (in-place resize).
+        unstated: Amounts assumed for containers without a request.
 
     Raises:
         QuantityError: a quantity is malformed or beyond 64 bits.
@@ -202,13 +209,13 @@ def pod_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool, unstated
 
 
 def _states_all(container: objects.Container) -> bool:
-    """Return whether a container says what it asks for of all that is supposed of one that does not."""
+    """Return True if a container has requests for all resources with an assumed amount."""
     own = container.resources or objects.ResourceRequirements()
     return all(name in (own.requests or {}) or name in (own.limits or {}) for name in _UNSTATED)
 
 
 def unstated_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool) -> Amounts:
-    """Return what a pod counts for beyond its requests where nodes are compared; nothing where 64 bits do not hold it."""
+    """Return the amounts assumed for a pod beyond its requests, to compare nodes. Empty if they exceed 64 bits."""
     if not bound and all(map(_states_all, (*(pod.spec.containers or ()), *(pod.spec.initContainers or ())))):
         return {}
     stated = pod_requests(pod, gates, bound=bound)
@@ -221,14 +228,14 @@ def unstated_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool) -> 
 
 
 def node_capacity(node: objects.Node) -> Amounts:
-    """Allocatable amounts of a node, ``pods`` included; an absent allocatable falls back to capacity."""
+    """Return the allocatable amounts of a node, ``pods`` included. Without allocatable, capacity is used."""
     status = node.status or objects.NodeStatus()
     offered = status.allocatable if status.allocatable is not None else status.capacity
     return {name: quantity.milli(raw) if name == "cpu" else quantity.units(raw) for name, raw in (offered or {}).items()}
 
 
 def fit_faults(requests: Amounts, pods: int, used: Amounts, capacity: Amounts) -> list[str]:
-    """Return why a pod does not fit a node that holds ``pods`` pods and ``used`` amounts. A pod without requests needs only a slot."""
+    """Return why a pod does not fit on a node with the given pods and used amounts. A pod without requests needs only a slot."""
     faults = []
     slots = capacity.get("pods", 0)
     if pods + 1 > slots:
@@ -253,8 +260,10 @@ _ANY: Final = "0.0.0.0"
 
 
 class Shared:
-    """Requests and host ports of pods; those that share their parts share the answer. Keeps no pod alive, and knows parts by their ids: the
-    snapshot has to stay in memory."""
+    """Requests and host ports of pods, computed once for pods that share their parts.
+
+    Parts are identified by id and not kept alive, so the snapshot must stay in memory.
+    """
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
@@ -262,7 +271,7 @@ class Shared:
         self._ports: dict[tuple[int, int, bool | None], list[Port]] = {}
 
     def requests(self, pod: objects.Pod, *, bound: bool) -> Amounts:
-        """As :func:`pod_requests`."""
+        """Return :func:`pod_requests` of the pod."""
         spec = pod.spec
         memo = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status) if bound else 0
         found = self._requests.get(memo)
@@ -271,7 +280,7 @@ class Shared:
         return found
 
     def ports(self, pod: objects.Pod) -> list[Port]:
-        """As :func:`host_ports`."""
+        """Return :func:`host_ports` of the pod."""
         spec = pod.spec
         memo = id(spec.containers), id(spec.initContainers), spec.hostNetwork
         found = self._ports.get(memo)
@@ -281,7 +290,7 @@ class Shared:
 
 
 def host_ports(pod: objects.Pod) -> list[Port]:
-    """Host ports of app containers and sidecars. With hostNetwork a containerPort without hostPort is one too."""
+    """Return the host ports of app containers and sidecars. With hostNetwork, a containerPort without hostPort counts as one."""
     sidecars = [c for c in pod.spec.initContainers or () if _is_sidecar(c)]
     found: list[Port] = []
     for container in [*(pod.spec.containers or ()), *sidecars]:
@@ -293,7 +302,10 @@ def host_ports(pod: objects.Pod) -> list[Port]:
 
 
 def clashing_port(wanted: Iterable[Port], taken: Iterable[Port]) -> Port | None:
-    """Return the first wanted port that is taken: same protocol and number, same address or either one the wildcard."""
+    """Return the first wanted port that is taken, or None.
+
+    Ports clash if protocol and number are equal and the addresses are equal or one is the wildcard.
+    """
     held: dict[tuple[str, int], set[str]] = {}
     for protocol, number, address in taken:
         held.setdefault((protocol, number), set()).add(address)

@@ -1,4 +1,4 @@
-"""PodTopologySpread (DoNotSchedule) for the checker: running counts per domain.
+"""PodTopologySpread (DoNotSchedule) for the checker: pod counts per domain.
 
 Source: kube-scheduler plugin podtopologyspread (common.go, filtering.go).
 """
@@ -15,7 +15,14 @@ from kubestow.models.kube.feature_gates import FeatureGates
 
 
 class Census(NamedTuple):
-    """What is counted, and where: pods of a namespace with such labels, on the eligible nodes, by domain of ``key``."""
+    """The definition of a count: which pods are counted, and where.
+
+    Attributes:
+        namespace: Namespace of the pods.
+        selector: Selects the pods.
+        key: Topology key of the domains.
+        eligible: Names of the eligible nodes.
+    """
 
     namespace: str
     selector: matching.Selector
@@ -25,7 +32,14 @@ class Census(NamedTuple):
 
 @dataclass(eq=False)
 class Count:
-    """Pods per domain that received any, of ``size`` domains with an eligible node. ``levels``: how many domains have each count."""
+    """The number of pods in each domain.
+
+    Attributes:
+        census: The definition.
+        size: Number of domains with an eligible node.
+        domains: Number of pods per domain; domains without pods may be missing.
+        levels: Number of domains per count.
+    """
 
     census: Census
     size: int
@@ -36,6 +50,7 @@ class Count:
         self.levels = {0: self.size} if self.size else {}
 
     def change(self, domain: str, by: int) -> None:
+        """Add pods to a domain."""
         before = self.domains.get(domain, 0)
         self.domains[domain] = before + by
         self.levels[before] -= 1
@@ -44,24 +59,32 @@ class Count:
         self.levels[before + by] = self.levels.get(before + by, 0) + 1
 
     def minimum(self, min_domains: int) -> int:
-        """Return the least count; 0 while there are fewer domains than wanted."""
+        """Return the smallest count; 0 if there are fewer domains than ``min_domains``."""
         return 0 if self.size < max(1, min_domains) else min(self.levels)
 
 
 class Constraint(NamedTuple):
+    """A DoNotSchedule constraint of a pod."""
+
     tally: Count
     max_skew: int
     min_domains: int
     own: int  # 1 if the pod matches its own selector
 
     def why(self, domain: str, skew: int, least: int) -> str:
+        """Describe the violation of the constraint."""
         number = self.tally.domains.get(domain, 0)
         return f"{self.tally.census.key}={domain} has {number} matching pods, minimum {least}: skew {skew} over maxSkew {self.max_skew}"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The DoNotSchedule constraints of a pod. ``fault`` tells why they cannot be read."""
+    """The DoNotSchedule constraints of a pod.
+
+    Attributes:
+        constraints: The constraints.
+        fault: Why they cannot be read, or None.
+    """
 
     constraints: tuple[Constraint, ...] = ()
     fault: str | None = None
@@ -71,7 +94,7 @@ NO_SPREAD = Spread()
 
 
 class Eligible:
-    """The nodes on which a constraint counts: of its keys, of node affinity and of tolerations a set each, and what they share."""
+    """The eligible nodes of constraints, with sets shared between equal keys, node affinities and tolerations."""
 
     def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
         self._nodes, self._gates = nodes, gates
@@ -89,7 +112,7 @@ class Eligible:
         self._values: dict[tuple[frozenset[str], str], int] = {}
 
     def of(self, spec: objects.PodSpec, keys: Collection[str], *, affinity: bool, taints: bool) -> frozenset[str]:
-        """Nodes with all the keys that node affinity and tolerations of the pod accept, as far as either is asked for."""
+        """Return the nodes that have all keys and, if requested, are accepted by the pod's node affinity and tolerations."""
         wanted = matching.text(spec.nodeSelector, *_required(spec)) if affinity else None
         tolerated = matching.text(spec.tolerations) if taints else None
         memo = frozenset(keys), wanted, tolerated
@@ -106,18 +129,20 @@ class Eligible:
                     if not (taints and node_rules.untolerated_taint(spec.tolerations, _taints(node), self._gates))
                 )
             found = self._accepting[wanted].intersection(self._tolerated[tolerated], *(self._with_key.get(key, ()) for key in keys))
-            self._memo[memo] = self._same.setdefault(found, found)  # one object per set: comparing it then costs nothing
+            self._memo[memo] = self._same.setdefault(found, found)  # one object per set makes comparisons fast
         return self._memo[memo]
 
     def domains(self, eligible: frozenset[str], key: str) -> int:
-        """Return how many values of ``key`` there are among eligible nodes."""
+        """Return the number of values of ``key`` among eligible nodes."""
         memo = eligible, key
         if memo not in self._values:
             self._values[memo] = len({(self._nodes[name].metadata.labels or {})[key] for name in eligible})
         return self._values[memo]
 
     def _candidates(self, spec: objects.PodSpec) -> Iterable[str]:
-        """Nodes beyond which node affinity accepts none: pods that name their node (daemons, local volumes) need no look at all others."""
+        """Return a superset of the nodes that node affinity accepts. For pods that name their node (daemons, local
+        volumes) it is small.
+        """
         if spec.nodeSelector:
             return min((self._by_label.get(pair, []) for pair in spec.nodeSelector.items()), key=len)
         required, _ = _required(spec)
@@ -135,9 +160,9 @@ class Eligible:
 
 
 class SpreadState:
-    """The pods bound so far, as PodTopologySpread sees them. All pods to be judged must be read before the first is added.
+    """The bound pods as PodTopologySpread sees them. All pods to be judged must be read before the first one is added.
 
-    Pods that share their parts share what is read of them; they must stay as they are, and in memory: parts are known by their ids.
+    Pods that share their parts share the result. They must not change and must stay in memory, because parts are identified by id.
     """
 
     def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
@@ -184,12 +209,12 @@ class SpreadState:
         count = self._counts.get(census)
         if count is None:
             count = self._counts[census] = Count(census, self._eligible.domains(census.eligible, census.key))
-            if census.selector:  # an empty selector counts no running pod, a nil one neither
+            if census.selector:  # neither an empty nor a nil selector counts running pods
                 self._watched.setdefault(census.namespace, matching.Shelf()).file(census.selector, count)
         return count
 
     def watching(self, pod: objects.Pod, profile: matching.Profile) -> Sequence[Count]:
-        """Return what counts the pod where it is eligible. ``profile``: its namespace and labels."""
+        """Return the counts that include the pod on eligible nodes. ``profile`` is its namespace and labels."""
         watched = self._watched.get(profile[0])
         if watched is None or objects.is_terminating(pod):
             return ()
@@ -199,11 +224,11 @@ class SpreadState:
         return self._profiles[profile]
 
     def counted(self, pod: objects.Pod, node: objects.Node | None, profile: matching.Profile) -> Iterator[tuple[Count, str]]:
-        """Return what counts the pod on the node, and in which domain."""
+        """Yield the counts that include the pod on the node, with the domain."""
         return _domains(self.watching(pod, profile), node) if node is not None else iter(())
 
     def add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, by: int = 1) -> None:
-        """Count the pod in, or out again (``by`` -1)."""
+        """Add the pod to its counts, or remove it (``by`` -1)."""
         count(self.watching(pod, profile), node, by)
 
 
@@ -214,14 +239,16 @@ def _domains(counts: Iterable[Count], node: objects.Node) -> Iterator[tuple[Coun
 
 
 def count(counts: Iterable[Count], node: objects.Node, by: int = 1) -> None:
-    """Count a pod that these count in on the node, or out again (``by`` -1)."""
+    """Add a pod on the node to the counts, or remove it (``by`` -1)."""
     for each, domain in _domains(counts, node):
         each.change(domain, by)
 
 
 def faults(spread: Spread, node: objects.Node, *, running: bool = False) -> list[str]:
-    """Return why the rule rejects a pod with these constraints on the node, against the pods added so far; ``running``: it is one of
-    them, on a node that may count nothing."""
+    """Return why the rule rejects a pod with these constraints on the node, given the pods added before.
+
+    ``running`` means that the pod itself is among these, perhaps on a node that is not counted.
+    """
     if spread is NO_SPREAD:
         return []
     if spread.fault is not None:
@@ -243,8 +270,10 @@ def faults(spread: Spread, node: objects.Node, *, running: bool = False) -> list
 
 
 def welcome(spread: Spread, node: objects.Node, guests: Iterable[objects.Pod]) -> None:
-    """Count nominated pods under constraints with an empty selector. That counts no bound pod, but a pod that is added later matches it
-    (updateWithPod)."""
+    """Add nominated pods to constraints with an empty selector.
+
+    Such a constraint counts no bound pods, but pods that are added later match it (updateWithPod).
+    """
     for guest in guests:
         for constraint in spread.constraints:
             census = constraint.tally.census
@@ -257,12 +286,13 @@ def welcome(spread: Spread, node: objects.Node, guests: Iterable[objects.Pod]) -
 
 
 def final_faults(placed: Iterable[tuple[Spread, objects.Node]]) -> list[tuple[int, str]]:
-    """In the end, every domain that received a constrained pod obeys that pod's constraint; one report per constraint and domain.
+    """Return broken constraints in domains that received a constrained pod, once per constraint and domain.
 
-    Gives the position of a pod in ``placed`` and the reason.
+    Returns:
+        Tuples of a pod's position in ``placed`` and the reason.
     """
     found: list[tuple[int, str]] = []
-    told: set[tuple[int, int, int, str]] = set()
+    reported: set[tuple[int, int, int, str]] = set()
     for position, (spread, node) in enumerate(placed):
         if not spread.constraints:
             continue
@@ -271,9 +301,9 @@ def final_faults(placed: Iterable[tuple[Spread, objects.Node]]) -> list[tuple[in
             if domain is None:
                 continue
             mark = (id(constraint.tally), constraint.max_skew, constraint.min_domains, domain)
-            if mark in told:
+            if mark in reported:
                 continue
-            told.add(mark)
+            reported.add(mark)
             least = constraint.tally.minimum(constraint.min_domains)
             skew = constraint.tally.domains.get(domain, 0) - least
             if skew > constraint.max_skew:
@@ -282,7 +312,7 @@ def final_faults(placed: Iterable[tuple[Spread, objects.Node]]) -> list[tuple[in
 
 
 def _required(spec: objects.PodSpec) -> tuple[objects.NodeSelector | None, objects.NodeSelector | None]:
-    """The hard parts of node affinity."""
+    """Return the hard parts of node affinity."""
     wanted = spec.affinity.nodeAffinity if spec.affinity else None
     if wanted is None:
         return None, None

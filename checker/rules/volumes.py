@@ -1,10 +1,10 @@
 """VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits for the checker.
 
-Claims of generic ephemeral volumes concern VolumeBinding and NodeVolumeLimits only, as upstream. During a replay, static volumes
-are consumed once, and a claim that a placed pod made bind stays where it was put.
+As in Kubernetes, claims of generic ephemeral volumes are subject only to VolumeBinding and NodeVolumeLimits. During
+a replay, a static volume is used once, and a claim that a placed pod binds stays on its node.
 
-Source: kube-scheduler plugins volumebinding (binder.go), volumezone, volumerestrictions, nodevolumelimits (csi.go), and
-k8s.io/component-helpers/storage/volume (FindMatchingVolume).
+Source: kube-scheduler plugins volumebinding (binder.go), volumezone, volumerestrictions, nodevolumelimits (csi.go),
+and k8s.io/component-helpers/storage/volume (FindMatchingVolume).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Fault = tuple[str, str]  # rule, why
 
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-_ZONE_LABELS: Final = {  # label of a volume -> the node's label that may stand in for it
+_ZONE_LABELS: Final = {  # label of a volume -> label of the node that may replace it
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -31,7 +31,7 @@ _ONE_NODE: Final = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 
 def _claims(pod: objects.Pod, *, ephemeral: bool) -> Iterator[str]:
-    """Keys (``namespace/name``) of the claims that a pod mounts."""
+    """Yield the keys (``namespace/name``) of the claims that a pod mounts."""
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes or ():
         if volume.persistentVolumeClaim is not None:
@@ -45,7 +45,7 @@ def _storage(resources: objects.ResourceList | None) -> Fraction:
 
 
 class VolumeState:
-    """Volumes and claims of a snapshot, with what the pods added so far use of them."""
+    """Volumes and claims of a snapshot, with their use by the pods added so far."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._claims = snapshot.persistent_volume_claims
@@ -59,7 +59,7 @@ class VolumeState:
             name: {driver.name for driver in (csi.spec.drivers if csi.spec else None) or ()} for name, csi in snapshot.csi_nodes.items()
         }
         self._migrated = {name: migration.plugins(csi) for name, csi in snapshot.csi_nodes.items()}
-        self._needed: set[str] = set()  # drivers that a node must have installed for a new pod
+        self._needed: set[str] = set()  # drivers that must be installed on the node of a new pod
         if snapshot.gates.enabled("VolumeLimitScaling"):
             self._needed = {name for name, of in snapshot.csi_drivers.items() if of.spec and of.spec.preventPodSchedulingIfMissing}
         self._free: dict[str, list[tuple[Fraction, str, storage_objects.PersistentVolume]]] = {}  # by class, smallest first
@@ -74,7 +74,7 @@ class VolumeState:
                 self._free.setdefault(spec.storageClassName or "", []).append((_storage(spec.capacity), name, volume))
         for listed in self._free.values():
             listed.sort(key=lambda entry: entry[:2])
-        self._chosen: dict[str, str] = {}  # claim -> static volume that a placed pod took for it
+        self._chosen: dict[str, str] = {}  # claim -> static volume that a placed pod uses for it
         self._consumed: set[str] = set()
         self._first_node: dict[str, str] = {}  # unbound claim -> node of the pod that makes it bind
         self._users: dict[str, int] = {}
@@ -83,7 +83,7 @@ class VolumeState:
     # --- the state ----------------------------------------------------------------------------------------------------
 
     def add(self, pod: objects.Pod, node: objects.Node, *, placed: bool) -> None:
-        """Count the pod in. ``placed``: by the document, so that its unbound claims bind now."""
+        """Add a pod. If it was ``placed`` by the document, its unbound claims are bound now."""
         if not pod.spec.volumes:
             return
         if placed:
@@ -93,7 +93,7 @@ class VolumeState:
         self._mounted.setdefault(node.metadata.name or "", set()).update(_claims(pod, ephemeral=True))
 
     def bind(self, pod: objects.Pod, node: objects.Node) -> None:
-        """Have the unbound claims of a pod bind on its node."""
+        """Bind the unbound claims of a pod on its node."""
         taken, _ = self._bind(pod, node)
         self._chosen.update(taken)
         self._consumed.update(taken.values())
@@ -102,12 +102,12 @@ class VolumeState:
                 self._first_node.setdefault(key, node.metadata.name or "")
 
     def _claims_volume(self, key: str) -> str | None:
-        """The volume that a claim is bound to in the snapshot."""
+        """Return the volume to which a claim is bound in the snapshot, or None."""
         spec = self._claims[key].spec
         return (spec.volumeName or None) if spec else None
 
     def _volume_of(self, key: str) -> str | None:
-        """The volume that a claim is bound to by now."""
+        """Return the volume to which a claim is bound now, or None."""
         return self._claims_volume(key) or self._chosen.get(key)
 
     def _class_of(self, key: str) -> storage_objects.StorageClass | None:
@@ -117,7 +117,7 @@ class VolumeState:
     # --- the rules ----------------------------------------------------------------------------------------------------
 
     def faults(self, pod: objects.Pod, node: objects.Node) -> list[Fault]:
-        """Return every reason of the four volume rules against the pod on the node; each rule is asked on its own."""
+        """Return all reasons of the four volume rules against the pod on the node."""
         if not pod.spec.volumes:
             return []
         found = [("VolumeBinding", why) for why in self._bind(pod, node)[1]]
@@ -126,7 +126,7 @@ class VolumeState:
         return found + [("NodeVolumeLimits", why) for why in self._limit_faults(pod, node)]
 
     def _unbound_fault(self, key: str) -> str | None:
-        """Return why an unbound claim cannot wait for its pod."""
+        """Return why an unbound claim cannot wait for its pod, or None."""
         storage_class = self._class_of(key)
         if storage_class is None:
             return f"claim {key} is unbound and has no StorageClass"
@@ -135,7 +135,7 @@ class VolumeState:
         return None
 
     def _bind(self, pod: objects.Pod, node: objects.Node) -> tuple[dict[str, str], list[str]]:
-        """VolumeBinding: the static volumes that the pod's claims would take on this node, and why they cannot all bind."""
+        """Apply VolumeBinding: return the static volumes that the pod's claims would use on this node, and why claims cannot bind."""
         name, labels = node.metadata.name or "", node.metadata.labels or {}
         why: list[str] = []
         waiting: list[str] = []
@@ -161,7 +161,7 @@ class VolumeState:
                 why.append(f"the node affinity of volume {bound} of claim {key} does not match the node")
             first = self._first_node.get(key, name)
             if bound is None and first != name and self._is_for_one_node(claim):
-                why.append(f"the volume of claim {key} is made on node {first} for an earlier pod")
+                why.append(f"the volume of claim {key} is created on node {first} for an earlier pod")
         taken: dict[str, str] = {}
         for key in sorted(waiting, key=self._request):
             selected = (self._claims[key].metadata.annotations or {}).get(_SELECTED_NODE)
@@ -191,7 +191,7 @@ class VolumeState:
 
     @staticmethod
     def _reaches(volume: storage_objects.PersistentVolume, node: objects.Node, migrated: frozenset[str] = frozenset()) -> bool:
-        """Return True if the volume's node affinity holds. ``migrated``: plugins of the node, for volumes that are bound."""
+        """Return True if the volume's node affinity holds. ``migrated`` are the node's plugins, for bound volumes."""
         try:
             required = migration.affinity(volume, migrated)
         except migration.Broken:
@@ -199,7 +199,9 @@ class VolumeState:
         return matching.node_selector_holds(required, node.metadata.labels or {}, node.metadata.name or "")
 
     def _find(self, key: str, node: objects.Node, taken: Collection[str]) -> str | None:
-        """The static volume for an unbound claim on this node: the one reserved for it, else the smallest, then by name."""
+        """Return the static volume for an unbound claim on this node: the one reserved for it, or else the smallest,
+        then first by name.
+        """
         claim = self._claims[key]
         spec = claim.spec or objects.PersistentVolumeClaimSpec()
         try:
@@ -228,7 +230,7 @@ class VolumeState:
             uid = offer.claimRef.uid if offer.claimRef else None
             same = not uid or not claim.metadata.uid or uid == claim.metadata.uid
             if same and (offer.storageClassName or "") == name_of_class and fits(_storage(offer.capacity), volume):
-                # A reservation is binding, whatever modes and labels are: out of reach, no other volume is looked for.
+                # A reservation is binding regardless of modes and labels. If it is out of reach, no other volume is used.
                 return name if self._reaches(volume, node) else None
         for capacity, name, volume in self._free.get(name_of_class, ()):
             if name in self._consumed or name in taken:
@@ -257,7 +259,7 @@ class VolumeState:
             for label, stand_in in _ZONE_LABELS.items():
                 text = (volume.metadata.labels or {}).get(label)
                 allowed = {zone.strip() for zone in text.split("__")} if text is not None else set()
-                if not zoned or text is None or "" in allowed:  # upstream ignores a label with an empty zone in it
+                if not zoned or text is None or "" in allowed:  # kube-scheduler ignores a label that includes an empty zone
                     continue
                 value = labels.get(label, labels.get(stand_in))
                 if value not in allowed:
@@ -275,9 +277,9 @@ class VolumeState:
         return why
 
     def _handles(self, claims: Iterable[str], node: str) -> set[tuple[str, str]]:
-        """Driver and handle of each CSI volume; a claim without a volume stands for one of its class's provisioner.
+        """Return driver and handle of each CSI volume. A claim without a volume counts as one of its class's provisioner.
 
-        Resolved each time: a claim that binds during the replay changes what the pods that already mount it are counted for.
+        The result is not cached, because a claim that binds during the replay changes the count of pods that already mount it.
         """
         found, migrated = set(), self._migrated.get(node, frozenset())
         for key in claims:

@@ -9,7 +9,7 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from kubestow.checker.ends import ends
+from kubestow.checker.final_state import ends
 from kubestow.commands.applying import run_progress
 from kubestow.commands.applying.apply_choices import ApplyChoices
 from kubestow.commands.applying.reviewed import Reviewed

@@ -105,7 +105,7 @@ def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Reje
     try:
         set_gates_of(snapshot, left.snapshot)
         if isinstance(left, RebalancePlan):
-            from kubestow.checker.plan.rest import rest_faults as plan_faults
+            from kubestow.checker.plan.remaining_steps import rest_faults as plan_faults
 
             found = plan_faults(snapshot, left)
         else:

@@ -34,7 +34,7 @@ def solved(nodes: int = 4, recreate: bool = False) -> tuple[Snapshot, Placement]
 
 
 def judged(change: Change, nodes: int = 4, *, recreate: bool = False) -> list[str]:
-    """What the checker says of a good rollout that was tampered with."""
+    """Return the checker's faults of a good rollout that was tampered with."""
     snapshot, placement = solved(nodes, recreate)
     placement = copy.deepcopy(placement)
     change(placement)
@@ -138,7 +138,7 @@ def _renumbered(placement: Placement) -> None:
         (lambda p: p.unplaced.append(Unplaced("default/x", [])), "the pods that are listed as unplaced"),
         (lambda p: setattr(p.objective[0], "value", 2), "the tier of placed pods"),
         (lambda p: setattr(p.objective[0], "bound", 9), "the tier of placed pods"),
-        (lambda p: setattr(p, "status", "feasible"), "the status feasible does not go with the rollout"),
+        (lambda p: setattr(p, "status", "feasible"), "the status feasible contradicts the rollout"),
         (lambda p: setattr(p.rollout, "maxSurge", 2), "rollout.maxSurge is 2, it should be 1"),
         (lambda p: setattr(p.rollout, "workload", "Deployment default/db"), "rollout.workload is Deployment default/db"),
         (lambda p: setattr(p.rollout, "strategy", "Recreate"), "rollout.strategy is Recreate"),

@@ -114,17 +114,17 @@ def test_documents_of_updates_are_valid(objects: Callable[[], list[Object]]) -> 
 @pytest.mark.parametrize(
     ("objects", "change", "expected"),
     [
-        (sets, _swap, "deletes it, and its controller does not"),
-        (sets, _two, "deletes it, and its controller does not"),
+        (sets, _swap, "deletes the pod, and its controller does not"),
+        (sets, _two, "deletes the pod, and its controller does not"),
         (sets, _crowded, "cpu"),
         (sets, _old, "of the other revision"),
         (sets, _short, "rollout.complete is true, it should be false"),
         (sets, _partition, "rollout.partition is 1"),
-        (sets, _extra, "creates a pod that the workload does not make"),
+        (sets, _extra, "creates a pod that does not belong to the workload"),
         (sets, _early, "another old pod could go"),
         (waits, _unsaid, "does not say that the update waits for pod db-0"),
         (waits, _refused, "rollout.refused does not say"),
-        (daemons, _two, "deletes it, and its controller does not"),
+        (daemons, _two, "deletes the pod, and its controller does not"),
         (surge, _without, "the nodes without a pod are none"),
     ],
 )

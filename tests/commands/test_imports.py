@@ -25,4 +25,4 @@ print(*(name for name in sys.modules if name.startswith(("google", "cel_expr", "
 def test_solving_without_devices_imports_nothing_of_them(tmp_path: Path) -> None:
     options = ["solve", str(ROOT / "instances" / "quickstart.yaml"), "--engine", "greedy", "-q", "-f", "json", "-o", str(tmp_path / "out")]
     found = subprocess.run([sys.executable, "-c", SOLVING, *options], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["kubestow.checker.devices.start"]
+    assert found.stdout.split() == ["kubestow.checker.devices.entry"]

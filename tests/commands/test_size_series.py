@@ -148,7 +148,7 @@ def test_verify_does_not_say_that_something_does_where_nothing_is_bought(tmp_pat
     huge, answer = moment(tmp_path / "c.json", 3, [pod("huge", cpu="99")]), str(tmp_path / "answer.json")
     size(*series, huge, "--catalogue", catalogue, "-q", "-o", answer, code=3)
     says = json.loads(run("verify", *series, huge, "--result", answer, "-q", "-f", "json").stdout)["says"]
-    assert "what is bought has to do for 3 snapshots, and the edits are of that of 2026-11-03T20:00:00Z" in says
+    assert "the bought nodes must suffice for 3 snapshots, and the edits are those of 2026-11-03T20:00:00Z" in says
 
 
 def test_what_is_no_series_is_one_line(tmp_path: Path, series: list[str], catalogue: str) -> None:

@@ -67,7 +67,7 @@ def test_what_a_command_prints_is_valid(run: Run, kind: str) -> None:
         "Fit": "manifests are added: Deployment default/more",
         "Sizing": "nodes are added",
         "Survival": "what fails is any 1 of the nodes at once",
-        "Upgrade": "the nodes of pool=x are upgraded, of which 0 may be missing and 1 too many at once",
+        "Upgrade": "the nodes of pool=x are upgraded; 0 may be missing and 1 too many at once",
     }
     assert told[kind] in answer["says"]
 

@@ -72,7 +72,7 @@ def _cause(document: dict[str, Any]) -> None:
 
 
 LIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "a pod that fits is left": (_hide, "the pod is left and the node takes it beside all others"),
+    "a pod that fits is left": (_hide, "the pod is unplaced and the node accepts it as well"),
     "another reason": (_reason, "NodeResourcesFit is said to reject the pod on 2 nodes, it does on 0"),
     "no reasons": (lambda d: d["unplaced"][0]["reasons"].clear(), "InterPodAffinity is said to reject the pod on 0 nodes, it does on 2"),
     "a cause of another pod": (_cause, "a cause is given for a pod that is not listed as unplaced"),
@@ -160,7 +160,7 @@ def test_obstacles_of_a_plan(snapshot: Path) -> None:
     assert verified(snapshot, plan)[0] == 0
     (obstacle,) = plan["obstacles"]
     plan["obstacles"] = []
-    assert "the goal admit leaves the pod, and no obstacle tells of it" in str(verified(snapshot, plan)[1]["violations"])
+    assert "the goal admit leaves the pod, and no obstacle mentions it" in str(verified(snapshot, plan)[1]["violations"])
     plan["obstacles"] = [obstacle, {**obstacle, "pod": "default/batch"}]
     assert "an obstacle says that the goal admit leaves the pod, and it does not" in str(verified(snapshot, plan)[1]["violations"])
 

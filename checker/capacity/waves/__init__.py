@@ -1,5 +1,6 @@
-"""The waves of an upgrade, replayed one after the other on one state, or each on a cluster made anew.
+"""The waves of an upgrade, replayed on one state or each on its own snapshot.
 
-Enter at :mod:`kubestow.checker.capacity.waves.passage`, or :mod:`kubestow.checker.capacity.waves.anew`. It may import everything of the
-checker below :mod:`kubestow.checker.capacity`.
+Enter at :mod:`kubestow.checker.capacity.waves.running_state`, or
+:mod:`kubestow.checker.capacity.waves.separate_snapshots`. It may import everything of the checker below
+:mod:`kubestow.checker.capacity`.
 """

@@ -1,4 +1,4 @@
-"""Policies of nri-plugins for nodes: whether the containers of a pod are created there."""
+"""Node policies of nri-plugins, which may prevent the containers of a pod from being created on a node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 class NodePolicies:
-    """The policies of a snapshot."""
+    """The node policies of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._given = [each for each in (balloons.Policies(snapshot), isolated_cpus.Policies(snapshot)) if each]
@@ -19,6 +19,6 @@ class NodePolicies:
         return bool(self._given)
 
     def faults(self, pod: objects.Pod, node: objects.Node) -> Iterator[tuple[str, str]]:
-        """Yield each rule by which a node does not create the containers of a pod, with the reason."""
+        """Yield the rules by which a node would not create the pod's containers, with reasons."""
         for each in self._given:
             yield from each.faults(pod, node)

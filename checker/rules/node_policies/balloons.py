@@ -1,7 +1,8 @@
-"""Whether the BalloonsPolicy of a node lets the containers of a pod be created there.
+"""The BalloonsPolicy of a node, which may prevent the containers of a pod from being created there.
 
-Read once more from the objects: https://containers.github.io/nri-plugins/stable/docs/resource-policy/policy/balloons.html and the source of
-the policy (chooseBalloonDef). A type that is chosen by expressions, and the CPUs that are left for balloons, are not judged.
+Read independently from the objects:
+https://containers.github.io/nri-plugins/stable/docs/resource-policy/policy/balloons.html and the source of the
+policy (chooseBalloonDef). Types chosen by expressions, and CPUs left for further balloons, are not judged.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Policies:
                 yield RULE, f"container {container.name}: {why}"
 
     def _sizes(self, node: str) -> dict[str, Fraction]:
-        """Return how many CPUs an empty balloon of each type can have on a node, as far as the node says."""
+        """Return the number of CPUs that an empty balloon of each type can have, as far as the node reports it."""
         if node not in self._by_node:
             topology, sizes = self._topologies.get(node), dict[str, Fraction]()
             for zone in (topology.zones if topology is not None else None) or ():
@@ -55,6 +56,7 @@ class Policies:
 def _fault(
     spec: topology_objects.BalloonsPolicySpec, pod: objects.Pod, container: objects.Container, sizes: Mapping[str, Fraction]
 ) -> str | None:
+    """Return why a container cannot be created in its balloon, or None."""
     limits = {"reserved": 0, "default": 0} | {each.name: each.maxCPUs or 0 for each in reversed(spec.balloonTypes or [])}
     asked = nearest(pod, "balloon.balloons", container)
     name = asked[1] if asked is not None else _by_namespace(spec, pod.metadata.namespace or "default")
@@ -72,7 +74,7 @@ def _fault(
 
 
 def _by_namespace(spec: topology_objects.BalloonsPolicySpec, namespace: str) -> str | None:
-    """Return the type of containers without the annotation; None if an expression may decide."""
+    """Return the balloon type of containers without the annotation, or None if an expression may decide."""
     system = ["kube-system", *(spec.reservedPoolNamespaces or ())]
     types = spec.balloonTypes or []
     if all(each.name != "reserved" for each in types) and any(matches(namespace, each) for each in system):

@@ -1,6 +1,7 @@
-"""What the policies of nri-plugins have in common: the object that governs a node, annotations by scope, patterns of namespaces.
+"""Common parts of nri-plugins' policies: the object that governs a node, annotations by scope, and namespace patterns.
 
-Read once more from https://containers.github.io/nri-plugins/stable/docs/resource-policy/setup.html and the source (pkg/agent/agent.go).
+Read independently from https://containers.github.io/nri-plugins/stable/docs/resource-policy/setup.html and the
+source (pkg/agent/agent.go).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _DOMAIN = "resource-policy.nri.io"
 
 
 def by_name(policies: Mapping[str, T]) -> dict[str, T]:
-    """Return policy objects by name; those of kube-system go first. ``policies``: by ``namespace/name``."""
+    """Return policy objects by name; kube-system has precedence. The input is keyed by ``namespace/name``."""
     found: dict[str, T] = {}
     for key, policy in sorted(policies.items()):
         namespace, _, name = key.partition("/")
@@ -27,7 +28,7 @@ def by_name(policies: Mapping[str, T]) -> dict[str, T]:
 def governing(
     policies: Mapping[str, T], node: objects.Node, topology: topology_objects.NodeResourceTopology | None, plugin: str
 ) -> T | None:
-    """Return the policy object of a plugin that governs a node; None without one, or where the node says that it runs another plugin."""
+    """Return the policy object of a plugin that governs a node. None if there is none, or if the node reports another plugin."""
     for attribute in (topology.attributes if topology is not None else None) or ():
         if attribute.name == "TopologyPolicy":
             if attribute.value != plugin:
@@ -43,7 +44,9 @@ def governing(
 
 
 def nearest(pod: objects.Pod, name: str, container: objects.Container) -> tuple[int, str] | None:
-    """Return the value of an annotation for a container, and how far it is: its own (0), the pod's (1), or one without a scope (2)."""
+    """Return the annotation's value for a container and its distance: its own (0), the pod's (1), or without a scope
+    (2). None without one.
+    """
     given = pod.metadata.annotations or {}
     for distance, scope in enumerate((f"/container.{container.name or ''}", "/pod", "")):
         value = given.get(f"{name}.{_DOMAIN}{scope}")
@@ -53,13 +56,13 @@ def nearest(pod: objects.Pod, name: str, container: objects.Container) -> tuple[
 
 
 def is_kept(pod: objects.Pod, container: objects.Container) -> bool:
-    """Return True if no policy touches the CPUs of a container."""
+    """Return True if policies do not touch the container's CPUs."""
     found = nearest(pod, "cpu.preserve", container)
     return found is not None and found[1] == "true"
 
 
 def well_formed(pattern: str) -> bool:
-    """Return True if Go's filepath.Match can read a pattern."""
+    """Return True if Go's filepath.Match can parse the pattern."""
     while pattern:
         if pattern[0] == "[":
             end = _class(pattern)[0]
@@ -76,7 +79,7 @@ def well_formed(pattern: str) -> bool:
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Match a pattern of Go's filepath.Match against a text without slashes; a malformed pattern matches nothing."""
+    """Return True if a pattern of Go's filepath.Match matches a text without slashes. A malformed pattern matches nothing."""
     return well_formed(pattern) and _matches(text, pattern)
 
 
@@ -98,7 +101,7 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 def _class(pattern: str) -> tuple[int, bool, list[tuple[str, str]]]:
-    """Return where a class of characters ends (0 if it is malformed), whether it is negated, and its ranges."""
+    """Parse a character class; return its end (0 if malformed), True if it is negated, and its ranges."""
     negated = pattern[1:2] == "^"
     place, ranges = 1 + negated, list[tuple[str, str]]()
     while pattern[place : place + 1] != "]" or not ranges:
@@ -113,7 +116,7 @@ def _class(pattern: str) -> tuple[int, bool, list[tuple[str, str]]]:
 
 
 def _character(pattern: str, place: int) -> tuple[str, int]:
-    """Return a character of a class and the place behind it; empty text where there is none."""
+    """Return a character of a class and the position after it; an empty text if there is none."""
     if pattern[place : place + 1] == "\\":
         place += 1
     elif pattern[place : place + 1] in ("-", "]"):

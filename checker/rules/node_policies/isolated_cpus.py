@@ -1,7 +1,8 @@
-"""Whether a node has the isolated CPUs that the containers of a pod require under its TopologyAwarePolicy.
+"""The isolated CPUs that a pod's containers require under a node's TopologyAwarePolicy, and those that the node has.
 
-Read once more from https://containers.github.io/nri-plugins/stable/docs/resource-policy/policy/topology-aware.html and the source of the
-policy (pod-preferences.go, resources.go). Isolated CPUs that other containers have taken are not counted.
+Read independently from
+https://containers.github.io/nri-plugins/stable/docs/resource-policy/policy/topology-aware.html and the source of
+the policy (pod-preferences.go, resources.go). Isolated CPUs taken by other containers are not counted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Policies:
         return bool(self._by_name)
 
     def faults(self, pod: objects.Pod, node: objects.Node) -> Iterator[tuple[str, str]]:
-        """Yield the rule, with the reason, if the containers of a pod require more isolated CPUs than the node can have."""
+        """Yield the rule, with the reason, if the pod's containers require more isolated CPUs than the node can have."""
         if not any(_KEY in key for key in pod.metadata.annotations or ()):
             return
         name = node.metadata.name or ""
@@ -54,7 +55,7 @@ class Policies:
             yield RULE, f"its containers require {wanted} isolated CPUs, the node has {has or 'none free'}"
 
     def _isolated(self, name: str, spec: _Spec) -> int | None:
-        """Return the isolated CPUs of a node; None if that cannot be told."""
+        """Return the number of isolated CPUs of a node, or None if it is unknown."""
         topology = self._topologies.get(name)
         if topology is None:
             return None
@@ -78,7 +79,7 @@ def _is_cpu(text: str) -> bool:
 
 
 def _size(spans: list[tuple[int, int]]) -> int:
-    """Return how many numbers are in at least one span."""
+    """Return the number of integers in at least one span."""
     steps = sorted([(low, 0) for low, high in spans if low <= high] + [(high + 1, 1) for low, high in spans if low <= high])
     depth = total = since = 0
     for at, closes in sorted(steps):
@@ -94,12 +95,13 @@ def _containers(pod: objects.Pod) -> list[objects.Container]:
 
 
 def _at_once(pod: objects.Pod, spec: _Spec) -> int:
+    """Return the maximum number of isolated CPUs that a pod requires at one time."""
     found = resources.most_at_once(pod.spec, lambda container, running: {"cpu": Fraction(_strictly(pod, container, spec))})
     return int(found.get("cpu", 0))
 
 
 def _strictly(pod: objects.Pod, container: objects.Container, spec: _Spec) -> int:
-    """Return the isolated CPUs without which a container is not created."""
+    """Return the number of isolated CPUs without which a container is not created."""
     must, may = nearest(pod, "require-isolated-cpus", container), nearest(pod, "prefer-isolated-cpus", container)
     if must is None or (may is not None and may[0] < must[0]):
         return 0
@@ -107,7 +109,7 @@ def _strictly(pod: objects.Pod, container: objects.Container, spec: _Spec) -> in
 
 
 def _wants(pod: objects.Pod, container: objects.Container, spec: _Spec) -> int:
-    """Return the isolated CPUs that a container is given if they are there."""
+    """Return the number of isolated CPUs that a container is given if available."""
     asked = container.resources or objects.ResourceRequirements()
     raw = {**(asked.limits or {}), **(asked.requests or {})}.get("cpu", 0)
     cpus = Fraction(quantity.ceil(quantity.parse(raw) * 1000), 1000)
@@ -126,6 +128,7 @@ def _wants(pod: objects.Pod, container: objects.Container, spec: _Spec) -> int:
 
 
 def _isolation(pod: objects.Pod, container: objects.Container, spec: _Spec) -> tuple[bool, bool]:
+    """Return two flags: the container gets isolated CPUs, and an annotation says so explicitly."""
     must, may = nearest(pod, "require-isolated-cpus", container), nearest(pod, "prefer-isolated-cpus", container)
     default = spec.preferIsolatedCPUs is not False
     value = ""
@@ -138,6 +141,7 @@ def _isolation(pod: objects.Pod, container: objects.Container, spec: _Spec) -> t
 
 
 def _from_reserved(pod: objects.Pod, container: objects.Container, spec: _Spec) -> bool:
+    """Return True if a container's CPUs come from the reserved pool."""
     found = nearest(pod, "prefer-reserved-cpus", container)
     said = _WRITTEN.get(found[1]) if found is not None else None
     if said is not None:

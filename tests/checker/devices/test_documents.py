@@ -30,7 +30,7 @@ from tests.objects import Object, node
 
 
 def faults(snapshot: Snapshot, *assignments: Assignment, **reference: Any) -> list[str]:
-    """What the checker says of devices in a placement."""
+    """Return the checker's faults of devices in a placement."""
     document = placement(snapshot, *assignments)
     for field, value in reference.items():
         setattr(document.snapshot, field, value)
@@ -64,8 +64,8 @@ def test_the_allocator_takes_devices_in_bind_order() -> None:
         ([named("default/c", "d1")], "s/d1 is named; the allocator takes gpu.example.com/s/d0"),
         ([named("default/c", "d7")], "s/d7 is named, which the node does not see; the allocator takes gpu.example.com/s/d0"),
         ([named("default/c", "d9", pool="t")], "t/d9 is named, which the node does not see"),
-        ([named("default/c", "d0"), named("default/c", "d0")], "s/d0 is named beside all that the allocator takes"),
-        ([named("default/c", "d0"), named("default/c", "d1")], "s/d1 is named beside all that the allocator takes"),
+        ([named("default/c", "d0"), named("default/c", "d0")], "s/d0 is named in addition to all that the allocator takes"),
+        ([named("default/c", "d0"), named("default/c", "d1")], "s/d1 is named in addition to all that the allocator takes"),
         ([named("default/c", "d0", "q")], "request q is named, and no such request is to be allocated"),
         ([named("default/e", "d0")], "claim default/e, request r is named"),
         ([named("default/c", "d0", adminAccess=True)], "s/d0, with admin access is named, it is gpu.example.com/s/d0"),

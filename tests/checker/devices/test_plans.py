@@ -18,7 +18,7 @@ BACKED = device_class("gpu", extendedResourceName="example.com/gpu")
 
 
 def admitted(snapshot: Snapshot, *steps: Move) -> list[str]:
-    """What the checker says of a plan that binds these pods, as far as devices go."""
+    """Return the checker's faults of a plan that binds these pods, as far as devices go."""
     return [why for rule, why in faults(*plan(snapshot, ["admit"], [tier("placed", len(steps), 0)], *steps)) if rule == "DynamicResources"]
 
 
@@ -38,7 +38,7 @@ def test_pods_of_one_wave_must_not_draw_on_the_same_devices() -> None:
     snapshot = world(PAIR, OTHER, *_waiting("p", "q"))
     assert admitted(snapshot, move(1, 1, "p", None, "n1"), move(2, 1, "q", None, "n2")) == []
     assert admitted(snapshot, move(1, 1, "p", None, "n1"), move(2, 1, "q", None, "n1")) == [
-        "step 2 (wave 1): default/p takes devices in the same wave: what is allocated depends on who comes first"
+        "step 2 (wave 1): default/p takes devices in the same wave: the allocation depends on their order"
     ]
     shared = world(slice_of("s", [device("d0")], allNodes=True), wants("p", "c"), wants("q", "c"), claim("c", request()))
     assert len(admitted(shared, move(1, 1, "p", None, "n1"), move(2, 1, "q", None, "n2"))) == 1

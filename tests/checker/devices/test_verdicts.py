@@ -59,11 +59,11 @@ _MADE = made("m", "p", request())
         ([POD], "there is no ResourceClaim default/c"),
         ([POD, claim("c", request(), deletionTimestamp="2026-01-01T00:00:00Z")], "being deleted"),
         ([wants("p", "=m"), _MADE], None),
-        ([wants("p", "=m"), _OWNERLESS], "was not made for the pod"),
-        ([wants("p", "=m"), made("m", "q", request())], "was not made for the pod"),
+        ([wants("p", "=m"), _OWNERLESS], "was not created for the pod"),
+        ([wants("p", "=m"), made("m", "q", request())], "was not created for the pod"),
         ([POD, claim("c", request(deviceClassName="none"))], "no DeviceClass none"),
         ([POD, claim("c", first_available("r", alternative("a"), alternative("b", deviceClassName="none")))], "no DeviceClass none"),
-        ([POD, claim("c", {"name": "r"})], "no known type"),
+        ([POD, claim("c", {"name": "r"})], "an unknown type"),
         ([wants("p")], None),
         ([wants("p", "c", "c"), ASKS], "no devices"),
     ],
@@ -75,7 +75,7 @@ def test_claims_of_a_pod(items: list[Object], part: str | None) -> None:
 def test_a_claim_that_is_not_made_yet_keeps_its_pod_waiting() -> None:
     waits = wants("p", "=m")
     del waits["status"]["resourceClaimStatuses"]
-    said(world(ONE, waits), "no ResourceClaim is made yet")
+    said(world(ONE, waits), "no ResourceClaim exists yet")
 
 
 def test_a_claim_that_is_not_needed_is_skipped() -> None:
@@ -449,7 +449,7 @@ def test_devices_that_nothing_tells_apart_are_tried_once() -> None:
 
 
 def test_a_search_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MOST_STEPS", 1000)
+    monkeypatch.setattr(search, "MAX_SEARCH_STEPS", 1000)
     parts = [part_of(f"d{i:02}", f"{2**34 + 2**i}") for i in range(31)]
     total = slice_of("k", None, pool="s", slices=2, sharedCounters=[{"name": "card", "counters": {"memory": {"value": f"{2**34 * 12}"}}}])
     said(world(total, partitions(*parts), POD, claim("c", request(count=12))), "steps")

@@ -1,4 +1,4 @@
-"""A journal of a run that took gates off as its placement says has no fault; whatever is changed in it is found."""
+"""A journal of a run that took gates off as its placement says has no fault; any change to it is found."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ SPOILT: list[tuple[str, Callable[[list[Line]], Any]]] = [
     ("metadata.resourceVersion of default/web-5d9-a is left out", lambda ls: body(ls, PATCH)["metadata"].pop("resourceVersion")),
     ("metadata.resourceVersion of default/web-5d9-a is '8'", lambda ls: body(ls, PATCH)["metadata"].update(resourceVersion="8")),
     ("is no merge patch", lambda ls: setattr(request(ls, PATCH), "patch", "strategic")),
-    ("default/web-5d9-b is let go, the pod that stands for", lambda ls: setattr(request(ls, PATCH), "path", request(ls, 3).path)),
-    ("the journal does not say which one", lambda ls: setattr(request(ls, PATCH), "step", None)),
-    ("the journal does not say which one", lambda ls: setattr(request(ls, PATCH), "step", 9)),
+    ("default/web-5d9-b is let go, the pod that represents", lambda ls: setattr(request(ls, PATCH), "path", request(ls, 3).path)),
+    ("the journal does not say which pod", lambda ls: setattr(request(ls, PATCH), "step", None)),
+    ("the journal does not say which pod", lambda ls: setattr(request(ls, PATCH), "step", 9)),
     ("was not behind the gate", lambda ls: [f.object["spec"].update(schedulingGates=[]) for f in ls if isinstance(f, Fact) and f.object]),
-    ("does not say that it stands for", lambda ls: ls.remove(fact(ls, "replacement", 1))),
+    ("does not say that it represents", lambda ls: ls.remove(fact(ls, "replacement", 1))),
     ("in the place of another pod", lambda ls: ls.remove(fact(ls, "gone"))),
     ("and is not named like a pod of Deployment", lambda ls: setattr(fact(ls, "replacement"), "now", "default/other-1")),
     ("is not named like a pod of StatefulSet", lambda ls: setattr(fact(ls, "replacement", 3), "now", "default/db-1")),
@@ -173,7 +173,7 @@ def test_the_end_belies_the_journal() -> None:
 
 @pytest.mark.parametrize(
     ("spoil", "why"),
-    [(orphan, "is none of Deployment default/web"), (lambda run: run.held("web-5d9-c"), "is said to be gone, and is there at the end")],
+    [(orphan, "is none of Deployment default/web"), (lambda run: run.held("web-5d9-c"), "is said to be gone, and still exists at the end")],
 )
 def test_pods_that_are_not_what_the_journal_says_are_found_at_the_end(spoil: Callable[[GatedDriver], Any], why: str) -> None:
     run = whole()

@@ -1,4 +1,4 @@
-"""A journal of a run that did what its plan says has no fault; whatever is changed in it is found."""
+"""A journal of a run that did what its plan says has no fault; any change to it is found."""
 
 from __future__ import annotations
 
@@ -192,11 +192,11 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("the replacement is evicted", added("POST", f"{PODS}/web-a/eviction", EVICT, **A), "an eviction of default/web-a"),
     ("the old pod of a stopover", path_of("/eviction", 6, f"{PODS}/web-1/eviction"), "the pod of step 6 is default/web-b"),
     ("an eviction of a pending pod", added("POST", f"{PODS}/new-0/eviction", EVICT, **NEW), "binds a pending pod"),
-    ("a deletion", added("DELETE", f"{PODS}/web-0", **A), "nothing that carries a document out"),
+    ("a deletion", added("DELETE", f"{PODS}/web-0", **A), "no request that applies a document"),
     ("a Binding to another node", put("/binding", 1, "target", "name", value="n4"), "a Binding to n4, step 1 asks for n3"),
     ("a Binding without uid", put("/binding", 1, "metadata", "uid", value=None), "without its uid"),
     ("a Binding with the old uid", put("/binding", 1, "metadata", "uid", value="uid-web-0"), "has uid-web-a"),
-    ("a Binding of a foreign pod", path_of("/binding", 1, f"{PODS}/rest-0/binding"), "the pod that stands for default/web-0 is"),
+    ("a Binding of a foreign pod", path_of("/binding", 1, f"{PODS}/rest-0/binding"), "the pod that represents default/web-0 is"),
     ("a Binding of what goes for good", added("POST", f"{PODS}/old-0/binding", BINDING, **OLD), "evicts the pod for good"),
     ("a Binding before the eviction", moved("/binding", 1, 1), "before step 1 has evicted"),
     ("wave 2 before wave 1", moved("/eviction", 4, 1), "step 4 of wave 2 before step 1 of wave 1 is done"),
@@ -222,7 +222,7 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("a node loses its labels", of_node("n2", 0, {**marked(), "status": {}}), "status of the node is changed"),
     ("a pod is changed otherwise", put("/new-0", 5, "spec", "priority", value=1), "spec.priority of the pod is changed"),
     ("a foreign pod is changed", path_of("/new-0", 5, f"{PODS}/rest-0"), "no step is about it"),
-    ("something else", added("PUT", "/api/v1/namespaces/default/secrets/s", {}), "nothing that carries a document out"),
+    ("something else", added("PUT", "/api/v1/namespaces/default/secrets/s", {}), "no request that applies a document"),
     ("an eviction after the end", added("POST", f"{PODS}/web-0/eviction", EVICT, at=999, **A), "had ended"),
     ("another document", lambda lines: setattr(lines[0], "result", "f" * 64), "the journal is of another document"),
     ("another snapshot", lambda lines: setattr(lines[0], "snapshot", "f" * 64), "the journal is of another snapshot"),
@@ -268,7 +268,7 @@ def test_a_pod_that_is_elsewhere_at_the_end_is_found() -> None:
     assert [violation.why for violation in found.violations] == [
         "default/web-a, which replaces it, is on n4 at the end, and the run says that it put it on n3"
     ]
-    assert "Pod default/web-a, which stands for default/web-0, is on node n4, it should be on node n3" in end_of(found).missed
+    assert "Pod default/web-a, which replaces default/web-0, is on node n4, it should be on node n3" in end_of(found).missed
 
 
 def end_of(found: Judgement) -> ClusterEnd:
@@ -280,7 +280,8 @@ def end_of(found: Judgement) -> ClusterEnd:
 def test_a_pod_that_is_said_to_be_evicted_and_is_there_is_found() -> None:
     run = whole(PLAN)
     run.objects.append(Driver(PLAN, cluster()).find("Pod", "old-0"))
-    assert [violation.why for violation in judged(run.lines, run).violations] == ["the pod is said to be evicted, and is there at the end"]
+    why = "the pod is said to be evicted, and still exists at the end"
+    assert [violation.why for violation in judged(run.lines, run).violations] == [why]
 
 
 def test_a_node_with_the_mark_of_the_run_is_found_and_one_that_apply_opened_is_not() -> None:
@@ -303,7 +304,7 @@ def test_what_others_did_is_told_and_no_fault() -> None:
     run.find("Node", "n2")["metadata"]["annotations"] = {CLOSED_BY: "r2 2026-11-23T00:00:00Z"}
     found = judged(run.lines, run)
     assert found.violations == []
-    assert "Pod default/web-a, which stands for default/web-0, is gone, it should be on node n3" in end_of(found).missed
+    assert "Pod default/web-a, which replaces default/web-0, is gone, it should be on node n3" in end_of(found).missed
     assert "Pod default/rest-0, which was on node n4, has gone" in end_of(found).foreign
 
 

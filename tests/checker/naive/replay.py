@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.devices.document import faults as device_faults
 from kubestow.checker.rules import admission, affinity, gangs, matching, node_rules, resources, volumes
 from kubestow.checker.violation import Violation
@@ -66,7 +66,7 @@ class Replay:
         return resources.pod_requests(each.pod, self.snapshot.gates, bound=not each.placed)
 
     def used(self) -> dict[str, resources.Amounts]:
-        """Return what is requested of each node."""
+        """Return the requests on each node."""
         found: dict[str, resources.Amounts] = {name: {} for name in self.nodes}
         for each in self.there:
             used = found[each.node.metadata.name or ""]
@@ -191,7 +191,7 @@ class Replay:
         return [("PodTopologySpread", why) for why in faults if why is not None]
 
     def final(self, placed: Sequence[tuple[Assignment, objects.Pod]]) -> Iterator[Violation]:
-        """Yield what is wrong in the end, once for each constraint and domain."""
+        """Yield the faults of the final state, once for each constraint and domain."""
         told = set()
         for entry, pod in placed:
             try:

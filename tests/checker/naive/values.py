@@ -1,10 +1,10 @@
-"""What a placement is worth, counted over every pod and every ordered pair of pods."""
+"""The value of a placement, counted over every pod and every ordered pair of pods."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.objective import tie_break
 from kubestow.checker.objective.image_locality import ImageLocality
 from kubestow.checker.objective.kinds import Kinds, node_affinity, taints_of
@@ -81,7 +81,7 @@ class Score:
         return TAINT_POINTS * sum(not node_rules.tolerated(pod.spec.tolerations, taint, self.snapshot.gates) for taint in soft)
 
     def _pairs(self, one: tuple[objects.Pod, str, bool], terms: list[tuple[affinity.AffinityTerm, int]]) -> int:
-        """What the terms of a pod are worth, over all other pods; of two that stay neither counts."""
+        """Return the points of a pod's terms, over all other pods; of two that stay neither counts."""
         total = 0
         for (match, key), weight in terms:
             for other in self.there:

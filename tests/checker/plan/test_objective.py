@@ -1,4 +1,4 @@
-"""What plans claim: tiers, summaries and gangs, against numbers worked out by hand and the checker of placements."""
+"""Claims of plans: tiers, summaries and gangs, against numbers worked out by hand and the checker of placements."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_freed_nodes() -> None:
 
 
 def test_more_nodes_are_freed_than_asked_for() -> None:
-    """Whoever asks for one node and gets two is told of both; the tier counts one."""
+    """A user who requests one node and gets two sees both; the tier counts one."""
     things = [*(node(f"n{i}") for i in range(4)), running("a-0", "n0"), running("b-0", "n1"), running("c-0", "n2")]
     steps = (move(1, 1, "a-0", "n0", "n2"), move(2, 1, "b-0", "n1", "n2"))
     for value, freed, expected in (
@@ -171,14 +171,14 @@ def test_evictions_have_a_tier_for_each_priority_without_admission_too() -> None
         ((tier("drained", 0), tier("evictions", 0, 5), tier("evictions", -1, 0), tier("moves", 0)), []),
         (
             (tier("drained", 0), tier("evictions", -1, 0), tier("evictions", 0, 5), tier("moves", 0)),
-            ["tier evictions of priority 5 stands behind one of less weight"],
+            ["tier evictions of priority 5 comes after one of lower rank"],
         ),
         ((tier("drained", 0), tier("moves", 0)), ["there is no tier evictions of priority 0"]),
         (
             (tier("drained", 0), tier("evictions", -1), tier("moves", 0)),
             ["the goals have no tier evictions", "there is no tier evictions of priority 0"],
         ),
-        ((tier("evictions", -1, 0), tier("drained", 0), tier("moves", 0)), ["tier drained stands behind one of less weight"]),
+        ((tier("evictions", -1, 0), tier("drained", 0), tier("moves", 0)), ["tier drained comes after one of lower rank"]),
     ):
         document = plan(things, ("drain",), tiers, evict(1, 1, "a-0", "n0"), drain=("n0",), limits=Limits(allowEviction=True))
         assert [why for _, why in faults(*document)] == expected, tiers

@@ -120,7 +120,7 @@ MUTATIONS: list[tuple[str, Change, str, str]] = [
     ("of a namespace", _set("limits.maxMovesPerNamespace", 3), "RebalancePlan", "4 moves in namespace default"),
     ("of a workload", _set("limits.maxMovesPerWorkload", 1), "RebalancePlan", "2 moves of ReplicaSet default/b, at most 1"),
     ("too many waves", _set("limits.maxWaves", 1), "RebalancePlan", "2 waves, at most 1 are allowed"),
-    ("more waves at least than there are", _set("leastWaves", 3), "RebalancePlan", "leastWaves is 3, 2 may do"),
+    ("more waves at least than there are", _set("leastWaves", 3), "RebalancePlan", "pods that wait for others need only 2"),
     ("bare pod", _set("moves.2", move(3, 2, "bare", "n2", "n0")), "RebalancePlan", "the pod must not be moved (bare)"),
     ("daemon", _set("moves.2", move(3, 2, "daemon", "n1", "n0")), "RebalancePlan", "the pod must not be moved (daemonset)"),
     ("not excluded", _set("excluded.0.pods", ["default/bare", "default/a-0"]), "RebalancePlan", "excluded for bare, it is for nothing"),
@@ -155,7 +155,7 @@ MUTATIONS: list[tuple[str, Change, str, str]] = [
     ("evictions without drain or repair", _all(_set("goals", ["consolidate"]), lambda d: d.objective.pop(0),
                                                lambda d: d.objective.insert(0, tier("evictions", 0))),
      "RebalancePlan", "the goals have no tier evictions"),
-    ("order of tiers", lambda d: d.objective.reverse(), "RebalancePlan", "tier freed stands behind one of less weight"),
+    ("order of tiers", lambda d: d.objective.reverse(), "RebalancePlan", "tier freed comes after one of lower rank"),
 ]  # fmt: skip
 
 
@@ -207,7 +207,7 @@ EVICTIONS: list[tuple[str, Change, str, str]] = [
     ("placed of a priority", _set("objective.1.value", 2), "RebalancePlan", "tier placed of priority 10"),
     ("no tier of an eviction", lambda d: d.objective.pop(2), "RebalancePlan", "there is no tier evictions of priority 1"),
     ("no tier of a pending pod", lambda d: d.objective.pop(3), "RebalancePlan", "there is no tier placed of priority 0"),
-    ("priorities in disorder", lambda d: d.objective.insert(0, d.objective.pop(3)), "RebalancePlan", "stands behind one of less weight"),
+    ("priorities in disorder", lambda d: d.objective.insert(0, d.objective.pop(3)), "RebalancePlan", "comes after one of lower rank"),
     ("unsorted", lambda d: d.evictions.insert(0, evict(3, 3, "x-0", "n0")), "RebalancePlan", "evictions are not listed by step"),
 ]  # fmt: skip
 
@@ -291,7 +291,7 @@ def test_nobody_is_left_alone() -> None:
 
 
 def test_never_worse() -> None:
-    """What is broken may stay broken; it must not get deeper, and a pod that moved breaks nothing."""
+    """Broken rules may stay broken but not get worse, and a pod that moved breaks nothing."""
     skewed = [running(f"a-{i}", "n0", spread=spread("a")) for i in range(3)]
     assert _moved([*skewed, running("a-3", "n1")], move(1, 1, "a-0", "n0", "n2")) == set()
     assert _moved([*skewed, running("a-3", "n1")], move(1, 1, "a-3", "n1", "n0")) == {"PodTopologySpread"}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kubestow.checker.ends import Ends, ends
+from kubestow.checker.final_state import Ends, ends
 from kubestow.checker.journal.judge import judge_journal
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.connect import connect

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubestow.checker.ends import ends
+from kubestow.checker.final_state import ends
 from kubestow.checker.plan.plan import summary
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.connect import connect

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubestow.checker.plan.plan import summary, verify_plan
-from kubestow.checker.plan.rest import rest_faults
+from kubestow.checker.plan.remaining_steps import rest_faults
 from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver.rebalance.problem.cordon import cordoned

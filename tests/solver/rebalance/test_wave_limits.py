@@ -251,7 +251,7 @@ def test_budgets_and_pods_that_move_on_are_counted_by_the_checker_as_well() -> N
     assert plan.leastWaves == 3
     plan.leastWaves = 4
     (fault,) = verify_plan(snapshot, plan)
-    assert fault.why == "leastWaves is 4, 3 may do for budgets and for pods that wait for others"
+    assert fault.why == "leastWaves is 4, budgets and pods that wait for others need only 3"
     for less in (0, 2):
         plan.leastWaves = less  # a weaker claim holds, too
         assert verify_plan(snapshot, plan) == []

@@ -1,4 +1,4 @@
-"""Spread constraints while nodes come and go: a domain counts as long as one of its nodes that count is there."""
+"""Spread constraint counts while nodes join and leave. A domain counts while any of its eligible nodes is present."""
 
 from __future__ import annotations
 
@@ -14,14 +14,27 @@ from kubestow.models.kube.feature_gates import FeatureGates
 
 @dataclass
 class _Span:
-    """``widths``: nodes that count by domain; ``counts``: what counts there."""
+    """The present domains of one topology key over one set of eligible nodes.
+
+    Attributes:
+        widths: Number of present eligible nodes per domain.
+        counts: The pod counts over these domains.
+    """
 
     widths: Counter[str]
     counts: list[spread.Count] = field(default_factory=list)
 
 
-class Standing(Tallies):
-    """``nodes``: all that are ever there; all of them are at first. ``touched``: domains where something changed, by tally."""
+class ChangingTallies(Tallies):
+    """Pod counts over a changing set of nodes.
+
+    Args:
+        nodes: All nodes that ever exist. All are present at first.
+        gates: The feature gates.
+
+    Attributes:
+        touched: Domains with a changed count, by tally.
+    """
 
     def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
         super().__init__(nodes, gates)
@@ -42,22 +55,23 @@ class Standing(Tallies):
         return self._spans[tally.census.eligible, tally.census.key].widths
 
     def all(self) -> Iterable[spread.Count]:
-        """Return everything that counts pods."""
+        """Return all pod counts."""
         return self._counts.values()
 
     def watches(self, tally: spread.Count) -> Iterable[Watch]:
-        """Return the constraints on a tally that pods held something to so far."""
+        """Return the constraints on a tally that pods have registered."""
         return self._by_tally.get(tally, ())
 
     def join(self, name: str) -> None:
-        """A node joins, without any pods."""
+        """Add a node without pods."""
         self._shift(name, 1)
 
     def leave(self, name: str) -> None:
-        """A node goes, whose pods went before."""
+        """Remove a node whose pods are already removed."""
         self._shift(name, -1)
 
     def _shift(self, name: str, by: int) -> None:
+        """Add a node to its domains or remove it; update the counts of domains that appear or vanish."""
         labels = self._nodes[name].metadata.labels or {}
         for (eligible, key), span in self._spans.items():
             if name not in eligible:

@@ -1,4 +1,4 @@
-"""What allocated claims hold of devices, and what that leaves of counters.
+"""The devices that allocated claims hold, and the counters that remain.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go (v1.36.2).
 """
@@ -19,7 +19,12 @@ _NONE: Final[Amounts] = {}
 
 
 class Ledger:
-    """What is left of the counters of a pool. ``needs``: what each of its devices consumes once it is in use."""
+    """The remaining counters of a pool.
+
+    Args:
+        total: All counters of the pool.
+        needs: Counters that each device consumes while it is in use.
+    """
 
     def __init__(self, total: dict[CounterKey, Fraction], needs: dict[DeviceId, list[Need]]) -> None:
         self.left = total
@@ -30,14 +35,18 @@ class Ledger:
         return self._needs
 
     def charge(self, device: DeviceId, by: int) -> None:
-        """The device is in use from now on (``by`` 1), or no more (-1)."""
+        """Subtract a device's counters (``by`` 1), or return them (-1)."""
         for key, amount in self._needs.get(device, ()):
             if key in self.left:
                 self.left[key] -= by * amount
 
 
-class Books:
-    """Devices that claims hold, wholly or in shares. ``sharing``: whether shares are known (gate DRAConsumableCapacity)."""
+class Allocations:
+    """The devices that claims hold, whole or in shares.
+
+    Args:
+        sharing: True if shares are supported (feature gate DRAConsumableCapacity).
+    """
 
     def __init__(self, *, sharing: bool) -> None:
         self._sharing = sharing
@@ -47,26 +56,26 @@ class Books:
         self._ledgers: dict[tuple[str, str], list[Ledger]] = {}
 
     def is_held(self, device: DeviceId) -> bool:
-        """Return whether a claim holds the whole device."""
+        """Return True if a claim holds the whole device."""
         return device in self._whole
 
     def is_shared(self, device: DeviceId) -> bool:
-        """Return whether a claim holds a share of the device."""
+        """Return True if a claim holds a share of the device."""
         return device in self._shares
 
     def consumed(self, device: DeviceId) -> Amounts:
-        """Return what claims hold of its capacity."""
+        """Return the consumed capacity of a device."""
         return self._consumed.get(device, _NONE)
 
     def open(self, driver: str, pool: str, ledger: Ledger) -> None:
-        """Keep a ledger of the pool from now on."""
+        """Register a ledger and charge it for the pool's allocated devices."""
         self._ledgers.setdefault((driver, pool), []).append(ledger)
         for device in ledger.devices():
             if device in self._whole or device in self._shares:
                 ledger.charge(device, 1)
 
     def record(self, results: Iterable[api.DeviceRequestAllocationResult], by: int = 1) -> None:
-        """A claim is allocated (``by`` 1), or given back (-1). Admin access occupies nothing.
+        """Add an allocation (``by`` 1), or remove it (-1). Admin access occupies nothing.
 
         Raises:
             QuantityError: a quantity is malformed.

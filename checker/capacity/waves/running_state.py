@@ -1,8 +1,9 @@
-"""A cluster on its way through an upgrade, in the checker's own books: one state that goes on from wave to wave.
+"""A cluster during an upgrade, as one state that continues from wave to wave.
 
-New nodes join with what DaemonSets and static pods run there, the steps of a wave are replayed as those of a plan, and drained nodes leave
-with their domains. What a pod may go on breaking is worked out anew where something that its rules read has changed: a wave costs what it
-moves and what the rules of these pods look at, whatever the size of the cluster.
+New nodes join with the DaemonSet and static pods that run there. The steps of a wave are replayed like those of a
+plan. Drained nodes leave with their domains. The rules that a pod may continue to break are recomputed only if
+something changed that its rules read. A wave therefore costs time in proportion to its moves and the pods that
+their rules read, independent of the cluster's size.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
-from kubestow.checker.capacity.waves.standing import Standing
+from kubestow.checker.capacity.waves.spread_counts import ChangingTallies
 from kubestow.checker.placement_document import why_not_pending
 from kubestow.checker.plan.disruption_budgets import Guards, ignored, is_ready
 from kubestow.checker.plan.document import entries, history_faults
 from kubestow.checker.plan.movable import Exclusions
+from kubestow.checker.plan.remaining_steps import refused
 from kubestow.checker.plan.replay import Replay
-from kubestow.checker.plan.rest import refused
 from kubestow.checker.plan.spread import Watch
 from kubestow.checker.plan.state import Board, Presence, Runner
 from kubestow.checker.rules import gangs
@@ -39,11 +40,15 @@ _change: Final = msgspec.structs.replace
 
 
 class _Board(Board):
-    """A board whose nodes come and go. ``touched``: domains in which something that spread constraints count has changed, by tally;
-    ``tied``: whether pods came or went that rules about other pods look at."""
+    """A board whose nodes join and leave.
 
-    tallies_of = Standing
-    tallies: Standing
+    Attributes:
+        tallies: The spread counts, with the domains that changed.
+        tied: True if pods that inter-pod rules read have come or gone.
+    """
+
+    tallies_of = ChangingTallies
+    tallies: ChangingTallies
 
     def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
         self.tied = False
@@ -59,20 +64,31 @@ class _Board(Board):
 
 @dataclass
 class _Marked:
-    """Pods that break a rule where they are, as long as they may go on."""
+    """Pods that break one rule where they run and may continue to.
+
+    Attributes:
+        rule: Name of the rule.
+        runners: The pods, as an ordered set.
+    """
 
     rule: str
     runners: dict[Runner, None]
 
     def note(self, runner: Runner) -> None:
+        """Add or remove a pod, according to its broken rules."""
         if self.rule in runner.broke:
             self.runners[runner] = None
         else:
             self.runners.pop(runner, None)
 
 
-class Passage:
-    """``start``: before the upgrade; ``waves``: those that can be, as far as their nodes go.
+class RunningState:
+    """The state of a cluster between the waves of an upgrade.
+
+    Args:
+        start: The snapshot before the upgrade.
+        upgrade: The document.
+        waves: The waves whose node changes are valid.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -94,41 +110,41 @@ class Passage:
             self._exclusions = Exclusions(start, self._guards, edits.LIFTED, policy)
             self._board = _Board(union, pending, upgrade.snapshot.daemonNamespaces)
             self._all_nodes = dict(self._board.nodes)
-            self._on: dict[str, dict[Runner, None]] = {name: {} for name in self._all_nodes}
+            self._runners_on: dict[str, dict[Runner, None]] = {name: {} for name in self._all_nodes}
             for runner in self._board.runners.values():
                 if runner.at is not None:
-                    self._on[runner.at.node][runner] = None
+                    self._runners_on[runner.at.node][runner] = None
             self._selected: dict[str, list[str]] = {}
             for key, claim in union.persistent_volume_claims.items():
                 if (at := (claim.metadata.annotations or {}).get(SELECTED_NODE)) is not None:
                     self._selected.setdefault(at, []).append(key)
             self._kept: list[objects.Pod] = []  # parts of pods are known by their ids
-            self._crew: dict[str, list[Runner]] = {}
+            self._daemon_pods: dict[str, list[Runner]] = {}
             self._marked = _Marked(_SPREAD, {}), _Marked(_AFFINITY, {})
-            self._due: dict[Runner, None] = {}
-            self._shaken = False
+            self._to_review: dict[Runner, None] = {}
+            self._affinity_changed = False
             self._least: dict[Watch, int] = {}
             for joining in new:
-                self._crew[joining.name] = self._leave(joining.name)
+                self._daemon_pods[joining.name] = self._leave(joining.name)
             self._all_due()
 
     def pods_on(self, drained: Iterable[str]) -> list[objects.Pod]:
-        """Return the pods that run on nodes."""
-        return [runner.pod for name in dict.fromkeys(drained) for runner in self._on[name]]
+        """Return the pods that run on any of the nodes."""
+        return [runner.pod for name in dict.fromkeys(drained) for runner in self._runners_on[name]]
 
     def runs(self, key: str) -> bool:
-        """Return whether a pod runs somewhere by now."""
+        """Return True if the pod runs on a node now."""
         runner = self._board.runners.get(key)
         return runner is not None and runner.at is not None
 
     # --- a wave -----------------------------------------------------------------------------------------------------------------
 
     def begin(self, wave: UpgradeWave) -> None:
-        """The nodes that a wave surges by join."""
+        """Add the surge nodes of a wave."""
         self._join(wave.surge)
 
     def drain(self, wave: UpgradeWave) -> list[Violation]:
-        """Return what is wrong with the moves of a wave; they are made, the drained nodes go and others join."""
+        """Apply the moves of a wave, remove the drained nodes, add the joining ones, and return the faults."""
         with no_gc():
             found = self._replay(wave)
             self._moved(wave)
@@ -140,6 +156,7 @@ class Passage:
             return found
 
     def _replay(self, wave: UpgradeWave) -> list[Violation]:
+        """Judge the steps of a wave as those of a plan."""
         board = self._board
         self._review()
         board.tied = False
@@ -151,11 +168,11 @@ class Passage:
             part = dict(self._rationed(wave))
             found += refused(replace(self._union, pods=list(part.values())), part, listed)
         if board.volumes.reset():  # claims are judged as the snapshot has them
-            self._due.update((runner, None) for runner in board.runners.values() if runner.pod.spec.volumes)
+            self._to_review.update((runner, None) for runner in board.runners.values() if runner.pod.spec.volumes)
         return found
 
     def _rationed(self, wave: UpgradeWave) -> Iterator[tuple[str, objects.Pod]]:
-        """Pods that move, and those that share a quota with one."""
+        """Yield the pods that move and those that share a ResourceQuota with one, by key."""
         moving = {move.pod for move in wave.moves}
         spaces = {quota.metadata.namespace or "default" for quota in self._union.resource_quotas.values()}
         spaces &= {key.partition("/")[0] for key in moving}
@@ -166,7 +183,7 @@ class Passage:
                 yield key, self._pods[key]
 
     def _moved(self, wave: UpgradeWave) -> None:
-        """Whoever moved is Ready again where it is."""
+        """Bind the moved pods to their targets as running and Ready."""
         for move in wave.moves:
             runner = self._board.runners.get(move.pod)
             if runner is None or runner.at is None or runner.at.node != move.to:
@@ -177,27 +194,28 @@ class Passage:
             runner.pod = self._pods[move.pod] = pod
             if ignored(old) or not is_ready(old):
                 self._guards.change([old], [pod])
-            self._on.get(move.source or "", {}).pop(runner, None)
-            self._on[move.to][runner] = None
-            self._due[runner] = None
+            self._runners_on.get(move.source or "", {}).pop(runner, None)
+            self._runners_on[move.to][runner] = None
+            self._to_review[runner] = None
 
     # --- nodes ------------------------------------------------------------------------------------------------------------------
 
     def _join(self, new: Iterable[NewNode]) -> None:
+        """Add nodes together with their DaemonSet and static pods."""
         board = self._board
         for name in [joining.name for joining in new]:
             board.nodes[name] = self._all_nodes[name]
             board.tallies.join(name)
-            for runner in self._crew[name]:
+            for runner in self._daemon_pods[name]:
                 runner.at = Presence(runner, name, runner.member, False)
-                self._on[name][runner] = None
+                self._runners_on[name][runner] = None
                 board.put(runner.at)
                 self._enter(runner.at, 1)
-            self._guards.change((), [runner.pod for runner in self._crew[name]])
+            self._guards.change((), [runner.pod for runner in self._daemon_pods[name]])
 
     def _leave(self, name: str) -> list[Runner]:
-        """A node goes, with the pods on it, which are given."""
-        board, left = self._board, list(self._on[name])
+        """Remove a node with its pods, and return these pods."""
+        board, left = self._board, list(self._runners_on[name])
         for runner in left:
             if runner.at is not None:
                 board.get_up(runner)
@@ -206,7 +224,7 @@ class Passage:
             runner.at, runner.broke, runner.stakes = None, frozenset(), []
             for marked in self._marked:
                 marked.note(runner)
-        self._on[name] = {}
+        self._runners_on[name] = {}
         board.tallies.leave(name)
         board.nodes.pop(name, None)
         claims: dict[str, Any] = self._union.persistent_volume_claims
@@ -217,21 +235,22 @@ class Passage:
         return left
 
     def _enter(self, there: Presence, by: int) -> None:
-        """A pod comes with its node or goes with it, which no replay judged."""
+        """Add or remove a pod that joins or leaves with its node. No replay judges it."""
         self._board.enter(there, by)
         if by > 0:
-            self._due[there.runner] = None
-        self._shaken = self._shaken or self._board.affinity.is_tied(there.member)
+            self._to_review[there.runner] = None
+        self._affinity_changed = self._affinity_changed or self._board.affinity.is_tied(there.member)
 
-    # --- what pods may go on breaking -------------------------------------------------------------------------------------------
+    # --- rules that pods may break ----------------------------------------------------------------------------------------------
 
     def _all_due(self) -> None:
-        self._due.update(dict.fromkeys(self._board.runners.values()))
+        """Mark all pods for review."""
+        self._to_review.update(dict.fromkeys(self._board.runners.values()))
 
     def _review(self) -> None:
-        """Work out what the pods concerned break now, as a wave begins."""
+        """Recompute the rules that affected pods break at the start of a wave."""
         board, touched = self._board, self._board.tallies.touched
-        due = self._due
+        due = self._to_review
         for tally, domains in touched.items():
             for watch in board.tallies.watches(tally):
                 least = tally.minimum(watch.min_domains)
@@ -244,7 +263,7 @@ class Passage:
                             due.update((board.runners[name], None) for name in names)
         spread, near = self._marked
         due.update((runner, None) for runner in spread.runners if any(c.tally in touched for c in runner.spread.constraints))
-        if self._shaken:
+        if self._affinity_changed:
             due.update((runner, None) for runner in board.runners.values() if board.affinity.is_tied(runner.member))
         elif board.tied:
             due.update(near.runners)
@@ -256,11 +275,11 @@ class Passage:
                 board.settle_down(runner)
                 for marked in self._marked:
                     marked.note(runner)
-        self._due, self._shaken = {}, False
+        self._to_review, self._affinity_changed = {}, False
 
 
 def suits(snapshot: Snapshot) -> bool:
-    """Return whether a passage judges all that there is: devices it does not."""
+    """Return True if :class:`RunningState` can judge the snapshot. It cannot judge devices."""
     if not snapshot.gates.enabled("DynamicResourceAllocation"):
         return True
     return not snapshot.device_classes and all(not pod.spec.resourceClaims for pod in snapshot.pods)

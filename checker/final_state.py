@@ -1,4 +1,4 @@
-"""The end of a run: does the cluster look as the document said that it would, and what of the rest did others do meanwhile?"""
+"""Comparison of the cluster after a run with the document's final state, and the changes that others made meanwhile."""
 
 from __future__ import annotations
 
@@ -26,17 +26,25 @@ Where = dict[str, str | None]
 
 @dataclass
 class Ends:
-    """``missed``: what the document says and is not so; ``foreign``: what others changed, and figures that differ for it. Sentences."""
+    """Differences between the final cluster and the document, as sentences.
+
+    Attributes:
+        missed: Statements of the document that do not hold.
+        foreign: Changes by others, and figures that differ because of others.
+    """
 
     missed: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
 
 
 def ends(before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, stands: Mapping[str, str] | None = None) -> Ends:
-    """Return how the end of a cluster differs from what a document says of it.
+    """Compare the final state of a cluster with a document.
 
-    ``before``: the snapshot of the document; ``now``: the cluster once all is done; ``stands``: by the document's names, the pods
-    (namespace/name) that stand for those that were moved.
+    Args:
+        before: The snapshot of the document.
+        document: The document.
+        now: The cluster after the run.
+        stands: ``namespace/name`` of the pod that replaced each moved pod, by its name in the document.
 
     Raises:
         QuantityError: a quantity in a snapshot is malformed or beyond 64 bits.
@@ -46,6 +54,8 @@ def ends(before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, s
 
 
 class _End:
+    """The comparison of one document."""
+
     def __init__(self, before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, stands: Mapping[str, str]) -> None:
         self._document, self._stands = document, stands
         self._before, self._now = ({objects.pod_key(pod): pod for pod in each.pods} for each in (before, now))
@@ -62,10 +72,11 @@ class _End:
             self._targets = {entry.pod: entry.target for entry in entries(document)}
         else:
             self._targets = {entry.pod: entry.node for entry in document.assignments}
-        self._touched: set[str] = set()  # nodes that pods of others came to or left
-        self._unmade = 0  # pods that controllers are yet to make in place of evicted ones
+        self._touched: set[str] = set()  # nodes on which pods of others started or ended
+        self._unmade = 0  # replacements of evicted pods that do not exist yet
 
     def found(self) -> Ends:
+        """Return all differences."""
         found = Ends(missed=list(self._missed()), foreign=list(self._foreign()))
         if isinstance(self._document, Placement):
             found.missed += [*self._broken_pods(), *self._other_devices(self._document)]
@@ -77,11 +88,11 @@ class _End:
     # --- pods of the document ---------------------------------------------------------------------------------------------------
 
     def _missed(self) -> Iterator[str]:
-        """Pods that are not where the document's last word has them. Those that have ended there did what they were to."""
+        """Yield pods that are not in the document's final place. Pods that ended there count as placed."""
         for key, target in self._targets.items():
             name = self._stands.get(key, key)
             pod, known = self._now.get(name), self._before.get(key)
-            label = key if name == key else f"{name}, which stands for {key},"
+            label = key if name == key else f"{name}, which replaces {key},"
             if target is None:
                 if pod is not None and known is not None and pod.metadata.uid == known.metadata.uid:
                     yield f"Pod {key} is still {_at(pod)}, it should have been evicted"
@@ -93,13 +104,14 @@ class _End:
                 yield f"Pod {label} is being deleted, it should stay on node {target}"
 
     def _broken_pods(self) -> Iterator[str]:
+        """Yield placed pods that break rules on their node."""
         for key, target in self._targets.items():
             runner = self._board.runners.get(self._stands.get(key, key))
             if runner is not None and runner.node == target and runner.steady and (broken := self._board.broken(runner)):
                 yield f"Pod {runner.key} breaks {', '.join(sorted(broken))} on node {target}"
 
     def _other_devices(self, placement: Placement) -> Iterator[str]:
-        """Devices that are named for pods and that they do not have."""
+        """Yield devices that the document names for pods which do not hold them."""
         if not any(entry.devices for entry in placement.assignments):
             return
         held: Counter[tuple[str, ...]] = Counter()
@@ -122,7 +134,7 @@ class _End:
     # --- others -----------------------------------------------------------------------------------------------------------------
 
     def _foreign(self) -> Iterator[str]:
-        """Nodes and pods that came, left or changed places and that the document says nothing of."""
+        """Yield nodes and pods that appeared, vanished or moved without the document."""
         for name in sorted(self._nodes_before.keys() | self._nodes.keys()):
             if name not in self._nodes:
                 yield f"Node {name} is gone"
@@ -130,9 +142,9 @@ class _End:
                 yield f"Node {name} is new"
             elif _offers(self._nodes_before[name]) != _offers(self._nodes[name]):
                 self._touched.add(name)
-                yield f"Node {name} has other labels, taints or room than before"
+                yield f"Node {name} has other labels, taints or capacity than before"
         ours = {self._stands.get(key, key) for key in self._targets}
-        evicted: Counter[str] = Counter()  # their controllers make others, which wait
+        evicted: Counter[str] = Counter()  # their controllers create pending replacements
         for key, pod in sorted(self._before.items()):
             there = self._now.get(key)
             if key in self._targets:
@@ -153,21 +165,20 @@ class _End:
         self._unmade = sum(count for owner, count in evicted.items() if owner)
 
     def _touch(self, *pods: objects.Pod | None) -> None:
+        """Mark the nodes of pods that others changed."""
         self._touched.update(pod.spec.nodeName for pod in pods if pod is not None and pod.spec.nodeName)
 
     # --- figures ----------------------------------------------------------------------------------------------------------------
 
     def _figures(self, plan: RebalancePlan, said: Summary, missed: bool, foreign: bool) -> Iterator[tuple[bool, str]]:
-        """Figures of the plan's end that are others now, and whether that is the run's own affair: where nobody else had a hand in it."""
+        """Yield final figures of the plan that differ now, each with a flag: True if the run itself is responsible."""
         board = self._board
         broken = board.all_broken()
         ledger = Ledger(board, plan.policy or DEFAULT, (), self._pending, (), admits="admit" in plan.goals)
         is_now = ledger.summary(broken, [use.node for use in said.nodes if use.node in self._nodes])
         mine = missed or not foreign
         for name, wanted, number in (("empty nodes", said.emptyNodes, is_now.emptyNodes), ("pods that wait", said.pending, is_now.pending)):
-            late = (
-                self._unmade if name == "pods that wait" else 0
-            )  # one that makes its pods in turn makes the next when this one has a node
+            late = self._unmade if name == "pods that wait" else 0  # an ordered controller creates the next pod when this one has a node
             if not number <= wanted <= number + late:
                 yield mine, f"{name}: {number}, the plan says {wanted}"
         for rule in sorted(said.rules.keys() | is_now.rules.keys()):
@@ -189,7 +200,7 @@ class _End:
 
 
 def _stayed(plan: RebalancePlan) -> Iterator[str]:
-    """Pods of which the plan says itself that they stay."""
+    """Yield the pods that stay according to the plan."""
     for group in plan.excluded:
         yield from group.pods
     for obstacle in plan.obstacles:
@@ -198,7 +209,7 @@ def _stayed(plan: RebalancePlan) -> Iterator[str]:
 
 
 def _uses(said: NodeUse, now: NodeUse) -> Iterator[str]:
-    """What differs on one node. What it has for pods is no doing of a plan."""
+    """Yield the differences on one node. Allocatable resources are ignored, because plans do not change them."""
     for name, wanted, number in (
         ("pods", str(said.pods), str(now.pods)),
         ("requested cpu", quantity.format_cpu(said.cpu), quantity.format_cpu(now.cpu)),
@@ -209,7 +220,7 @@ def _uses(said: NodeUse, now: NodeUse) -> Iterator[str]:
 
 
 def _offers(node: objects.Node) -> tuple[object, ...]:
-    """What a node has for pods; a cordon is no change of that."""
+    """Return labels, taints and capacity of a node. A cordon is ignored."""
     taints = (node.spec.taints if node.spec is not None else None) or []
     kept = sorted((taint.key, taint.value or "", taint.effect) for taint in taints if taint.key not in OWN_TAINTS)
     return node.metadata.labels, kept, resources.node_capacity(node)

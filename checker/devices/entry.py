@@ -1,4 +1,4 @@
-"""Where the rest of the checker enters: what this package needs is imported where pods have to do with devices, and nowhere else."""
+"""The entry point of this package. It imports the rest of the package only if pods can use devices."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ RULE: Final = "DynamicResources"
 
 
 def state(snapshot: Snapshot, candidates: Iterable[objects.Pod], replaced: Sequence[objects.Pod]) -> Devices | None:
-    """Return the devices of a snapshot; None if no candidate can have to do with any. ``replaced``: running pods whose own claims go with
-    them."""
+    """Return the devices of a snapshot, or None if no candidate can use any.
+
+    Args:
+        snapshot: The snapshot.
+        candidates: Pods that will be judged.
+        replaced: Running pods whose own claims are deleted with them.
+    """
     if not snapshot.gates.enabled("DynamicResourceAllocation"):
         return None
     if snapshot.device_classes or any(pod.spec.resourceClaims for pod in candidates):
@@ -28,7 +33,7 @@ def state(snapshot: Snapshot, candidates: Iterable[objects.Pod], replaced: Seque
 
 
 def backed(snapshot: Snapshot) -> Collection[str]:
-    """Return the extended resources that devices provide where a node has none of them."""
+    """Return the extended resources that devices provide on nodes that lack them."""
     gates = snapshot.gates
     if not (snapshot.device_classes and gates.enabled("DynamicResourceAllocation") and gates.enabled("DRAExtendedResource")):
         return ()
@@ -38,7 +43,7 @@ def backed(snapshot: Snapshot) -> Collection[str]:
 
 
 def remaining(snapshot: Snapshot, gone: Collection[str]) -> dict[str, api.ResourceClaim]:
-    """Return the claims of a snapshot without those that go with pods of these keys."""
+    """Return the claims of a snapshot without those that are deleted with the given pods."""
     if not snapshot.resource_claims:
         return {}
     from kubestow.checker.devices.demand import made_for

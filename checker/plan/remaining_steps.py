@@ -1,8 +1,8 @@
-"""The rest of a plan on the cluster as it is now: whether what is left of it may still be done.
+"""The remaining steps of a plan, judged on a later snapshot.
 
-The plan was judged as a whole on its own snapshot. Here only its remaining steps are replayed, on a later snapshot: whether each pod may
-be moved and lands, what budgets allow, and that nobody is worse off than now. What the document claims (hashes, numbers, summaries, tiers,
-that each step serves a goal) is of its own snapshot and not judged again.
+The plan was judged as a whole on its own snapshot. Here only the remaining steps are replayed: whether each pod may
+be moved and is accepted, what budgets allow, and that no pod is worse off than now. Claims about the plan's own
+snapshot (hashes, numbers, summaries, tiers, goals of steps) are not judged again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def rest_faults(snapshot: Snapshot, plan: RebalancePlan, *, cordon: bool = True) -> list[Violation]:
-    """Return what is wrong with the steps of a plan on a snapshot that is not the plan's own.
+    """Return the faults of a plan's remaining steps on a later snapshot.
 
-    ``plan``: with the remaining steps alone, under the names that their pods have in ``snapshot``; steps and waves keep their numbers. A
-    step that moves a running pod which was stopped already has no source. ``cordon``: the nodes to be drained have the taint of a cordon.
+    Args:
+        snapshot: The later snapshot.
+        plan: The remaining steps, with the pods' names in ``snapshot``; steps and waves keep their numbers. A move
+            whose pod is already stopped has no source.
+        cordon: True if the nodes to be drained have the taint of a cordon.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -65,7 +68,7 @@ def _faults(snapshot: Snapshot, plan: RebalancePlan) -> Iterator[Violation]:
 
 
 def refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequence[Entry]) -> Iterator[Violation]:
-    """Return pods that are stopped and whose replacements nobody could create: for quotas, limits, or a priority class that is gone."""
+    """Yield moved pods whose replacements would be rejected by quotas, limits or a missing priority class."""
     replaced = {entry.pod: entry for entry in listed if entry.source is not None and entry.target is not None and entry.pod in pods}
     for key, (rule, why) in admission.refused(replace(snapshot, to_create=list(replaced))).items():
         yield Violation(key, replaced[key].place, rule, f"step {replaced[key].step}: its replacement would be refused: {why}")
@@ -77,7 +80,7 @@ def refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequenc
 
 
 def _gang_faults(snapshot: Snapshot, replay: Replay, listed: Sequence[Entry]) -> Iterator[Violation]:
-    """Gangs are bound whole or not at all, in one domain where they ask for it."""
+    """Yield gangs that are bound in part, or outside a required common domain."""
     board, roster = replay.board, replay.roster
     bound = {entry.pod: entry.step for entry in listed if entry.source is None}
     at = {key: runner.node for key in bound if (runner := board.runners.get(key)) is not None and key in roster.gang_of}

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kubestow.checker.capacity.waves.bystanders import Bystanders
-from kubestow.checker.plan.rest import rest_faults
+from kubestow.checker.capacity.waves.unrelated_pods import UnrelatedPods
+from kubestow.checker.plan.remaining_steps import rest_faults
 from kubestow.models.documents.placement import SnapshotRef
 from kubestow.models.documents.rebalance_plan import Move
 from kubestow.models.documents.upgrade import UpgradeWave
@@ -23,7 +23,7 @@ from tests.tiers import sampled
 def test_a_drain_is_judged_the_same_without_bystanders(seed: int, kind: str) -> None:
     snapshot = running(seed, kind, nodes=6, pods=14)
     rng = random.Random(seed)
-    bystanders = Bystanders(snapshot, ())
+    bystanders = UnrelatedPods(snapshot, ())
     names = [node.metadata.name or "" for node in snapshot.nodes]
     for drained in names:
         leaving = stays(snapshot.pods, [drained])
@@ -41,5 +41,5 @@ def test_there_are_bystanders() -> None:
     left = 0
     for seed in range(10):
         snapshot = running(seed, "mixed", nodes=6, pods=14)
-        left += len(snapshot.pods) - len(Bystanders(snapshot, ()).without(snapshot, {"n0"}).pods)
+        left += len(snapshot.pods) - len(UnrelatedPods(snapshot, ()).without(snapshot, {"n0"}).pods)
     assert left > 3

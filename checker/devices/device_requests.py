@@ -1,6 +1,7 @@
-"""What claims ask for: requests with their alternatives, and constraints between the devices they get.
+"""The requests of claims, with their alternatives and the constraints between the allocated devices.
 
-Source: api/resource/v1 and structured/internal/incubating/allocator_incubating.go (v1.36.2); for attributes that are lists KEP-5491.
+Source: api/resource/v1 and structured/internal/incubating/allocator_incubating.go (v1.36.2); for attributes that
+are lists KEP-5491.
 """
 
 from __future__ import annotations
@@ -14,18 +15,30 @@ from kubestow.checker.devices.pools import DeviceError, Published
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube.feature_gates import FeatureGates
 
-#: Results that an allocation holds at most.
-MOST_RESULTS: Final = 32
+#: Largest number of devices in one allocation.
+MAX_RESULTS: Final = 32
 _TYPES: Final = ("int", "bool", "string", "version")
 
-#: Type and value of an attribute, None if the type is not known; with lists the set of values.
+#: Type and value of an attribute, None if the type is unknown. With list attributes, the value is a set.
 Value = tuple[str, object] | None
 
 
 @dataclass(eq=False, slots=True)
 class Ask:
-    """A request, or one alternative of it. ``number``: as the search knows it; ``expressions``: of the class, then its own; ``fault``: why
-    it is an error."""
+    """A request, or one alternative of a request.
+
+    Attributes:
+        number: Identifier in the search.
+        request: Name of the request.
+        alternative: Name of the alternative, or None.
+        expressions: Selectors of the device class, then those of the request.
+        everything: True if all matching devices are requested (allocation mode All).
+        count: Number of devices.
+        admin: True for admin access.
+        tolerations: Tolerations of device taints.
+        amounts: Requested capacity, by name.
+        fault: Why the request is invalid, or None.
+    """
 
     number: int
     request: str
@@ -43,7 +56,7 @@ class Ask:
         return self.request if self.alternative is None else f"{self.request}/{self.alternative}"
 
     def tolerates(self, taint: api.DeviceTaint) -> bool:
-        """Return whether a taint is no obstacle."""
+        """Return True if the taint does not prevent allocation."""
         return taint.effect not in ("NoSchedule", "NoExecute") or any(_tolerates(each, taint) for each in self.tolerations)
 
 
@@ -57,7 +70,16 @@ def _tolerates(toleration: api.DeviceToleration, taint: api.DeviceTaint) -> bool
 
 @dataclass(eq=False, slots=True)
 class Constraint:
-    """Devices of the named requests (all if there are none) share the value of an attribute, or differ in it pairwise."""
+    """A constraint on an attribute of the devices of the named requests, or of all requests if none are named.
+
+    The devices share one value, or differ pairwise.
+
+    Attributes:
+        attribute: Qualified name of the attribute.
+        distinct: True if the values must differ.
+        requests: Names of the requests.
+        lists: True if list attributes are supported.
+    """
 
     attribute: str
     distinct: bool
@@ -65,11 +87,11 @@ class Constraint:
     lists: bool
 
     def concerns(self, ask: Ask) -> bool:
-        """Return whether devices of the request obey it."""
+        """Return True if the constraint applies to the request."""
         return not self.requests or ask.request in self.requests or ask.name in self.requests
 
     def value(self, device: Published) -> tuple[Value] | None:
-        """Return what the device has there (in a tuple), None if it lacks the attribute."""
+        """Return the device's value of the attribute in a tuple, or None if it lacks the attribute."""
         attributes = device.device.attributes or {}
         found = attributes.get(self.attribute)
         if found is None:
@@ -78,7 +100,7 @@ class Constraint:
         return None if found is None else (_values(found) if self.lists else _value(found),)
 
     def admits(self, others: Sequence[Value], new: Value) -> bool:
-        """Return whether a device with this value may join those with ``others``."""
+        """Return True if a device with the value may join devices with the values ``others``."""
         if not others:
             return self.distinct or not self.lists or new is not None
         if new is None:
@@ -94,6 +116,7 @@ def _value(attribute: api.DeviceAttribute) -> Value:
 
 
 def _values(attribute: api.DeviceAttribute) -> Value:
+    """Return the type and the set of values of an attribute."""
     for kind in _TYPES:
         if listed := getattr(attribute, f"{kind}s"):
             return kind, frozenset(listed)
@@ -112,8 +135,14 @@ def _admits_sets(others: Sequence[tuple[str, object]], new: tuple[str, object], 
 
 @dataclass(eq=False, slots=True)
 class Wanted:
-    """A claim that is to be allocated. ``label``: as documents name it; ``requests``: the alternatives of each; ``fault``: why it is an
-    error once its requests are not."""
+    """A claim to be allocated.
+
+    Attributes:
+        label: Name of the claim in documents.
+        requests: Alternatives of each request.
+        constraints: Constraints between the devices.
+        fault: Why the claim is invalid although its requests are valid, or None.
+    """
 
     label: str
     requests: list[list[Ask]] = field(default_factory=list)
@@ -122,19 +151,27 @@ class Wanted:
 
 
 class Reader:
-    """Reads claims. ``classes``: by name."""
+    """Reads claims.
+
+    Args:
+        classes: Device classes, by name.
+        gates: The feature gates.
+    """
 
     def __init__(self, classes: Mapping[str, api.DeviceClass], gates: FeatureGates) -> None:
         self._classes, self._gates = classes, gates
         self._asks = 0
 
     def missing(self, claim: api.ResourceClaim) -> str | None:
-        """Return why the claim keeps its pod from all nodes: a class that is not there, a kind of request that is not known."""
+        """Return why the claim keeps its pod off all nodes, or None.
+
+        The causes are a missing device class and an unknown kind of request.
+        """
         for request in _requests(claim):
             if request.exactly is not None:
                 names = [(request.name, request.exactly.deviceClassName)]
             elif not request.firstAvailable:
-                return f"request {request.name} is of no known type"
+                return f"request {request.name} has an unknown type"
             elif not self._gates.enabled("DRAPrioritizedList"):
                 return f"request {request.name} has alternatives, and the gate DRAPrioritizedList is off"
             else:
@@ -145,7 +182,7 @@ class Reader:
         return None
 
     def read(self, label: str, claim: api.ResourceClaim) -> Wanted:
-        """Return what the allocator sees of a claim.
+        """Parse a claim as the allocator does.
 
         Raises:
             QuantityError: a quantity is malformed.
@@ -161,13 +198,13 @@ class Reader:
         for number, each in enumerate((devices.constraints if devices is not None else None) or ()):
             attribute = each.matchAttribute if each.matchAttribute is not None else each.distinctAttribute if sharing else None
             if attribute is None:
-                wanted.fault = wanted.fault or f"constraint {number} is of no known type"
+                wanted.fault = wanted.fault or f"constraint {number} has an unknown type"
             else:
                 wanted.constraints.append(Constraint(attribute, each.matchAttribute is None, frozenset(each.requests or ()), lists))
         return wanted
 
     def of_class(self, name: str) -> list[str]:
-        """Return the selectors of a class that is there."""
+        """Return the selectors of an existing device class."""
         spec = self._classes[name].spec
         return [each.cel.expression for each in (spec.selectors if spec is not None else None) or () if each.cel is not None]
 
@@ -175,7 +212,7 @@ class Reader:
         self._asks += 1
         ask = Ask(self._asks, request, alternative)
         if raw is None:
-            ask.fault = "it is of no known type"
+            ask.fault = "it has an unknown type"
             return ask
         exact = raw.adminAccess if isinstance(raw, api.ExactDeviceRequest) else None
         device_class = self._classes.get(raw.deviceClassName)
@@ -187,7 +224,7 @@ class Reader:
         ask.fault = next(self._faults(raw, exact, device_class), None)
         ask.expressions = [each.cel.expression for each in (*of_class, *own) if each.cel is not None]
         if ask.fault is None and len(ask.expressions) < len(own) + len(of_class):
-            ask.fault = "a selector is of no known type"
+            ask.fault = "a selector has an unknown type"
         return ask
 
     def _faults(
@@ -209,9 +246,14 @@ def _requests(claim: api.ResourceClaim) -> Sequence[api.DeviceRequest]:
 
 
 def limit_fault(wanted: Wanted, counts: Mapping[int, int]) -> str | None:
-    """Return why a claim asks for too many devices even with the least of its alternatives. ``counts``: by number of the ask."""
+    """Return why a claim requests too many devices even with its smallest alternatives, or None.
+
+    Args:
+        wanted: The claim.
+        counts: Number of devices of each request, by its number.
+    """
     least = sum(min(counts[ask.number] for ask in alternatives) for alternatives in wanted.requests)
-    return f"it asks for {least} devices, at most {MOST_RESULTS} are allowed" if least > MOST_RESULTS else None
+    return f"it asks for {least} devices, at most {MAX_RESULTS} are allowed" if least > MAX_RESULTS else None
 
 
-__all__ = ["MOST_RESULTS", "Ask", "Constraint", "DeviceError", "Reader", "Value", "Wanted", "limit_fault"]
+__all__ = ["MAX_RESULTS", "Ask", "Constraint", "DeviceError", "Reader", "Value", "Wanted", "limit_fault"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.checker.ends import Ends, ends
+from kubestow.checker.final_state import Ends, ends
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.documents.rebalance_plan import Eviction, Limits, Move
 from kubestow.models.snapshot.snapshot import from_objects
@@ -75,10 +75,10 @@ def _deleted(world: dict[str, Object]) -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (_elsewhere, "Pod default/web-9, which stands for default/web-1, is on node n3, it should be on node n2"),
+        (_elsewhere, "Pod default/web-9, which replaces default/web-1, is on node n3, it should be on node n2"),
         (_still_there, "Pod default/low-1 is still on node n2, it should have been evicted"),
-        (_deleted, "Pod default/web-9, which stands for default/web-1, is being deleted, it should stay on node n2"),
-        (lambda world: world.pop("web-9"), "Pod default/web-9, which stands for default/web-1, is gone, it should be on node n2"),
+        (_deleted, "Pod default/web-9, which replaces default/web-1, is being deleted, it should stay on node n2"),
+        (lambda world: world.pop("web-9"), "Pod default/web-9, which replaces default/web-1, is gone, it should be on node n2"),
     ],
 )
 def test_what_the_plan_says_and_is_not_so_is_missed(change: Callable[[dict[str, Object]], Any], line: str) -> None:
@@ -137,7 +137,7 @@ def test_rules_that_a_changed_node_breaks_are_the_doing_of_others() -> None:
     found = _ends(world)
     assert found.missed == []
     assert found.foreign == [
-        "Node n2 has other labels, taints or room than before", "running pods that break TaintToleration: 2, the plan says 0",
+        "Node n2 has other labels, taints or capacity than before", "running pods that break TaintToleration: 2, the plan says 0",
     ]  # fmt: skip
 
 

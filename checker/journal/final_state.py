@@ -1,4 +1,4 @@
-"""The cluster after a run, beside what its journal says: what the run says that it did, and is not so."""
+"""Comparison of the cluster after a run with the claims of its journal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kubestow.checker.ends import Ends, ends
+from kubestow.checker.final_state import Ends, ends
 from kubestow.checker.journal.gated import GatedReplay
 from kubestow.checker.journal.replay import JOURNAL, State
-from kubestow.checker.journal.tasks import LATER, Gated, Tasks, pods_of
+from kubestow.checker.journal.tasks import KINDS_WITH_LATER_PODS, Gated, Tasks, pods_of
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.placement import Placement
 from kubestow.models.kube import objects
@@ -23,8 +23,16 @@ def closed_nodes(end: Snapshot, run: str) -> list[str]:
 
 
 def end_faults(end: Snapshot, tasks: Tasks, state: State, run: str) -> Iterator[Violation]:
-    """Return pods that are not where the journal says that the run put them, and nodes that are still closed. Pods are told by their uids:
-    what became of others of the name, or of pods that are gone, is not the run's doing. ``state``: after the last line."""
+    """Yield pods that are not where the journal claims the run put them, and nodes that are still closed.
+
+    Pods are identified by uid. The run is not responsible for other pods of the same name or for pods that are gone.
+
+    Args:
+        end: The cluster after the run.
+        tasks: Tasks of the document.
+        state: The state after the last line.
+        run: Identifier of the run.
+    """
     there = {pod.metadata.uid: pod for pod in end.pods if pod.metadata.uid}
     for pod, task in tasks.final().items():
         stands = state.stands[pod]
@@ -32,7 +40,7 @@ def end_faults(end: Snapshot, tasks: Tasks, state: State, run: str) -> Iterator[
         if found is None or (task.step, pod) not in state.done:
             continue
         if task.target is None:
-            yield Violation(pod, task.place, JOURNAL, "the pod is said to be evicted, and is there at the end")
+            yield Violation(pod, task.place, JOURNAL, "the pod is said to be evicted, and still exists at the end")
         elif found.spec.nodeName != task.target:
             who = "the pod" if stands.key == pod else f"{objects.pod_key(found)}, which replaces it,"
             where = f"on {found.spec.nodeName}" if found.spec.nodeName else "without a node"
@@ -42,24 +50,24 @@ def end_faults(end: Snapshot, tasks: Tasks, state: State, run: str) -> Iterator[
 
 
 def gated_faults(end: Snapshot, replay: GatedReplay, gated: Gated) -> Iterator[Violation]:
-    """Return pods of which the journal of a run that took gates off says what is not so."""
+    """Yield false claims about pods in the journal of a run that removed scheduling gates."""
     owned = {ref: {objects.pod_key(end.pods[i]) for i in found} for ref, found in pods_of(end, gated.workloads, over=True).items()}
     there = {pod.metadata.uid: pod for pod in end.pods if pod.metadata.uid}
     for pod, stands in replay.state.stands.items():
         found = there.get(stands.uid or "")
         ref = gated.refs.get(pod)
         if found is not None and ref is not None and not objects.is_terminating(found) and objects.pod_key(found) not in owned[ref]:
-            yield Violation(pod, "", JOURNAL, f"{stands.key} is said to stand for the pod, and is none of {ref}")
+            yield Violation(pod, "", JOURNAL, f"{stands.key} is said to represent the pod, and is none of {ref}")
     for uid in sorted(replay.seen_gone & there.keys()):
         if not objects.is_terminating(there[uid]) and not objects.is_terminal(there[uid]):
-            yield Violation(objects.pod_key(there[uid]), "", JOURNAL, "the pod is said to be gone, and is there at the end")
+            yield Violation(objects.pod_key(there[uid]), "", JOURNAL, "the pod is said to be gone, and still exists at the end")
 
 
 def gated_ends(before: Snapshot, document: Placement, end: Snapshot, replay: GatedReplay, gated: Gated) -> Ends:
-    """Return how many pods of each workload are on which node, where that is not as planned, and what others did.
+    """Return differences between planned and actual pod counts per workload and node, and the changes by others.
 
     Raises:
-        QuantityError: as for :func:`kubestow.checker.ends.ends`.
+        QuantityError: as for :func:`kubestow.checker.final_state.ends`.
     """
     at = {objects.pod_key(pod): pod.spec.nodeName for pod in end.pods}
     stands = {pod: standing.key for pod, standing in replay.state.stands.items()}
@@ -77,6 +85,7 @@ def gated_ends(before: Snapshot, document: Placement, end: Snapshot, replay: Gat
 
 
 def _counts(end: Snapshot, gated: Gated) -> tuple[list[str], list[str]]:
+    """Return missing and surplus pods per workload and node, as sentences."""
     lacking, more = [], []
     for ref, found in pods_of(end, gated.workloads, over=True).items():
         kind = ref.partition(" ")[0]
@@ -85,7 +94,7 @@ def _counts(end: Snapshot, gated: Gated) -> tuple[list[str], list[str]]:
         have = Counter(pod.spec.nodeName for pod in pods if pod.spec.nodeName and (kind == "Job" or not objects.is_terminal(pod)))
         for node in sorted({str(node) for node in (*wanted, *have)}):
             text = f"{ref} has {have[node]} pods on node {node}, the placement has {wanted[node]}"
-            if have[node] < wanted[node] and kind not in LATER:
+            if have[node] < wanted[node] and kind not in KINDS_WITH_LATER_PODS:
                 lacking.append(text)
             elif have[node] > wanted[node]:
                 more.append(text)

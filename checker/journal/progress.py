@@ -1,4 +1,4 @@
-"""What a run did, in numbers: how much of a document is done, how long its waves took, what is left."""
+"""The progress of a run in numbers: completed tasks, durations of waves, and outstanding tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,18 @@ Key = tuple[int, str]
 
 @dataclass
 class _Count:
-    """``sent``: requests by kind; ``refusals``: by task, what was said of the last request that was refused."""
+    """Counts over the lines of a journal.
+
+    Attributes:
+        sent: Requests by kind.
+        refused: Number of refused requests.
+        unknown: Number of requests without a clear answer.
+        refusals: Message of the last refused request, by task.
+        nodes: Nodes that the run closed, in order.
+        messages: Messages of the run.
+        resumed: Number of times that the run was resumed.
+        ended: Time of the end, or None.
+    """
 
     sent: Counter[str] = field(default_factory=Counter)
     refused: int = 0
@@ -31,7 +42,13 @@ class _Count:
 
 
 def account(record: Record, tasks: Tasks, state: State) -> CarriedOut:
-    """Return what the journal tells. ``state``: after its last line."""
+    """Summarise a journal.
+
+    Args:
+        record: The journal.
+        tasks: Tasks of the document.
+        state: The state after the last line.
+    """
     count, run = _count(record.lines), record.run
     found = list(tasks.all.values())
     return CarriedOut(
@@ -55,6 +72,7 @@ def account(record: Record, tasks: Tasks, state: State) -> CarriedOut:
 
 
 def _share(tasks: Iterable[Task], state: State, purpose: Purpose) -> Share:
+    """Return the number of completed tasks of one purpose, and their total."""
     keys = [(task.step, task.pod) for task in tasks if task.purpose == purpose]
     return Share(sum(key in state.done for key in keys), len(keys))
 
@@ -101,7 +119,10 @@ def _see(fact: Fact, count: _Count) -> None:
 
 
 def _waves(lines: Iterable[Line], tasks: Tasks, state: State) -> list[CarriedWave]:
-    """A wave lasts from the line that begins it to the last one of its pods before another wave, or before the run is resumed."""
+    """Return the duration of each wave.
+
+    A wave lasts from the line that begins it to the last line of its pods before another wave begins or the run is resumed.
+    """
     pods = Counter(task.wave for task in tasks.all.values())
     done = Counter(task.wave for key, task in tasks.all.items() if key in state.done)
     seconds: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Places for the pods of a failure of which a document gives none: those of an equal failure carried over, or found one after the other."""
+"""Placements for failures without a certificate: carried over from an equal failure, or built greedily."""
 
 from __future__ import annotations
 
@@ -11,25 +11,35 @@ from kubestow.models.documents.placement import Assignment
 from kubestow.models.documents.survival import Scenario
 from kubestow.models.kube import objects
 
-#: Looks at a pod and a node that are spent on failures that are said not to be survived, all in all.
-_MOST: Final = 4_000_000
+#: Pod-node pairs to try over all failures that a document reports as not survived. Limits the run time of the check.
+_MAX_TRIED_PAIRS: Final = 4_000_000
 _T = TypeVar("_T")
 
 
-class Places(NamedTuple):
-    """``entries``: of each pod, in bind order; ``preempted``: keys of pods that make room."""
+class FailurePlacement(NamedTuple):
+    """A placement after a failure.
+
+    Attributes:
+        entries: Assignment of each pod, in bind order.
+        preempted: Keys of the pods that are preempted.
+    """
 
     entries: list[Assignment]
     preempted: list[str]
 
 
 @dataclass
-class Seeker:
-    """``untried``: failures that were not looked at, since as many others took their time."""
+class PlacementFinder:
+    """A finder of placements after failures.
+
+    Attributes:
+        outage: The cluster's state; changes are undone after each search.
+        untried: Number of failures skipped because earlier ones used up the limit of tried pairs.
+    """
 
     outage: Outage
     untried: int = 0
-    _looks: int = 0
+    _tried_pairs: int = 0
     _kinds: dict[int, Hashable] = field(default_factory=dict)
     _cursor: dict[Hashable, int] = field(default_factory=dict)
 
@@ -37,9 +47,11 @@ class Seeker:
 
     def carried_over(
         self, scenario: Scenario, first_gone: Sequence[str], first_back: Sequence[Runner], gone: Sequence[str], back: Sequence[Runner]
-    ) -> Places:
-        """Return the places of one failure for the pods of another: each pod goes where its counterpart goes, and where that is a node
-        that is gone here, to the node that is gone there instead."""
+    ) -> FailurePlacement:
+        """Translate the placement of one failure to an equal failure.
+
+        Each pod goes where its counterpart goes. A node that failed in the second case is replaced by its partner from the first.
+        """
         partner = self._partners(first_gone, gone)
         counterpart = self._counterparts(first_back, back)
         entries = [
@@ -55,14 +67,18 @@ class Seeker:
                 victim = next((other for other in there if self._kind(other) == self._kind(victim) and other.key not in preempted), None)
             if victim is not None:
                 preempted.append(victim.key)
-        return Places(entries, preempted)
+        return FailurePlacement(entries, preempted)
 
     def _partners(self, first_gone: Sequence[str], gone: Sequence[str]) -> dict[str, str]:
-        """For each node that is gone in the second failure alone, one of those that are gone in the first alone, like it if it can be."""
+        """Return a partner for each node that fails only in the second failure, among those that fail only in the first.
+
+        Partners have equal properties if possible.
+        """
         ours, theirs = [name for name in gone if name not in set(first_gone)], [name for name in first_gone if name not in set(gone)]
         return _matched(ours, theirs, (self._node_kind, self._capacity))
 
     def _node_kind(self, name: str) -> Hashable:
+        """Return a key that is equal for nodes with the same capacity, labels and kinds of pods."""
         node = self.outage.nodes[name]
         labels = {(key, value) for key, value in (node.metadata.labels or {}).items() if value != name}
         pods = sorted(str(self._kind(runner)) for runner in self.outage.residents[name])
@@ -72,12 +88,13 @@ class Seeker:
         return frozenset(self.outage.capacity(name).items())
 
     def _counterparts(self, first: Sequence[Runner], second: Sequence[Runner]) -> dict[str, Runner]:
+        """Return the pod of the second failure that corresponds to each pod of the first, by key."""
         kinds: tuple[Callable[[Runner], Hashable], ...] = (self._kind, self._size)
         found = _matched(first, second, kinds)
         return {runner.key: other for runner, other in found.items()}
 
     def _kind(self, runner: Runner) -> Hashable:
-        """Equal for pods of one workload that ask for the same."""
+        """Return a key that is equal for pods of one workload with the same requests."""
         memo = id(runner)
         if memo not in self._kinds:
             owner = objects.controller_of(runner.pod)
@@ -88,10 +105,14 @@ class Seeker:
     def _size(self, runner: Runner) -> Hashable:
         return tuple(sorted(self.outage.requests(runner).items()))
 
-    # --- one after the other ----------------------------------------------------------------------------------------------------
+    # --- greedy placement -------------------------------------------------------------------------------------------------------
 
     def settle(self, gone: Collection[str], back: Sequence[Runner], nodes: Mapping[str, str], preempted: Iterable[str]) -> str | None:
-        """Return why pods do not find the places that are suggested, or others; None if they do."""
+        """Place the displaced pods on the suggested nodes, or on others if those reject them.
+
+        Returns:
+            Why a pod cannot be placed, or None if all are.
+        """
         outage = self.outage
         outage.fail(gone)
         for key in preempted:
@@ -116,20 +137,20 @@ class Seeker:
         return next((why for _, _, why in self.outage.final_faults(placed)), None)
 
     def _find(self, runner: Runner) -> str | None:
-        """Return a node that takes a pod, the search going on where it found one for the last pod of the kind."""
+        """Return a node that accepts the pod, or None. The search resumes where the last pod of this kind was placed."""
         kind = self._kind(runner)
         names = list(self.outage.nodes)
         start = self._cursor.get(kind, 0)
         for position, name in enumerate(names[start:] + names[:start], start):
-            self._looks += 1
+            self._tried_pairs += 1
             if self.outage.has_room(runner, name) and not self.outage.faults(runner, name):
                 self._cursor[kind] = position % len(names)
                 return name
         return None
 
     def finds(self, gone: Collection[str], back: Sequence[Runner]) -> bool:
-        """Return whether all pods find a place one after the other, large ones first. False, too, where that was not tried."""
-        if self._looks > _MOST:
+        """Return True if a greedy pass places all pods, largest first. Also False if the limit of tried pairs is used up."""
+        if self._tried_pairs > _MAX_TRIED_PAIRS:
             self.untried += 1
             return False
         large_first = sorted(back, key=lambda runner: (-self.outage.share(runner), runner.key))
@@ -137,20 +158,24 @@ class Seeker:
 
 
 def _any(each: object) -> Hashable:
+    """Return one key for everything, so that any two items match."""
     return None
 
 
 def _matched(first: Sequence[_T], second: Sequence[_T], kinds: Sequence[Callable[[_T], Hashable]]) -> dict[_T, _T]:
-    """Return a partner in ``second`` for each of ``first``: of the same kind, by the finest in which there is one; else any."""
+    """Return a partner in ``second`` for each item of ``first``.
+
+    Partners share the finest possible key of ``kinds``; items without such a partner get any remaining one.
+    """
     found: dict[_T, _T] = {}
-    left, others = list(first), list(second)
+    unmatched, others = list(first), list(second)
     for kind in (*kinds, _any):
         shelves: dict[Hashable, list[_T]] = {}
         for other in reversed(others):
             shelves.setdefault(kind(other), []).append(other)
-        for each in left:
+        for each in unmatched:
             if shelf := shelves.get(kind(each)):
                 found[each] = shelf.pop()
         taken = {id(other) for other in found.values()}
-        left, others = [each for each in left if each not in found], [other for other in others if id(other) not in taken]
+        unmatched, others = [each for each in unmatched if each not in found], [other for other in others if id(other) not in taken]
     return found

@@ -1,4 +1,4 @@
-"""What is said of the use of nodes that are bought, computed again: utilisation, and what each workload costs. Money is in millionths."""
+"""Utilisation of the nodes bought and the cost of each workload, recomputed. Money is counted in millionths."""
 
 from __future__ import annotations
 
@@ -19,18 +19,23 @@ _UNIT: Final = 1_000_000
 
 
 def millionths(amount: Price) -> Fraction:
-    """Return an amount of money, exactly as it is written."""
+    """Convert an amount of money to millionths, exactly as written."""
     return Fraction(repr(amount) if isinstance(amount, float) else amount) * _UNIT
 
 
 def price(shape: Shape, zone: str) -> Fraction:
-    """Return what a node of a shape costs in one of its zones, the fixed price included."""
+    """Return the price of a shape in one of its zones in millionths, the fixed price included."""
     offered = shape.price[zone] if isinstance(shape.price, dict) else shape.price
     return millionths(offered) + millionths(shape.fixedPrice)
 
 
 def faults(snapshot: Snapshot, sizing: Sizing) -> Iterator[str]:
-    """Where utilisation or costs are not what they are said to be. ``snapshot``: with the nodes bought. A document may leave them out."""
+    """Yield differences between the document's utilisation and costs and the recomputed ones. A document may omit both.
+
+    Args:
+        snapshot: The snapshot that includes the nodes bought.
+        sizing: The document.
+    """
     there = _pods(snapshot, sizing)
     asked = resources.Shared(snapshot.gates)
     has = {node.metadata.name or "": resources.node_capacity(node) for node in snapshot.nodes}
@@ -41,7 +46,7 @@ def faults(snapshot: Snapshot, sizing: Sizing) -> Iterator[str]:
 
 
 def _pods(snapshot: Snapshot, sizing: Sizing) -> dict[str, list[objects.Pod]]:
-    """The pods of each node that is bought."""
+    """Return the pods on each node bought."""
     there: dict[str, list[objects.Pod]] = {name: [] for purchase in sizing.buy for name in purchase.nodes}
     placed = {entry.pod: entry.node for entry in sizing.placement.assignments} if sizing.placement is not None else {}
     for pod in snapshot.pods:
@@ -52,13 +57,14 @@ def _pods(snapshot: Snapshot, sizing: Sizing) -> dict[str, list[objects.Pod]]:
 
 
 def _request(pod: objects.Pod, asked: resources.Shared) -> dict[str, int]:
-    """What a pod asks for, a slot included."""
+    """Return the requests of a pod, plus one pod slot."""
     return {**asked.requests(pod, bound=False), "pods": 1}
 
 
 def _use_faults(
     sizing: Sizing, there: Mapping[str, list[objects.Pod]], asked: resources.Shared, has: Mapping[str, resources.Amounts]
 ) -> Iterator[str]:
+    """Yield faults of the utilisation rows, per shape and in total."""
     requested: dict[str, Counter[str]] = {}
     daemons: dict[str, Counter[str]] = {}
     offered: dict[str, Counter[str]] = {}
@@ -70,13 +76,13 @@ def _use_faults(
                     requested.setdefault(shape, Counter()).update(_request(pod, asked))
                     if stays_with_node(pod):
                         daemons.setdefault(shape, Counter()).update(_request(pod, asked))
-    told: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     none: Counter[str] = Counter()
     for row in sizing.utilisation:
         of = f"{row.resource} of {row.shape or 'all nodes'}"
-        if (row.shape, row.resource) in told:
+        if (row.shape, row.resource) in listed:
             yield f"utilisation: {of} is given twice"
-        told.add((row.shape, row.resource))
+        listed.add((row.shape, row.resource))
         for what, claimed, counted in (
             ("requested", row.requested, requested),
             ("requested by daemons", row.daemons, daemons),
@@ -84,10 +90,10 @@ def _use_faults(
         ):
             number = counted.get(row.shape, none)[row.resource]
             if claimed != number:
-                yield f"utilisation: {claimed} {of} is said to be {what}, {number} is"
+                yield f"utilisation: {claimed} {of} listed as {what}, recomputed {number}"
     for shape, sums in requested.items():
         for resource in sums:
-            if (shape, resource) not in told:
+            if (shape, resource) not in listed:
                 yield f"utilisation: {resource} of {shape or 'all nodes'} is missing"
 
 
@@ -98,7 +104,11 @@ def _cost_faults(
     has: Mapping[str, resources.Amounts],
     owners: Owners,
 ) -> Iterator[str]:
-    """Each node's price is parted by what its pods weigh: as much as the share that each takes of the resource that it takes most of."""
+    """Yield faults of the cost rows.
+
+    Each node's price is divided among its pods. A pod's weight is its dominant share: the largest fraction that it
+    requests of any resource of the node.
+    """
     costs: Counter[str] = Counter()
     pods: Counter[str] = Counter()
     daemons: set[str] = set()
@@ -115,25 +125,28 @@ def _cost_faults(
                 pods[owner] += 1
                 if stays_with_node(pod):
                     daemons.add(owner)
-            costs.update(_parted(int(millionths(purchase.price)), weights or {"": Fraction(1)}))
-    told: set[str] = set()
+            costs.update(_split(int(millionths(purchase.price)), weights or {"": Fraction(1)}))
+    listed: set[str] = set()
     for row in sizing.workloads:
         of = row.workload or "nodes without pods"
-        if row.workload in told:
+        if row.workload in listed:
             yield f"the cost of {of} is given twice"
-        told.add(row.workload)
+        listed.add(row.workload)
         if millionths(row.cost) != costs[row.workload]:
             yield f"{of} is said to cost {row.cost}, its share is {costs[row.workload]} millionths"
         if row.pods != pods[row.workload]:
-            yield f"{of} is said to have {row.pods} pods on what is bought, it has {pods[row.workload]}"
+            yield f"{of} is said to have {row.pods} pods on the bought nodes, it has {pods[row.workload]}"
         if row.daemon != (row.workload in daemons):
-            yield f"{of} is {'not ' if row.daemon else ''}what every node brings"
-    for owner in costs.keys() - told:
+            yield f"{of} is {'not ' if row.daemon else ''}a DaemonSet or static pod, contrary to its row"
+    for owner in costs.keys() - listed:
         yield f"the cost of {owner or 'nodes without pods'} is missing"
 
 
-def _parted(paid: int, weights: Mapping[str, Fraction]) -> dict[str, int]:
-    """A price in whole millionths; what rounding leaves goes one by one to the largest remainders, of equal ones by name."""
+def _split(paid: int, weights: Mapping[str, Fraction]) -> dict[str, int]:
+    """Split a price into whole millionths in proportion to weights.
+
+    The units lost by rounding go to the largest remainders, one each. Ties are broken by name.
+    """
     total = sum(weights.values(), Fraction(0))
     exact = {name: paid * weight / total for name, weight in weights.items()}
     parts = {name: part.numerator // part.denominator for name, part in exact.items()}

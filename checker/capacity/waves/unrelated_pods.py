@@ -1,6 +1,6 @@
-"""Pods that have no part in the drain of other nodes: no rule, budget, quota, gang or volume ties them to any other pod.
+"""Pods that cannot affect the drain of other nodes. No rule, budget, quota, gang or volume ties them to another pod.
 
-Where nothing comes to their node and nothing leaves it, they can be left out of a replay: nothing that is judged looks at them.
+A replay may omit such a pod if no pod arrives at its node or leaves it. No rule that is judged then reads it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
 
-class Bystanders:
-    """``exempt``: namespaces without hard anti-affinity. The pods have to stay in memory, as the snapshot keeps them: they are known by
-    their ids, so that one that was moved since is no bystander any more."""
+class UnrelatedPods:
+    """The unrelated pods of a snapshot.
+
+    Pods are identified by ``id``, so the snapshot must keep them in memory. A pod that was moved is a new object
+    and no longer unrelated.
+
+    Args:
+        snapshot: The cluster before the upgrade.
+        exempt: Namespaces that are exempt from required anti-affinity.
+    """
 
     def __init__(self, snapshot: Snapshot, exempt: Collection[str]) -> None:
         self._snapshot = snapshot
@@ -45,12 +52,13 @@ class Bystanders:
         }  # fmt: skip
 
     def without(self, snapshot: Snapshot, touched: Collection[str]) -> Snapshot:
-        """Return a later snapshot of the same cluster without the bystanders on nodes that are not touched."""
+        """Return a later snapshot of the same cluster without the unrelated pods on untouched nodes."""
         found = snapshot.copy()
         found.pods = [pod for pod in snapshot.pods if pod.spec.nodeName in touched or id(pod) not in self._ids]
         return found
 
 
 def _owner(pod: objects.Pod) -> tuple[str | None, str, str] | None:
+    """Return namespace, kind and name of the controller, or None."""
     owner = objects.controller_of(pod)
     return (pod.metadata.namespace, owner.kind, owner.name) if owner is not None else None

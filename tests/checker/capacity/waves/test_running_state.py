@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kubestow.checker.capacity.waves.anew import Anew
-from kubestow.checker.capacity.waves.passage import Passage
+from kubestow.checker.capacity.waves.running_state import RunningState
+from kubestow.checker.capacity.waves.separate_snapshots import SeparateSnapshots
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.placement import SnapshotRef
 from kubestow.models.documents.rebalance_plan import Move
@@ -50,13 +50,13 @@ def _made(rng: random.Random, snapshot: Snapshot) -> Upgrade:
 
 
 def _marks(found: list[Violation]) -> set[tuple[str, str]]:
-    """Which of several pods at rest is named is told by whoever came first."""
+    """Which of several pods at rest is named depends on their order of arrival."""
     return {(fault.rule, fault.pod if fault.why.startswith("step") or "budget" in fault.why else "") for fault in found}
 
 
 def _compare(snapshot: Snapshot, document: Upgrade) -> tuple[int, int]:
     """Hold the two ways to each other; how many waves are in order, and how many are not."""
-    passage, anew = Passage(snapshot, document, document.waves), Anew(snapshot, document, 10**9)
+    passage, anew = RunningState(snapshot, document, document.waves), SeparateSnapshots(snapshot, document, 10**9)
     good = bad = 0
     for wave in document.waves:
         passage.begin(wave)
