@@ -1,4 +1,5 @@
-"""Selectors of devices in CEL, evaluated by a library with Kubernetes' own functions added. Enter at :mod:`kubestow.models.cel.selectors`.
+"""Device selectors in CEL, evaluated by a library extended with Kubernetes' own functions. Enter at
+:mod:`kubestow.models.cel.selectors`.
 
-It may import ``kubestow.models.kube``. An expression is part of reading: the checker asks this package, too.
+It may import ``kubestow.models.kube``. Expressions belong to reading input, so the checker uses this package too.
 """

@@ -1,6 +1,7 @@
-"""IP addresses and networks as Go's net/netip reads them.
+"""IP addresses and networks, parsed as by Go's net/netip.
 
-Sources: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/library/ip.go and cidr.go beside it.
+Sources: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/library/ip.go
+and cidr.go in the same folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The wire format of checked expressions, as far as rewriting needs it; other fields are kept as they are.
+"""The wire format of checked expressions, as far as rewriting needs it. Other fields are preserved.
 
-Sources: https://github.com/google/cel-spec/blob/v0.24.0/proto/cel/expr/syntax.proto and checked.proto beside it.
+Sources: https://github.com/google/cel-spec/blob/v0.24.0/proto/cel/expr/syntax.proto and checked.proto in the same folder.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-#: A message of the generated classes below; their fields have the names of the sources.
+#: A message of the generated classes below. Field names are those of the sources.
 Message: TypeAlias = Any
 
 _PACKAGE: Final = "kubestow.cel"
@@ -64,13 +64,13 @@ _TYPE_URL: Final = "type.googleapis.com/cel.expr.CheckedExpr"
 
 
 def parse(serialized: bytes) -> Message:
-    """Return the CheckedExpr of what the library serialized, or the ParsedExpr if it checked nothing."""
+    """Parse a serialized expression; return its CheckedExpr, or its ParsedExpr if it was not checked."""
     whole = _CLASSES["Any"].FromString(serialized)
     return _CLASSES[whole.type_url.rpartition(".")[2]].FromString(whole.value)
 
 
 def serialize(checked: Message) -> bytes:
-    """Return what the library reads back."""
+    """Serialize a CheckedExpr in the library's input format."""
     return bytes(_CLASSES["Any"](type_url=_TYPE_URL, value=checked.SerializeToString()).SerializeToString())
 
 
@@ -80,7 +80,9 @@ def expr(**fields: object) -> Message:
 
 
 def type_name(type_: Message | None) -> str:
-    """Return a Type as text: ``any``, ``dyn``, ``list(string)``, ``kubernetes.Semver``; what rewriting does not tell apart is ``other``."""
+    """Return a Type as text: ``any``, ``dyn``, ``list(string)``, ``kubernetes.Semver``. Types that rewriting need not
+    distinguish are ``other``.
+    """
     if type_ is None:
         return "dyn"
     for field, value in type_.ListFields():
@@ -102,12 +104,12 @@ def type_name(type_: Message | None) -> str:
 
 
 def whole(expression: Message) -> Message:
-    """Return a CheckedExpr of one expression."""
+    """Wrap one expression in a CheckedExpr."""
     return _CLASSES["CheckedExpr"](expr=expression)
 
 
 def children(expression: Message) -> list[Message]:
-    """Return the expressions that one consists of."""
+    """Return the direct parts of an expression."""
     kind = next((field.name for field, _ in expression.ListFields() if field.name != "id"), None)
     if kind == "select_expr":
         return [expression.select_expr.operand]
@@ -125,7 +127,7 @@ def children(expression: Message) -> list[Message]:
 
 
 def parts(expression: Message) -> list[Message]:
-    """Return an expression and all that it consists of."""
+    """Return an expression and all its parts, recursively."""
     found = [expression]
     for part in found:
         found.extend(children(part))

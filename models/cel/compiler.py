@@ -1,4 +1,4 @@
-"""Expressions to programs: checked as an API server does, and rewritten so that they mean what they mean there."""
+"""Compilation of expressions: checked as by an API server, and rewritten so that they have the same meaning as there."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kubestow.models.cel.dialect import Dialect
 from kubestow.models.cel.rewrite import rewrite
 
 _CONVERSIONS: Final = ("int", "uint", "double", "duration", "timestamp")
-#: CELSelectorExpressionMaxCost; a step costs 1 or more, and what costs more than this fails.
+#: CELSelectorExpressionMaxCost. A step costs at least 1; an expression with a higher cost fails.
 MAX_STEPS: Final = 1_000_000
-#: What is taken of a list or map whose length the text does not tell: more than attributes and lists of attributes have.
-_ITEMS: Final = 64
+#: Number of items assumed for a list or map of unknown length. Attributes and their lists have fewer.
+_ASSUMED_ITEMS: Final = 64
 _ERROR: Final = re.compile(r"ERROR: <input>:(\d+:\d+): (.*)")
 
 
 def program(expression: str, dialect: Dialect) -> Any:
-    """Return what evaluates an expression on an activation with the variable ``device``.
+    """Compile an expression to a program. It is evaluated on an activation with the variable ``device``.
 
     Raises:
         CelError: it does not compile.
-        UnsupportedExpression: it needs something that this package does not evaluate.
+        UnsupportedExpression: it needs a feature that this package does not evaluate.
     """
     library = environment.checker(dialect)
     try:
@@ -49,15 +49,17 @@ def program(expression: str, dialect: Dialect) -> Any:
 
 
 def _check_presence(parsed: Message) -> None:
-    # The library's checker makes device.driver of has(device.driver).
+    # The library's checker turns has(device.driver) into device.driver.
     for part in checked_expression.parts(parsed.expr):
         if part.select_expr.test_only and part.select_expr.operand.ident_expr.name == "device":
             raise UnsupportedExpression(f"has(device.{part.select_expr.field})")
 
 
 def _check_constants(expr: Message, types: dict[int, str]) -> None:
-    """Refuse what the library's checker lets through and Kubernetes' does not: lists and maps of several types, and constants that cannot
-    be read."""
+    """Reject expressions that the library's checker accepts but Kubernetes' rejects.
+
+    These are lists and maps of mixed types, and constants that cannot be parsed.
+    """
     for part in checked_expression.parts(expr):
         if part.HasField("list_expr"):
             optional = set(part.list_expr.optional_indices)
@@ -70,7 +72,7 @@ def _check_constants(expr: Message, types: dict[int, str]) -> None:
 
 
 def _steps(expr: Message) -> int:
-    """Return how many steps an expression may take."""
+    """Return an upper bound on the number of steps of an expression."""
     if not expr.HasField("comprehension_expr"):
         return 1 + sum(_steps(child) for child in checked_expression.children(expr))
     loop = expr.comprehension_expr
@@ -84,7 +86,7 @@ def _items(expr: Message) -> int:
     if expr.call_expr.function in ("range", "lists.range"):
         end = expr.call_expr.args[-1].const_expr
         return int(end.int64_value) if end.HasField("int64_value") else MAX_STEPS
-    return _ITEMS
+    return _ASSUMED_ITEMS
 
 
 def _element(types: dict[int, str], expr: Message, optional: bool) -> str:

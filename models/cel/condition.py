@@ -1,4 +1,4 @@
-"""Conditions of an evaluation: what fails as in Kubernetes, and what is outside of what this package evaluates."""
+"""Outcomes of an evaluation other than a value: failures as in Kubernetes, and features that this package does not evaluate."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 
 class CelError(Exception):
-    """An expression does not compile, or fails on a device; the message says why, in one line."""
+    """An expression does not compile or fails on a device. The message gives the reason in one line."""
 
 
 class UnsupportedExpression(Exception):
-    """Kubernetes might evaluate the expression and this package does not: no verdict. Named under ``unmodelled``."""
+    """An expression that Kubernetes might evaluate but this package cannot. There is no verdict; it is listed under ``unmodelled``."""
 
 
 class Fault(ValueError):
-    """A function fails on its arguments; ``||`` and ``&&`` absorb it where the other side decides."""
+    """A function fails on its arguments. ``||`` and ``&&`` absorb the fault if the other operand decides."""
 
 
 def no_overload() -> Fault:
@@ -23,7 +23,7 @@ def no_overload() -> Fault:
 
 
 def accepts(parse: Callable[..., object], *arguments: object) -> bool:
-    """Return whether a function takes these arguments: it does not fail with a fault, or another ValueError."""
+    """Return True if a function accepts these arguments, that is, does not raise a ValueError."""
     try:
         parse(*arguments)
     except ValueError:
@@ -31,18 +31,18 @@ def accepts(parse: Callable[..., object], *arguments: object) -> bool:
     return True
 
 
-#: What the callbacks of the evaluation that is under way met; the library passes on only the text of an exception.
+#: Unsupported features met by callbacks of the current evaluation. The library passes on only the text of an exception.
 _outside: list[str] = []
 
 
 def outside(what: str) -> Fault:
-    """Note that the evaluation under way met something unsupported, and return the fault that ends the function."""
+    """Record an unsupported feature met by the current evaluation, and return the fault that ends the function."""
     _outside.append(what)
     return Fault(what)
 
 
 def take_outside() -> str | None:
-    """Return what the evaluation met since the last call, and forget it."""
+    """Return the first unsupported feature met since the last call, or None, and reset the record."""
     found = _outside[0] if _outside else None
     _outside.clear()
     return found

@@ -1,4 +1,4 @@
-"""What differs between expressions by version and gates."""
+"""The differences between expressions of different versions and feature gates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dialect:
-    """``shares``: ``device.allowMultipleAllocations`` exists. ``includes``: the function of this name exists. ``list_attributes``:
-    attributes may be lists."""
+    """A dialect of device selectors.
+
+    Attributes:
+        shares: True if ``device.allowMultipleAllocations`` exists.
+        includes: True if the function ``includes`` exists.
+        list_attributes: True if attributes may be lists.
+    """
 
     shares: bool
     includes: bool

@@ -1,9 +1,10 @@
-"""What device selectors may use: variables, types and functions, for the library's checker and for its evaluation.
+"""Variables, types and functions of device selectors, for the library's checker and for its evaluation.
 
-An expression is checked with the declarations that Kubernetes has, then rewritten (:mod:`kubestow.models.cel.rewrite`), and evaluated where
-every function that the library lacks is one callback.
+An expression is checked against Kubernetes' declarations and then rewritten (:mod:`kubestow.models.cel.rewrite`).
+During evaluation, one callback runs every function that the library lacks.
 
-Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/environment/base.go and
+Source:
+https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/environment/base.go and
 https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go
 """
 
@@ -21,7 +22,7 @@ from kubestow.models.cel.functions import FUNCTIONS
 
 #: The callback that runs a function of :data:`kubestow.models.cel.functions.FUNCTIONS`: its name, and a list of its arguments.
 CALLBACK: Final = "@kubernetes"
-#: Overloads that the callback runs have identifiers that begin so; ``m`` or ``g`` (member or global) and the function's name follow.
+#: Prefix of the identifiers of overloads that the callback runs; ``m`` or ``g`` (member or global) and the function's name follow.
 OWN: Final = "kubernetes__"
 
 _COMPARED: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
@@ -48,7 +49,7 @@ _KUBERNETES: Final = """
     CIDR.containsCIDR(string) bool; CIDR.containsCIDR(CIDR) bool; CIDR.ip() IP; CIDR.prefixLength() int; CIDR.masked() CIDR;
     Format.validate(string) optional_type<list<string>>; format.named(string) optional_type<Format>
 """
-#: Standard functions that Kubernetes has with further overloads: declared here as a whole, since the library does not merge declarations.
+#: Standard functions with additional overloads in Kubernetes. They are declared completely, because the library does not merge overloads.
 _NUMBERS: Final = ("int", "uint", "double")
 _ORDERED: Final = (*((kind, kind) for kind in _COMPARED), *((a, b) for a in _NUMBERS for b in _NUMBERS if a != b))
 _COMPARISONS: Final = ("_<_", "_<=_", "_>_", "_>=_")
@@ -118,12 +119,12 @@ def _declarations(includes: bool) -> list[dict[str, object]]:
 
 def _config(extensions: tuple[str, ...], **more: object) -> Any:
     config = {"name": "selectors", "extensions": [{"name": name} for name in extensions], **more}
-    return _cel().NewEnvConfigFromYaml(json.dumps(config))  # YAML takes JSON
+    return _cel().NewEnvConfigFromYaml(json.dumps(config))  # JSON is valid YAML
 
 
 @lru_cache(maxsize=4)
 def checker(dialect: Dialect) -> Any:
-    """Return the environment in which expressions are checked."""
+    """Return the environment that checks expressions."""
     attribute = "dyn" if dialect.list_attributes else "any"
     variables = {
         "device": "kubernetes.DRADevice" + "WithShares" * dialect.shares,
@@ -146,7 +147,7 @@ def _call(name: str, arguments: list[Any]) -> Any:
 
 @lru_cache(maxsize=1)
 def evaluation() -> Any:
-    """Return the environment in which rewritten expressions run; it checks nothing."""
+    """Return the environment that runs rewritten expressions. It does not check them."""
     cel = _cel()
     kinds = cel.Type
     functions = [

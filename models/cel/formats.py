@@ -52,7 +52,7 @@ def _uuid(text: str) -> bool:
         return True
     if len(text.replace("-", "")) != 32 or re.search(r"[^-0-9A-Fa-f]", text):
         return False
-    raise outside("the format uuid of a text with other dashes than usual")
+    raise outside("the format uuid for a text with unusual dashes")
 
 
 def _unknown(name: str) -> Callable[[str], bool]:
@@ -97,7 +97,7 @@ def _constant(name: str) -> Callable[[], object]:
     return lambda: values.opaque(values.FORMAT, name)
 
 
-#: ``validate`` and ``format.named`` give None for an optional without a value.
+#: ``validate`` and ``format.named`` return None for an optional without a value.
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "validate": _validate,
     "format.named": _named,

@@ -1,4 +1,4 @@
-"""The functions that Kubernetes adds to CEL and the library lacks, called by name with all their arguments.
+"""Functions that Kubernetes adds to CEL and the library lacks. They are called by name with all arguments.
 
 Source: https://github.com/kubernetes/kubernetes/tree/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/library
 """
@@ -110,10 +110,10 @@ def _sum(items: object) -> object:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Return whether two values are equal, as ``==`` has it.
+    """Return True if two values are equal by the rules of ``==``.
 
     Raises:
-        Fault: values of the kinds of :data:`kubestow.models.cel.values.OPAQUE` with anything else.
+        Fault: a value of one of the kinds of :data:`kubestow.models.cel.values.OPAQUE` is compared with another kind.
     """
     if left is None or right is None:
         return left is right

@@ -1,4 +1,4 @@
-"""``find`` and ``findAll``, by the library's own RE2.
+"""``find`` and ``findAll``, implemented with the library's own RE2.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/library/regex.go
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 from kubestow.models.cel.condition import Fault, no_overload, outside
 
 _CONFIG: Final = "name: regex\nextensions:\n  - name: regex\n  - name: optional\n"
-#: What may stand before a group's parenthesis, so that groups can be told from escaped parentheses and those of character classes.
+#: Tokens of a pattern. They distinguish groups from escaped parentheses and from those in character classes.
 _TOKEN: Final = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^\]\\])*\]|\((?:\?P?<[A-Za-z0-9_]+>)?(?!\?)|.", re.DOTALL)
 
 
@@ -31,10 +31,10 @@ def _programs() -> dict[str, Any]:
 
 
 def run(name: str, text: str, pattern: str) -> Any:
-    """Return the result of one of the library's functions: matches, find, findAll.
+    """Return the result of one of the library's functions: matches, find or findAll.
 
     Raises:
-        Fault: the pattern is none.
+        Fault: the pattern is not a regular expression.
     """
     result = _programs()[name].eval(data={"text": text, "pattern": pattern})
     if result.type().name() == "ERROR":
@@ -43,7 +43,7 @@ def run(name: str, text: str, pattern: str) -> Any:
 
 
 def _without_captures(pattern: str) -> str:
-    # The library's functions return what a group matches, if there is one; find returns the whole match.
+    # With a group, the library's functions return the group's match. Kubernetes' find returns the whole match.
     return "".join("(?:" if token.startswith("(") else token for token in _TOKEN.findall(pattern))
 
 

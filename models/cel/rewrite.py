@@ -1,8 +1,8 @@
-"""Checked expressions, rewritten for a library that lacks Kubernetes' functions and values.
+"""Rewriting of checked expressions for a library that lacks Kubernetes' functions and values.
 
 * Calls of functions that the library lacks become calls of one callback.
-* An attribute of a domain that the device lacks is looked up in an empty map, though the domain is not ``in`` the attributes.
-* ``==`` of a version or a quantity with a value of another kind is an error, not false.
+* An attribute in a domain that the device lacks is looked up in an empty map, although the domain is not ``in`` the attributes.
+* ``==`` between a version or quantity and a value of another kind is an error, not false.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go
 """
@@ -20,7 +20,7 @@ from kubestow.models.cel.environment import CALLBACK, OWN
 
 _DEVICE: Final = "device"
 _DOMAINS: Final = "domains"
-#: Calls whose argument may be all attributes or all capacities of a device: the position of that argument.
+#: Functions that accept all attributes or all capacities of a device, with the position of that argument.
 _OF_DOMAINS: Final = {"_[_]": 0, "_?._": 0, "_[?_]": 0, "@in": 1, "size": 0}
 _PRIMITIVES: Final = ("bool", "int", "uint", "double", "string", "bytes")
 
@@ -29,7 +29,7 @@ def rewrite(checked: Message) -> None:
     """Rewrite a CheckedExpr in place.
 
     Raises:
-        UnsupportedExpression: it has a part whose meaning would change.
+        UnsupportedExpression: the meaning of a part would change.
     """
     rewriter = _Rewriter(checked)
     if rewriter.visit(checked.expr, {}) is not None:
@@ -53,7 +53,7 @@ def _callback(name: str, arguments: list[Message]) -> Message:
 
 
 class _Rewriter:
-    """What one expression needs to know: its types, its overloads, and which expressions no longer are what they were."""
+    """The state of rewriting one expression: its types, its overloads, and the replaced expressions."""
 
     def __init__(self, checked: Message) -> None:
         self._types = {entry.key: type_name(entry.value) for entry in checked.type_map}
@@ -61,8 +61,12 @@ class _Rewriter:
         self.replaced: set[int] = set()
 
     def visit(self, node: Message, scope: Mapping[str, str | None]) -> str | None:
-        """Rewrite an expression; return whether it is the device, or all attributes or all capacities of it. ``scope``: what names of
-        enclosing macros stand for."""
+        """Rewrite an expression. Return its kind if it is the device, all its attributes or all its capacities, else None.
+
+        Args:
+            node: The expression.
+            scope: Kinds of the variables of enclosing macros.
+        """
         if node.HasField("ident_expr"):
             return self._visit_ident(node, scope)
         if node.HasField("select_expr"):
@@ -92,7 +96,7 @@ class _Rewriter:
 
     def _visit_ident(self, node: Message, scope: Mapping[str, str | None]) -> str | None:
         name = node.ident_expr.name
-        if name.startswith("device."):  # the checker makes one name of a variable and its field
+        if name.startswith("device."):  # the checker merges a variable and its field into one name
             field = name.removeprefix("device.")
             self._replace(node, expr(select_expr={"operand": expr(ident_expr={"name": "device"}), "field": field}))
             return _DOMAINS if field in ("attributes", "capacity") else None
@@ -111,7 +115,7 @@ class _Rewriter:
     def _visit_comprehension(self, node: Message, scope: Mapping[str, str | None]) -> str | None:
         loop = node.comprehension_expr
         self.visit(loop.iter_range, scope)
-        # cel.bind is a loop over nothing.
+        # cel.bind is a loop over an empty list.
         bound = self.visit(loop.accu_init, scope)
         if bound is not None and (not loop.iter_range.HasField("list_expr") or loop.iter_range.list_expr.elements):
             raise UnsupportedExpression("a device as the result of a macro")
@@ -151,7 +155,7 @@ class _Rewriter:
         return _callback(name, arguments)
 
     def _of_domains(self, node: Message, arguments: list[Message], kinds: list[str | None]) -> Message | None:
-        """Return what a call with the device, or with all of its attributes, becomes; None if it stays."""
+        """Return the replacement of a call with the device or all its attributes; None if the call stays."""
         function = node.call_expr.function
         if _DEVICE in kinds:
             field = arguments[1].const_expr.string_value if function == "_?._" else ""
@@ -176,7 +180,7 @@ class _Rewriter:
             raise UnsupportedExpression("a comparison of optionals")
         function = "@unequal" if negated else "@equal"
         precise = self._own(function, [left, right])
-        if others in _PRIMITIVES:  # most comparisons end without the callback
+        if others in _PRIMITIVES:  # most comparisons are decided without the callback
             return _call("_&&_" if negated else "_||_", _call("_!=_" if negated else "_==_", left, right), precise)
         return precise
 

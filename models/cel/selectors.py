@@ -1,4 +1,4 @@
-"""Device selectors: an expression against one device."""
+"""Device selectors: expressions evaluated on one device."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["CelError", "DeviceSelector", "UnsupportedExpression", "available", "
 
 #: CELSelectorExpressionMaxLength, in bytes.
 MAX_LENGTH: Final = 10 * 1024
-#: Beyond this many answers what an expression remembers is forgotten.
-_REMEMBERED: Final = 200_000
+#: Largest number of cached results per expression. The cache is then cleared.
+_MAX_CACHED_RESULTS: Final = 200_000
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class DeviceSelector:
-    """One compiled expression."""
+    """A compiled expression with a cache of its results."""
 
     def __init__(self, expression: str, program: Any, list_attributes: bool) -> None:
         self.expression = expression
@@ -33,18 +33,18 @@ class DeviceSelector:
         self._answers: dict[bytes, bool | CelError | UnsupportedExpression] = {}
 
     def matches(self, driver: str, device: Device) -> bool:
-        """Return whether the expression holds for a device of a driver.
+        """Return True if the expression holds for a device of a driver.
 
         Raises:
-            CelError: it fails at run time, or its result is no bool.
-            UnsupportedExpression: it needs something that this package does not evaluate.
+            CelError: it fails at run time, or its result is not a bool.
+            UnsupportedExpression: it needs a feature that this package does not evaluate.
         """
         content = _encode((driver, device.attributes, device.capacity, device.allowMultipleAllocations))
         answer = self._answers.get(content)
         if answer is None:
-            from kubestow.models.cel.subjects import subject  # values take longer to import than many a snapshot to solve
+            from kubestow.models.cel.subjects import subject  # importing values takes longer than solving many a snapshot
 
-            if len(self._answers) >= _REMEMBERED:
+            if len(self._answers) >= _MAX_CACHED_RESULTS:
                 self._answers.clear()
             try:
                 answer = self._evaluate(subject(content, driver, device, self._list_attributes))
@@ -70,7 +70,7 @@ class DeviceSelector:
 
 
 def available() -> bool:
-    """Return whether there is a library that evaluates expressions on this platform."""
+    """Return True if the CEL library is available on this platform."""
     try:
         from cel_expr_python import cel  # noqa: F401
     except ImportError:
@@ -79,8 +79,13 @@ def available() -> bool:
 
 
 def compile_selector(expression: str, gates: FeatureGates, new: bool = False) -> DeviceSelector:
-    """Return an expression's selector; equal expressions share one. ``new``: as an API server compiles those of objects that are created,
-    without what its gates leave out; those that it has stored may use everything that the version knows.
+    """Return the selector of an expression. Equal expressions share one.
+
+    Args:
+        expression: The expression.
+        gates: The feature gates.
+        new: True to compile it as an API server does for new objects, with only the features enabled by its gates.
+            Stored expressions may use every feature of the version.
 
     Raises:
         CelError: it does not compile.
@@ -99,7 +104,7 @@ def compile_selector(expression: str, gates: FeatureGates, new: bool = False) ->
 
 
 def evaluated(expressions: Iterable[str], gates: FeatureGates) -> bool:
-    """Return whether all of these can be evaluated here: there is a library, and it has what they need."""
+    """Return True if all expressions can be evaluated here: the library is available and supports their features."""
     for expression in expressions:
         if not available():
             return False
@@ -108,7 +113,7 @@ def evaluated(expressions: Iterable[str], gates: FeatureGates) -> bool:
         except UnsupportedExpression:
             return False
         except CelError:
-            continue  # nor would a scheduler compile it
+            continue  # a scheduler would not compile it either
     return True
 
 

@@ -1,4 +1,4 @@
-"""Semantic versions as device selectors compare them: SemVer 2.0.0, in canonical form, with an order that ignores build metadata.
+"""Semantic versions as device selectors compare them: SemVer 2.0.0 in canonical form, ordered without build metadata.
 
 Sources: https://semver.org/#spec-item-11 and
 https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go
@@ -20,7 +20,7 @@ _UINT64_MAX: Final = 2**64 - 1
 
 @dataclass(frozen=True)
 class SemanticVersion:
-    """``prerelease`` is empty for a release; build metadata is not kept, since nothing compares it."""
+    """A semantic version. ``prerelease`` is empty for a release. Build metadata is dropped, because no comparison uses it."""
 
     major: int
     minor: int
@@ -28,23 +28,23 @@ class SemanticVersion:
     prerelease: str = ""
 
     def compare(self, other: SemanticVersion) -> int:
-        """Return -1, 0 or 1: which of two versions has the lower precedence."""
+        """Return -1, 0 or 1 if this version has lower, equal or higher precedence."""
         mine, others = _precedence(self), _precedence(other)
         return (mine > others) - (mine < others)
 
 
 def _precedence(version: SemanticVersion) -> tuple[object, ...]:
-    # Numbers come before words, a longer list after its beginning, and a release after all its prereleases.
+    # Numbers sort before words, a list after its prefixes, and a release after all its prereleases.
     words = version.prerelease.split(".") if version.prerelease else []
     identifiers = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
     return version.major, version.minor, version.patch, not words, identifiers
 
 
 def parse(text: str) -> SemanticVersion:
-    """Return a version in canonical form: three numbers without leading zeros, then prerelease and build metadata if any.
+    """Parse a version in canonical form: three numbers without leading zeros, then optional prerelease and build metadata.
 
     Raises:
-        ValueError: anything else.
+        ValueError: the text has another form.
     """
     match = _CANONICAL.match(text)
     if match is None:
@@ -57,10 +57,10 @@ def parse(text: str) -> SemanticVersion:
 
 
 def parse_normalised(text: str) -> SemanticVersion:
-    """Return a version after taking off one ``v``, leading zeros, and after filling in a minor and a patch version of 0.
+    """Parse a version after removing one ``v`` and leading zeros, and after adding missing minor and patch versions of 0.
 
     Raises:
-        ValueError: it is no version then either, or a short one has a prerelease or build metadata.
+        ValueError: the result is not a version, or a short version has prerelease or build metadata.
     """
     parts = [_without_leading_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and re.search(r"[+-]", parts[-1]):

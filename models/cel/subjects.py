@@ -1,4 +1,4 @@
-"""Devices as expressions see them."""
+"""Devices in the form that expressions read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kubestow.models.kube import quantity
 from kubestow.models.kube.device_objects import Device, DeviceAttribute
 from kubestow.models.kube.quantity import QuantityError
 
-#: Beyond this many devices of different content what is remembered is forgotten.
-_REMEMBERED: Final = 200_000
+#: Largest number of cached devices of different content. The cache is then cleared.
+_MAX_CACHED_DEVICES: Final = 200_000
 
 
 class _Subjects(threading.local):
-    """What was made of devices, by thread: functions of ours fail on values that another thread has made."""
+    """Cached devices per thread. Our functions fail on values that another thread has created."""
 
     def __init__(self) -> None:
         self.made: dict[tuple[bytes, bool], Any] = {}
@@ -26,7 +26,7 @@ _subjects: Final = _Subjects()
 
 
 def subject(content: bytes, driver: str, device: Device, list_attributes: bool) -> Any:
-    """Return what an expression is evaluated on. ``content``: equal for equal devices.
+    """Return the activation on which an expression is evaluated for a device. ``content`` is equal for equal devices.
 
     Raises:
         CelError: a value of the device cannot be read.
@@ -34,7 +34,7 @@ def subject(content: bytes, driver: str, device: Device, list_attributes: bool) 
     made = _subjects.made
     found = made.get((content, list_attributes))
     if found is None:
-        if len(made) >= _REMEMBERED:
+        if len(made) >= _MAX_CACHED_DEVICES:
             made.clear()
         found = environment.evaluation().Activation({"device": _value(driver, device, list_attributes)})
         made[content, list_attributes] = found

@@ -1,4 +1,4 @@
-"""URLs as Go's net/url reads them.
+"""URLs, parsed as by Go's net/url.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/library/urls.go
 """
@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from kubestow.models.cel import values
 from kubestow.models.cel.condition import Fault, accepts, no_overload, outside
 
-#: The URLs about which Go and Python agree: a scheme with an authority, or a path, in characters that need no escape.
+#: URLs that Go and Python parse alike: a scheme with an authority, or a path, in characters that need no escape.
 _PLAIN: Final = re.compile(
     r"(?:[A-Za-z][A-Za-z0-9+.-]*://(?P<host>[A-Za-z0-9._~-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]*))?)?"
     r"(?P<path>(?:/[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?)(?:\?(?P<query>[A-Za-z0-9._~!$&'()*+,:@/?=-]*))?(?:#[A-Za-z0-9._~!$&'()*+,;=:@/?-]*)?\Z"
@@ -23,10 +23,10 @@ _NEVER: Final = re.compile(r"[\x00-\x20\x7f]")
 
 
 def check(text: object) -> None:
-    """Do nothing for a URL that ParseRequestURI accepts.
+    """Check that ParseRequestURI accepts a URL.
 
     Raises:
-        Fault: it refuses it, or this package cannot tell (noted as outside of what it evaluates).
+        Fault: it rejects the URL, or this package cannot decide (recorded as unsupported).
     """
     if not isinstance(text, str):
         raise no_overload()

@@ -1,6 +1,6 @@
-"""Values that CEL's library does not know: versions, quantities, URLs, addresses. Inside expressions each is a message of one type.
+"""Values that the CEL library lacks: versions, quantities, URLs and addresses. Inside expressions each is a message of its own type.
 
-Equal values are equal messages, so that comparisons inside lists and maps need nothing of their own.
+Equal values are equal messages, so that comparisons inside lists and maps need no special code.
 """
 
 from __future__ import annotations
@@ -47,13 +47,12 @@ def _pool(*files: bytes) -> Any:
     return pool
 
 
-#: What values are while an expression runs.
+#: Message types of the values during evaluation.
 POOL: Final = _pool(
     *(_file(kind.rpartition(".")[0], kind.rpartition(".")[2], [("text", _STRING, None), ("computed", _BOOL, None)]) for kind in OPAQUE)
 )
 _DEVICE: Final = [("driver", _STRING, None), ("attributes", _MESSAGE, _STRUCT), ("capacity", _MESSAGE, _STRUCT)]
-#: What ``device`` is checked against where no field's name follows, as in cel.bind(d, device, …). The values are not in it, so that they
-#: have no fields.
+#: Message types of ``device`` for the checker where no field name follows, as in cel.bind(d, device, …).
 DEVICE_POOL: Final = _pool(
     _file("kubernetes", "DRADevice", _DEVICE),
     _file("kubernetes", "DRADeviceWithShares", [*_DEVICE, ("allowMultipleAllocations", _BOOL, None)]),
@@ -62,20 +61,20 @@ _CLASSES: Final = {name: message_factory.GetMessageClass(POOL.FindMessageTypeByN
 
 
 def opaque(kind: str, text: str, computed: bool = False) -> Opaque:
-    """Return a value of one of :data:`OPAQUE`; ``text`` is canonical, equal for equal values."""
+    """Return a value of one of the kinds :data:`OPAQUE`. ``text`` is canonical, equal for equal values."""
     return _CLASSES[kind](text=text, computed=computed)
 
 
 def kind_of(value: object) -> str | None:
-    """Return which of :data:`OPAQUE` a value is, or None."""
+    """Return the kind of a value among :data:`OPAQUE`, or None."""
     return next((kind for kind, class_ in _CLASSES.items() if type(value) is class_), None)
 
 
 def text_of(value: object, kind: str) -> str:
-    """Return the text of a value of one of :data:`OPAQUE`.
+    """Return the text of a value of the given kind.
 
     Raises:
-        Fault: it is none of this kind.
+        Fault: the value has another kind.
     """
     opaque_: Opaque = value
     if kind_of(value) != kind:
@@ -89,5 +88,5 @@ def semver(version: SemanticVersion) -> Opaque:
 
 
 def quantity(amount: Fraction, computed: bool = False) -> Opaque:
-    """Return a quantity as a value. ``computed``: of add or sub, which upstream compares otherwise."""
+    """Return a quantity as a value. ``computed`` marks results of add or sub, which Kubernetes compares differently."""
     return opaque(QUANTITY, str(amount), computed)

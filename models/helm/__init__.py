@@ -1,1 +1,1 @@
-"""Helm: what its annotations say of the objects of a rendered chart."""
+"""Helm: the meaning of its annotations on the objects of a rendered chart."""

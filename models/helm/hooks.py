@@ -1,6 +1,7 @@
-"""Hooks of Helm in manifests: objects that Helm creates at another time than those of the release.
+"""Helm hooks in manifests: objects that Helm creates at another time than those of the release.
 
-Helm creates the hooks of an event one after the other, by weight, kind and name, and waits until each Job or Pod has ended.
+For each event, Helm creates the hooks one after the other, by weight, kind and name. It waits until each Job or Pod has ended.
+
 Sources: https://helm.sh/docs/topics/charts_hooks/, and pkg/action/hooks.go and pkg/release/util of https://github.com/helm/helm.
 """
 
@@ -12,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from kubestow.models.kube.lenient_decode import plain
 
-#: When a hook runs, seen from an installation or an upgrade.
+#: Time at which a hook runs, relative to an installation or upgrade.
 Time = Literal["before", "after"]
 
 HOOK: Final = "helm.sh/hook"
@@ -28,7 +29,7 @@ _WHEN: Final[dict[Time | None, str]] = {
     "after": "run after the release, one after the other, and are not placed with it",
     None: "do not run when the release is installed or upgraded, and are not placed",
 }
-#: Kinds whose end Helm waits for. Other objects count as ready once they are created.
+#: Kinds that Helm waits for until they end. Other objects count as ready when they are created.
 _ENDING: Final = ("Pod", "Job")
 #: The kinds with pods, in the order in which Helm creates them.
 _KINDS: Final = (
@@ -41,10 +42,10 @@ class Hook(NamedTuple):
 
     Attributes:
         obj: The Pod, or the workload.
-        time: When it runs. A hook of several events may run twice.
-        weight: Hooks of less weight run first.
-        stays: Whether its pods stay, so that they run next to those of the release.
-        replaces: Whether Helm deletes the object of this name before it creates the hook.
+        time: Time at which it runs. A hook of several events may run twice.
+        weight: Weight; lighter hooks run first.
+        stays: True if its pods stay, so that they run next to those of the release.
+        replaces: True if Helm deletes the object of this name before it creates the hook.
     """
 
     obj: Any
@@ -64,15 +65,15 @@ class Hook(NamedTuple):
 
 
 def is_hook(obj: Any, time: Time) -> bool:
-    """Return True if an object is a hook that runs at a time."""
+    """Return True if an object is a hook that runs at the given time."""
     return bool(_TIMES[time] & _stated(obj, HOOK))
 
 
 def set_aside(pods: list[Any], workloads: Mapping[str, list[Any]]) -> tuple[list[Hook], list[str]]:
-    """Take out the pods and workloads of manifests that do not run next to the release.
+    """Remove the pods and workloads of manifests that do not run next to the release.
 
     Returns:
-        The hooks in the order in which they run, and a sentence for each time.
+        The hooks in the order in which they run, and one sentence for each time.
     """
     hooks: list[Hook] = []
     unused: list[Any] = []
@@ -103,7 +104,7 @@ def _order(hook: Hook) -> tuple[bool, int, int, str]:
 
 
 def _stated(obj: Any, annotation: str) -> set[str]:
-    """Return the words of an annotation, which stand between commas."""
+    """Return the comma-separated words of an annotation."""
     text = (obj.metadata.annotations or {}).get(annotation) or ""
     return {word for each in text.split(",") if (word := each.strip())}
 
@@ -119,7 +120,10 @@ def _ref(obj: Any) -> str:
 
 
 def running_before(hooks: Iterable[Hook], hook: Hook) -> list[Hook]:
-    """Return the hooks that come before a hook at the same time, and do not end. Helm deletes them only when all hooks are through."""
+    """Return the hooks that start before the given hook at the same time of the release and do not end.
+
+    Helm deletes them only after all hooks have finished.
+    """
     found = []
     for each in hooks:
         if each is hook:

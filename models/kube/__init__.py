@@ -1,4 +1,4 @@
-"""The part of the Kubernetes API that decides placement, and what its fields mean: defaults, validation, selectors, requests.
+"""The part of the Kubernetes API that decides placement, and the meaning of its fields: defaults, validation, selectors, requests.
 
-Enter at :mod:`kubestow.models.kube.objects`. It imports nothing of the project.
+Enter at :mod:`kubestow.models.kube.objects`. It imports no other part of the project.
 """

@@ -1,4 +1,4 @@
-"""The marks of nodes that a run of ``kubestow apply`` has closed for its duration, and opens again when it ends."""
+"""The marks of nodes that a ``kubestow apply`` run closes for its duration and opens again at its end."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import msgspec
 from kubestow.models.kube.lenient_decode import some
 from kubestow.models.kube.objects import Node
 
-#: The annotation of such a node: the run's id and the time, RFC 3339 in UTC.
+#: Annotation of a closed node: the run's id and the time, RFC 3339 in UTC.
 CLOSED_BY: Final = "kubestow.dev/closed-by"
-#: The taint of a node that is open for one pod; its value is that pod's uid.
+#: Taint of a node that is open for one pod. Its value is that pod's uid.
 LET_IN: Final = "kubestow.dev/let-in"
-#: The taint that controllers give each node with ``spec.unschedulable``.
+#: Taint that controllers add to each node with ``spec.unschedulable``.
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
-#: The taints that such a node loses when it is opened.
+#: Taints that are removed from a closed node when it is opened.
 OWN_TAINTS: Final = (LET_IN, UNSCHEDULABLE)
 
 _VALUE: Final = re.compile(r"(\S{1,63}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 
 class ClosedBy(NamedTuple):
-    """Which run closed a node, and when; ``time`` is empty where the annotation does not tell."""
+    """The run that closed a node, and the time; ``time`` is empty if the annotation lacks it."""
 
     run: str
     time: str
@@ -35,7 +35,7 @@ class ClosedBy(NamedTuple):
 
 
 def closed_by(value: str | None) -> ClosedBy | None:
-    """Return what the annotation says, None without one. A value that somebody else wrote is the run's name as a whole."""
+    """Parse the annotation; None without one. A value in an unknown form counts as the run's name."""
     if value is None:
         return None
     found = _VALUE.fullmatch(value)
@@ -43,7 +43,7 @@ def closed_by(value: str | None) -> ClosedBy | None:
 
 
 def by_run(nodes: Mapping[str, ClosedBy]) -> list[tuple[str, str, list[str]]]:
-    """Return runs in the order of their names, each with the time when it closed the first of its nodes, and these."""
+    """Return the runs by name, each with the time at which it closed its first node, and its nodes."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, by in nodes.items():
         found.setdefault(by.run, []).append((by.time, name))
@@ -57,8 +57,11 @@ def marks(nodes: Iterable[Node]) -> dict[str, ClosedBy]:
 
 
 def open_all(nodes: Iterable[Node]) -> list[str]:
-    """Open the nodes that runs have closed, in place, as they are open again when the run ends or is undone; return a sentence for each
-    run. Cordons of others stay."""
+    """Open the nodes that runs have closed, in place, as at the end of the run. Other cordons stay.
+
+    Returns:
+        One sentence for each run.
+    """
     closed: dict[str, ClosedBy] = {}
     let_in: list[str] = []
     for node in nodes:
@@ -83,7 +86,7 @@ def open_all(nodes: Iterable[Node]) -> list[str]:
     for run, time, names in by_run(closed):
         when = f" at {time}" if time else ""
         which, are = ("a node", "is") if len(names) == 1 else (f"{len(names)} nodes", "are")
-        said.append(f"{which} that run {run} of kubestow apply closed{when} {are} taken as open: {some(names)}")
+        said.append(f"{which} that run {run} of kubestow apply closed{when} {are} treated as open: {some(names)}")
     if let_in:
-        said.append(f"the taint {LET_IN} of a run of kubestow apply is not taken into account: {some(let_in)}")
+        said.append(f"the taint {LET_IN} of a kubestow apply run is ignored: {some(let_in)}")
     return said

@@ -1,8 +1,9 @@
-"""What the API server fills in when an object is stored. Idempotent: on a dump of a cluster nothing changes.
+"""Defaults that the API server sets when an object is stored. Idempotent: a dump of a cluster does not change.
 
-Source: k8s.io/kubernetes pkg/apis/{core,apps,batch,storage,node}/v1/defaults.go and the admission plugins Priority, RuntimeClass and
-DefaultStorageClass.
-Quantities that cannot be read (possible only past input validation) are left as they are.
+Quantities that cannot be parsed (possible only after input validation) are left unchanged.
+
+Source: k8s.io/kubernetes pkg/apis/{core,apps,batch,storage,node}/v1/defaults.go and the admission plugins Priority,
+RuntimeClass and DefaultStorageClass.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kubestow.models.kube.pod_requests import Part, at_once, pod_level_resource
 from kubestow.models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
 from kubestow.models.kube.workload_objects import CronJob, Deployment, Job, JobSpec, ReplicaSet, ReplicationController, StatefulSet
 
-#: The preemption policy of pods whose PriorityClass states none.
+#: Preemption policy of pods whose PriorityClass does not set one.
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 #: Priority classes that exist in every cluster (pkg/apis/scheduling/v1/helpers.go).
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -30,7 +31,7 @@ _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 def _round(resources: objects.ResourceList | None) -> None:
-    """SetDefaults_ResourceList: no quantity of a ResourceList is finer than a thousandth."""
+    """Round up quantities of a ResourceList to thousandths (SetDefaults_ResourceList)."""
     if resources is None:
         return
     for name, raw in resources.items():
@@ -46,7 +47,7 @@ def _round(resources: objects.ResourceList | None) -> None:
 
 
 def pod_spec(spec: objects.PodSpec) -> None:
-    """SetDefaults_Pod and what follows it, in upstream's order: the rounding to thousandths comes last. Volumes are apart."""
+    """Set the defaults of a pod's spec in Kubernetes' order (SetDefaults_Pod); rounding comes last. Volumes are separate."""
     containers = [*(spec.containers or ()), *(spec.initContainers or ())]
     for container in containers:
         resources = container.resources
@@ -71,7 +72,7 @@ def pod_spec(spec: objects.PodSpec) -> None:
 
 
 def volumes(found: Iterable[objects.Volume] | None) -> None:
-    """Defaults of the claims that ephemeral volumes make."""
+    """Set the defaults of claims created for ephemeral volumes."""
     for volume in found or ():
         template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None
         if template is not None and template.spec is not None:
@@ -86,7 +87,7 @@ def _ports(container: objects.Container, *, host_network: bool) -> None:
 
 
 def aggregate(spec: objects.PodSpec, pick: Callable[[objects.ResourceRequirements], objects.ResourceList | None]) -> dict[str, Fraction]:
-    """Return what all containers together ask for, exactly (AggregateContainerRequests, AggregateContainerLimits before any rounding)."""
+    """Return the exact total of all containers (AggregateContainerRequests, AggregateContainerLimits before rounding)."""
 
     def own(container: objects.Container, _: Part) -> dict[str, Fraction]:
         resources = pick(container.resources) if container.resources is not None else None
@@ -96,7 +97,7 @@ def aggregate(spec: objects.PodSpec, pick: Callable[[objects.ResourceRequirement
 
 
 def _pod_level(spec: objects.PodSpec, resources: objects.ResourceRequirements) -> None:
-    """defaultHugePagePodLimits, then defaultPodRequests."""
+    """Set pod-level defaults: defaultHugePagePodLimits, then defaultPodRequests."""
     if not resources.limits and not resources.requests:
         return
     try:
@@ -125,12 +126,12 @@ def _pod_level(spec: objects.PodSpec, resources: objects.ResourceRequirements) -
 
 
 def default_priority(classes: Iterable[objects.PriorityClass]) -> int:
-    """Return the priority of pods that name no class: of several global defaults the lowest (plugin/pkg/admission/priority)."""
+    """Return the priority of pods without a class: the lowest among global defaults (plugin/pkg/admission/priority)."""
     return min((found.value for found in classes if found.globalDefault), default=0)
 
 
 def preemption_policy(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> str | None:
-    """Return a pod's preemption policy: its own, else that of its class, of several global defaults that of the lowest."""
+    """Return a pod's preemption policy: its own, or else that of its class or of the lowest global default."""
     if spec.preemptionPolicy is not None:
         return spec.preemptionPolicy
     named = _priority_class(spec, classes)
@@ -138,9 +139,9 @@ def preemption_policy(spec: objects.PodSpec, classes: Mapping[str, objects.Prior
 
 
 def admitted_preemption_policy(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> str | None:
-    """Return the only preemption policy that an API server takes of a new pod; None if it names an unknown class.
+    """Return the only preemption policy that an API server accepts for a new pod; None if the pod names an unknown class.
 
-    A pod cannot choose one by itself: admission computes it from the class (plugin/pkg/admission/priority).
+    A pod cannot choose its policy: admission computes it from the class (plugin/pkg/admission/priority).
     """
     named = _priority_class(spec, classes)
     if named is None and spec.priorityClassName and spec.priorityClassName not in SYSTEM_PRIORITIES:
@@ -149,14 +150,14 @@ def admitted_preemption_policy(spec: objects.PodSpec, classes: Mapping[str, obje
 
 
 def _priority_class(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> objects.PriorityClass | None:
-    """Return the class of a pod, of several global defaults the lowest."""
+    """Return the class of a pod, or else the lowest global default."""
     if spec.priorityClassName:
         return classes.get(spec.priorityClassName)
     return min((found for found in classes.values() if found.globalDefault), key=lambda found: found.value, default=None)
 
 
 def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> int | None:
-    """Return a pod's priority; None if it names an unknown class."""
+    """Return a pod's priority, or None if it names an unknown class."""
     if spec.priority is not None:
         return spec.priority
     if not spec.priorityClassName:
@@ -169,19 +170,21 @@ def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]
 
 
 class RuntimeClassError(Exception):
-    """The admission plugin RuntimeClass refuses a pod. Its text is the field below ``spec``, the value found and the one expected."""
+    """The admission plugin RuntimeClass rejects a pod. The message has the field below ``spec``, the value found and
+    the value expected.
+    """
 
 
 def with_runtime_class(spec: objects.PodSpec, classes: Mapping[str, RuntimeClass]) -> objects.PodSpec:
     """Return a pod's spec with the overhead, node selector and tolerations of its RuntimeClass; the same object if nothing changes.
 
     Raises:
-        RuntimeClassError: no such class, or the pod contradicts it.
+        RuntimeClassError: the class does not exist, or the pod contradicts it.
     """
     name = spec.runtimeClassName
     found = classes.get(name) if name is not None else None
     if name is not None and found is None:
-        raise RuntimeClassError(f"runtimeClassName: no RuntimeClass {shorten(name)} in the input, expected it")
+        raise RuntimeClassError(f"runtimeClassName: got {shorten(name)}, expected a RuntimeClass of the input")
     fixed = found.overhead.podFixed if found is not None and found.overhead is not None else None
     if spec.overhead and not _same_amounts(spec.overhead, fixed):
         of = f"that of RuntimeClass {shorten(name or '')} ({_listed(fixed)})" if name is not None else "none without a RuntimeClass"
@@ -210,7 +213,7 @@ def _listed(amounts: objects.ResourceList | None) -> str:
 
 
 def _merged(first: list[objects.Toleration], second: list[objects.Toleration]) -> list[objects.Toleration]:
-    """MergeTolerations: of two tolerations one of which covers the other only the wider one is kept."""
+    """Merge tolerations; if one covers another, only the wider one is kept (MergeTolerations)."""
     listed = [*first, *second]
     kept: list[objects.Toleration] = []
     for i, one in enumerate(listed):
@@ -221,7 +224,7 @@ def _merged(first: list[objects.Toleration], second: list[objects.Toleration]) -
 
 
 def _covers(wide: objects.Toleration, narrow: objects.Toleration) -> bool:
-    """isSuperset: every taint that ``narrow`` tolerates is tolerated by ``wide``."""
+    """Return True if ``wide`` tolerates every taint that ``narrow`` tolerates (isSuperset)."""
     if wide == narrow:
         return True
     if (wide.key or "") != (narrow.key or "") and (wide.key or wide.operator != "Exists"):
@@ -247,7 +250,7 @@ def _claim(claim: PersistentVolumeClaim) -> None:
     if claim.spec is None:
         claim.spec = objects.PersistentVolumeClaimSpec()
     beta = (claim.metadata.annotations or {}).get(_BETA_CLASS)
-    if beta is not None:  # wins over the field (GetPersistentVolumeClaimClass)
+    if beta is not None:  # takes precedence over the field (GetPersistentVolumeClaimClass)
         claim.spec.storageClassName = beta
     _claim_spec(claim.spec)
 
@@ -273,7 +276,9 @@ def _node(node: objects.Node) -> None:
 
 
 def _device_requests(spec: device_objects.ResourceClaimSpec | None) -> None:
-    """SetDefaults_ExactDeviceRequest, SetDefaults_DeviceSubRequest and SetDefaults_DeviceToleration of resource/v1."""
+    """Set the defaults of device requests (SetDefaults_ExactDeviceRequest, SetDefaults_DeviceSubRequest and
+    SetDefaults_DeviceToleration of resource/v1).
+    """
     for request in (spec.devices.requests if spec is not None and spec.devices is not None else None) or ():
         asked: list[device_objects.ExactDeviceRequest | device_objects.DeviceSubRequest] = [*(request.firstAvailable or ())]
         for each in asked + ([request.exactly] if request.exactly is not None else []):
@@ -326,7 +331,7 @@ def _workload(obj: object) -> None:
 
 
 def apply(obj: object) -> None:
-    """All defaults that need no other object."""
+    """Set all defaults that depend on no other object."""
     if isinstance(obj, objects.Pod):
         pod_spec(obj.spec)
         volumes(obj.spec.volumes)
@@ -351,7 +356,7 @@ def apply(obj: object) -> None:
 
 
 def default_storage_class(classes: Iterable[StorageClass]) -> str | None:
-    """Return the cluster's default class: of several the newest, then the first by name (pkg/volume/util, GetDefaultClass)."""
+    """Return the cluster's default class: the newest, then the first by name (pkg/volume/util, GetDefaultClass). None without one."""
     chosen = [c for c in classes if any((c.metadata.annotations or {}).get(a) == "true" for a in _DEFAULT_CLASS_ANNOTATIONS)]
     chosen.sort(key=lambda c: c.metadata.name or "")
     chosen.sort(key=lambda c: c.metadata.creationTimestamp or "", reverse=True)

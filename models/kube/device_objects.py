@@ -1,7 +1,6 @@
-"""Objects of dynamic resource allocation (resource.k8s.io): slices, classes, claims and their templates. See
-:mod:`kubestow.models.kube.objects`.
+"""Objects of dynamic resource allocation (resource.k8s.io): slices, classes, claims and their templates.
 
-Field names and shapes are those of resource.k8s.io/v1.
+Field names and shapes are those of resource.k8s.io/v1. See :mod:`kubestow.models.kube.objects`.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from typing import Any, Final, TypeAlias
 
 from kubestow.models.kube.objects import NodeSelector, ObjectMeta, Pod, RawQuantity, Struct
 
-#: Versions of resource.k8s.io whose shapes are older: see :func:`as_v1`.
+#: Versions of resource.k8s.io with older shapes: see :func:`as_v1`.
 OLDER: Final = ("resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta1")
 
-_Int: TypeAlias = int  # the fields of a DeviceAttribute hide both names
+_Int: TypeAlias = int  # the fields of a DeviceAttribute shadow both names
 _Bool: TypeAlias = bool
 
-# --- what a node has ----------------------------------------------------------------------------------------------------
+# --- published devices --------------------------------------------------------------------------------------------------
 
 
 class DeviceAttribute(Struct):
-    """One value of a type; a version is a semantic version as text."""
+    """One typed value. A version is a semantic version as text."""
 
     int: _Int | None = None
     bool: _Bool | None = None
@@ -144,7 +143,7 @@ class DeviceTaintRule(Struct):
     spec: DeviceTaintRuleSpec
 
 
-# --- what pods ask for --------------------------------------------------------------------------------------------------
+# --- requests and claims ------------------------------------------------------------------------------------------------
 
 
 class DeviceToleration(Struct):
@@ -160,7 +159,7 @@ class CapacityRequirements(Struct):
 
 
 class DeviceDerivedAttribute(Struct):
-    """An attribute that an expression computes from others (KEP-6080); only its presence is read."""
+    """An attribute that an expression computes from others (KEP-6080). Only its presence is read."""
 
     name: str | None = None
 
@@ -273,22 +272,22 @@ class ResourceClaimTemplate(Struct):
     spec: ResourceClaimTemplateSpec | None = None
 
 
-# --- whose claims they are ----------------------------------------------------------------------------------------------
+# --- owners of claims ---------------------------------------------------------------------------------------------------
 
 
 def pod_identity(pod: Pod) -> tuple[str, str, str | None]:
-    """Return namespace, name and UID of a pod, as :func:`owning_pod` has them."""
+    """Return namespace, name and uid of a pod, in the form of :func:`owning_pod`."""
     return pod.metadata.namespace or "default", pod.metadata.name or "", pod.metadata.uid
 
 
 def owning_pod(claim: ResourceClaim) -> tuple[str, str, str | None] | None:
-    """Return namespace, name and UID of the pod that controls a claim, None where none does."""
+    """Return namespace, name and uid of the pod that controls a claim, or None."""
     owners = (each for each in claim.metadata.ownerReferences or () if each.controller and each.kind == "Pod")
     return next(((claim.metadata.namespace or "default", owner.name, owner.uid) for owner in owners), None)
 
 
 def made_for(claims: Mapping[str, ResourceClaim], pods: Iterable[Pod]) -> set[str]:
-    """Return the keys of the claims that some of these pods control."""
+    """Return the keys of the claims that any of the pods controls."""
     identities = {pod_identity(pod) for pod in pods}
     return {key for key, claim in claims.items() if owning_pod(claim) in identities}
 
@@ -297,7 +296,7 @@ def made_for(claims: Mapping[str, ResourceClaim], pods: Iterable[Pod]) -> set[st
 
 
 def as_v1(kind: str, value: Any) -> Any:
-    """Return an object of one of :data:`OLDER`, as plain data, in the shape of v1; what has not the older shape stays as it is.
+    """Convert an object of one of the versions :data:`OLDER`, as plain data, to the shape of v1. Other shapes stay unchanged.
 
     Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/api/resource/v1beta1/types.go
     """
@@ -323,7 +322,7 @@ def _device(value: Any) -> Any:
         return value
     capacity = value["basic"].get("capacity")
     found = {**{key: each for key, each in value.items() if key != "basic"}, **value["basic"]}
-    if isinstance(capacity, Mapping):  # v1alpha3 has the quantity itself
+    if isinstance(capacity, Mapping):  # v1alpha3 has a plain quantity
         found["capacity"] = {name: each if isinstance(each, Mapping) else {"value": each} for name, each in capacity.items()}
     return found
 

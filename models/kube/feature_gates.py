@@ -1,7 +1,8 @@
-"""Feature gates by Kubernetes version: the one table that rules ask.
+"""Feature gates by Kubernetes version, in one table that all rules use.
 
-Source: pkg/features/kube_features.go of each version; 1.37 keeps the gates of the scheduler in a file of their own. The rules behind the
-gates are in docs/rules.md.
+docs/rules.md describes the rules behind the gates.
+
+Source: pkg/features/kube_features.go of each version; 1.37 keeps the scheduler's gates in a separate file.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Final
 
 from kubestow.models.kube.lenient_decode import did_you_mean, shorten
 
-#: The versions whose rules are known, oldest first.
+#: Versions with known rules, oldest first.
 VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
-#: What is taken where nothing tells the version.
+#: Version assumed if the input does not determine one.
 DEFAULT_VERSION: Final = "1.36"
 
 #: Gate -> per version of :data:`VERSIONS`: ``+`` on, ``-`` off, ``!`` on and locked, `` `` unknown to that version (off, cannot be set).
-#: tests/models/kube/gate_facts.py has the facts of each gate that this table is compared with.
+#: A test compares this table with tests/models/kube/gate_facts.py.
 _TABLE: Final = {
     "DynamicResourceAllocation": "+!!!",
     "DRAPrioritizedList": "+++!",
@@ -56,7 +57,7 @@ _TABLE: Final = {
     "CompositePodGroup": "   -",
     "PodGroupPreemptionPolicy": "   -",
 }
-#: Changes of meaning that came with a version and have no gate: name -> the first version that has it.
+#: Changes of behaviour without a gate: name -> first version with the change.
 _CHANGES: Final = {
     "incomplete pools yield no devices": "1.35",
     "taint rules have a gate of their own": "1.35",
@@ -66,38 +67,40 @@ _CHANGES: Final = {
 }
 
 
-#: ``v1.36.2-eks-3abbec1``, ``1.36+``: what comes behind major and minor does not matter.
+#: ``v1.36.2-eks-3abbec1``, ``1.36+``: text after major and minor is ignored.
 _VERSION: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?!\d)", re.ASCII)
 
 
 class GateError(ValueError):
-    """A feature gate that there is not, or that cannot be set so."""
+    """A feature gate that does not exist or cannot be set as requested."""
 
 
 @dataclass(frozen=True)
 class FeatureGates:
-    """A version and what is set otherwise than its defaults (:func:`feature_gates`). ``given``: (gate, on), sorted by name.
+    """A version and its gates that differ from the defaults (:func:`feature_gates`).
 
-    ``version``: one of :data:`VERSIONS`.
+    Attributes:
+        version: One of :data:`VERSIONS`.
+        given: Pairs of gate and state, sorted by name.
     """
 
     version: str = DEFAULT_VERSION
     given: tuple[tuple[str, bool], ...] = ()
 
     def enabled(self, gate: str) -> bool:
-        """Return whether a gate is on.
+        """Return True if a gate is on.
 
         Raises:
-            KeyError: there is no gate of this name in the table.
+            KeyError: the table has no gate of this name.
         """
         return dict(self.given).get(gate, _TABLE[gate][VERSIONS.index(self.version)] in "+!")
 
     def has(self, change: str) -> bool:
-        """Return whether the version has a change of meaning that no gate guards (:data:`_CHANGES`)."""
+        """Return True if the version has a change of behaviour without a gate (:data:`_CHANGES`)."""
         return VERSIONS.index(self.version) >= VERSIONS.index(_CHANGES[change])
 
     def __str__(self) -> str:
-        """Return ``Kubernetes 1.36 with DRAExtendedResource=false``."""
+        """Return a text such as ``Kubernetes 1.36 with DRAExtendedResource=false``."""
         listed = ", ".join(f"{gate}={str(on).lower()}" for gate, on in self.given)
         return f"Kubernetes {self.version}{' with ' if listed else ''}{listed}"
 
@@ -109,7 +112,7 @@ def feature_gates(version: str, given: Mapping[str, bool]) -> FeatureGates:
     """Return a version with these gates set.
 
     Raises:
-        GateError: the version has no such gate, or it is locked otherwise.
+        GateError: the version lacks the gate, or it is locked to the opposite state.
     """
     column = VERSIONS.index(version)
     for gate, on in given.items():
@@ -125,16 +128,16 @@ def feature_gates(version: str, given: Mapping[str, bool]) -> FeatureGates:
 
 
 def _came_or_went(gate: str, column: int) -> str:
-    """Return in words since when a version after this one has a gate, or since when none has it."""
+    """Return in words which version introduced or removed a gate."""
     known = [i for i, state in enumerate(_TABLE[gate]) if state != " "]
-    return f"came with {VERSIONS[known[0]]}" if column < known[0] else f"went with {VERSIONS[known[-1] + 1]}"
+    return f"came with {VERSIONS[known[0]]}" if column < known[0] else f"was removed in {VERSIONS[known[-1] + 1]}"
 
 
 def parse_gate(text: str) -> tuple[str, bool]:
-    """Return gate and value of NAME=true or NAME=false.
+    """Parse NAME=true or NAME=false.
 
     Raises:
-        GateError: it is not of that form, or no version has the gate.
+        GateError: the text has another form, or no version has the gate.
     """
     gate, _, value = text.partition("=")
     if value.lower() not in ("true", "false"):
@@ -145,13 +148,13 @@ def parse_gate(text: str) -> tuple[str, bool]:
 
 
 def newest(texts: Iterable[str | None]) -> str | None:
-    """Return major and minor of the newest of some versions (``v1.36.2``, ``1.37+``), None if none of them is a version."""
+    """Return major and minor of the newest version among texts such as ``v1.36.2`` or ``1.37+``, or None."""
     found = [match for text in texts if text and (match := _VERSION.match(text))]
     return ".".join(map(str, max((int(match[1]), int(match[2])) for match in found))) if found else None
 
 
 def nearest(version: str) -> str:
-    """Return the one of :data:`VERSIONS` that is nearest to a version of the form of :func:`newest`."""
+    """Return the newest of :data:`VERSIONS` that is not newer than the given version, or the oldest."""
 
     def place(text: str) -> tuple[int, ...]:
         return tuple(map(int, text.split(".")))
@@ -160,6 +163,6 @@ def nearest(version: str) -> str:
 
 
 def table() -> dict[str, dict[str, str]]:
-    """Return for each gate the state in each version: ``on``, ``off``, ``locked`` (on) or ``none`` (there is no such gate)."""
+    """Return the state of each gate in each version: ``on``, ``off``, ``locked`` (on) or ``none`` (no such gate)."""
     words = {"+": "on", "-": "off", "!": "locked", " ": "none"}
     return {gate: dict(zip(VERSIONS, map(words.__getitem__, states), strict=True)) for gate, states in _TABLE.items()}

@@ -1,4 +1,4 @@
-"""Which kinds of object a snapshot holds: API group, type, and whether they live in a namespace."""
+"""The kinds of objects that a snapshot holds: API group, type, and scope."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kubestow.models.kube.workload_objects import (
 
 
 class Kind(NamedTuple):
-    """One kind that is read. Versions inside a group are not told apart: the fields read here are the same in all of them."""
+    """A kind that is read. Versions within a group are not distinguished, because the fields read here are equal in all."""
 
     name: str
     groups: frozenset[str]
@@ -114,7 +114,7 @@ FIELDS: Final = {
 def find(api_version: str | None, kind: str) -> Kind | None:
     """Return the kind that is read under this name, or None for kinds that are only counted.
 
-    Another group's kind of the same name is another kind; an object that states no apiVersion is taken by its kind.
+    A kind of the same name in another group is a different kind. An object without apiVersion is identified by its kind.
     """
     found = KINDS.get(kind)
     if found is None or not api_version:
@@ -124,7 +124,7 @@ def find(api_version: str | None, kind: str) -> Kind | None:
 
 
 def pod_template(obj: object) -> tuple[str, PodTemplateSpec] | None:
-    """Return the pod template of a workload object and its field path; None where there is none."""
+    """Return the field path and pod template of a workload, or None."""
     template: PodTemplateSpec | None = None
     path = "spec.template"
     if isinstance(obj, CronJob):

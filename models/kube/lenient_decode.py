@@ -1,8 +1,8 @@
-"""Fits plain data to the API Structs by hand: what msgspec's own conversion refuses is either mended or explained here.
+"""Conversion of plain data to the API Structs where msgspec's own conversion fails: repaired or explained.
 
-This is the slow path, taken only by objects that the typed decoder refused. It does two things that the decoder does not:
-it reads an explicit null as the API server's JSON decoder does (absent in an object, the zero value in a map or a list),
-and it reports every misfit of an object with its exact path.
+This slow path is used only for objects that the typed decoder rejected. It differs in two ways. It reads an
+explicit null as the API server's JSON decoder does (absent in an object, the zero value in a map or a list). And it
+reports every misfit of an object with its exact path.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ _SCALARS: Final[dict[type[inspect.Type], tuple[tuple[type, ...], str]]] = {
 
 
 def plain(text: str, longest: int | None = 1000) -> str:
-    """Return what comes from the input as it may appear in a line: line breaks and terminal controls spelled out, cut where it is longer
-    than any name and path that an API server takes."""
+    """Return input text safe for one line: line breaks and terminal controls escaped, and shortened if longer than any
+    valid name or path.
+    """
     text = text if longest is None or len(text) <= longest else f"{text[:longest]}…"
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shorten(value: object) -> str:
-    """Return a value as it may appear in an error line: one line, at most about 60 characters."""
+    """Return a value for an error message: one line of at most about 60 characters."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, list | tuple):
@@ -50,16 +51,16 @@ def shorten(value: object) -> str:
 
 
 def some(names: Collection[str], most: int = 3) -> str:
-    """Return the first names of some, and how many more there are: ``a, b, c and 4 more``."""
+    """Return the first names and the number of the rest: ``a, b, c and 4 more``."""
     more = len(names) - most
     return ", ".join(islice(names, most)) + (f" and {more} more" if more > 0 else "")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "…"?`` for the known word that is nearest to a misspelt one, empty where none is near."""
+    """Return ``; did you mean "…"?`` with the closest known word, or an empty text if none is close."""
     words = sorted(known)
     begun = sorted((each for each in words if len(word) > 3 and each.lower().startswith(word.lower())), key=len)
-    swapped = [each for each in words if sorted(each) == sorted(word)]  # of short words difflib takes this for more than it is
+    swapped = [each for each in words if sorted(each) == sorted(word)]  # difflib overrates the distance of swapped letters in short words
     near = begun or swapped or difflib.get_close_matches(word, words, n=1, cutoff=0.7)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -70,14 +71,14 @@ def _info(type_: type[msgspec.Struct]) -> inspect.Type:
 
 
 def fit(value: object, type_: type[msgspec.Struct]) -> tuple[Any, list[str]]:
-    """Return the value with nulls resolved, ready for ``msgspec.convert`` into ``type_``, and the misfits as ``path: message``."""
+    """Resolve the nulls of a value for ``msgspec.convert`` into ``type_``; also return the misfits as ``path: message``."""
     problems: list[str] = []
     return _fit(value, _info(type_), "", problems), problems
 
 
 def _expected(type_: inspect.Type) -> str:
     if isinstance(type_, inspect.UnionType):
-        # Quantities are str | int | float: "text or a number" says it all.
+        # Quantities are str | int | float; "text or a number" covers all three.
         names = list(dict.fromkeys(_expected(t) for t in type_.types if not isinstance(t, inspect.NoneType)))
         if "a number" in names and "a whole number" in names:
             names.remove("a whole number")
@@ -92,7 +93,7 @@ def _expected(type_: inspect.Type) -> str:
 
 
 def _zero(type_: inspect.Type) -> object:
-    """Return what a null inside a map or a list stands for."""
+    """Return the zero value of a type, which a null inside a map or a list means."""
     if isinstance(type_, inspect.UnionType):  # a quantity: null is 0
         return 0
     if isinstance(type_, inspect.StrType):

@@ -1,7 +1,7 @@
-"""Objects of administrators that admission plugins read when a pod is created.
+"""Administrative objects that admission plugins read when a pod is created.
 
-ResourceQuota limits the sum over the pods of a namespace (core/v1). LimitRange limits each pod and container (core/v1).
-RuntimeClass adds an overhead, a node selector and tolerations to the pods that name it (node.k8s.io/v1).
+ResourceQuota limits the sum over the pods of a namespace (core/v1). LimitRange limits each pod and container
+(core/v1). RuntimeClass adds an overhead, a node selector and tolerations to the pods that name it (node.k8s.io/v1).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ResourceQuotaSpec(Struct):
 
 
 class ResourceQuota(Struct):
-    """Its status is not read: what is used is added up from the pods."""
+    """A quota. Its status is not read; the use is added up from the pods."""
 
     metadata: ObjectMeta
     spec: ResourceQuotaSpec | None = None
@@ -60,7 +60,7 @@ class RuntimeScheduling(Struct):
 
 
 class RuntimeClass(Struct):
-    """Its handler is the node's business, and is not read."""
+    """A runtime class. Its handler concerns only the node and is not read."""
 
     metadata: ObjectMeta
     overhead: Overhead | None = None

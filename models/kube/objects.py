@@ -1,7 +1,7 @@
 """The part of the Kubernetes API that decides placement, as msgspec Structs with the API's own field names.
 
-Unknown fields are skipped while decoding. Every optional field is ``None`` when absent *or* explicitly null, as the API server treats both
-alike; readers write ``x.labels or {}``. Quantities stay as they were written (text or number), for :mod:`kubestow.models.kube.quantity`.
+Unknown fields are skipped while decoding. Optional fields are ``None`` when absent *or* explicitly null, as the API server treats both
+alike; readers write ``x.labels or {}``. Quantities stay as written (text or number), for :mod:`kubestow.models.kube.quantity`.
 Source: the OpenAPI types of k8s.io/api (core/v1, scheduling/v1).
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-#: A quantity as written: ``"500m"``, ``2``, ``0.5``. :func:`kubestow.models.kube.quantity.parse` gives its exact value.
+#: A quantity as written: ``"500m"``, ``2``, ``0.5``. :func:`kubestow.models.kube.quantity.parse` returns its exact value.
 RawQuantity = str | int | float
 ResourceList = dict[str, RawQuantity]
 
@@ -184,7 +184,7 @@ class EphemeralVolumeSource(Struct):
 
 
 class Anything(Struct):
-    """An object whose content does not matter, only that it is there."""
+    """An object whose presence matters but not its content."""
 
 
 class EmptyDirVolumeSource(Struct):
@@ -299,7 +299,7 @@ class PodStatus(Struct):
 
 
 class Pod(Struct):
-    """``containerIds``: no field of Kubernetes; ``name=id`` of running containers, taken out of the status so that replicas share it."""
+    """A pod. ``containerIds`` is no API field: ``name=id`` of running containers, moved out of the status so that replicas share it."""
 
     metadata: ObjectMeta
     spec: PodSpec
@@ -372,16 +372,16 @@ class Service(Struct):
     spec: ServiceSpec | None = None
 
 
-# --- what documents and rules read of every pod -----------------------------------------------------------------------
+# --- properties of pods ---------------------------------------------------------------------------------------------------
 
 
 def pod_key(pod: Pod) -> str:
-    """``namespace/name``, the identity of a pod in every document of this project."""
+    """Return ``namespace/name``, the identity of a pod in every document of this project."""
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name or ''}"
 
 
 def is_terminal(pod: Pod) -> bool:
-    """Succeeded and Failed pods hold nothing and match nothing."""
+    """Return True for Succeeded and Failed pods, which hold no resources and match no selector."""
     return pod.status is not None and pod.status.phase in ("Succeeded", "Failed")
 
 
@@ -390,11 +390,11 @@ def is_terminating(pod: Pod) -> bool:
 
 
 def is_waiting(pod: Pod) -> bool:
-    """Return whether a pod has no node and may get one; its gates do not matter."""
+    """Return True if a pod has no node and may get one, regardless of scheduling gates."""
     return not (pod.spec.nodeName or is_terminal(pod) or is_terminating(pod))
 
 
 def controller_of(obj: Any) -> OwnerReference | None:
-    """Return the owner reference of an object with ``controller: true``, or None where nothing made it, as of a bare pod."""
+    """Return the owner reference with ``controller: true``, or None for an object without a controller, such as a bare pod."""
     owners: list[OwnerReference] = obj.metadata.ownerReferences or []
     return next((owner for owner in owners if owner.controller), None)

@@ -1,7 +1,7 @@
-"""What a pod asks of a node: its effective request per resource.
+"""The effective resource requests of a pod.
 
 Source: k8s.io/component-helpers/resource/helpers.go (PodRequests, AggregateContainerRequests) and
-pkg/scheduler/framework/types.go (Resource.Add), as of v1.36; what a resized pod holds since v1.37 as in
+pkg/scheduler/framework/types.go (Resource.Add), as of v1.36; resources of a resized pod since v1.37 as in
 https://github.com/kubernetes/kubernetes/pull/140047.
 """
 
@@ -17,22 +17,24 @@ from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import Container, ContainerStatus, Pod, PodSpec, ResourceList
 
 _Exact = dict[str, Fraction]
-#: What a container is in its pod.
+#: Role of a container in its pod.
 Part = Literal["app", "sidecar", "init"]
-#: What kube-scheduler supposes of a container that requests none, where it compares nodes (pkg/scheduler/util/pod_resources.go).
+#: Requests (cores, bytes) that kube-scheduler assumes for containers without one to compare nodes (pkg/scheduler/util/pod_resources.go).
 SUPPOSED: Final[Mapping[str, Fraction]] = {"cpu": Fraction(1, 10), "memory": Fraction(200 * 2**20)}
 _NOTHING: Final[Mapping[str, Fraction]] = {}
 
 
 def counts_as_resource(name: str) -> bool:
-    """Return whether the scheduler looks at this resource name at all; unprefixed unknown names are ignored (IsScalarResourceName)."""
+    """Return True if the scheduler considers a resource of this name. It ignores unknown names without a prefix
+    (IsScalarResourceName).
+    """
     if name in ("cpu", "memory", "ephemeral-storage") or name.startswith(("hugepages-", "attachable-volumes-")):
         return True
     return "/" in name and not name.startswith("requests.")
 
 
 def unknown_resources(pods: Iterable[Pod]) -> list[str]:
-    """Return the names of resources that pods request and the scheduler does not look at, sorted."""
+    """Return the sorted names of requested resources that the scheduler ignores."""
     seen: dict[int, set[str]] = {}  # equal pods share their container lists
     for pod in pods:
         for containers in (pod.spec.containers, pod.spec.initContainers):
@@ -43,7 +45,7 @@ def unknown_resources(pods: Iterable[Pod]) -> list[str]:
 
 
 def pod_level_resource(name: str) -> bool:
-    """Resources that pod-level ``spec.resources`` may name (IsSupportedPodLevelResource)."""
+    """Return True if pod-level ``spec.resources`` may name the resource (IsSupportedPodLevelResource)."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
@@ -52,7 +54,7 @@ def _exact(resources: ResourceList | None) -> _Exact:
 
 
 def add(into: dict[str, Fraction], other: Mapping[str, Fraction]) -> None:
-    """Add amounts to others by name."""
+    """Add amounts to others, by name."""
     for name, value in other.items():
         into[name] = into.get(name, Fraction(0)) + value
 
@@ -65,12 +67,19 @@ def _max(into: _Exact, other: _Exact) -> None:
 
 @dataclass(frozen=True)
 class _Resize:
-    """What the status of a bound pod says of resources that may be on their way: by container, and of the pod as a whole."""
+    """Resources in the status of a bound pod, which may be in the middle of a resize.
+
+    Attributes:
+        containers: Container statuses, by name.
+        infeasible: True if the resize was rejected as infeasible.
+        whole: Actual and allocated pod-level resources, or None.
+        sums: True for the semantics since 1.37: the maximum of sums.
+    """
 
     containers: Mapping[str, ContainerStatus]
     infeasible: bool
-    whole: tuple[_Exact, _Exact] | None  # actual and allocated
-    sums: bool  # they are maxima of sums, as of 1.37
+    whole: tuple[_Exact, _Exact] | None
+    sums: bool
 
 
 def _requested(container: Container) -> _Exact:
@@ -78,7 +87,7 @@ def _requested(container: Container) -> _Exact:
 
 
 def is_resized(pod: Pod) -> bool:
-    """Return whether the status of a pod says anything of resources, so that it may hold other than its spec asks for."""
+    """Return True if the pod's status reports resources, so that it may hold other amounts than its spec requests."""
     status = pod.status
     if status is None or pod.spec.nodeName is None:
         return False
@@ -106,7 +115,7 @@ def _resize(pod: Pod, gates: FeatureGates) -> _Resize | None:
 
 
 def _sum_of_maxima(spec: PodSpec, resize: _Resize, supposed: Mapping[str, Fraction]) -> _Exact:
-    """Up to 1.36: each container that keeps running counts for the largest that it asks for, was allocated, or has."""
+    """Until 1.36: sum up the maximum of requested, allocated and actual resources of each long-running container."""
 
     def of(container: Container, part: Part) -> _Exact:
         status = resize.containers.get(container.name or "")
@@ -121,7 +130,7 @@ def _sum_of_maxima(spec: PodSpec, resize: _Resize, supposed: Mapping[str, Fracti
 
 
 def _max_of_sums(pod: Pod, resize: _Resize, supposed: Mapping[str, Fraction]) -> _Exact:
-    """Since 1.37: what all containers ask for, were allocated, and have, each summed up by itself (kubernetes/kubernetes#140047)."""
+    """Since 1.37: return the maximum of the sums of requested, allocated and actual resources (kubernetes/kubernetes#140047)."""
 
     def allocated(container: Container, _: Part) -> _Exact:
         status = resize.containers.get(container.name or "")
@@ -137,8 +146,8 @@ def _max_of_sums(pod: Pod, resize: _Resize, supposed: Mapping[str, Fraction]) ->
 
     total: _Exact = {} if resize.infeasible else at_once(pod.spec, lambda container, _: {**supposed, **_requested(container)})
     status = pod.status
-    told = status is not None and status.resources is not None and status.resources.requests is not None
-    if resize.whole is not None and told and status is not None and status.allocatedResources is not None:
+    reported = status is not None and status.resources is not None and status.resources.requests is not None
+    if resize.whole is not None and reported and status is not None and status.allocatedResources is not None:
         sums = list(resize.whole)
     else:
         sums = [at_once(pod.spec, allocated), at_once(pod.spec, actual)]
@@ -148,7 +157,7 @@ def _max_of_sums(pod: Pod, resize: _Resize, supposed: Mapping[str, Fraction]) ->
 
 
 def _of_pod(pod: Pod, resize: _Resize | None, gates: FeatureGates) -> _Exact:
-    """What a pod as a whole asks for, or holds: its pod-level requests."""
+    """Return the pod-level requests, or the held pod-level resources."""
     asked = _exact(pod.spec.resources.requests if pod.spec.resources is not None else None)
     names = {name for name in asked if pod_level_resource(name)}
     if not names or not gates.enabled("PodLevelResources"):
@@ -157,7 +166,7 @@ def _of_pod(pod: Pod, resize: _Resize | None, gates: FeatureGates) -> _Exact:
         return {name: asked[name] for name in names}
     statuses = [dict(each) for each in resize.whole]
     held = {} if resize.infeasible else asked
-    if resize.sums:  # since 1.37; the kubelet counts the overhead in
+    if resize.sums:  # since 1.37; the kubelet's numbers include the overhead
         overhead = _exact(pod.spec.overhead)
         statuses = [{name: max(Fraction(0), value - overhead.get(name, 0)) for name, value in each.items()} for each in statuses]
         names = {name for each in (held, *statuses) for name in each if pod_level_resource(name)}
@@ -167,8 +176,10 @@ def _of_pod(pod: Pod, resize: _Resize | None, gates: FeatureGates) -> _Exact:
 
 
 def supposed_more(pod: Pod, request: Mapping[str, int], gates: FeatureGates) -> tuple[int, int]:
-    """Return how much more CPU (mCPU) and memory (bytes) a pod counts for where nodes are compared than the ``request`` that it has: each
-    container without a request counts for 100m of CPU or 200 MiB of memory. No rule reads this. Nothing where 64 bits do not hold it."""
+    """Return the CPU (mCPU) and memory (bytes) assumed for a pod in addition to its request, to compare nodes.
+
+    Each container without a request counts for 100m of CPU or 200 MiB of memory. No rule reads this. Zero if 64 bits are exceeded.
+    """
     conditions = (pod.status.conditions if pod.status else None) or ()
     listed = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
     if all(_states(c) for c in listed) and not any(c.type == "PodResizePending" for c in conditions):
@@ -186,8 +197,14 @@ def _states(container: Container) -> bool:
 
 
 def at_once(spec: PodSpec, of: Callable[[Container, Part], dict[str, Fraction]]) -> dict[str, Fraction]:
-    """Return the most that the containers of a pod have at a time: per resource max(Σ app + Σ sidecars, max over ordinary init containers
-    of its own + Σ sidecars started before it). ``of``: what one container has."""
+    """Return the maximum of the containers' amounts over time.
+
+    Per resource it is max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before)).
+
+    Args:
+        spec: The pod's spec.
+        of: Amounts of one container.
+    """
     total: _Exact = {}
     for container in spec.containers or ():
         add(total, of(container, "app"))
@@ -208,14 +225,19 @@ def at_once(spec: PodSpec, of: Callable[[Container, Part], dict[str, Fraction]])
 
 
 def pod_request(pod: Pod, gates: FeatureGates, supposed: Mapping[str, Fraction] = _NOTHING) -> dict[str, int]:
-    """Return the effective request: cpu in mCPU, every other resource in whole units (bytes, devices); zero requests left out.
+    """Return the effective request: cpu in mCPU, every other resource in whole units (bytes, devices), without zeros.
 
-    The most that its containers request at a time, and the overhead; pod-level requests override the former for what they name. What a
-    bound pod holds while it is resized in place depends on the version and its gates. ``supposed``: what each container counts for that
-    requests none.
+    It is the maximum over time of the containers' requests, plus the overhead. Pod-level requests override the
+    former for the resources that they name. For a bound pod during an in-place resize, the result depends on the
+    version and its gates.
+
+    Args:
+        pod: The pod.
+        gates: The feature gates.
+        supposed: Requests assumed for containers without one.
 
     Raises:
-        QuantityError: malformed, or beyond 64 bits.
+        QuantityError: a quantity is malformed or beyond 64 bits.
     """
     resize = _resize(pod, gates)
     if resize is None:
@@ -236,10 +258,10 @@ def pod_request(pod: Pod, gates: FeatureGates, supposed: Mapping[str, Fraction] 
 
 
 def pod_limits(pod: Pod, gates: FeatureGates) -> dict[str, int]:
-    """Return the effective limits in the units of :func:`pod_request`; a container that states none adds none (PodLimits).
+    """Return the effective limits in the units of :func:`pod_request`. A container without limits adds none (PodLimits).
 
     Raises:
-        QuantityError: malformed, or beyond 64 bits.
+        QuantityError: a quantity is malformed or beyond 64 bits.
     """
     spec = pod.spec
     total = at_once(spec, lambda container, _: _exact(container.resources.limits if container.resources else None))
@@ -250,8 +272,8 @@ def pod_limits(pod: Pod, gates: FeatureGates) -> dict[str, int]:
 
 
 def allocatable(resources: ResourceList | None) -> dict[str, int]:
-    """Return a node's allocatable: cpu in mCPU, everything else in whole units, ``pods`` included."""
-    # Upstream reads cpu with MilliValue() and the rest with Value(): both round up.
+    """Return a node's allocatable resources: cpu in mCPU, other resources in whole units, ``pods`` included."""
+    # Kubernetes reads cpu with MilliValue() and the rest with Value(); both round up.
     return {
         name: quantity.milli(raw) if name == "cpu" else quantity.units(raw)
         for name, raw in (resources or {}).items()

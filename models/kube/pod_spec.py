@@ -1,5 +1,4 @@
-"""What placement reads of a pod's spec as it is: the claims that it mounts, its affinity terms, its host ports, its
-quality-of-service class."""
+"""Placement-related parts of a pod's spec as written: mounted claims, affinity terms, host ports and quality-of-service class."""
 
 from __future__ import annotations
 
@@ -12,14 +11,14 @@ from kubestow.models.kube.objects import Node, Pod, PodAffinityTerm, PodSpec, Re
 
 Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 
-#: The provisioner of storage classes whose volumes are made by hand.
+#: Provisioner of storage classes whose volumes are created by hand.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-#: The annotation of a claim whose volume is made for a node.
+#: Annotation of a claim whose volume is being provisioned for a node.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-#: A storage class of this project: volumes are made wherever the pod goes, and count against no limit.
+#: Storage class of this project: volumes are provisioned wherever the pod goes and count against no limit.
 ANYWHERE: Final = "kubestow.dev/anywhere"
 
-#: The label that a kubelet gives its node.
+#: Label that a kubelet sets on its node.
 OS_LABEL: Final = "kubernetes.io/os"
 
 GUARANTEED: Final = "Guaranteed"
@@ -34,7 +33,7 @@ def claim_keys(pod: Pod) -> tuple[str, ...]:
 
 
 def named_claims(pod: Pod) -> tuple[str, ...]:
-    """Return the claims that a pod mounts by name. VolumeZone and VolumeRestrictions look at these only."""
+    """Return the claims that a pod mounts by name. VolumeZone and VolumeRestrictions read only these."""
     if not pod.spec.volumes:
         return ()
     namespace = pod.metadata.namespace or "default"
@@ -51,7 +50,7 @@ def _ephemeral_claims(pod: Pod) -> tuple[str, ...]:
 
 
 def required_terms(pod: Pod, kind: str) -> list[PodAffinityTerm]:
-    """Return the required terms of ``podAffinity`` or ``podAntiAffinity``; the RequiredDuringExecution variant schedules alike."""
+    """Return the required terms of ``podAffinity`` or ``podAntiAffinity``, both IgnoredDuringExecution and RequiredDuringExecution."""
     affinity = pod.spec.affinity
     part = getattr(affinity, kind) if affinity is not None else None
     if part is None:
@@ -70,13 +69,13 @@ def preferred_terms(pod: Pod, kind: str) -> list[WeightedPodAffinityTerm]:
 
 
 def affinity_terms(pod: Pod, kind: str) -> list[tuple[PodAffinityTerm, bool]]:
-    """Return the terms of ``podAffinity`` or ``podAntiAffinity``, each with whether it is required; those that are come first."""
+    """Return the terms of ``podAffinity`` or ``podAntiAffinity``, each with True if it is required. Required terms come first."""
     preferred = ((weighted.podAffinityTerm, False) for weighted in preferred_terms(pod, kind))
     return [*((term, True) for term in required_terms(pod, kind)), *preferred]
 
 
 def host_ports(spec: PodSpec) -> frozenset[Port]:
-    """Return the host ports of app containers and sidecars; ordinary init containers' ports do not count."""
+    """Return the host ports of app containers and sidecars. Ports of ordinary init containers do not count."""
     containers = [*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always")]
     return frozenset(
         ("*" if p.hostIP in (None, "", "0.0.0.0") else p.hostIP or "*", p.protocol or "TCP", p.hostPort)
@@ -87,7 +86,7 @@ def host_ports(spec: PodSpec) -> frozenset[Port]:
 
 
 def required_features(spec: PodSpec) -> tuple[str, ...]:
-    """Return the names of kubelet features that a node has to declare for a pod, sorted.
+    """Return the sorted names of kubelet features that a node must declare for a pod.
 
     Source: k8s.io/component-helpers/nodedeclaredfeatures/features, InferForScheduling.
     """
@@ -101,13 +100,13 @@ def required_features(spec: PodSpec) -> tuple[str, ...]:
 
 
 def operating_system(node: Node) -> str | None:
-    """Return the operating system of a node's kubelet, None if neither its status nor its label says it."""
+    """Return the operating system of a node's kubelet, from its status or its label, or None."""
     info = node.status.nodeInfo if node.status is not None else None
     return (info.operatingSystem if info is not None else None) or (node.metadata.labels or {}).get(OS_LABEL) or None
 
 
 def image_names(pod: Pod) -> tuple[str, ...]:
-    """Return the images of a pod's containers and image volumes, sorted; one with neither tag nor digest is ``:latest``."""
+    """Return the sorted images of a pod's containers and image volumes. An image without tag and digest is ``:latest``."""
     spec = pod.spec
     found = [container.image for container in (*(spec.initContainers or ()), *(spec.containers or ()))]
     found += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
@@ -118,9 +117,9 @@ def image_names(pod: Pod) -> tuple[str, ...]:
 
 
 def qos_class(pod: Pod) -> str:
-    """``Guaranteed``, ``Burstable`` or ``BestEffort``: what the status says, else by the resources of the spec.
+    """Return ``Guaranteed``, ``Burstable`` or ``BestEffort``: from the status, or else from the resources of the spec.
 
-    Only cpu and memory count, of app containers, sidecars and init containers alike; pod-level resources, where set, decide alone.
+    Only cpu and memory count, of app containers, sidecars and init containers alike. Pod-level resources, if set, decide alone.
 
     Raises:
         QuantityError: a malformed cpu or memory quantity.
@@ -131,7 +130,7 @@ def qos_class(pod: Pod) -> str:
         found = {_class(_amounts(pod.spec.resources.requests), _amounts(pod.spec.resources.limits))}
     else:
         found = set(_container_classes(pod.spec))
-    # Containers that differ among themselves are neither all guaranteed nor all without any claim.
+        # Containers of different classes are neither all Guaranteed nor all BestEffort.
     return found.pop() if len(found) == 1 else BURSTABLE if found else BEST_EFFORT
 
 
@@ -140,7 +139,7 @@ def _container_classes(spec: PodSpec) -> Iterator[str]:
         resources = container.resources
         limits = _amounts(resources.limits if resources else None)
         requests = _amounts(resources.requests if resources else None)
-        # A container's request defaults to its limit when the pod is stored: no change for a pod that has been.
+        # A container's request defaults to its limit when the pod is stored, so stored pods do not change here.
         yield _class({**limits, **requests}, limits)
 
 
@@ -149,7 +148,7 @@ def _amounts(resources: ResourceList | None) -> dict[str, Fraction]:
 
 
 def _class(requests: dict[str, Fraction], limits: dict[str, Fraction]) -> str:
-    """Of one set of requirements. An amount of zero is the same as none."""
+    """Return the class of one set of requirements. An amount of zero counts as none."""
     if not any(requests.values()) and not any(limits.values()):
         return BEST_EFFORT
     if all(limits.get(name) and requests.get(name) == limits[name] for name in _COUNTED):

@@ -1,4 +1,4 @@
-"""Label selectors, node selectors and tolerations: the matching rules, over single objects and over all nodes at once.
+"""Matching of label selectors, node selectors and tolerations, for single objects and for all nodes at once.
 
 Sources: k8s.io/apimachinery/pkg/labels/selector.go, k8s.io/component-helpers/scheduling/corev1/nodeaffinity and
 k8s.io/api/core/v1/toleration.go.
@@ -25,22 +25,28 @@ UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSc
 
 
 class Requirement(NamedTuple):
-    """One label requirement: ``In``, ``NotIn``, ``Exists`` or ``DoesNotExist`` over a key; ``values`` sorted."""
+    """One label requirement.
+
+    Attributes:
+        key: Label key.
+        operator: ``In``, ``NotIn``, ``Exists`` or ``DoesNotExist``.
+        values: Values, sorted.
+    """
 
     key: str
     operator: str
     values: tuple[str, ...]
 
 
-#: Values that are compared one by one.
-_FEW = 16
+#: Largest number of values that are searched linearly. Longer lists are searched by bisection.
+_MAX_LINEAR_VALUES = 16
 
-#: A label selector in canonical form: sorted requirements, all of which must hold. ``()`` matches everything, None nothing.
+#: A label selector in canonical form: sorted requirements that must all hold. ``()`` matches everything, None nothing.
 Selector = tuple[Requirement, ...]
 
 
 def canonical(selector: LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector | None:
-    """Return the canonical form of a selector, with ``extra`` requirements joined in; a nil selector stays nil (and ignores ``extra``)."""
+    """Return the canonical form of a selector joined with ``extra`` requirements. A nil selector stays nil and ignores ``extra``."""
     if selector is None:
         return None
     found = {Requirement(k, "In", (v,)) for k, v in (selector.matchLabels or {}).items()}
@@ -52,8 +58,10 @@ def canonical(selector: LabelSelector | None, extra: Iterable[Requirement] = ())
 def label_key_requirements(
     labels: Mapping[str, str], match_keys: Iterable[str] | None, mismatch_keys: Iterable[str] | None = None
 ) -> list[Requirement]:
-    """Return what matchLabelKeys and mismatchLabelKeys add to a selector: only keys that the pod carries count
-    (pkg/registry/core/pod/strategy.go, applyMatchLabelKeysAndMismatchLabelKeys)."""
+    """Return the requirements that matchLabelKeys and mismatchLabelKeys add to a selector.
+
+    Only keys that the pod carries count (pkg/registry/core/pod/strategy.go, applyMatchLabelKeysAndMismatchLabelKeys).
+    """
     return [Requirement(k, "In", (labels[k],)) for k in match_keys or () if k in labels] + [
         Requirement(k, "NotIn", (labels[k],)) for k in mismatch_keys or () if k in labels
     ]
@@ -69,12 +77,12 @@ def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bo
         return key in labels
     if operator == "DoesNotExist":
         return key not in labels
-    return False  # past validation only: an unknown operator makes the selector match nothing
+    return False  # only without validation: a selector with an unknown operator matches nothing
 
 
 def _among(value: str, values: tuple[str, ...]) -> bool:
-    """Return whether sorted values hold a value, without a look at all of them where they are many."""
-    if len(values) <= _FEW:
+    """Return True if the sorted values include a value."""
+    if len(values) <= _MAX_LINEAR_VALUES:
         return value in values
     at = bisect_left(values, value)
     return at < len(values) and values[at] == value
@@ -97,20 +105,24 @@ _KEY = re.compile(
 
 
 def is_label_key(text: str) -> bool:
-    """Return whether a text may be the key of a label or taint."""
+    """Return True if a text is a valid key of a label or taint."""
     return _KEY.match(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def is_label_value(text: str) -> bool:
-    """Return whether a text may be a label value. A node selector term that names one that may not be matches no node, whatever its
-    operator (labels.NewRequirement refuses it)."""
+    """Return True if a text is a valid label value.
+
+    A node selector term with an invalid value matches no node, regardless of its operator (labels.NewRequirement rejects it).
+    """
     return _VALUE.match(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def _whole(text: str) -> int | None:
-    """A label value as a whole number for Gt and Lt. A sign is no valid label value, so ``-5`` and ``+2`` are never numbers."""
+    """Return a label value as a whole number for Gt and Lt, or None. Label values have no sign, so ``-5`` and ``+2``
+    are never numbers.
+    """
     if text.isascii() and text.isdigit():
         value = int(text)
         return value if value < 2**63 else None
@@ -118,10 +130,13 @@ def _whole(text: str) -> int | None:
 
 
 class NodeTable:
-    """Labels, taints and names of all nodes, column by column.
+    """Labels, taints and names of all nodes, by column.
 
-    ``column(key)`` gives the code of each node's value (int32[N], -1 where the node lacks the key) and the values by code: the
-    topology domains of ``key``. ``taint_sets``: int32[N], equal for nodes with equal taints.
+    Attributes:
+        size: Number of nodes N.
+        names: Names of the nodes.
+        unschedulable: bool[N], True for cordoned nodes.
+        taint_sets: int32[N], equal for nodes with equal taints.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -140,13 +155,18 @@ class NodeTable:
 
     @cached_property
     def _named(self) -> dict[str, list[int]]:
-        """Nodes by name."""
+        """Indices of nodes by name."""
         found: dict[str, list[int]] = {}
         for n, name in enumerate(self.names):
             found.setdefault(name, []).append(n)
         return found
 
     def column(self, key: str) -> tuple[Codes, list[str]]:
+        """Return the values of a label key, which are its topology domains.
+
+        Returns:
+            The code of each node's value (int32[N], -1 if the node lacks the key), and the values by code.
+        """
         found = self._columns.get(key)
         if found is None:
             codes = np.full(self.size, -1, dtype=np.int32)
@@ -167,14 +187,14 @@ class NodeTable:
 
     def _by_value(self, key: str, wanted: Iterable[bool], missing: bool) -> Bools:
         codes, _ = self.column(key)
-        table = np.array([*wanted, missing], dtype=bool)  # code -1 reads the last entry
+        table = np.array([*wanted, missing], dtype=bool)  # code -1 selects the last entry
         return table[codes]
 
     def with_values(self, key: str, values: Iterable[str]) -> Bools:
-        """bool[N]: nodes on which the label has one of the values; they are looked up, whatever the number of values of nodes."""
+        """Return bool[N], True for nodes whose label has one of the values, found by lookup."""
         codes, found = self.column(key)
         index = self._codes[key]
-        table = np.zeros(len(found) + 1, dtype=bool)  # code -1 reads the last entry
+        table = np.zeros(len(found) + 1, dtype=bool)  # code -1 selects the last entry
         table[[index[value] for value in values if value in index]] = True
         return np.asarray(table[codes], dtype=bool)
 
@@ -208,28 +228,28 @@ class NodeTable:
         return equal if requirement.operator == "In" else ~equal
 
     def term(self, term: NodeSelectorTerm) -> Bools:
-        """bool[N]: which nodes a node selector term matches; an empty term matches none."""
+        """Return bool[N], True for nodes that a node selector term matches. An empty term matches none."""
         parts = [self._expression(e) for e in term.matchExpressions or ()] + [self._field(f) for f in term.matchFields or ()]
         if not parts:
             return np.zeros(self.size, dtype=bool)
         return np.asarray(np.logical_and.reduce(parts), dtype=bool)
 
     def selector(self, selector: NodeSelector) -> Bools:
-        """bool[N]: nodeSelectorTerms are alternatives; an empty list matches none."""
+        """Return bool[N], True for nodes that any of the nodeSelectorTerms matches. An empty list matches none."""
         mask = np.zeros(self.size, dtype=bool)
         for term in selector.nodeSelectorTerms or ():
             mask |= self.term(term)
         return mask
 
     def has_labels(self, labels: Mapping[str, str]) -> Bools:
-        """bool[N]: nodes that carry all these label values (a pod's nodeSelector)."""
+        """Return bool[N], True for nodes that carry all these label values (a pod's nodeSelector)."""
         mask = np.ones(self.size, dtype=bool)
         for key, value in labels.items():
             mask &= self.with_values(key, (value,))
         return mask
 
     def with_keys(self, keys: Iterable[str]) -> Bools:
-        """bool[N]: nodes that carry all these label keys; read-only, as it is shared."""
+        """Return bool[N], True for nodes that carry all these label keys. The array is shared and read-only."""
         wanted = tuple(keys)
         if wanted not in self._keyed:
             mask = np.ones(self.size, dtype=bool)
@@ -240,7 +260,7 @@ class NodeTable:
         return self._keyed[wanted]
 
     def tolerated(self, tolerations: Tolerations, effects: frozenset[str]) -> Bools:
-        """bool[N]: nodes all of whose taints of these effects are tolerated."""
+        """Return bool[N], True for nodes whose taints with these effects are all tolerated."""
         ok = [all(tolerations.cover(taint) for taint in taints if taint.effect in effects) for taints in self._taint_sets]
         return np.array(ok, dtype=bool)[self.taint_sets] if ok else np.ones(self.size, dtype=bool)
 
@@ -253,14 +273,16 @@ _NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,18})\Z", re.ASCII)
 
 
 def _number(text: str | None) -> int | None:
-    """The value of a taint or toleration as a number for Gt and Lt: 64 bits, without plus sign, leading zeros, or ``-0``."""
+    """Return a taint's or toleration's value as a number for Gt and Lt, or None: 64 bits, without plus sign, leading zeros, or ``-0``."""
     value = int(text) if text is not None and _NUMBER.match(text) else None
     return value if value is not None and -(2**63) <= value < 2**63 else None
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether one toleration covers one taint (core/v1 Toleration.ToleratesTaint). Gt and Lt count here; whether they do in a
-    cluster is a question of its feature gates, which :class:`Tolerations` asks."""
+    """Return True if one toleration covers one taint (core/v1 Toleration.ToleratesTaint).
+
+    The operators Gt and Lt count here. :class:`Tolerations` checks whether the feature gates enable them.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -273,7 +295,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 class Tolerations:
-    """The tolerations of a pod, filed by what they look at: whether a taint is covered costs the same for one of them and for thousands."""
+    """The tolerations of a pod, indexed so that checking a taint takes constant time."""
 
     def __init__(self, tolerations: Iterable[Toleration] | None, gates: FeatureGates) -> None:
         self._exists: set[tuple[str, str]] = set()
@@ -289,7 +311,7 @@ class Tolerations:
                 self._comparing.append(toleration)
 
     def cover(self, taint: Taint) -> bool:
-        """Return whether any of them tolerates the taint; an empty key or effect stands for all."""
+        """Return True if any toleration covers the taint. An empty key or effect covers all."""
         value = taint.value or ""
         for key in (taint.key, ""):
             for effect in (taint.effect, ""):

@@ -1,4 +1,4 @@
-"""Objects of storage: volumes, claims, storage classes and CSI drivers (core/v1, storage/v1). See :mod:`kubestow.models.kube.objects`."""
+"""Storage objects: volumes, claims, storage classes and CSI drivers (core/v1, storage/v1). See :mod:`kubestow.models.kube.objects`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CSIPersistentVolumeSource(Struct):
 
 
 class VolumeIDSource(Struct):
-    """The source of volumes of AWS EBS, Cinder and Portworx."""
+    """The volume source of AWS EBS, Cinder and Portworx."""
 
     volumeID: str | None = None
 

@@ -1,4 +1,4 @@
-"""NodeResourceTopology: the NUMA zones of a node, as the topology updaters write them; and the policies of nri-plugins for nodes."""
+"""NodeResourceTopology, the NUMA zones of a node as topology updaters write them; and the node policies of nri-plugins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NodeResourceTopology(Struct):
 
 
 class BalloonExpression(Struct):
-    """An expression over containers; only its presence is read."""
+    """An expression over containers. Only its presence is read."""
 
     key: str | None = None
 
@@ -49,13 +49,13 @@ class BalloonPreserve(Struct):
 
 
 class BalloonComponent(Struct):
-    """A part of a composite balloon; only its presence is read."""
+    """A part of a composite balloon. Only its presence is read."""
 
     balloonType: str | None = None
 
 
 class BalloonType(Struct):
-    """A type of balloon (config.nri). ``maxCPUs``: None or 0 if there is no limit."""
+    """A type of balloon (config.nri). ``maxCPUs`` is None or 0 without a limit."""
 
     name: str = ""
     namespaces: list[str] | None = None
@@ -76,7 +76,7 @@ class BalloonsPolicy(Struct):
 
 
 class TopologyAwarePolicySpec(Struct):
-    """``preferIsolatedCPUs``: True where it is not given."""
+    """The spec of a TopologyAwarePolicy. An absent ``preferIsolatedCPUs`` means True."""
 
     colocatePods: bool | None = None
     colocateNamespaces: bool | None = None

@@ -1,5 +1,6 @@
-"""Objects that make pods and group them: controllers, pod groups, budgets (core, apps, batch, policy). See
-:mod:`kubestow.models.kube.objects`."""
+"""Objects that create or group pods: controllers, pod groups, budgets (core, apps, batch, policy). See
+:mod:`kubestow.models.kube.objects`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class StatefulSetOrdinals(Struct):
 
 
 class WorkloadSpec(Struct):
-    """Spec of Deployment, ReplicaSet, StatefulSet and DaemonSet: what placement reads of them."""
+    """The parts of the spec of Deployment, ReplicaSet, StatefulSet and DaemonSet that placement reads."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
@@ -51,7 +52,7 @@ class WorkloadSpec(Struct):
 
 
 class WorkloadStatus(Struct):
-    """What tells a status of a controller from none: one of the numbers is always there; conditions tell why there are not more pods."""
+    """A controller's status. One of the numbers is always set in a real status; conditions explain missing pods."""
 
     observedGeneration: int | None = None
     replicas: int | None = None
@@ -145,7 +146,7 @@ class GangPolicy(Struct):
 
 
 class SchedulingPolicy(Struct):
-    """scheduling.k8s.io: exactly one of them is set."""
+    """The policy of a pod group (scheduling.k8s.io). Exactly one field is set."""
 
     basic: Anything | None = None
     gang: GangPolicy | None = None
@@ -166,8 +167,11 @@ class NetworkTopology(Struct):
 
 
 class PodGroupSpec(Struct):
-    """scheduling.k8s.io has ``schedulingPolicy`` and ``schedulingConstraints``, the other two ``minMember`` and ``minResources``, and
-    Volcano alone the rest."""
+    """The spec of any PodGroup kind.
+
+    scheduling.k8s.io has ``schedulingPolicy`` and ``schedulingConstraints``; the other two have ``minMember`` and
+    ``minResources``; only Volcano has the remaining fields.
+    """
 
     schedulingPolicy: SchedulingPolicy | None = None
     schedulingConstraints: SchedulingConstraints | None = None
@@ -180,8 +184,9 @@ class PodGroupSpec(Struct):
 
 
 class PodGroup(Struct):
-    """Any of the three PodGroup kinds (scheduling.k8s.io, scheduling.x-k8s.io, scheduling.volcano.sh): their objects are different ones
-    even under one name."""
+    """Any of the three PodGroup kinds (scheduling.k8s.io, scheduling.x-k8s.io, scheduling.volcano.sh). Equal names in
+    different groups are different objects.
+    """
 
     metadata: ObjectMeta
     spec: PodGroupSpec | None = None
@@ -189,7 +194,7 @@ class PodGroup(Struct):
 
     @property
     def group(self) -> str:
-        """The API group; empty where the object does not state it."""
+        """The API group; empty if the object does not state it."""
         return (self.apiVersion or "").rpartition("/")[0]
 
 
@@ -203,7 +208,7 @@ class SchedulingWorkloadSpec(Struct):
 
 
 class Workload(Struct):
-    """scheduling.k8s.io/v1alpha1 (1.35). From 1.36 on PodGroup objects say by themselves what counts."""
+    """A Workload of scheduling.k8s.io/v1alpha1 (1.35). Since 1.36, PodGroup objects are self-contained."""
 
     metadata: ObjectMeta
     spec: SchedulingWorkloadSpec | None = None
@@ -230,13 +235,13 @@ class PodDisruptionBudget(Struct):
 
 
 class PodTemplateReference(Struct):
-    """A PodTemplate of the same namespace."""
+    """A reference to a PodTemplate of the same namespace."""
 
     name: str | None = None
 
 
 class ScalableReference(Struct):
-    """A workload of the same namespace."""
+    """A reference to a workload of the same namespace."""
 
     apiGroup: str | None = None
     kind: str | None = None
@@ -259,7 +264,7 @@ class CapacityBufferStatus(Struct):
 
 
 class CapacityBuffer(Struct):
-    """Headroom that an autoscaler keeps: cluster-autoscaler apis/capacitybuffer, the same in v1alpha1 and v1beta1."""
+    """Headroom kept by an autoscaler (cluster-autoscaler apis/capacitybuffer, equal in v1alpha1 and v1beta1)."""
 
     metadata: ObjectMeta
     spec: CapacityBufferSpec | None = None
@@ -276,7 +281,7 @@ class EvictionRequestTarget(Struct):
 
 
 class EvictionRequestSpec(Struct):
-    """``intent``: Eviction or Withdrawn. ``requester``: who asks."""
+    """The spec of an EvictionRequest. ``intent`` is Eviction or Withdrawn; ``requester`` names the requester."""
 
     target: EvictionRequestTarget | None = None
     requester: str | None = None
@@ -293,7 +298,7 @@ class EvictionRequestStatus(Struct):
 
 
 class EvictionRequest(Struct):
-    """Asks for a pod to be evicted sooner or later (lifecycle.k8s.io, KEP-4563, alpha in 1.37)."""
+    """A request to evict a pod eventually (lifecycle.k8s.io, KEP-4563, alpha in 1.37)."""
 
     metadata: ObjectMeta
     spec: EvictionRequestSpec | None = None

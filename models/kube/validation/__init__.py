@@ -1,1 +1,1 @@
-"""What an API server would refuse: ``kinds.problems`` of an object of any kind, of whose parts the other modules know."""
+"""Validation as in an API server. ``kinds.problems`` checks an object of any kind; the other modules check its parts."""

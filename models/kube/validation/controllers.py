@@ -1,7 +1,7 @@
-"""The API server's rules for how controllers replace and count their pods: update strategies, and the counts of Jobs, on plain data.
+"""The API server's validation of how controllers replace and count their pods: update strategies and counts of Jobs, on plain data.
 
-Sources: pkg/apis/{apps,batch}/validation/validation.go of https://github.com/kubernetes/kubernetes/tree/v1.36.2, and the defaults of
-pkg/apis/apps/v1/defaults.go.
+Sources: pkg/apis/{apps,batch}/validation/validation.go of https://github.com/kubernetes/kubernetes/tree/v1.36.2,
+and the defaults of pkg/apis/apps/v1/defaults.go.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kubestow.models.kube.validation.texts import forbidden, invalid, required, 
 
 _PERCENT: Final = re.compile(r"[0-9]{1,9}%\Z", re.ASCII)
 _NONNEGATIVE: Final = "must be greater than or equal to 0"
-#: Fields of each kind that count seconds, retries or revisions.
+#: Fields of each kind that hold seconds, retries or revisions.
 _COUNTS: Final = {
     "Deployment": ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"),
     "ReplicaSet": ("minReadySeconds",),
@@ -25,15 +25,15 @@ _COUNTS: Final = {
     "Job": ("activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"),
     "CronJob": ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
 }
-#: Seconds after which a Deployment without progressDeadlineSeconds counts as stuck.
+#: Default of progressDeadlineSeconds of a Deployment.
 _PROGRESS_SECONDS: Final = 600
-#: The most pods at a time of a Job with completionMode Indexed.
-_MOST_INDEXED: Final = 100_000
+#: Largest parallelism of a Job with completionMode Indexed, in pods.
+_MAX_INDEXED_PARALLELISM: Final = 100_000
 _ROLLING: Final = "RollingUpdate"
 
 
 def refused(kind: str, spec: Mapping[str, Any], path: str = "spec") -> Refused:
-    """Yield the fields of a controller's spec that the server refuses, with its reasons."""
+    """Yield the fields of a controller's spec that the server rejects, with its reasons."""
     for field in _COUNTS.get(kind, ()):
         value = spec.get(field)
         if _is_int(value) and value < 0:
@@ -74,7 +74,9 @@ def _deployment(spec: Mapping[str, Any], path: str) -> Refused:
 
 
 def _daemon_set(spec: Mapping[str, Any], path: str) -> Refused:
-    """Either surging pods or missing ones: maxUnavailable is 1 where it is not stated, also next to a maxSurge."""
+    """Yield faults of a DaemonSet, which may use surge or unavailability but not both. maxUnavailable defaults to 1,
+    also next to maxSurge.
+    """
     strategy, where = mapping(spec.get("updateStrategy")), f"{path}.updateStrategy"
     kind = strategy.get("type") or _ROLLING
     if kind not in (_ROLLING, "OnDelete"):
@@ -126,8 +128,8 @@ def _job(spec: Mapping[str, Any], path: str) -> Refused:
     if indexed and _is_int(failed) and _is_int(completions) and failed > completions:
         yield f"{path}.maxFailedIndexes", invalid(failed, "must be less than or equal to completions")
     parallel = spec.get("parallelism")
-    if indexed and _is_int(parallel) and parallel > _MOST_INDEXED:
-        reason = f"must be less than or equal to {_MOST_INDEXED} when completion mode is Indexed"
+    if indexed and _is_int(parallel) and parallel > _MAX_INDEXED_PARALLELISM:
+        reason = f"must be less than or equal to {_MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
         yield f"{path}.parallelism", invalid(parallel, reason)
     restart = mapping(mapping(spec.get("template")).get("spec")).get("restartPolicy")
     if spec.get("podFailurePolicy") is not None and restart == "OnFailure":
@@ -140,7 +142,7 @@ def _is_int(value: Any) -> TypeGuard[int]:
 
 
 def _amount(rolling: Mapping[str, Any], field: str, default: int) -> int | None:
-    """Return the number of pods, or the percentage; None for what the typed reading refuses."""
+    """Return a number of pods or a percentage; None for values that typed decoding rejects."""
     value = rolling.get(field)
     if value is None:
         return default

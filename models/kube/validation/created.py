@@ -1,8 +1,11 @@
-"""What the API server refuses of new objects with pods, in its own words: a table of rules over plain data.
+"""The API server's validation of new objects with pods, in its own words: a table of rules over plain data.
 
-Stored objects are never judged by it, because an older API server may have let them through. Rules that hold for stored objects as well
-(operators, ranges, quantities) are in :mod:`kubestow.models.kube.validation.pods`; a field that these refuse is not refused twice.
-Sources: pkg/apis/{core,apps,batch}/validation/validation.go of https://github.com/kubernetes/kubernetes/tree/v1.36.2, function by function.
+Stored objects are not checked against these rules, because an older API server may have accepted them. Rules that
+also hold for stored objects (operators, ranges, quantities) are in :mod:`kubestow.models.kube.validation.pods`. A
+field that those reject is not reported twice.
+
+Sources: pkg/apis/{core,apps,batch}/validation/validation.go of
+https://github.com/kubernetes/kubernetes/tree/v1.36.2, function by function.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from kubestow.models.kube.validation.texts import (
     unsupported,
 )
 
-#: Where the pod template of a kind is; a Pod is its own.
+#: Path of the pod template of each kind. A Pod is its own template.
 _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "Pod": (),
     "Deployment": ("spec", "template"),
@@ -39,13 +42,13 @@ _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "PodTemplate": ("template",),
 }
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
-#: Kinds whose pods always start again.
+#: Kinds whose pods always restart.
 _ALWAYS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
-#: Kinds whose pods may have no deadline, and what the server calls them.
+#: Kinds whose pods must not have a deadline, with the name that the server uses for them.
 _ENDLESS: Final = {kind: "ReplicaSet" if kind == "Deployment" else kind for kind in _ALWAYS}
-#: Kinds whose pods come to an end.
+#: Kinds whose pods end.
 _ENDING: Final = ("Job", "CronJob")
-#: Fields of containers that init containers may only have with restartPolicy Always.
+#: Container fields that init containers may have only with restartPolicy Always.
 _OF_SIDECARS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _INT32: Final = 2**31 - 1
 
@@ -81,7 +84,7 @@ def _pod(pods: NewPods) -> Refused:
 
 
 def _restart_policy(pods: NewPods) -> Refused:
-    """A Job without a policy, whose default is the one it may not have, is let through."""
+    """Yield faults of the restart policy. A Job without one is accepted, although the default is not allowed for Jobs."""
     policy, where = pods.spec.get("restartPolicy"), f"{pods.start}.restartPolicy"
     if not isinstance(policy, str) or not policy:
         return
@@ -107,7 +110,7 @@ def _gates(pods: NewPods) -> Refused:
 
 
 def _overhead(pods: NewPods) -> Refused:
-    """Whether it is that of the RuntimeClass is checked with the snapshot's classes."""
+    """Yield invalid amounts. The comparison with the RuntimeClass is done elsewhere, with the snapshot's classes."""
     overhead = pods.spec.get("overhead")
     if not isinstance(overhead, dict) or not overhead:
         return
@@ -174,7 +177,7 @@ def _ports(pods: NewPods) -> Refused:
 
 
 def _host_ports(pods: NewPods) -> Refused:
-    """Containers share the ports of their node. Init containers run one after the other, so that each is judged alone."""
+    """Yield conflicts of host ports. App containers share their node's ports; init containers run one by one and are checked alone."""
     shared: set[tuple[str, str, int]] = set()
     for field, where, container in pods.containers():
         taken = shared if field == "containers" else set()
@@ -218,8 +221,8 @@ class Rule(NamedTuple):
     """A part of the API server's validation.
 
     Attributes:
-        source: The function that has the rule, in one of the files that the module names.
-        check: Yields the fields that it refuses, each with the server's reason.
+        source: The function with the rule, in one of the files that the module names.
+        check: Yields the rejected fields, each with the server's reason.
     """
 
     source: str
@@ -248,7 +251,7 @@ RULES: Final = (
 
 
 def refused(kind: str, value: Any, gates: FeatureGates) -> list[str]:
-    """Return what the API server would refuse of a new object, given as plain data, each as ``path: reason``."""
+    """Return the faults that the API server would find in a new object given as plain data, each as ``path: reason``."""
     if not isinstance(value, Mapping):
         return []
     found = list(_of_metadata(mapping(value.get("metadata")), "metadata"))

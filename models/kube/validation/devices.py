@@ -1,7 +1,7 @@
-"""What the API server would refuse of ResourceSlices, DeviceClasses, ResourceClaims and their templates, and DeviceTaintRules.
+"""The API server's validation of ResourceSlices, DeviceClasses, ResourceClaims, their templates, and DeviceTaintRules.
 
-Stored objects (without ``gates``) are only asked for what can be read: an older or a newer API server may have let through the rest.
-Selectors in CEL are judged in :mod:`kubestow.models.workloads.checks`.
+Stored objects (without ``gates``) are checked only for readable values, because another version of the API server
+may have accepted the rest. Selectors in CEL are checked in :mod:`kubestow.models.workloads.checks`.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/resource/validation/validation.go
 """
@@ -21,7 +21,7 @@ from kubestow.models.kube.quantity import QuantityError
 from kubestow.models.kube.validation.pods import Problems, check_choice, check_node_selector
 
 _MAX_DEVICES: Final = 128
-#: With taints, counters or lists of attributes.
+#: Largest number of devices with taints, counters or lists of attributes.
 _MAX_ADVANCED: Final = 64
 _MAX_REQUESTS: Final = 32
 _MAX_ALTERNATIVES: Final = 8
@@ -44,7 +44,7 @@ def _once(names: Iterable[str], path: str, what: str, out: Problems) -> None:
     seen: set[str] = set()
     for index, name in enumerate(names):
         if name in seen:
-            out.append(f"{path}[{index}]: got {shorten(name)} once more, expected each {what} once")
+            out.append(f"{path}[{index}]: got {shorten(name)} twice, expected each {what} once")
         seen.add(name)
 
 
@@ -85,10 +85,10 @@ def resource_slice(found: api.ResourceSlice, gates: FeatureGates | None, out: Pr
         if is_set
     ]
     if len(chosen) != 1:
-        got = " and ".join(chosen) or "none of them"
+        got = " and ".join(chosen) or "none"
         out.append(f"spec: got {got}, expected exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection")
     if spec.sharedCounters and spec.devices:
-        out.append("spec: got sharedCounters and devices, expected one of them")
+        out.append("spec: got sharedCounters and devices, expected only one")
     devices = spec.devices or []
     advanced = any(device.taints or device.consumesCounters or _lists(device) for device in devices)
     _at_most(devices, _MAX_ADVANCED if advanced else _MAX_DEVICES, "spec.devices", out)
@@ -244,7 +244,7 @@ def _selectors(found: list[api.DeviceSelector] | None, path: str, out: Problems)
 def _constraint(constraint: api.DeviceConstraint, names: set[str], path: str, out: Problems) -> None:
     for index, name in enumerate(constraint.requests or ()):
         if name not in names:
-            out.append(f"{path}.requests[{index}]: got {shorten(name)}, expected the name of a request, or of one and its alternative")
+            out.append(f"{path}.requests[{index}]: got {shorten(name)}, expected REQUEST or REQUEST/ALTERNATIVE of the claim")
     _once(constraint.requests or (), f"{path}.requests", "request", out)
     given: Mapping[str, str | None] = {"matchAttribute": constraint.matchAttribute, "distinctAttribute": constraint.distinctAttribute}
     chosen = {field: name for field, name in given.items() if name is not None}
@@ -255,7 +255,7 @@ def _constraint(constraint: api.DeviceConstraint, names: set[str], path: str, ou
             out.append(f"{path}.{field}: got {shorten(name)}, expected an attribute with its domain, such as example.com/model")
 
 
-#: By kind; ``gates``: of the API server that is to take the object, None if one has it.
+#: Checks by kind. ``gates`` are those of the API server that will receive the object; None for a stored object.
 CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     api.ResourceSlice: resource_slice,
     api.DeviceClass: device_class,

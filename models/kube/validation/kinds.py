@@ -1,7 +1,9 @@
-"""What the API server would refuse, as far as placement reads it: problems as ``path: what is wrong, what was expected``.
+"""Validation as in an API server, of all fields that placement reads. Problems have the form ``path: problem, expected value``.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation. Where the API server might let something through, so does this: a dump of a real
-cluster always passes. Names and labels are not judged.
+If the API server might accept a value, so does this module, and a dump of a real cluster always passes. Names and
+labels are not checked.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ _PERCENT: Final = re.compile(r"[0-9]{1,9}%\Z", re.ASCII)
 def _node(node: objects.Node, out: Problems) -> None:
     for index, taint in enumerate((node.spec.taints if node.spec else None) or ()):
         if taint.effect not in EFFECTS:
-            out.append(UnknownValue(f"spec.taints[{index}].effect", taint.effect, EFFECTS, "the taint keeps nobody away"))
+            out.append(UnknownValue(f"spec.taints[{index}].effect", taint.effect, EFFECTS, "the taint repels no pods"))
     if node.status is not None:
         check_resources(node.status.capacity, "status.capacity", out)
         check_resources(node.status.allocatable, "status.allocatable", out)
@@ -75,7 +77,7 @@ def _topology(found: topology_objects.NodeResourceTopology, out: Problems) -> No
         for j, resource in enumerate(zone.resources or ()):
             for field in ("capacity", "allocatable", "available"):
                 raw = getattr(resource, field)
-                if raw is not None:  # available may be negative: pods of the node may hold more than the exporter counts
+                if raw is not None:  # available may be negative if pods hold more than the exporter counts
                     check_quantity(resource.name, raw, f"zones[{i}].resources[{j}].{field}", out, negative=True)
 
 
@@ -167,7 +169,9 @@ def _limit_range(found: LimitRange, out: Problems) -> None:
 
 
 def _capacity_buffer(found: CapacityBuffer, gates: FeatureGates | None, out: Problems) -> None:
-    """The rules of the CustomResourceDefinition; older ones have fewer, so that what is stored need not keep those about references."""
+    """Check a CapacityBuffer by the rules of its CustomResourceDefinition. Older definitions lack the rules about
+    references, so stored objects may break them.
+    """
     spec = found.spec
     if spec is None:
         return
@@ -178,16 +182,16 @@ def _capacity_buffer(found: CapacityBuffer, gates: FeatureGates | None, out: Pro
     check_resources(spec.limits, "spec.limits", out)
     if gates is not None and spec.podTemplateRef is not None:
         if spec.scalableRef is not None:
-            out.append("spec.scalableRef: is given beside podTemplateRef, expected one of them")
+            out.append("spec.scalableRef: set together with podTemplateRef, expected only one of the two")
         if spec.replicas is None and spec.limits is None:
-            out.append("spec.replicas: missing, expected it or limits beside podTemplateRef")
+            out.append("spec.replicas: missing, expected replicas or limits with podTemplateRef")
 
 
 _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     objects.Node: _node,
     PersistentVolumeClaim: lambda found, out: check_claim_spec(found.spec, "spec", out),
     PersistentVolume: _volume,
-    StorageClass: lambda found, out: check_choice(found.volumeBindingMode, _MODES, "volumeBindingMode", out, "it is taken for Immediate"),
+    StorageClass: lambda found, out: check_choice(found.volumeBindingMode, _MODES, "volumeBindingMode", out, "it is treated as Immediate"),
     topology_objects.NodeResourceTopology: _topology,
     workload_objects.PodDisruptionBudget: _budget,
     CSINode: _csi_node,
@@ -200,8 +204,12 @@ _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
 
 
 def problems(obj: object, gates: FeatureGates | None = None) -> Problems:
-    """Return all problems of an object as it was read, before defaulting. ``gates``: of the API server that is to take it, None if one
-    has it."""
+    """Return all problems of an object as it was read, before defaulting.
+
+    Args:
+        obj: The object.
+        gates: Feature gates of the API server that will receive the object; None for a stored object.
+    """
     if isinstance(obj, objects.Pod):
         return (
             spec_problems(obj.spec, gates=gates)

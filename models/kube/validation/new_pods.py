@@ -1,6 +1,6 @@
-"""Pods that a new object asks for, as plain data, and how rules read them.
+"""The pods that a new object requests, as plain data, and helpers to read them.
 
-What has another type than the API's is passed over: the typed reading of the object refuses it.
+Values of another type than the API's are skipped, because typed decoding of the object rejects them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import Any
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.validation.texts import invalid, label_value, labels, qualified_name
 
-#: Fields that the server refuses, each with its reason.
+#: Fields that the server rejects, each with its reason.
 Refused = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class NewPods:
-    """The pods that a new object asks for.
+    """The pods that a new object requests.
 
     Attributes:
-        kind: The object's kind.
+        kind: Kind of the object.
         template: The pod template, or the Pod itself, as plain data.
-        path: The field of the template, empty for a Pod.
-        gates: The version and feature gates of the server.
-        claims: The names of the object's volumeClaimTemplates.
+        path: Field of the template; empty for a Pod.
+        gates: Version and feature gates of the server.
+        claims: Names of the object's volumeClaimTemplates.
     """
 
     kind: str
@@ -44,14 +44,14 @@ class NewPods:
         return f"{self.path}.spec" if self.path else "spec"
 
     def containers(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-        """Yield the list, the field and the container, of each container."""
+        """Yield the list, the field and the data of each container."""
         for field in ("containers", "initContainers"):
             for index, container in listed(self.spec.get(field)):
                 yield field, f"{self.start}.{field}[{index}]", container
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is an object, else an empty one."""
+    """Return the value if it is an object, or else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -70,13 +70,13 @@ def texts(value: Any) -> Iterator[tuple[int, str]]:
 
 
 def named(value: Any, path: str, check: Callable[[str], Iterator[str]]) -> Refused:
-    """Check a text that is given; one that is missing or empty is not judged."""
+    """Check a text if it is given. A missing or empty one is not judged."""
     if isinstance(value, str) and value:
         yield from ((path, invalid(value, reason)) for reason in check(value))
 
 
 def requirements(found: Any, path: str, *, values: bool = True) -> Refused:
-    """Check the keys of match expressions, and their values with ``values``."""
+    """Check the keys of match expressions, and with ``values`` also their values."""
     for index, each in listed(found):
         where = f"{path}[{index}]"
         key = each.get("key")

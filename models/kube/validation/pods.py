@@ -1,7 +1,7 @@
-"""What the API server would refuse of a pod and of the parts that other kinds share with it (selectors, quantities, claims).
+"""The API server's validation of pods, and of the parts that other kinds share with them (selectors, quantities, claims).
 
-Every function appends ``path: what is wrong, what was expected`` to ``out``. See :mod:`kubestow.models.kube.validation.kinds` for the
-source.
+Every function appends ``path: problem, expected value`` to ``out``. See
+:mod:`kubestow.models.kube.validation.kinds` for the source.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ Problems = list[str]
 
 
 class UnknownValue(str):
-    """A problem of what is new, and none of what an API server has stored: one value of a set that later versions may extend.
+    """A problem of new objects only: a value outside a set that later versions may extend. In stored objects it is accepted.
 
-    ``field``: its path; ``value``: as it may appear in a line; ``effect``: what becomes of it.
+    Attributes:
+        field: Path of the field.
+        value: The value, safe for one line.
+        effect: How a stored value is treated.
     """
 
     field: str
@@ -30,7 +33,7 @@ class UnknownValue(str):
     effect: str
 
     def __new__(cls, field: str, value: str, allowed: tuple[str, ...], effect: str) -> UnknownValue:
-        """Return ``field: got value, expected one of what is allowed``."""
+        """Create the text ``field: got value, expected one of the allowed values``."""
         near = did_you_mean(value, allowed)
         made = super().__new__(cls, f"{field}: got {shorten(value)}, expected {', '.join(allowed[:-1])} or {allowed[-1]}{near}")
         made.field, made.value, made.effect = field, shorten(value), effect
@@ -43,7 +46,7 @@ EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1
 _COMPARISONS: Final = ("Gt", "Lt")
-#: What becomes of stored values that are not known; :mod:`kubestow.models.kube.validation.stored` sees to the first of them.
+#: Treatment of unknown stored values. :mod:`kubestow.models.kube.validation.stored` implements the first one.
 UNREADABLE: Final = "a pending pod is rejected everywhere, a bound one loses all terms of the list"
 _NO_NODE: Final = "the term matches no node"
 _NO_TAINT: Final = "it tolerates nothing"
@@ -51,13 +54,15 @@ _DECIMAL: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})\Z", re.ASCII)
 
 
 def decimal_int64(text: str | None) -> int | None:
-    """Return the number that a text is in its one decimal form, None for other texts and for numbers beyond 64 bits."""
+    """Return the number of a text in canonical decimal form; None for other texts and for numbers beyond 64 bits."""
     value = int(text) if _DECIMAL.match(text or "") and text else None
     return value if value is not None and -INT64 - 1 <= value <= INT64 else None
 
 
-def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems, effect: str = "it counts for nothing") -> None:
-    """An empty value counts as absent and is defaulted. ``effect``: what becomes of a stored value that is not among those allowed."""
+def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems, effect: str = "it has no effect") -> None:
+    """Check that a value is allowed. An empty value counts as absent and is defaulted. ``effect`` describes the
+    treatment of a stored one.
+    """
     if value and value not in allowed:
         out.append(UnknownValue(path, value, allowed, effect))
 
@@ -74,7 +79,7 @@ def check_range(value: int | None, low: int, high: int, path: str, out: Problems
 
 @lru_cache(maxsize=65536)
 def _counted(raw: objects.RawQuantity, scale: int) -> int | str:
-    """A quantity in the unit that the scheduler counts in (1/``scale``), rounded up; or what is wrong with it."""
+    """Return a quantity in the scheduler's unit (1/``scale``), rounded up, or an error text."""
     try:
         value = quantity.parse(raw) * scale
     except quantity.QuantityError as error:
@@ -145,7 +150,7 @@ def _node_term(term: objects.NodeSelectorTerm, path: str, out: Problems) -> None
 
 
 def check_node_selector(selector: objects.NodeSelector | None, path: str, out: Problems) -> None:
-    # An empty list of terms, which the API server refuses, matches nothing: harmless.
+    # An empty list of terms, which the API server rejects, matches no node and is harmless.
     for index, term in enumerate((selector.nodeSelectorTerms if selector else None) or ()):
         _node_term(term, f"{path}.nodeSelectorTerms[{index}]", out)
 
@@ -195,9 +200,9 @@ def _spread(constraints: list[objects.TopologySpreadConstraint] | None, path: st
             out.append(f"{where}.topologyKey: empty, expected a node label key")
         if constraint.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
             when = ("DoNotSchedule", "ScheduleAnyway")
-            out.append(UnknownValue(f"{where}.whenUnsatisfiable", constraint.whenUnsatisfiable, when, "the constraint counts for nothing"))
+            out.append(UnknownValue(f"{where}.whenUnsatisfiable", constraint.whenUnsatisfiable, when, "the constraint has no effect"))
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            check_choice(getattr(constraint, field), ("Honor", "Ignore"), f"{where}.{field}", out, "it is taken for Ignore")
+            check_choice(getattr(constraint, field), ("Honor", "Ignore"), f"{where}.{field}", out, "it is treated as Ignore")
         if constraint.minDomains is not None:
             check_range(constraint.minDomains, 1, INT32, f"{where}.minDomains", out)
             if constraint.whenUnsatisfiable == "ScheduleAnyway":
@@ -217,11 +222,11 @@ def _container(container: objects.Container, path: str, out: Problems) -> None:
         where = f"{path}.ports[{index}]"
         check_range(port.containerPort, 1, 65535, f"{where}.containerPort", out)
         check_range(port.hostPort, 0, 65535, f"{where}.hostPort", out)
-        check_choice(port.protocol, ("TCP", "UDP", "SCTP"), f"{where}.protocol", out, "its ports are apart from those of all others")
+        check_choice(port.protocol, ("TCP", "UDP", "SCTP"), f"{where}.protocol", out, "its ports conflict with no other")
 
 
 def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity") -> Problems:
-    """Problems of a pod's affinity."""
+    """Return the problems of a pod's affinity."""
     out: Problems = []
     if found is not None:
         _node_affinity(found.nodeAffinity, f"{path}.nodeAffinity", out)
@@ -231,7 +236,7 @@ def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity
 
 
 def check_toleration(toleration: objects.Toleration, path: str, gates: FeatureGates | None, out: Problems) -> None:
-    """Gt and Lt are kept where they were stored, and taken anew with their gate only (KEP-5471)."""
+    """Check a toleration. Stored Gt and Lt are accepted, new ones only with their feature gate (KEP-5471)."""
     operator, gate = toleration.operator, "TaintTolerationComparisonOperators"
     compares = operator in _COMPARISONS
     if compares and gates is not None and not gates.enabled(gate):
@@ -244,7 +249,13 @@ def check_toleration(toleration: objects.Toleration, path: str, gates: FeatureGa
 
 
 def spec_problems(spec: objects.PodSpec, path: str = "spec", gates: FeatureGates | None = None) -> Problems:
-    """Problems of a pod's spec but for its affinity and volumes. ``gates``: of the API server that is to take it, None if one has it."""
+    """Return the problems of a pod's spec except its affinity and volumes.
+
+    Args:
+        spec: The spec.
+        path: Its path.
+        gates: Feature gates of the API server that will receive it; None for a stored object.
+    """
     out: Problems = []
     if not spec.containers:
         out.append(f"{path}.containers: missing, expected at least one container")
@@ -258,7 +269,7 @@ def spec_problems(spec: objects.PodSpec, path: str = "spec", gates: FeatureGates
                 _named_claims(container, entries, where, out)
             if container.name:
                 if container.name in names:
-                    out.append(f"{where}.name: {shorten(container.name)} is taken, expected a name of its own in the pod")
+                    out.append(f"{where}.name: {shorten(container.name)} is taken, expected a unique name within the pod")
                 names.add(container.name)
     check_range(spec.priority, -INT32 - 1, INT32, f"{path}.priority", out)
     _requirements(spec.resources, f"{path}.resources", out)
@@ -280,7 +291,7 @@ def _named_claims(container: objects.Container, entries: Collection[str], where:
 
 
 def _total(spec: objects.PodSpec, path: str, out: Problems) -> None:
-    """The containers may each be within 64 bits and the pod beyond."""
+    """Check that the pod's totals fit 64 bits, even if each container does."""
 
     def asked(resources: objects.ResourceRequirements) -> objects.ResourceList:
         return {**(resources.limits or {}), **(resources.requests or {})}
@@ -288,13 +299,13 @@ def _total(spec: objects.PodSpec, path: str, out: Problems) -> None:
     lists = [asked(c.resources) for c in (*(spec.containers or ()), *(spec.initContainers or ())) if c.resources is not None]
     counted = [_counted(raw, _scale(name)) for found in (*lists, spec.overhead or {}) for name, raw in found.items()]
     if sum(value for value in counted if isinstance(value, int)) <= quantity.INT64_MAX:
-        return  # even all resources together are within
+        return  # even the sum over all resources fits
     total = defaults.aggregate(spec, asked)
     for name, raw in (spec.overhead or {}).items():
         total[name] = total.get(name, Fraction(0)) + quantity.parse(raw)
     for name, value in total.items():
         if value * _scale(name) > quantity.INT64_MAX:
-            out.append(f"{path}.containers: {name} adds up to more than 64 bits hold, expected less")
+            out.append(f"{path}.containers: the total of {name} exceeds 64 bits, expected less")
 
 
 def check_claim_spec(spec: objects.PersistentVolumeClaimSpec | None, path: str, out: Problems) -> None:
@@ -304,7 +315,7 @@ def check_claim_spec(spec: objects.PersistentVolumeClaimSpec | None, path: str, 
 
 
 def volume_problems(found: list[objects.Volume] | None, path: str = "spec.volumes") -> Problems:
-    """Problems of a pod's volumes."""
+    """Return the problems of a pod's volumes."""
     out: Problems = []
     for index, volume in enumerate(found or ()):
         template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None
@@ -314,7 +325,7 @@ def volume_problems(found: list[objects.Volume] | None, path: str = "spec.volume
 
 
 def status_problems(status: objects.PodStatus | None) -> Problems:
-    """Problems of what a running pod is reported to hold."""
+    """Return the problems of the resources that a running pod's status reports."""
     out: Problems = []
     if status is not None:
         for field in ("containerStatuses", "initContainerStatuses"):

@@ -1,7 +1,8 @@
-"""The API server's rules for requests and limits of new pods, on plain data.
+"""The API server's validation of requests and limits of new pods, on plain data.
 
 Sources: validateResourceRequirements and validatePodResourceConsistency in
-https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go, and pkg/apis/core/helper/helpers.go.
+https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go, and
+pkg/apis/core/helper/helpers.go.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _COUNTED: Final = frozenset(
     {"configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services",
      "services.loadbalancers", "services.nodeports"}
 )  # fmt: skip
-#: Names that are known without a domain, some of them in quotas only.
+#: Known names without a domain; some are valid in quotas only.
 _STANDARD: Final = _COUNTED | {
     prefix + name for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")
 } | {"requests.storage", "storage"}  # fmt: skip
@@ -29,7 +30,7 @@ _POD: Final = ("cpu", "memory")
 
 
 def amounts(found: Any) -> dict[str, Fraction]:
-    """Return the amounts of a resource list given as plain data, without those that are no quantity."""
+    """Return the amounts of a resource list given as plain data, without values that are not quantities."""
     read = {}
     for name, raw in found.items() if isinstance(found, Mapping) else ():
         if not isinstance(raw, str | int | float):
@@ -42,7 +43,7 @@ def amounts(found: Any) -> dict[str, Fraction]:
 
 
 def _shown(raw: Any) -> Any:
-    """Return a quantity as the server shows it: without a decimal point."""
+    """Return a quantity as the server prints it: without a decimal point."""
     return quantity.canonical(quantity.parse(raw)) if "." in str(raw) else raw
 
 
@@ -59,7 +60,7 @@ def _is_overcommitted(name: str) -> bool:
 
 
 def _container_name(name: str) -> Iterator[str]:
-    """Yield why a container cannot ask for a resource of this name."""
+    """Yield reasons why a container cannot request a resource of this name."""
     reasons = list(qualified_name(name))
     yield from reasons
     if "/" not in name:
@@ -76,7 +77,7 @@ def _pod_name(name: str) -> Iterator[str]:
 
 
 def _amount(name: str, amount: Fraction, raw: Any) -> Iterator[str]:
-    """Yield why an amount cannot be asked for. Negative ones are refused by :mod:`kubestow.models.kube.validation.pods`."""
+    """Yield reasons why an amount is invalid. :mod:`kubestow.models.kube.validation.pods` rejects negative ones."""
     if (name in _COUNTED or _is_extended(name)) and quantity.ceil(amount * 1000) % 1000:
         yield invalid(_shown(raw), "must be an integer")
     if name.startswith(_HUGE):
@@ -89,7 +90,7 @@ def _amount(name: str, amount: Fraction, raw: Any) -> Iterator[str]:
 
 
 def requirements(found: Any, path: str, names: Callable[[str], Iterator[str]] = _container_name) -> Refused:
-    """Yield the fields of ``resources`` that the server refuses, with its reasons."""
+    """Yield the fields of ``resources`` that the server rejects, with its reasons."""
     given: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     raw = {field: given[field] if isinstance(given.get(field), Mapping) else {} for field in ("limits", "requests")}
     read = {field: amounts(listed) for field, listed in raw.items()}
@@ -113,7 +114,7 @@ def requirements(found: Any, path: str, names: Callable[[str], Iterator[str]] = 
 
 
 def pod_level(spec: Mapping[str, Any], path: str) -> Refused:
-    """Yield the fields of a pod's own ``resources`` that the server refuses: other resources, and less than its containers have."""
+    """Yield the fields of a pod's own ``resources`` that the server rejects: other resources, and less than its containers have."""
     given, system = spec.get("resources"), spec.get("os")
     if not isinstance(given, Mapping):
         return
@@ -158,7 +159,7 @@ def _listed(container: Mapping[str, Any], field: str) -> dict[str, Fraction]:
 
 
 def _sum(spec: Mapping[str, Any], field: str) -> dict[str, Fraction]:
-    """Return what the containers request together, or are limited to (AggregateContainerRequests, AggregateContainerLimits)."""
+    """Return the total requests or limits of the containers (AggregateContainerRequests, AggregateContainerLimits)."""
     total: dict[str, Fraction] = {}
     for container in _containers(spec, "containers"):
         for name, amount in _listed(container, field).items():

@@ -1,4 +1,4 @@
-"""The API server's rules for what new pods ask of nodes and of other pods: tolerations, affinity, topology spread constraints.
+"""The API server's validation of new pods' tolerations, affinity and topology spread constraints.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go
 """
@@ -36,7 +36,7 @@ def tolerations(pods: NewPods) -> Refused:
 
 
 def node_affinity(pods: NewPods) -> Refused:
-    """Check node affinity. Preferred terms may name values that no label has."""
+    """Check node affinity. Preferred terms may contain invalid label values."""
     affinity = mapping(mapping(pods.spec.get("affinity")).get("nodeAffinity"))
     path = f"{pods.start}.affinity.nodeAffinity"
     selector = affinity.get(_REQUIRED)
@@ -96,7 +96,7 @@ def _pod_term(term: Mapping[str, Any], path: str) -> Refused:
 
 
 def _keys_twice(term: Mapping[str, Any], path: str) -> Refused:
-    """The key of matchLabelKeys may be in the selector once: the server itself adds it there as it creates the pod."""
+    """Yield keys of matchLabelKeys that are twice in the selector. Once is allowed, because the server adds each key on creation."""
     selector = mapping(term.get("labelSelector"))
     keys = [*map(str, mapping(selector.get("matchLabels")))]
     wanted = {key: index for index, key in texts(term.get("matchLabelKeys"))}

@@ -1,6 +1,6 @@
-"""Label selectors of stored pods that cannot be read, as an operator is not known: what kube-scheduler makes of their terms.
+"""Stored pods whose label selectors have an unknown operator, treated as by kube-scheduler.
 
-It rejects a pending pod everywhere, and drops all terms of the list for one that is bound
+The scheduler rejects such a pending pod on every node. For a bound pod it drops all terms of the list
 (https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/scheduler/framework/types.go, PodInfo.Update).
 """
 
@@ -14,9 +14,9 @@ import msgspec
 from kubestow.models.kube import kinds, objects
 from kubestow.models.kube.validation.pods import SELECTOR_OPERATORS, UnknownValue
 
-#: No node has such a label, so that a constraint on it rejects all nodes.
+#: Label that no node has, so that a constraint on it rejects all nodes.
 _NOWHERE: Final = "kubestow.dev/unreadable"
-#: The same by pod affinity: a term without a selector selects no pod, not even the one that has it.
+#: Pod affinity term that rejects all nodes: without a selector it matches no pod, not even its own.
 _NOBODY: Final = objects.PodAffinityTerm(topologyKey="kubernetes.io/hostname")
 _LISTS: Final = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -26,8 +26,10 @@ _LISTS: Final = (
 
 
 def forgive(obj: Any, problems: Iterable[str]) -> tuple[list[str], list[UnknownValue]]:
-    """Return the problems of a stored object that are none of a later version's values, and these values, which count as far as they are
-    understood."""
+    """Split the problems of a stored object into real problems and unknown values of a later version.
+
+    Unknown values are applied as far as their meaning is known.
+    """
     problems = list(problems)
     unknown = [problem for problem in problems if isinstance(problem, UnknownValue)]
     template = kinds.pod_template(obj)
@@ -38,9 +40,9 @@ def forgive(obj: Any, problems: Iterable[str]) -> tuple[list[str], list[UnknownV
 
 
 def _settle(spec: objects.PodSpec) -> None:
-    """Replace the terms and constraints of a pod that cannot be read: by none if it is bound, else by one that rejects every node.
+    """Replace a pod's unreadable terms and constraints: by none if it is bound, or else by one that rejects every node.
 
-    What they are part of is replaced as well, never changed.
+    The containing objects are replaced, never modified.
     """
     bound = bool(spec.nodeName)
     if spec.affinity is not None:

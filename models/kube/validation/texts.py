@@ -1,4 +1,4 @@
-"""The API server's rules for texts (names, label keys and values, ports) and the words in which it refuses them.
+"""The API server's validation of texts (names, label keys and values, ports), with its error messages.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go
 """
@@ -21,40 +21,41 @@ _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?\Z", re.AS
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]++(?:(?:-++|\.)[a-z0-9]++)*+\Z", re.ASCII)
 _PORT: Final = re.compile(r"[-a-z0-9]+\Z", re.ASCII)
-_LABEL_LENGTH: Final = 63
-_SUBDOMAIN_LENGTH: Final = 253
-_PORT_LENGTH: Final = 15
-#: Characters of a value that a line shows.
-_SHOWN: Final = 253
+#: Largest length of a label value, a DNS subdomain (bytes) and a port name (characters).
+_MAX_LABEL_BYTES: Final = 63
+_MAX_SUBDOMAIN_BYTES: Final = 253
+_MAX_PORT_CHARACTERS: Final = 15
+#: Number of characters of a value that a message shows.
+_SHOWN_CHARACTERS: Final = 253
 
 
 def invalid(value: object, reason: str) -> str:
-    """Return the server's words for a value that it does not take."""
+    """Return the server's message for an invalid value."""
     return f"Invalid value: {_quoted(value)}: {reason}"
 
 
 def unsupported(value: object, allowed: Iterable[str]) -> str:
-    """Return the server's words for a value outside a fixed set."""
+    """Return the server's message for a value outside a fixed set."""
     return f"Unsupported value: {_quoted(value)}: supported values: {', '.join(_quoted(each) for each in allowed)}"
 
 
 def duplicate(value: object) -> str:
-    """Return the server's words for a value that comes twice."""
+    """Return the server's message for a repeated value."""
     return f"Duplicate value: {_quoted(value)}"
 
 
 def forbidden(reason: str) -> str:
-    """Return the server's words for a field that may not be set."""
+    """Return the server's message for a field that must not be set."""
     return f"Forbidden: {reason}"
 
 
 def required(reason: str = "") -> str:
-    """Return the server's words for a field that is missing."""
+    """Return the server's message for a missing field."""
     return f"Required value: {reason}" if reason else "Required value"
 
 
 def _quoted(value: object) -> str:
-    return json.dumps(value[:_SHOWN], ensure_ascii=False) if isinstance(value, str) else shorten(value)
+    return json.dumps(value[:_SHOWN_CHARACTERS], ensure_ascii=False) if isinstance(value, str) else shorten(value)
 
 
 def _too_long(text: str, longest: int, unit: str = "bytes") -> Iterator[str]:
@@ -63,28 +64,28 @@ def _too_long(text: str, longest: int, unit: str = "bytes") -> Iterator[str]:
 
 
 def label_value(text: str) -> Iterator[str]:
-    """Yield why a text is no label value."""
-    yield from _too_long(text, _LABEL_LENGTH)
+    """Yield reasons why a text is not a label value."""
+    yield from _too_long(text, _MAX_LABEL_BYTES)
     if text and not _NAME.match(text):
         yield _LABEL_VALUE
 
 
 def dns_label(text: str) -> Iterator[str]:
-    """Yield why a text is no label of a DNS name."""
-    yield from _too_long(text, _LABEL_LENGTH)
+    """Yield reasons why a text is not a label of a DNS name."""
+    yield from _too_long(text, _MAX_LABEL_BYTES)
     if not _LABEL.match(text):
         yield _DNS_LABEL
 
 
 def dns_subdomain(text: str) -> Iterator[str]:
-    """Yield why a text is no DNS subdomain."""
-    yield from _too_long(text, _SUBDOMAIN_LENGTH)
+    """Yield reasons why a text is not a DNS subdomain."""
+    yield from _too_long(text, _MAX_SUBDOMAIN_BYTES)
     if not _SUBDOMAIN.match(text):
         yield _DNS_SUBDOMAIN
 
 
 def qualified_name(text: str) -> Iterator[str]:
-    """Yield why a text is no qualified name: the key of a label or an annotation, or the name of a resource."""
+    """Yield reasons why a text is not a qualified name: the key of a label or annotation, or the name of a resource."""
     parts = text.split("/")
     if len(parts) > 2:
         yield (f"a valid label key {_ALPHANUMERIC} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')")
@@ -98,14 +99,14 @@ def qualified_name(text: str) -> Iterator[str]:
     if not name:
         yield "name part must be non-empty"
     else:
-        yield from (f"name part {reason}" for reason in _too_long(name, _LABEL_LENGTH))
+        yield from (f"name part {reason}" for reason in _too_long(name, _MAX_LABEL_BYTES))
     if not _NAME.match(name):
         yield f"name part {_ALPHANUMERIC}"
 
 
 def port_name(text: str) -> Iterator[str]:
-    """Yield why a text is no name of a port."""
-    yield from _too_long(text, _PORT_LENGTH, "characters")
+    """Yield reasons why a text is not a port name."""
+    yield from _too_long(text, _MAX_PORT_CHARACTERS, "characters")
     if not _PORT.match(text):
         yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
     if not re.search("[a-z]", text):
@@ -117,7 +118,7 @@ def port_name(text: str) -> Iterator[str]:
 
 
 def labels(found: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields and reasons of labels, given as plain data, that the server refuses."""
+    """Yield the fields and reasons of invalid labels, given as plain data."""
     for key, value in found.items() if isinstance(found, dict) else ():
         yield from ((path, invalid(key, reason)) for reason in qualified_name(str(key)))
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""How many chunks a CapacityBuffer asks for, and of which pods."""
+"""The chunks that a CapacityBuffer asks for, and their pods."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_name_that_is_taken() -> None:
         ({"podTemplateRef": {"name": "t"}, "percentage": -1, "replicas": 1}, "spec.percentage: got -1"),
         ({"podTemplateRef": {"name": "t"}, "limits": {"cpu": "x"}}, "spec.limits"),
         ({"podTemplateRef": {"name": "t"}}, "spec.replicas: missing"),
-        ({"podTemplateRef": {"name": "t"}, "replicas": 1, **scalable("w")}, "spec.scalableRef: is given beside podTemplateRef"),
+        ({"podTemplateRef": {"name": "t"}, "replicas": 1, **scalable("w")}, "spec.scalableRef: set together with podTemplateRef"),
     ],
 )
 def test_what_an_api_server_refuses(spec: Object, why: str) -> None:

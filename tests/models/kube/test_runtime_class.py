@@ -1,4 +1,4 @@
-"""What a RuntimeClass adds to pods, which pods it refuses, and the checker's own reading of both."""
+"""A RuntimeClass: its additions to pods, the pods that it rejects, and the checker's own reading of both."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_quotas_count_the_overhead(hard: Object, count: int) -> None:
 
 def test_what_an_api_server_refuses_is_bad_input() -> None:
     assert refusal([K1], vm()) == [
-        "objects[0]: Deployment default/vm: spec.template.spec.runtimeClassName: no RuntimeClass 'kata' in the input, expected it"
+        "objects[0]: Deployment default/vm: spec.template.spec.runtimeClassName: got 'kata', expected a RuntimeClass of the input"
     ]
     assert refusal([K1, KATA], vm(nodeSelector={"sandbox": "gvisor"})) == [
         "objects[0]: Deployment default/vm: spec.template.spec.nodeSelector[sandbox]: "
@@ -124,7 +124,7 @@ def test_replicas_and_rollouts_are_admitted_as_well() -> None:
     [deployment] = cluster.workloads["Deployment"]
     made, _ = revision_pods(cluster, deployment, 1)
     assert made[0].spec.nodeSelector == {"sandbox": "kata"}
-    with pytest.raises(InputError, match="no RuntimeClass 'kata' in the input"):
+    with pytest.raises(InputError, match="got 'kata', expected a RuntimeClass"):
         top_up(from_objects([K1, vm(1)]), "Deployment", "default", "vm", 2)
 
 
@@ -135,7 +135,7 @@ def test_pods_of_a_snapshot_that_nobody_stored_get_it_and_stored_ones_keep_what_
     found = {each.metadata.name: each.spec for each in from_objects([KATA, fresh, stored]).pods}
     assert found["fresh"].overhead == {"cpu": "250m", "memory": "160Mi"}
     assert found["stored"].overhead is None
-    with pytest.raises(InputError, match=r"Pod default/fresh: spec\.runtimeClassName: no RuntimeClass 'kata' in the input"):
+    with pytest.raises(InputError, match=r"Pod default/fresh: spec\.runtimeClassName: got 'kata', expected a RuntimeClass"):
         from_objects([fresh])
     [stated] = from_objects([pod("stated", runtimeClassName="kata", overhead={"cpu": "1"})]).pods
     assert stated.spec.overhead == {"cpu": "1"}

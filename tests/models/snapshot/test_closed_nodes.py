@@ -1,4 +1,4 @@
-"""Nodes that a run of apply has closed are open to whoever reads a snapshot, and that is said."""
+"""Nodes that a run of apply has closed are open in any snapshot that is read, and a note says so."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_closed_nodes_are_as_before_the_run_and_other_cordons_stay() -> None:
         node.metadata.annotations = {"kubestow.dev/other": "1"}
     assert found.nodes[:3] == as_before.nodes
     assert found.nodes[3] == from_objects([objects.node("theirs", unschedulable=True, taints=[CORDON])]).nodes[0]
-    assert found.assumed == ["3 nodes that run 4f2a of kubestow apply closed at 2026-11-22T12:03:00Z are taken as open: n1, n2, n3"]
+    assert found.assumed == ["3 nodes that run 4f2a of kubestow apply closed at 2026-11-22T12:03:00Z are treated as open: n1, n2, n3"]
     assert found.notes == found.assumed
     assert not found.omissions, "--strict refuses none of it"
 
@@ -61,8 +61,8 @@ def test_closed_nodes_are_as_before_the_run_and_other_cordons_stay() -> None:
 def test_each_run_has_its_sentence_and_long_lists_are_cut() -> None:
     found = from_objects([*(left(f"n{i}") for i in range(5)), left("other", "77 2026-11-20T10:00:00Z")])
     assert found.assumed == [
-        "5 nodes that run 4f2a of kubestow apply closed at 2026-11-22T12:03:00Z are taken as open: n0, n1, n2 and 2 more",
-        "a node that run 77 of kubestow apply closed at 2026-11-20T10:00:00Z is taken as open: other",
+        "5 nodes that run 4f2a of kubestow apply closed at 2026-11-22T12:03:00Z are treated as open: n0, n1, n2 and 2 more",
+        "a node that run 77 of kubestow apply closed at 2026-11-20T10:00:00Z is treated as open: other",
     ]
 
 
@@ -78,12 +78,12 @@ def test_a_stray_taint_keeps_nobody_out() -> None:
     assert spec is not None
     assert spec.unschedulable
     assert [taint.key for taint in spec.taints or ()] == [UNSCHEDULABLE]
-    assert found.assumed == ["the taint kubestow.dev/let-in of a run of kubestow apply is not taken into account: n"]
+    assert found.assumed == ["the taint kubestow.dev/let-in of a kubestow apply run is ignored: n"]
 
 
 def test_what_somebody_wrote_into_the_mark_stays_in_one_line() -> None:
     found = from_objects([left("n", "a\n\x1b[2Jb")])
-    assert found.assumed == ["a node that run a\\n\\x1b[2Jb of kubestow apply closed is taken as open: n"]
+    assert found.assumed == ["a node that run a\\n\\x1b[2Jb of kubestow apply closed is treated as open: n"]
 
 
 def test_a_capture_keeps_the_mark_and_reads_as_a_file_of_kubectl_does(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def cluster(tmp_path: Path) -> str:
     return str(path)
 
 
-NOTE = "note: a node that run 4f2a of kubestow apply closed at 2026-11-22T12:03:00Z is taken as open: n1"
+NOTE = "note: a node that run 4f2a of kubestow apply closed at 2026-11-22T12:03:00Z is treated as open: n1"
 
 
 def test_all_commands_see_the_same_and_say_so_with_q_too(cluster: str, tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ REFUSED: dict[str, Object] = {
     "spec.devices: got 65, expected at most 64": piece(
         devices=[{"name": f"d{i}", "taints": [{"key": "k", "effect": "NoSchedule"}]} for i in range(65)]
     ),
-    "spec.devices[1]: got 'g' once more, expected each name once": piece(devices=[{"name": "g"}, {"name": "g"}]),
+    "spec.devices[1]: got 'g' twice, expected each name once": piece(devices=[{"name": "g"}, {"name": "g"}]),
     "spec: got nodeName and allNodes, expected exactly one of": piece(allNodes=True),
-    "spec: got sharedCounters and devices, expected one of them": piece(sharedCounters=[{"name": "c"}], devices=[{"name": "g"}]),
+    "spec: got sharedCounters and devices, expected only one": piece(sharedCounters=[{"name": "c"}], devices=[{"name": "g"}]),
     "spec.devices[0].capacity[memory].requestPolicy: expected together with allowMultipleAllocations only": piece(devices=[SHARED]),
     "spec.devices[0].attributes[a]: got int and string, expected exactly one value": piece(
         devices=[{"name": "g", "attributes": {"a": {"int": 1, "string": "x"}}}]
@@ -46,12 +46,12 @@ REFUSED: dict[str, Object] = {
     "spec.devices.requests[0]: got both, expected exactly one of exactly and firstAvailable": claim(
         exactly() | {"firstAvailable": [{"name": "a", "deviceClassName": "c"}]}
     ),
-    "spec.devices.requests[1]: got 'r' once more, expected each name once": claim(exactly(), exactly()),
+    "spec.devices.requests[1]: got 'r' twice, expected each name once": claim(exactly(), exactly()),
     "spec.devices.requests[0].exactly.count: got 2, expected none with allocationMode All": claim(exactly(allocationMode="All", count=2)),
     "spec.devices.requests[0].exactly.count: got -1, expected a whole number of at least 1": claim(exactly(count=-1)),
     "spec.devices.requests[0].exactly.allocationMode: got 'Some', expected ExactCount or All": claim(exactly(allocationMode="Some")),
     "spec.devices.requests[0].exactly.deviceClassName: missing": claim({"name": "r", "exactly": {}}),
-    "spec.devices.constraints[0].requests[0]: got 'other', expected the name of a request": claim(
+    "spec.devices.constraints[0].requests[0]: got 'other', expected REQUEST or REQUEST/ALTERNATIVE of the claim": claim(
         exactly(), constraints=[{"requests": ["other"], "matchAttribute": "d/a"}]
     ),
     "spec.devices.constraints[0]: got matchAttribute and distinctAttribute, expected exactly one": claim(

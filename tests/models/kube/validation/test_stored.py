@@ -96,25 +96,25 @@ ODDITIES: dict[str, tuple[Object, str, str, list[str]]] = {
     "whenUnsatisfiable": (
         {"spread": spread(whenUnsatisfiable="Foo", maxSkew=1)},
         "spec.topologySpreadConstraints[0].whenUnsatisfiable",
-        "the constraint counts for nothing",
+        "the constraint has no effect",
         ["n1"],
     ),
     "nodeTaintsPolicy": (
         {"spread": spread(nodeTaintsPolicy="Foo")},
         "spec.topologySpreadConstraints[0].nodeTaintsPolicy",
-        "it is taken for Ignore",
+        "it is treated as Ignore",
         [],  # n2 counts, has no such pod, and is tainted
     ),
     "nodeAffinityPolicy": (
         {"spread": spread(nodeAffinityPolicy="Foo"), "affinity": of_nodes("In")},
         "spec.topologySpreadConstraints[0].nodeAffinityPolicy",
-        "it is taken for Ignore",
+        "it is treated as Ignore",
         [],
     ),
     "protocol": (
         {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80, "protocol": "Foo"}]}]},
         "spec.containers[0].ports[0].protocol",
-        "its ports are apart from those of all others",
+        "its ports conflict with no other",
         ["n1"],
     ),
 }
@@ -193,11 +193,11 @@ def other(version: str, kind: str, **fields: Any) -> list[Object]:
     [
         (
             lambda: hosts(spec={"taints": [{"key": "k", "effect": "Foo"}]}),
-            "Node n1 and 1 more: spec.taints[].effect: 'Foo' is not known here: the taint keeps nobody away",
+            "Node n1 and 1 more: spec.taints[].effect: 'Foo' is not known here: the taint repels no pods",
         ),
         (
             lambda: other("storage.k8s.io/v1", "StorageClass", provisioner="p", volumeBindingMode="Foo"),
-            "StorageClass x: volumeBindingMode: 'Foo' is not known here: it is taken for Immediate",
+            "StorageClass x: volumeBindingMode: 'Foo' is not known here: it is treated as Immediate",
         ),
         (
             lambda: other("policy/v1", "PodDisruptionBudget", spec={"selector": ODD, "maxUnavailable": 0}),

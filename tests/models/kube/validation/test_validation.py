@@ -92,14 +92,14 @@ def test_the_sum_of_a_pod_fits_64_bits() -> None:
         {"containers": [{"name": "a", **half}], "overhead": {"memory": "4Ei"}},
         {"containers": [{"name": "a", **half}], "initContainers": [{"name": "i", "restartPolicy": "Always", **half}]},
     ):
-        assert problems(pod(**more)) == ["spec.containers: memory adds up to more than 64 bits hold, expected less"]
+        assert problems(pod(**more)) == ["spec.containers: the total of memory exceeds 64 bits, expected less"]
 
 
 def test_container_names_are_taken_once_per_pod() -> None:
     lines = problems(pod(containers=[{"name": "a"}, {"name": "a"}], initContainers=[{"name": "a"}]))
     assert lines == [
-        "spec.containers[1].name: 'a' is taken, expected a name of its own in the pod",
-        "spec.initContainers[0].name: 'a' is taken, expected a name of its own in the pod",
+        "spec.containers[1].name: 'a' is taken, expected a unique name within the pod",
+        "spec.initContainers[0].name: 'a' is taken, expected a unique name within the pod",
     ]
 
 
