@@ -1,4 +1,4 @@
-"""The build backend: setuptools, after the man pages have been written to ``build/man``, from where pyproject.toml takes them."""
+"""The build backend: setuptools, plus man pages written to ``build/man``, from where pyproject.toml includes them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def _write_man_pages() -> None:
 
 
 def build_wheel(*arguments: Any, **options: Any) -> str:
-    """Build the wheel, with its man pages."""
+    """Build the wheel with its man pages."""
     _write_man_pages()
     return str(build_meta.build_wheel(*arguments, **options))
 
 
 def build_sdist(*arguments: Any, **options: Any) -> str:
-    """Build the source distribution, which has no man pages: a wheel that is built of it makes them."""
+    """Build the source distribution. It has no man pages; building a wheel from it creates them."""
     return str(build_meta.build_sdist(*arguments, **options))
 
 
 def build_editable(*arguments: Any, **options: Any) -> str:
-    """Build the wheel of an editable install, with its man pages."""
+    """Build the wheel of an editable install with its man pages."""
     _write_man_pages()
     return str(build_meta.build_editable(*arguments, **options))

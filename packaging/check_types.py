@@ -1,6 +1,6 @@
 """Check types with mypy: ``python packaging/check_types.py [OPTION...]``.
 
-The package kubestow is the root of the checkout, whose folder may have any name. So mypy sees it through a link of that name.
+The package kubestow is the root of the checkout, whose folder may have any name. So mypy sees it through a link named kubestow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
-    """Run mypy on the package, then on the tests and on packaging/; return the first exit code that is not 0."""
+    """Run mypy on the package and the tests, then on packaging/; return the first nonzero exit code."""
     with tempfile.TemporaryDirectory() as folder:
         for name, target in (("kubestow", ROOT), ("tests", ROOT / "tests")):
             Path(folder, name).symlink_to(target, target_is_directory=True)

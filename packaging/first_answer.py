@@ -1,7 +1,8 @@
-"""Time the way from nothing to a first useful answer on one's own cluster: ``python packaging/first_answer.py [--own]``.
+"""Measure the time from nothing to a first useful answer on one's own cluster: ``python packaging/first_answer.py [--own]``.
 
-The commands are those that the README shows first. They run in a copy of the checkout without anything installed, on a made cluster, or
-with ``--own`` on that of kubectl's current context. The table has for each the seconds, and the lines of the README read by then.
+The commands are the first ones of the README. They run in a copy of the checkout with nothing installed, on a
+stand-in cluster, or with ``--own`` on the cluster of kubectl's current context. The table shows the seconds of each
+command and the README lines read by then.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class Step:
 
 
 def steps(text: str) -> list[Step]:
-    """Return the commands that lead to an answer on one's own cluster: installation with an example, then the first that asks a cluster.
+    """Return the commands that lead to an answer on one's own cluster: installation with an example, then the first cluster command.
 
     Raises:
-        ValueError: the README shows none.
+        ValueError: the README has no such commands.
     """
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     first = next((Step(line, number) for number, line in lines if line.startswith("python3 -m venv") and "kubestow solve" in line), None)
@@ -40,7 +41,7 @@ def steps(text: str) -> list[Step]:
 
 
 def copied(folder: Path) -> Path:
-    """Copy what git knows of the checkout, as a clone would have it."""
+    """Copy the files that git tracks, as in a clone."""
     archive = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True).stdout
     for name in filter(None, archive.decode().split("\0")):
         source, target = ROOT / name, folder / name
@@ -52,7 +53,7 @@ def copied(folder: Path) -> Path:
 
 
 def made_cluster(folder: Path) -> str:
-    """Put a kubectl that knows a small cluster into a folder, and return it."""
+    """Install a kubectl for a small stand-in cluster into a folder, and return the folder."""
     sys.path.insert(0, str(ROOT))
     from tests.live.capture_stand_in import Server, install
     from tests.live.test_redact import objects_of
@@ -62,10 +63,10 @@ def made_cluster(folder: Path) -> str:
 
 
 def walk(found: list[Step], checkout: Path, environment: dict[str, str]) -> list[tuple[Step, float, str]]:
-    """Run the commands, and return them with their seconds and the first line of what they print.
+    """Run the commands; return each with its seconds and the last line of its standard error.
 
     Raises:
-        RuntimeError: one of them fails.
+        RuntimeError: a command fails.
     """
     timed = []
     for step in found:
@@ -75,13 +76,13 @@ def walk(found: list[Step], checkout: Path, environment: dict[str, str]) -> list
         )
         seconds = time.monotonic() - began
         if done.returncode != 0:
-            raise RuntimeError(f"{step.command}: ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+            raise RuntimeError(f"{step.command}: exited with code {done.returncode}: {done.stderr.strip()[-500:]}")
         timed.append((step, seconds, (done.stderr.strip().splitlines() or [""])[-1]))
     return timed
 
 
 def main() -> int:
-    """Print the table."""
+    """Measure the commands and print the table."""
     if sys.argv[1:] not in ([], ["--own"]):
         print("usage: python packaging/first_answer.py [--own]", file=sys.stderr)
         return 2

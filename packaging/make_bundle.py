@@ -1,7 +1,7 @@
-"""Make one file that runs wherever there is this Python: ``python packaging/make_bundle.py kubestow.pyz`` (needs shiv).
+"""Create one executable file for this version of Python: ``python packaging/make_bundle.py kubestow.pyz`` (needs shiv).
 
-The file holds kubestow and all that it needs, for the system and the version of Python that it was made with. It unpacks itself once,
-below ``SHIV_ROOT`` (``~/.shiv`` if it is not set).
+The file contains kubestow and its dependencies, for the system and the version of Python that created it. It
+unpacks itself once, below ``SHIV_ROOT`` (default ``~/.shiv``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Tests of others, which nothing runs.
+#: Folder name of tests of dependencies, which are not needed.
 _LEFT_OUT = "tests"
 
 
@@ -22,11 +22,11 @@ def make(target: Path, extras: str = "") -> None:
     """Write the bundle.
 
     Args:
-        target: the file.
-        extras: what is installed beside, such as ``[apply]``.
+        target: The file.
+        extras: Extras to install, such as ``[apply]``.
 
     Raises:
-        subprocess.CalledProcessError: pip or shiv failed, and said why.
+        subprocess.CalledProcessError: pip or shiv failed and printed the reason.
     """
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder, "site")
@@ -40,15 +40,15 @@ def make(target: Path, extras: str = "") -> None:
 
 
 def main() -> None:
-    """Make the bundle, and say how large it is."""
-    parser = argparse.ArgumentParser(description="Make one file that holds kubestow and all that it needs.")
+    """Create the bundle and print its size."""
+    parser = argparse.ArgumentParser(description="Create one file with kubestow and its dependencies.")
     parser.add_argument("target", type=Path, help="the file to write")
-    parser.add_argument("--extras", default="", help="such as [apply]")
+    parser.add_argument("--extras", default="", help="extras to install, such as [apply]")
     asked = parser.parse_args()
     try:
         make(asked.target, asked.extras)
     except subprocess.CalledProcessError as error:
-        sys.exit(f"make_bundle: {error.cmd[0]} {error.cmd[2]} ended with exit code {error.returncode}")
+        sys.exit(f"make_bundle: {error.cmd[0]} {error.cmd[2]} exited with code {error.returncode}")
     print(f"{asked.target}: {asked.target.stat().st_size / 1e6:.0f} MB")
 
 

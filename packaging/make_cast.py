@@ -1,7 +1,8 @@
-"""Make the recording of a terminal that shows what kubestow answers: ``python packaging/make_cast.py docs/images/kubestow.cast``.
+"""Create the terminal recording of the documentation: ``python packaging/make_cast.py docs/images/kubestow.cast``.
 
-The scenes are run now, in a terminal of 100 columns; what they print is recorded as it is, in asciicast v2, for ``asciinema play`` and its
-players. The times are made: a line is typed at a steady pace, and what is printed stays as long as it takes to read.
+The scenes run now, in a terminal of 100 columns. Their output is recorded unchanged, in asciicast v2, for
+``asciinema play`` and its players. The timing is artificial: a line is typed at a steady pace, and output stays for
+its reading time.
 
 Source of the format: https://docs.asciinema.org/manual/asciicast/v2/
 """
@@ -20,10 +21,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH, HEIGHT = 100, 40
-#: Seconds for a key, for a line that is printed, for a word that is read, and the least and most that a scene stays.
-KEY, LINE, WORD, LEAST, MOST = 0.035, 0.02, 0.09, 3.0, 17.0
+#: Seconds to type a key, to print a line and to read a word.
+KEY_SECONDS, LINE_SECONDS, WORD_SECONDS = 0.035, 0.02, 0.09
+#: Shortest and longest time in seconds for which a scene stays.
+MIN_SCENE_SECONDS, MAX_SCENE_SECONDS = 3.0, 17.0
 
-#: What is asked, and the command that answers.
+#: Questions, and the commands that answer them.
 SCENES = (
     (
         "Fifteen pods wait. Where does each go, and is that the best there is?",
@@ -53,7 +56,7 @@ SCENES = (
 
 
 def printed(command: str) -> str:
-    """Return what a command prints on a terminal."""
+    """Return the output of a command on a terminal."""
     _, *arguments = shlex.split(command)
     here, there = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(WIDTH), "LINES": str(HEIGHT), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
@@ -64,32 +67,32 @@ def printed(command: str) -> str:
     while True:
         try:
             part = os.read(here, 65536)
-        except OSError:  # as Linux says that nobody writes any more
+        except OSError:  # Linux signals the end of the output by this error
             part = b""
         if not part:
             break
         parts.append(part)
     os.close(here)
     if process.wait() not in (0, 3, 4):
-        raise SystemExit(f"{command}: ended with {process.returncode}")
+        raise SystemExit(f"{command}: exited with code {process.returncode}")
     return b"".join(parts).decode()
 
 
 def events() -> Iterator[tuple[float, str]]:
-    """Yield what is shown, with the seconds before it."""
+    """Yield the displayed texts, each with the seconds before it."""
     for title, command in SCENES:
         yield 0.3, "\x1b[2J\x1b[H"
         yield from _typed(f"# {title}", "\x1b[1;36m")
         yield from _typed(command, "")
         text = printed(command)
-        yield from ((LINE, f"{line}\r\n") for line in text.replace("\r\n", "\n").splitlines())
+        yield from ((LINE_SECONDS, f"{line}\r\n") for line in text.replace("\r\n", "\n").splitlines())
         words = len(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
-        yield min(MOST, max(LEAST, WORD * words)), ""
+        yield min(MAX_SCENE_SECONDS, max(MIN_SCENE_SECONDS, WORD_SECONDS * words)), ""
 
 
 def _typed(line: str, colour: str) -> Iterator[tuple[float, str]]:
     yield 0.2, f"\x1b[32m$\x1b[0m {colour}"
-    yield from ((KEY, letter) for letter in line)
+    yield from ((KEY_SECONDS, letter) for letter in line)
     yield 0.4, "\x1b[0m\r\n"
 
 

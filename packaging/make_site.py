@@ -1,8 +1,8 @@
-"""Make the documentation a site: ``python packaging/make_site.py DIRECTORY``.
+"""Build the documentation site: ``python packaging/make_site.py DIRECTORY``.
 
-The pages are plain Markdown with relative links, of which some lead to instances and to modules. So what they link to is laid out as in the
-repository, and links stay as they are. The order of the pages is that of the tables in docs/README.md. A page that is in none of them, a
-link that leads nowhere and an anchor that is not there end it with 1.
+The pages are plain Markdown with relative links, some to instances and modules. Linked files are laid
+out as in the repository, so that links work unchanged. The order of pages is that of the tables in docs/README.md.
+The exit code is 1 if a page is in none of the tables, or if a link or an anchor is broken.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
-#: Pages that are reached by links and have no line in the index.
+#: Pages that are reached by links and are not in the index.
 _ASIDE = ("README.md", "docs/README.md", "CHANGELOG.md")
 
 
 def links(page: str) -> list[str]:
-    """Return the files that a page links to, as paths from the repository's root; folders stand for their README.
+    """Return the files to which a page links, as paths from the repository's root. A folder counts as its README.
 
     Raises:
-        SystemExit: a link leads nowhere.
+        SystemExit: a link is broken.
     """
     text = _FENCED.sub("", (ROOT / page).read_text(encoding="utf-8"))
     found: list[str] = []
@@ -41,7 +41,7 @@ def links(page: str) -> list[str]:
 
 
 def lay_out(target: Path) -> list[str]:
-    """Copy the pages and all files that they lead to, and return the pages, by path from the root."""
+    """Copy the pages and all linked files; return the paths of the pages from the root."""
     pages: list[str] = []
     waiting, seen = ["README.md", "docs/README.md", "CHANGELOG.md", "docs/images"], set[str]()
     while waiting:
@@ -50,7 +50,7 @@ def lay_out(target: Path) -> list[str]:
         if name in seen:
             continue
         seen.add(name)
-        if source.is_dir():  # a folder of images, or of modules, which has no page
+        if source.is_dir():  # a folder of images or modules without a page
             waiting += [str(path.relative_to(ROOT)) for path in source.iterdir() if path.suffix in (".png", ".svg", ".py", ".yaml")]
             continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def navigation() -> list[dict[str, Any]]:
 
 
 def settings(pages: Path, site: Path) -> dict[str, Any]:
-    """Return what mkdocs is to do; nothing of the site is fetched from elsewhere."""
+    """Return mkdocs' settings. The site loads nothing from elsewhere."""
     return {
         "site_name": "kubestow",
         "docs_dir": str(pages),
@@ -87,14 +87,14 @@ def settings(pages: Path, site: Path) -> dict[str, Any]:
 
 
 def unreachable(pages: list[str], nav: list[dict[str, Any]]) -> list[str]:
-    """Return pages of docs/ that are not in the navigation."""
+    """Return the pages of docs/ that are missing from the navigation."""
     listed = {page for section in nav for value in section.values() for page in ([value] if isinstance(value, str) else value)}
     there = {str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")}
     return sorted((there | {page for page in pages if page.startswith("docs/")}) - listed - set(_ASIDE))
 
 
 def main() -> int:
-    """Make the site in the folder that the command line names."""
+    """Build the site in the folder that the command line names."""
     if len(sys.argv) != 2:
         print("usage: python packaging/make_site.py DIRECTORY", file=sys.stderr)
         return 2
@@ -104,12 +104,12 @@ def main() -> int:
         found = lay_out(pages)
         config = settings(pages, site)
         if lost := unreachable(found, config["nav"]):
-            print(f"docs/README.md: no table has {', '.join(lost)}", file=sys.stderr)
+            print(f"docs/README.md: missing from the tables: {', '.join(lost)}", file=sys.stderr)
             return 1
         text = yaml.safe_dump(config, sort_keys=False).replace("slugify: make_slugs.github", "slugify: !!python/name:make_slugs.github")
         (Path(name) / "mkdocs.yml").write_text(text, encoding="utf-8")
         (Path(name) / "make_slugs.py").write_text(_SLUGS, encoding="utf-8")
-        (pages / "wide.css").write_text(".wy-nav-content { max-width: 1060px; }\n", encoding="utf-8")  # what commands print has 100 columns
+        (pages / "wide.css").write_text(".wy-nav-content { max-width: 1060px; }\n", encoding="utf-8")  # output of commands has 100 columns
         done = subprocess.run(
             [sys.executable, "-c", _MKDOCS, "build", "--strict"], cwd=name, check=False, capture_output=True, encoding="utf-8"
         )  # fmt: skip
@@ -120,9 +120,9 @@ def main() -> int:
     return 0
 
 
-#: mkdocs, which finds the module of anchors beside its settings.
+#: Runs mkdocs with the folder of its settings on the path, where the module of anchors is.
 _MKDOCS = "import sys; sys.path.insert(0, '.'); from mkdocs.__main__ import cli; cli()"
-#: Anchors as GitHub makes them of headings, as the links of the pages are written.
+#: Module that creates anchors of headings as GitHub does, because links are written for these.
 _SLUGS = """
 import re
 

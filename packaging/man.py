@@ -1,7 +1,7 @@
-"""Make the man pages of kubestow and its commands from what ``--help`` says: ``python packaging/man.py DIRECTORY``.
+"""Create the man pages of kubestow and its commands from their ``--help``: ``python packaging/man.py DIRECTORY``.
 
-The build backend does so when the project is built, and the wheel brings them as ``share/man/man1``. The date is that of
-``SOURCE_DATE_EPOCH``, else today's: https://reproducible-builds.org/specs/source-date-epoch/.
+The build backend runs this for each build, and the wheel contains the pages as ``share/man/man1``. The date is that
+of ``SOURCE_DATE_EPOCH``, or else today: https://reproducible-builds.org/specs/source-date-epoch/.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 import click
 
-# Run as a file, it makes this checkout the package kubestow: what follows can be imported only then (E402), installed or not.
+# Running cli.py makes this checkout the package kubestow, installed or not. The imports below depend on it (E402).
 runpy.run_path(str(Path(__file__).resolve().parents[1] / "cli.py"))
 
 from kubestow import cli  # noqa: E402
@@ -27,26 +27,26 @@ from kubestow.commands.common.help_text import grouped  # noqa: E402
 
 _CODES: Final = (
     ("0", "done, complete and valid"),
-    ("1", "bad input, or a file that cannot be read or written: one line for each problem, nothing written"),
+    ("1", "bad input, or a file that cannot be read or written; one line per problem, no output"),
     ("2", "wrong usage"),
-    ("3", "done, but not all of it: pods or goals are left, kinds could not be captured; the result is written"),
-    ("4", "violated: something is wrong with what was judged, or --strict refuses the input"),
-    ("130", "interrupted; the best result so far is written, if there is one"),
+    ("3", "done in part: pods or goals remain, or kinds could not be captured; the result is written"),
+    ("4", "violated: the check found problems, or --strict rejected the input"),
+    ("130", "interrupted; the best result found is written, if any"),
 )
 _ENVIRONMENT: Final = (
-    ("KUBECONFIG", "Files of kubectl's configuration, as for kubectl."),
-    ("KUBECTL_PATH", "The kubectl that is run where --kubectl says nothing. kubectl sets it for plugins, to its own program."),
-    ("NO_COLOR", "Tables have no colours, if this is set."),
+    ("KUBECONFIG", "kubectl's configuration files, as for kubectl."),
+    ("KUBECTL_PATH", "The kubectl to run without --kubectl. kubectl sets it for plugins to its own program."),
+    ("NO_COLOR", "If set, tables have no colours."),
 )
 _PLUGIN: Final = (
-    f"As a plugin of kubectl it is called `{PLUGIN}`, and captures the cluster of kubectl's current context where a command needs a "
-    "snapshot and none is named."
+    f"As a kubectl plugin it is called `{PLUGIN}`. If a command needs a snapshot and none is named, it captures the cluster of "
+    "kubectl's current context."
 )
 _BREAK: Final = re.compile(r"\s+")
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each page, by its file's name."""
+    """Return the text of each page, by file name."""
     with click.Context(cli.main, info_name="kubestow") as context:
         commands = {name: cli.main.commands[name] for name in cli.main.list_commands(context)}
         found = {f"{name}.1": "\n".join(_program(name, context, commands)) + "\n" for name in ("kubestow", "kubectl-stow")}
@@ -57,7 +57,7 @@ def pages() -> dict[str, str]:
 
 
 def write(folder: Path) -> list[Path]:
-    """Write all pages, and return their files."""
+    """Write all pages and return their files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -129,7 +129,7 @@ def _paragraphs(command: click.Command) -> tuple[str, list[str]]:
 
 
 def _option_names(text: str) -> str:
-    """Names are bold, what they take is in italics."""
+    """Format options: names in bold, their values in italics."""
     parts = re.split(r"(?<![\w-])(--?[a-z][\w-]*)", text)
     return "".join(rf"\fB{_escaped(part)}\fR" if index % 2 else _taken(part) for index, part in enumerate(parts))
 
@@ -139,7 +139,7 @@ def _taken(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return one line of running text; what stands in backticks is bold."""
+    """Return one line of running text, with text between backticks in bold."""
     parts = [_escaped(part) for part in _BREAK.sub(" ", text).strip().split("`")]
     line = "".join(rf"\fB{part}\fR" if index % 2 else part for index, part in enumerate(parts))
     return rf"\&{line}" if line.startswith((".", "'")) else line

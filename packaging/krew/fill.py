@@ -1,7 +1,8 @@
-"""Make what krew needs of a release: an archive for each platform, and the manifest ``stow.yaml``, by the rules of krew.
+"""Create the krew files of a release: an archive per platform, and the manifest ``stow.yaml``, by krew's rules.
 
-``python packaging/krew/fill.py --homepage URL --base URL --bundle linux/amd64=FILE... DIRECTORY``: a bundle is one executable file that
-runs kubestow; BASE is where the archives of DIRECTORY will be found. Archives are the same bytes each time.
+``python packaging/krew/fill.py --homepage URL --base URL --bundle linux/amd64=FILE... DIRECTORY``: a bundle is one
+executable file that runs kubestow; BASE is the address of the archives of DIRECTORY. Archives are reproducible byte
+by byte.
 
 The rules: https://github.com/kubernetes-sigs/krew/blob/master/internal/index/validation/validate.go and
 https://github.com/kubernetes-sigs/krew/blob/master/cmd/validate-krew-manifest/main.go.
@@ -26,9 +27,9 @@ import yaml
 ROOT: Final = Path(__file__).resolve().parents[2]
 TEMPLATE: Final = Path(__file__).with_name("stow.yaml.in")
 NAME: Final = "stow"
-#: The program in an archive, to which krew makes a link of this name.
+#: Name of the program in an archive; krew creates a link of this name.
 BIN: Final = "kubectl-stow"
-#: Operating systems and processors that krew runs on.
+#: Operating systems and processors supported by krew.
 PLATFORMS: Final = tuple(
     (system, processor)
     for system, processors in (
@@ -39,19 +40,19 @@ PLATFORMS: Final = tuple(
     for processor in processors
 )
 _RESERVED: Final = ("CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(1, 10)))
-#: https://semver.org, with the v in front that krew wants.
+#: https://semver.org, with the leading v that krew requires.
 _VERSION: Final = re.compile(
     r"v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
     r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
     re.ASCII,
 )
-#: Fields of a manifest, and characters that their lines have at most.
+#: Fields of a manifest's spec, with the largest number of characters per line (0: no text field).
 _SPEC: Final = {"version": 0, "homepage": 0, "shortDescription": 70, "description": 80, "caveats": 80, "platforms": 0}
 _PLATFORM: Final = {"uri", "sha256", "selector", "files", "bin", "license"}
 
 
 def archive(bundle: Path) -> bytes:
-    """Return a ``.tar.gz`` with the program and the licence, which krew asks for; the same bytes each time."""
+    """Return a ``.tar.gz`` with the program and the licence, which krew requires; reproducible byte by byte."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream,
@@ -66,7 +67,7 @@ def archive(bundle: Path) -> bytes:
 
 
 def manifest(version: str, homepage: str, archives: Mapping[tuple[str, str], tuple[str, bytes]]) -> str:
-    """Return the filled manifest. ``archives``: address and bytes, by operating system and processor."""
+    """Return the filled manifest. ``archives`` has address and bytes by operating system and processor."""
     text = TEMPLATE.read_text(encoding="utf-8").replace("@VERSION@", version).replace("@HOMEPAGE@", homepage)
     platforms = [
         {
@@ -82,11 +83,11 @@ def manifest(version: str, homepage: str, archives: Mapping[tuple[str, str], tup
 
 
 def problems(text: str, file: str = f"{NAME}.yaml") -> list[str]:
-    """Return what krew would refuse of a manifest, or warn of. ``file``: the name under which krew's index has it."""
+    """Return problems for which krew rejects a manifest or warns. ``file`` is its name in krew's index."""
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        return [f"is no YAML: {' '.join(str(error).split())}"]
+        return [f"not valid YAML: {' '.join(str(error).split())}"]
     if not isinstance(found, dict) or not isinstance(found.get("spec"), dict) or not isinstance(found.get("metadata"), dict):
         return ["expected a mapping with metadata and spec"]
     return [*_about(found, file), *_spec(found["spec"]), *_platforms(found["spec"].get("platforms"))]
@@ -99,16 +100,16 @@ def _about(found: Mapping[str, Any], file: str) -> Iterator[str]:
     if found.get("kind") != "Plugin":
         yield f"kind: expected Plugin, found {found.get('kind')!r}"
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]+", name) or name.upper() in _RESERVED:
-        yield f"metadata.name: {name!r} is no name of a plugin"
+        yield f"metadata.name: {name!r} is not a valid plugin name"
     if file != f"{name}.yaml":
-        yield f"{file}: the file of {name!r} is called {name}.yaml"
+        yield f"{file}: the file of {name!r} must be named {name}.yaml"
     yield from (f"{field}: unknown field" for field in found.keys() - {"apiVersion", "kind", "metadata", "spec"})
 
 
 def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"spec.{field}: unknown field" for field in spec if field not in _SPEC)
     if not _VERSION.fullmatch(str(spec.get("version"))):
-        yield f"spec.version: {spec.get('version')!r} is no semantic version with a v in front"
+        yield f"spec.version: {spec.get('version')!r} is not a semantic version with a leading v"
     if urlsplit(str(spec.get("homepage"))).scheme != "https":
         yield f"spec.homepage: expected an address with https, found {spec.get('homepage')!r}"
     for field, width in _SPEC.items():
@@ -120,12 +121,12 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[str]:
     if "\n" in str(spec.get("shortDescription")):
         yield "spec.shortDescription: expected one line"
     if "@" in "".join(str(spec.get(field)) for field in ("version", "homepage")):
-        yield "spec: a placeholder is left"
+        yield "spec: a placeholder is not filled in"
 
 
 def _platforms(platforms: Any) -> Iterator[str]:
     if not isinstance(platforms, list) or not platforms:
-        yield "spec.platforms: expected one platform at least"
+        yield "spec.platforms: expected at least one platform"
         return
     taken: dict[tuple[str, str], int] = {}
     for index, each in enumerate(platforms):
@@ -147,18 +148,18 @@ def _platforms(platforms: Any) -> Iterator[str]:
             yield f"{where}.selector: matches no platform of krew"
         for platform in matched:
             if platform in taken:
-                yield f"{where}.selector: {'/'.join(platform)} is matched by spec.platforms[{taken[platform]}], too"
+                yield f"{where}.selector: {'/'.join(platform)} is also matched by spec.platforms[{taken[platform]}]"
             taken.setdefault(platform, index)
 
 
 def _files(platform: Mapping[str, Any], where: str) -> Iterator[str]:
     files = platform.get("files")
     if files is not None and (not files or any(not each.get("from") or not each.get("to") for each in files)):
-        yield f"{where}.files: expected none at all, or each with from and to"
+        yield f"{where}.files: expected no files, or from and to in each"
 
 
 def _matched(selector: Any) -> Iterator[tuple[str, str]]:
-    """Yield the platforms that a label selector of ``os`` and ``arch`` matches; none of one that krew refuses."""
+    """Yield the platforms that a label selector of ``os`` and ``arch`` matches; none if krew rejects the selector."""
     if not isinstance(selector, dict) or not selector or not selector.keys() <= {"matchLabels", "matchExpressions"}:
         return
     labels, expressions = selector.get("matchLabels", {}), selector.get("matchExpressions", [])
@@ -182,7 +183,7 @@ def _bundle(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) 
         platform, _, path = each.partition("=")
         system, _, processor = platform.partition("/")
         if (system, processor) not in PLATFORMS or not Path(path).is_file():
-            raise click.BadParameter(f"{each!r} is not of the form OS/ARCH=FILE, with a platform of krew and a file that is there")
+            raise click.BadParameter(f"{each!r} expected OS/ARCH=FILE with a platform of krew and an existing file")
         found[system, processor] = Path(path)
     return found
 
@@ -199,8 +200,8 @@ def _version() -> str:
     "--bundle", "bundles", multiple=True, required=True, callback=_bundle, metavar="OS/ARCH=FILE", help="The program; repeatable."
 )
 @click.option("--homepage", required=True, metavar="URL", help="The project's page.")
-@click.option("--base", required=True, metavar="URL", help="Where the archives will be.")
-@click.option("--version", metavar="VERSION", help="default: that of the tree.")
+@click.option("--base", required=True, metavar="URL", help="Base address of the archives.")
+@click.option("--version", metavar="VERSION", help="Version of the release (default: that of the tree).")
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 def main(bundles: dict[tuple[str, str], Path], homepage: str, base: str, version: str | None, directory: Path) -> None:
     """Write the archives and the manifest of a release to DIRECTORY."""

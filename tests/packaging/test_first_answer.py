@@ -33,7 +33,7 @@ def test_what_fails_ends_the_walk(tmp_path: Path) -> None:
     step = type(WALK["steps"](README)[0])
     timed = WALK["walk"]([step("echo 'found 3' >&2", 7)], tmp_path, dict(os.environ))
     assert [(each.line, said) for each, _, said in timed] == [(7, "found 3")]
-    with pytest.raises(RuntimeError, match="exit 3: ended with 3: why"):
+    with pytest.raises(RuntimeError, match="exit 3: exited with code 3: why"):
         WALK["walk"]([step("echo why >&2; exit 3", 1)], tmp_path, dict(os.environ))
 
 

@@ -31,7 +31,7 @@ def fill(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is to be released, of a bundle that runs the tree."""
+    """The files of a release, of a bundle that runs the tree."""
     place = tmp_path_factory.mktemp("release")
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[0] = sys.argv.pop(1); import cli; cli.main()"
     bundle = place / "kubestow.pex"
@@ -103,38 +103,38 @@ def _spoiled(release: Path, path: str, value: object) -> str:
     [
         ("apiVersion", "krew/v1", "apiVersion: 'krew/v1' is not known to krew"),
         ("kind", "Receipt", "kind: expected Plugin"),
-        ("metadata.name", "st/ow", "metadata.name: 'st/ow' is no name of a plugin"),
-        ("metadata.name", "con", "metadata.name: 'con' is no name of a plugin"),
-        ("metadata.name", "other", "stow.yaml: the file of 'other' is called other.yaml"),
+        ("metadata.name", "st/ow", "metadata.name: 'st/ow' is not a valid plugin name"),
+        ("metadata.name", "con", "metadata.name: 'con' is not a valid plugin name"),
+        ("metadata.name", "other", "stow.yaml: the file of 'other' must be named other.yaml"),
         ("nope", 1, "nope: unknown field"),
         ("spec.nope", 1, "spec.nope: unknown field"),
-        ("spec.version", "0.1.0", "spec.version: '0.1.0' is no semantic version"),
-        ("spec.version", "v1.0", "spec.version: 'v1.0' is no semantic version"),
-        ("spec.version", "v01.0.0", "spec.version: 'v01.0.0' is no semantic version"),
+        ("spec.version", "0.1.0", "spec.version: '0.1.0' is not a semantic version"),
+        ("spec.version", "v1.0", "spec.version: 'v1.0' is not a semantic version"),
+        ("spec.version", "v01.0.0", "spec.version: 'v01.0.0' is not a semantic version"),
         ("spec.homepage", "@HOMEPAGE@", "spec.homepage: expected an address"),
         ("spec.shortDescription", "", "spec.shortDescription: expected a text"),
         ("spec.shortDescription", "a\nb", "spec.shortDescription: expected one line"),
         ("spec.shortDescription", "word " * 20, "spec.shortDescription: a line has more than 70 characters"),
         ("spec.caveats", "word " * 20, "spec.caveats: a line has more than 80 characters"),
         ("spec.description", None, "spec.description: expected a text"),
-        ("spec.platforms", [], "spec.platforms: expected one platform at least"),
+        ("spec.platforms", [], "spec.platforms: expected at least one platform"),
         ("spec.platforms.0.uri", "http://example.com/a.tar.gz", "spec.platforms[0].uri: expected the address"),
         ("spec.platforms.0.uri", "https://example.com/a.pex", "spec.platforms[0].uri: expected the address"),
         ("spec.platforms.0.sha256", "ABC", "spec.platforms[0].sha256: expected 64 hexadecimal digits"),
         ("spec.platforms.0.bin", None, "spec.platforms[0].bin: expected a path"),
         ("spec.platforms.0.bin", "../kubectl-stow", "spec.platforms[0].bin: expected a path"),
-        ("spec.platforms.0.files", [], "spec.platforms[0].files: expected none at all"),
-        ("spec.platforms.0.files", [{"from": "a"}], "spec.platforms[0].files: expected none at all"),
+        ("spec.platforms.0.files", [], "spec.platforms[0].files: expected no files, or from and to in each"),
+        ("spec.platforms.0.files", [{"from": "a"}], "spec.platforms[0].files: expected no files, or from and to in each"),
         ("spec.platforms.0.link", "a", "spec.platforms[0].link: unknown field"),
         ("spec.platforms.0.selector", None, "spec.platforms[0].selector: matches no platform"),
         ("spec.platforms.0.selector", {"matchLabels": {}}, "spec.platforms[0].selector: matches no platform"),
         ("spec.platforms.0.selector", {"matchLabels": {"os": "plan9"}}, "spec.platforms[0].selector: matches no platform"),
         ("spec.platforms.0.selector", {"matchLabels": {"libc": "musl"}}, "spec.platforms[0].selector: matches no platform"),
-        ("spec.platforms.0.selector", {"matchLabels": {"os": "linux"}}, "spec.platforms[1].selector: linux/amd64 is matched by"),
+        ("spec.platforms.0.selector", {"matchLabels": {"os": "linux"}}, "spec.platforms[1].selector: linux/amd64 is also matched by"),
         (
             "spec.platforms.0.selector",
             {"matchExpressions": [{"key": "os", "operator": "In", "values": ["linux", "darwin"]}]},
-            "spec.platforms[1].selector: linux/amd64 is matched by spec.platforms[0]",
+            "spec.platforms[1].selector: linux/amd64 is also matched by spec.platforms[0]",
         ),
     ],
 )  # fmt: skip
@@ -152,5 +152,5 @@ def test_wrong_bundles_and_versions_write_nothing(bundle: str, tmp_path: Path) -
     wrong = fill(*_URLS, "--bundle", bundle.replace("SCRIPT", str(SCRIPT)), str(tmp_path / "out"))
     assert wrong.returncode == 2
     version = fill(*_URLS, "--bundle", f"linux/amd64={SCRIPT}", "--version", "1.0", str(tmp_path / "out"))
-    assert (version.returncode, version.stderr) == (1, "Error: spec.version: 'v1.0' is no semantic version with a v in front\n")
+    assert (version.returncode, version.stderr) == (1, "Error: spec.version: 'v1.0' is not a semantic version with a leading v\n")
     assert not (tmp_path / "out").exists()
