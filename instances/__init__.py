@@ -1,4 +1,4 @@
-"""Example files, and in :mod:`kubestow.instances.generate` what draws synthetic snapshots from a seed.
+"""Example files, and the generator of synthetic snapshots in :mod:`kubestow.instances.generate`.
 
-Enter at README.md for the files. Imports nothing of the project.
+README.md describes the files. Imports no other part of the project.
 """

@@ -1,4 +1,4 @@
-"""The nodes of a synthetic cluster: pools, zones and sizes, and their NodeResourceTopology objects."""
+"""The nodes of a synthetic cluster: pools, zones, sizes, and their NodeResourceTopology objects."""
 
 from __future__ import annotations
 
@@ -27,14 +27,24 @@ GPU: Final = "nvidia.com/gpu"
 RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", GPU, "pods")
 CPU, MEMORY, STORAGE, GPUS, PODS = range(5)
 GPUS_PER_NODE: Final = 8
-#: Of 100 nodes this many have GPUs, from this size of cluster on.
-GPU_PERCENT, GPU_FROM = 2, 20
+#: Percent of nodes with GPUs, and the smallest cluster (in nodes) that has any.
+GPU_PERCENT, GPU_MIN_NODES = 2, 20
 DEDICATED: Final = ("database", "batch")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """An instance type. ``units``, ``memory``: its CPUs and memory as multiples of the cluster's unit; ``pods``: its kubelet's limit."""
+    """An instance type.
+
+    Attributes:
+        type: Name of the type.
+        pool: Name of the node pool.
+        arch: Processor architecture.
+        units: CPUs as a multiple of the cluster's unit.
+        memory: Memory as a multiple of the cluster's unit.
+        pods: Limit of pods.
+        gpus: Number of GPUs.
+    """
 
     type: str
     pool: str
@@ -53,13 +63,21 @@ _GENERAL: Final = (
     (10, Kind("mem.xlarge", "highmem", "amd64", 4, 8)),
 )
 _GPU: Final = Kind("gpu.2xlarge", "gpu", "amd64", 8, 8, 250, GPUS_PER_NODE)
-SMALLEST: Final = 2  # units
+SMALLEST_UNITS: Final = 2  #: CPU units of the smallest instance type.
 
 
 @dataclass
 class Fleet:
-    """All nodes. ``zone``: int64[N]; ``taint``: the taint of each node, None for most; ``allocatable``: int64[N, 5] in the units of
-    :data:`RESOURCES`; ``policy``: the Topology Manager policy of nodes with a NodeResourceTopology, else None."""
+    """All nodes.
+
+    Attributes:
+        kinds: Instance type of each node.
+        zone: Zone of each node, int64[N].
+        n_zones: Number of zones.
+        taint: Taint of each node, or None.
+        policy: Topology Manager policy of nodes with a NodeResourceTopology, or None.
+        allocatable: int64[N, 5] in the units of :data:`RESOURCES`.
+    """
 
     kinds: list[Kind]
     zone: Ints
@@ -75,7 +93,7 @@ class Fleet:
         return f"{self.kinds[n].pool}-{n:05d}"
 
     def labels(self, n: int) -> dict[str, str]:
-        """Return the labels of a node: those that every kubelet sets, those of a cloud, and its pool."""
+        """Return the labels of a node: those of every kubelet, those of a cloud, and its pool."""
         kind = self.kinds[n]
         return {
             HOST: self.name(n), ZONE: zone_name(int(self.zone[n])), TYPE: kind.type, ARCH: kind.arch, OS: "linux",
@@ -83,7 +101,7 @@ class Fleet:
         }  # fmt: skip
 
     def where(self, key: str, values: Sequence[str]) -> Bools:
-        """Return the nodes whose label has one of the values, bool[N]."""
+        """Return bool[N], True for nodes whose label has one of the values."""
         wanted = set(values)
         return np.array([self.labels(n)[key] in wanted for n in range(len(self))], dtype=bool)
 
@@ -102,7 +120,7 @@ class Fleet:
             }  # fmt: skip
 
     def topologies(self) -> Iterator[Object]:
-        """Yield the NodeResourceTopology objects: two sockets, of one or two NUMA zones each; every third in the dialect of nri-plugins."""
+        """Yield the NodeResourceTopology objects: two sockets with one or two NUMA zones each; every third in nri-plugins' dialect."""
         for n, policy in enumerate(self.policy):
             if policy is not None:
                 yield {
@@ -120,11 +138,11 @@ def zone_name(zone: int) -> str:
 
 
 def draw(rng: random.Random, size: int, zones: int, tainted: int, numa: int) -> Fleet:
-    """Draw nodes of all pools, round-robin over the zones, their CPU and memory in units until :func:`scale`.
+    """Draw nodes of all pools, round-robin over the zones. CPU and memory stay in units until :func:`scale`.
 
-    Dedicated nodes come first: those with GPUs, as far as ``tainted`` percent go, then the other dedicated pools.
+    Dedicated nodes come first: those with GPUs, up to ``tainted`` percent, then the other dedicated pools.
     """
-    gpus = max(1, size * GPU_PERCENT // 100) if size >= GPU_FROM else 0
+    gpus = max(1, size * GPU_PERCENT // 100) if size >= GPU_MIN_NODES else 0
     dedicated = min(size * tainted // 100, size - 1)
     kinds: list[Kind] = []
     taint: list[Object | None] = []
@@ -147,15 +165,21 @@ def draw(rng: random.Random, size: int, zones: int, tainted: int, numa: int) -> 
 
 
 def scale(fleet: Fleet, demand: Ints, fill: int, largest: Ints) -> None:
-    """Set the sizes so that ``demand`` (int64[5], of all pods) is ``fill`` percent of the CPUs and 85 % of that of the memory.
+    """Set node sizes so that ``demand`` is ``fill`` percent of CPU and 85 % of that percentage of memory.
 
-    The smallest node still holds ``largest`` (int64[5]) three times, and neither disks nor pod slots are ever as scarce as CPUs.
+    The smallest node still holds the largest pod three times. Disks and pod slots are never as scarce as CPU.
+
+    Args:
+        fleet: The nodes, changed in place.
+        demand: Total demand of all pods, int64[5].
+        fill: CPU utilisation in percent.
+        largest: Largest request per resource, int64[5].
     """
     units = fleet.allocatable.copy()
     for r, share, base in ((CPU, fill, 1), (MEMORY, fill * 85 // 100, 1), (STORAGE, fill // 2, 20)):
         total = int(units[:, r].sum())
-        # Thousandths of a unit, so that the sum over many nodes is met.
-        size = max(int(demand[r]) * 100_000 // (max(1, share) * total), 1000 * base, int(largest[r]) * 3000 // SMALLEST)
+        # In thousandths of a unit, so that the sum over many nodes is accurate.
+        size = max(int(demand[r]) * 100_000 // (max(1, share) * total), 1000 * base, int(largest[r]) * 3000 // SMALLEST_UNITS)
         fleet.allocatable[:, r] = (units[:, r] * size + 999) // 1000
     needed = (2 * int(demand[PODS]) * units[:, CPU] * 100) // (fill * int(units[:, CPU].sum())) + 1
     fleet.allocatable[:, PODS] = np.maximum(units[:, PODS], needed)
@@ -165,7 +189,7 @@ def scale(fleet: Fleet, demand: Ints, fill: int, largest: Ints) -> None:
 
 
 def _zones(allocatable: Ints, count: int, *, pools: bool) -> list[Object]:
-    """Return equal NUMA zones; each has whole CPUs, as its exclusive ones are."""
+    """Return equal NUMA zones with whole CPUs, because exclusive CPUs are whole."""
     cpu, memory, _, gpus, _ = allocatable.tolist()
     zones: list[Object] = []
     if pools:

@@ -1,8 +1,8 @@
 """``kubestow generate``: a synthetic snapshot of a typical cluster, from a seed.
 
-The order of drawing: what the workloads are and request, the nodes, sized so that the cluster is as full as asked, and then workload by
-workload its rules together with a place for its pods, so that every rule is known to be met in some complete placement. docs/generate.md
-describes the mix.
+Draws happen in this order: workloads with their requests; nodes, sized for the requested utilisation; then,
+workload by workload, rules together with a place for the pods. Thus every rule is met in some complete placement.
+docs/generate.md describes the mix.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kubestow.instances.generate.workload import PROXY, Wishes, Workload
 
 Object = dict[str, Any]
 
-#: Pods of one workload are at most this share of all pods, and its requests this share of all requests.
-_SHARE: Final = 20
+#: Divisor: a workload has at most 1/20 of all pods and 1/20 of all requests.
+_MAX_SHARE_DIVISOR: Final = 20
 _KINDS: Final = ((70, "Deployment"), (15, "StatefulSet"), (15, "Job"))
 _NAMES: Final = (
     "api", "auth", "billing", "cart", "catalog", "checkout", "crawler", "events", "export", "feed", "gateway", "index", "ingest", "ledger",
@@ -34,15 +34,27 @@ _TEAMS: Final = ("blue", "core", "data", "edge", "growth", "infra", "mobile", "s
 _STAGES: Final = ((5, "prod"), (3, "staging"), (2, "dev"))
 _DAEMONS: Final = ("log-agent", "node-exporter")
 _CRITICAL: Final = ("system-node-critical", 2_000_001_000)
-#: Workloads that a namespace has on average.
-_PER_NAMESPACE: Final = 12
+#: Average number of workloads per namespace.
+_WORKLOADS_PER_NAMESPACE: Final = 12
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a snapshot is drawn from; shares in percent. ``fill``: use of the scarcest resource by all pods' requests. ``bound``: pods that
-    run already. ``priorities``: number of PriorityClasses. ``numa``, ``tainted``: nodes with a NodeResourceTopology, and with a taint.
-    ``rules``, ``preferences``: workloads that carry hard rules, and weighted preferences."""
+    """Parameters of a synthetic snapshot.
+
+    Attributes:
+        nodes: Number of nodes.
+        pods: Number of pods.
+        seed: Seed of the draws.
+        zones: Number of zones.
+        fill: Utilisation of the scarcest resource by all pods' requests, in percent.
+        bound: Running pods, in percent.
+        priorities: Number of PriorityClasses.
+        numa: Nodes with a NodeResourceTopology, in percent.
+        rules: Workloads with hard rules, in percent.
+        preferences: Workloads with weighted preferences, in percent.
+        tainted: Nodes with a taint, in percent.
+    """
 
     nodes: int
     pods: int
@@ -59,10 +71,14 @@ class Parameters:
 
 @dataclass
 class Generated:
-    """A snapshot and the placement that was built with it.
+    """A snapshot, and the placement that was built with it.
 
-    ``assignments``: (namespace/name, node) of every pod that the placement has, in an order in which each obeys the rules; ``unplanted``:
-    pods that it has not. :meth:`objects` makes them again whenever they are asked for.
+    :meth:`objects` creates the objects on each call.
+
+    Attributes:
+        heads: Cluster-wide objects.
+        workloads: The workloads with their planted pods.
+        node_names: Names of the nodes.
     """
 
     heads: list[Object]
@@ -79,7 +95,7 @@ class Generated:
             yield from workload.pods(self.node_names)
 
     def assignments(self, *, bound: bool | None = None) -> list[tuple[str, str]]:
-        """Return (namespace/name, node) of the planted pods in a valid bind order; only those that run, or that do not."""
+        """Return (namespace/name, node) of the planted pods in a valid bind order. ``bound`` selects running or pending pods."""
         found = []
         for workload in self.workloads:
             for i, (name, node) in enumerate(zip(workload.pod_names(), workload.on, strict=False)):
@@ -89,11 +105,12 @@ class Generated:
 
     @property
     def unplanted(self) -> int:
+        """The number of pods that the placement omits."""
         return sum(w.replicas for w in self.workloads if not w.on)
 
 
 def generate(parameters: Parameters) -> Generated:
-    """Return the snapshot of these parameters: always the same objects in the same order."""
+    """Return the snapshot for these parameters: always the same objects in the same order."""
     p = parameters
     rng = random.Random(f"kubestow/{p.seed}/{p.nodes}/{p.pods}")
     wanted = p.pods * p.bound // 100
@@ -114,14 +131,14 @@ def generate(parameters: Parameters) -> Generated:
 
 
 def _demand(workloads: list[Workload]) -> Ints:
-    """Return what all pods request, int64[5]; a pod takes a slot."""
+    """Return the total demand of all pods, int64[5]. Each pod takes a slot."""
     found = np.zeros(len(RESOURCES), dtype=np.int64)
     for workload in workloads:
         found += np.array(workload.demand, dtype=np.int64) * workload.replicas
     return found
 
 
-# --- what there is ------------------------------------------------------------------------------------------------------
+# --- workloads ----------------------------------------------------------------------------------------------------------
 
 
 def _daemons(rng: random.Random, p: Parameters, count: int) -> list[Workload]:
@@ -136,7 +153,7 @@ def _daemons(rng: random.Random, p: Parameters, count: int) -> list[Workload]:
 
 
 def _menu(p: Parameters) -> list[tuple[int, int, int]]:
-    """Return the requests that fit the nodes that they lead to: the smallest node, half the average one, holds the largest four times."""
+    """Return the requests whose resulting nodes hold them: the smallest node, half the average, holds the largest request four times."""
     for size in range(len(draw.REQUESTS), 1, -1):
         menu = draw.REQUESTS[:size]
         mean = sum(w * cpu for w, cpu, _ in menu) // sum(w for w, _, _ in menu)
@@ -146,16 +163,16 @@ def _menu(p: Parameters) -> list[tuple[int, int, int]]:
 
 
 def _workloads(rng: random.Random, p: Parameters, pods: int) -> list[Workload]:
-    """Draw workloads of ``pods`` pods in all, without rules."""
+    """Draw workloads with ``pods`` pods in total, without rules."""
     menu = _menu(p)
     mean = sum(w * cpu for w, cpu, _ in menu) // sum(w for w, _, _ in menu)
     priorities = [(p.priorities - i, (f"tier-{i}", 1000 * i)) for i in range(p.priorities)]
     found: list[Workload] = []
-    left = pods
-    while left:
-        replicas = draw.replicas(rng, min(left, max(3, pods // _SHARE)))
-        left -= replicas
-        cpu, memory = draw.request(rng, menu, pods * mean // (_SHARE * replicas))
+    remaining = pods
+    while remaining:
+        replicas = draw.replicas(rng, min(remaining, max(3, pods // _MAX_SHARE_DIVISOR)))
+        remaining -= replicas
+        cpu, memory = draw.request(rng, menu, pods * mean // (_MAX_SHARE_DIVISOR * replicas))
         proxy, disk = draw.chance(rng, 15), draw.chance(rng, 10)
         if proxy:
             cpu, memory = cpu + PROXY[0], memory + PROXY[1]
@@ -170,9 +187,9 @@ def _workloads(rng: random.Random, p: Parameters, pods: int) -> list[Workload]:
             )
         )  # fmt: skip
     for workload in found:
-        space = rng.randrange(max(1, len(found) // _PER_NAMESPACE))
+        space = rng.randrange(max(1, len(found) // _WORKLOADS_PER_NAMESPACE))
         workload.namespace = f"{_TEAMS[space % len(_TEAMS)]}-{space}"
-    # Large pods find room first: the order of planting.
+        # Plant large pods first.
     return sorted(found, key=lambda w: (w.demand[CPU] < 2000, w.demand[CPU] < 500))
 
 
@@ -181,7 +198,7 @@ def _budget(rng: random.Random) -> Object:
 
 
 def _dedicate(rng: random.Random, p: Parameters, nodes: Fleet, workloads: list[Workload]) -> None:
-    """Give the dedicated pools, and the GPUs, workloads that fill them no more than the rest of the cluster."""
+    """Assign workloads to the dedicated pools and the GPUs, up to the utilisation of the rest of the cluster."""
     pools = list(dict.fromkeys(k.pool for k, taint in zip(nodes.kinds, nodes.taint, strict=True) if taint or k.gpus))
     total, units = _demand(workloads), nodes.allocatable.sum(axis=0)
     order = list(range(len(workloads)))
@@ -207,17 +224,19 @@ def _dedicate(rng: random.Random, p: Parameters, nodes: Fleet, workloads: list[W
             workload.wishes = Wishes(selector={POOL: pool}, tolerations=[{**taint, "operator": "Equal"}] if taint else [])
 
 
-# --- where it runs ------------------------------------------------------------------------------------------------------
+# --- placement ----------------------------------------------------------------------------------------------------------
 
 
 def _plant(rng: random.Random, p: Parameters, nodes: Fleet, planter: Planter, workloads: list[Workload]) -> None:
-    """Draw the rules of each workload, and plant it: with all of them, with the first, or without any; at worst not Guaranteed."""
+    """Draw the rules of each workload and plant it: with all rules, with the first, or with none; in the worst case
+    also not Guaranteed.
+    """
     drawing = Rules(rng, nodes, planter)
     for i, workload in enumerate(workloads):
         pool = drawing.nodes(POOL, [workload.pool]) if workload.pool is not None else None
         drawn = drawing.hard(workload) if draw.chance(rng, p.rules) else []
-        tries: list[tuple[list[Rule], bool]] = [(rules, workload.guaranteed) for rules in (drawn, drawn[:1], [])] + [([], False)]
-        for kept, guaranteed in tries:
+        variants: list[tuple[list[Rule], bool]] = [(rules, workload.guaranteed) for rules in (drawn, drawn[:1], [])] + [([], False)]
+        for kept, guaranteed in variants:
             workload.on = planter.plant(workload.demand, workload.replicas, kept, pool, guaranteed=guaranteed)
             if workload.on:
                 workload.guaranteed = guaranteed
@@ -237,7 +256,7 @@ def _carry(workload: Workload, rules: list[Rule]) -> None:
 
 
 def _bind(rng: random.Random, workloads: list[Workload], pods: int) -> None:
-    """Let ``pods`` planted pods run: whole workloads, each after the one it wants to be near, and a part of the last."""
+    """Mark ``pods`` planted pods as running: whole workloads, each after the one it has affinity to, and a part of the last."""
     order = [i for i, workload in enumerate(workloads) if workload.on]
     rng.shuffle(order)
     for i in order:
@@ -265,7 +284,7 @@ def _namespaces(rng: random.Random, workloads: list[Workload]) -> Iterator[Objec
 
 
 def priority_classes(count: int, *, critical: bool = False) -> Iterator[Object]:
-    """Yield ``tier-0`` to ``tier-<count-1>``, the higher the more important, and perhaps the one that node agents have."""
+    """Yield ``tier-0`` to ``tier-<count-1>`` with rising priority, and with ``critical`` also the class of node agents."""
     values = [(f"tier-{i}", 1000 * i) for i in range(count)] + ([_CRITICAL] if critical else [])
     for name, value in values:
         yield {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}

@@ -1,7 +1,8 @@
-"""``kubestow generate --planted``: pods cut from the nodes' capacity, so that a complete placement exists and leaves little to spare.
+"""``kubestow generate --planted``: pods cut from the nodes' capacity, so that a tight complete placement exists.
 
-Replicas are cut first, wherever their rule lets them be and every node keeps enough for the pods still to be cut from it; what is then left
-of each node is cut into single pods, the last of which takes the rest. At a usage of 100 all nodes are exactly full of CPU and of memory.
+Replicas are cut first, wherever their rule allows and every node keeps enough for its remaining pods. The residual
+capacity of each node is then cut into single pods; the last one takes the remainder. At a usage of 100 all nodes
+are exactly full of CPU and memory.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from kubestow.instances.generate.workload import Wishes, Workload
 Object = dict[str, Any]
 
 _NAMESPACE: Final = "planted"
-#: mCPU and MiB of the smallest pod, and what replicas' requests are multiples of.
-_LEAST: Final = np.array((50, 64), dtype=np.int64)
-#: Percent of the pods that are cut as replicas, as far as they can be.
-_REPLICATED: Final = 75
-#: Failures in a row after which no more replicas are cut.
-_PATIENCE: Final = 100
-#: Of larger clusters only so many nodes, drawn each time, are looked at.
-_SAMPLE: Final = 200
+#: mCPU and MiB of the smallest pod. Requests of replicas are its multiples.
+_MIN_REQUEST: Final = np.array((50, 64), dtype=np.int64)
+#: Percentage of pods to cut as replicas, if possible.
+_REPLICATED_PERCENT: Final = 75
+#: Number of consecutive failures after which no more replicas are cut.
+_MAX_FAILURES: Final = 100
+#: Number of nodes sampled per workload in larger clusters.
+_SAMPLED_NODES: Final = 200
 _REPLICAS: Final = ((50, 2, 4), (35, 5, 8), (15, 9, 16))
 _PRIORITIES: Final = 4
 _TYPES: Final = ("cut.large", "cut.xlarge", "cut.2xlarge")
@@ -38,7 +39,16 @@ _HARD: Final = ((30, "apart"), (20, "even"), (15, "together"), (15, "near"), (12
 
 @dataclass(frozen=True)
 class Planted:
-    """``usage``: percent of every node's CPU and memory that is cut into pods; ``rules``: percent of workloads with a hard rule."""
+    """Parameters of a planted cluster.
+
+    Attributes:
+        nodes: Number of nodes.
+        pods: Number of pods.
+        usage: Percentage of every node's CPU and memory that is cut into pods.
+        seed: Seed of the draws.
+        zones: Number of zones.
+        rules: Percentage of workloads with a hard rule.
+    """
 
     nodes: int
     pods: int
@@ -49,10 +59,10 @@ class Planted:
 
 
 def planted(parameters: Planted) -> Generated:
-    """Return the snapshot of these parameters, all pods pending, with the placement that it was cut from.
+    """Return the snapshot for these parameters, with all pods pending, and the placement that it was cut from.
 
     Raises:
-        ValueError: fewer pods than nodes, or more than the usage has room for.
+        ValueError: there are fewer pods than nodes, or more than the usage has room for.
     """
     p = parameters
     if p.pods < p.nodes:
@@ -66,8 +76,14 @@ def planted(parameters: Planted) -> Generated:
 
 
 class _Cut:
-    """``left``: what is still to be cut from each node, int64[N, 2] in mCPU and MiB, into ``slots`` pods, int64[N]; ``types``:
-    the instance types that rules are about."""
+    """The state of cutting.
+
+    Attributes:
+        left: Amounts still to be cut from each node, int64[N, 2] in mCPU and MiB.
+        slots: Pods still to be cut from each node, int64[N].
+        types: Instance types that rules refer to.
+        workloads: The workloads cut before.
+    """
 
     types: tuple[str, ...] = _TYPES
 
@@ -78,7 +94,7 @@ class _Cut:
         self.slots, self.fleet = _nodes(self._rng, p)
         self.left = self.fleet.allocatable[:, [CPU, MEMORY]] * p.usage // 100
         self.workloads: list[Workload] = []
-        if (self.left < 2 * self.slots[:, None] * _LEAST).any():
+        if (self.left < 2 * self.slots[:, None] * _MIN_REQUEST).any():
             raise ValueError(
                 f"{p.usage} % of a node is too little for its {int(self.slots.max())} pods, expected fewer pods or a higher usage"
             )
@@ -86,18 +102,18 @@ class _Cut:
     # --- replicas -------------------------------------------------------------------------------------------------------
 
     def replicas(self) -> None:
-        """Cut workloads of several replicas, rules and all."""
-        rng, failed, keep = self._rng, 0, self._p.pods * (100 - _REPLICATED) // 100
-        while int(self.slots.sum()) > keep and failed < _PATIENCE:
+        """Cut workloads of several replicas, with rules."""
+        rng, failed, keep = self._rng, 0, self._p.pods * (100 - _REPLICATED_PERCENT) // 100
+        while int(self.slots.sum()) > keep and failed < _MAX_FAILURES:
             failed += 1
             node = rng.randrange(self._p.nodes)
             if self.slots[node] < 2:
                 continue
             low, high = draw.pick(rng, [(weight, (low, high)) for weight, low, high in _REPLICAS])
             count = rng.randint(low, high)
-            # Like the pods that this node would have if they were all alike, more or less.
+            # About the size of the node's pods if they were all equal.
             size = self.left[node] // self.slots[node] * np.array([rng.randint(40, 160), rng.randint(40, 160)]) // 100
-            size = np.maximum(size // _LEAST, 1) * _LEAST
+            size = np.maximum(size // _MIN_REQUEST, 1) * _MIN_REQUEST
             rule = self._rule(self._name()) if draw.chance(rng, self._p.rules) else Rule()
             nodes = self._place(size, count, rule)
             if nodes:
@@ -105,10 +121,10 @@ class _Cut:
                 self._add(size, nodes, rule)
 
     def _room(self, size: Ints, nodes: Ints) -> Ints:
-        """Return how many such pods can be cut from each of some nodes, with enough left for the others, and one other at least."""
-        spare = self.left[nodes] - self.slots[nodes, None] * _LEAST
+        """Return the number of such pods that each node can still provide, keeping enough for at least one other pod and all the others."""
+        spare = self.left[nodes] - self.slots[nodes, None] * _MIN_REQUEST
         room = self.slots[nodes] - 1
-        for r, more in enumerate((size - _LEAST).tolist()):
+        for r, more in enumerate((size - _MIN_REQUEST).tolist()):
             if more:
                 np.minimum(room, spare[:, r] // more, out=room)
         return np.maximum(room, 0)
@@ -116,7 +132,7 @@ class _Cut:
     def _place(self, size: Ints, count: int, rule: Rule) -> list[int]:
         """Return random nodes for replicas in a valid order, or nothing."""
         total = self._p.nodes
-        nodes = np.array(sorted(self._rng.sample(range(total), _SAMPLE)) if total > _SAMPLE else range(total), dtype=np.int64)
+        nodes = np.array(sorted(self._rng.sample(range(total), _SAMPLED_NODES)) if total > _SAMPLED_NODES else range(total), dtype=np.int64)
         if rule.nodes is not None:
             nodes = nodes[rule.nodes[nodes]]
         room, home = np.minimum(self._room(size, nodes), rule.per_node), self.fleet.zone[nodes]
@@ -131,7 +147,7 @@ class _Cut:
             self._rng.shuffle(everywhere)
             return everywhere[:count] if len(everywhere) >= count else []
         self._rng.shuffle(zones)
-        zones.sort(key=len, reverse=True)  # those with room for one more get the remainder
+        zones.sort(key=len, reverse=True)  # larger zones take the remainder
         turns = [zones[i % len(zones)][i // len(zones) :][:1] for i in range(count)]
         return [n for turn in turns for n in turn] if all(turns) else []
 
@@ -147,17 +163,17 @@ class _Cut:
             )
         )  # fmt: skip
 
-    # --- the rest of each node ------------------------------------------------------------------------------------------
+    # --- single pods ----------------------------------------------------------------------------------------------------
 
     def singles(self) -> None:
-        """Cut what is left of each node into as many pods as it still has slots."""
+        """Cut the residual capacity of each node into its remaining slots."""
         rng = self._rng
         for n in range(self._p.nodes):
             for slots in range(int(self.slots[n]), 0, -1):
                 size = self.left[n]
                 if slots > 1:
                     share = size // slots * np.array([rng.randint(50, 150), rng.randint(50, 150)]) // 100
-                    size = np.clip(share, _LEAST, size - (slots - 1) * _LEAST)
+                    size = np.clip(share, _MIN_REQUEST, size - (slots - 1) * _MIN_REQUEST)
                 rule = self._rule_at(n) if draw.chance(rng, self._p.rules) else Rule()
                 self._add(size.copy(), [n], rule)
 
@@ -167,7 +183,7 @@ class _Cut:
         return f"cut-{len(self.workloads)}"
 
     def _rule(self, name: str) -> Rule:
-        """Draw a rule for the replicas of a workload, whose pods are yet without a place."""
+        """Draw a rule for the replicas of a workload that is not placed yet."""
         kind = draw.pick(self._rng, _HARD)
         if kind == "apart":
             return Rule(Wishes(anti=[term(name, HOST)]), per_node=1)
@@ -181,7 +197,7 @@ class _Cut:
         return self._type(self._rng.randrange(len(self.types))) if kind == "type" else self._zone(self._rng.randrange(self.fleet.n_zones))
 
     def _rule_at(self, node: int) -> Rule:
-        """Draw a rule for a single pod that goes to this node."""
+        """Draw a rule for a single pod on this node."""
         zone = int(self.fleet.zone[node])
         kind = draw.pick(self._rng, ((3, "near"), (2, "type"), (3, "zone")))
         if kind == "near" and self.workloads:
@@ -197,7 +213,7 @@ class _Cut:
         return Rule(Wishes(affine=[term(other.name, ZONE)]), zones=zones, provider=index)
 
     def _zone(self, zone: int) -> Rule:
-        """Return a rule for this zone, or some others too."""
+        """Return a rule for this zone and possibly some others."""
         others = [z for z in range(self.fleet.n_zones) if z != zone]
         self._rng.shuffle(others)
         chosen = sorted([zone, *others[: self._rng.randrange(max(1, self.fleet.n_zones - 1))]])
@@ -211,13 +227,13 @@ class _Cut:
 
 
 def _nodes(rng: random.Random, p: Planted) -> tuple[Ints, Fleet]:
-    """Return how many pods each node is cut into, and nodes whose sizes differ by three times; a pod has one CPU on average."""
+    """Return the number of pods per node, and nodes whose sizes differ by a factor of three. A pod has one CPU on average."""
     average = -(-p.pods // p.nodes)
     steps = [rng.randint(50, 150) for _ in range(p.nodes)]
     cpu = np.array([average * (10 * step + rng.randint(-5, 5)) for step in steps], dtype=np.int64)
     memory = cpu * np.array([rng.randint(200, 500) for _ in range(p.nodes)]) // 100
     weight = cpu * np.array([rng.randint(80, 120) for _ in range(p.nodes)])
-    # One each, the rest by weight, what rounding leaves to the first ones.
+    # One pod per node, the others by weight; the first nodes take those lost by rounding.
     slots = 1 + weight * (p.pods - p.nodes) // int(weight.sum())
     slots[: p.pods - int(slots.sum())] += 1
     kinds = [Kind(_TYPES[min(2, (step - 50) // 34)], "standard", "amd64", 1, 1) for step in steps]

@@ -1,7 +1,7 @@
-"""A placement built while a snapshot is drawn: it tells which rules can be met, and where pods run that are to be running.
+"""A placement built while a snapshot is drawn. It determines which rules can be met, and the nodes of running pods.
 
-Workload after workload, each spread evenly over the zones and nodes that its rules leave. Nothing of the solver is used, so that neither
-can hide a fault of the other.
+Workload after workload is spread evenly over the zones and nodes that its rules allow. No part of the solver is
+used, so that neither can hide a fault of the other.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ from kubestow.instances.generate.fleet import CPU, Bools, Fleet, Ints
 from kubestow.instances.generate.workload import Wishes
 
 UNLIMITED: Final = 1 << 40
-#: Pods with hard rules ask for at most this part of the CPUs of the nodes that are left to them.
-_EASE: Final = 6
+#: Divisor: pods with hard rules request at most 1/6 of the CPUs of the nodes that their rules allow.
+_MIN_CPU_RATIO: Final = 6
 
 
 @dataclass
 class Rule:
-    """A hard rule: ``wishes`` is what the pods say, the rest what it means for the planted placement.
+    """A hard rule: the pods' fields (``wishes``), and their meaning for the planted placement.
 
-    ``nodes``: bool[N], where the node selection allows it. ``zones``: the only zones allowed (those of a provider). ``per_node``: most
-    replicas on a node. ``skew``: largest difference between zones, 0 for any. ``port``: a port of the node that a pod takes.
-    ``provider``: index of the workload that it wants to be near.
+    Attributes:
+        wishes: Fields of the pods.
+        nodes: bool[N], True where the node selection allows it.
+        zones: The only allowed zones (those of a provider), or None.
+        per_node: Largest number of replicas per node.
+        skew: Largest difference between zones, 0 for any.
+        port: Host port that a pod takes.
+        provider: Index of the workload that it has affinity to.
     """
 
     wishes: Wishes = field(default_factory=Wishes)
@@ -38,13 +43,16 @@ class Rule:
 
 
 def fill(caps: Ints, count: int) -> Ints | None:
-    """Return how many of ``count`` go to each place (int64[K], at most ``caps``), as evenly as may be; earlier places get what is left
-    over. None if there is no room."""
+    """Distribute ``count`` items over places as evenly as possible, at most ``caps`` each; earlier places take the remainder.
+
+    Returns:
+        int64[K], or None if there is not enough room.
+    """
     if int(caps.sum()) < count:
         return None
     ordered = np.sort(caps)
     sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ordered)])
-    # With everybody at level L the places with smaller caps are full: the largest L that is not too many in all.
+    # At level L, places with smaller caps are full. Find the largest L whose total does not exceed the count.
     places = len(caps)
     full = np.arange(places, dtype=np.int64)
     reached = sums[:-1] + ordered * (places - full)
@@ -59,23 +67,28 @@ def fill(caps: Ints, count: int) -> Ints | None:
 
 
 class Planter:
-    """The state of the planted placement: what is ``free`` on each node, int64[N, 5], and who holds which port."""
+    """The state of the planted placement.
+
+    Attributes:
+        fleet: The nodes.
+        free: Free amounts per node, int64[N, 5].
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.free = fleet.allocatable.copy()
         self._tainted = np.array([taint is not None for taint in fleet.taint], dtype=bool)
-        # Guaranteed pods are aligned there in ways that depend on the order of binding.
+        # On these nodes the alignment of Guaranteed pods depends on the bind order.
         self._aligning = np.array([policy not in (None, "none") for policy in fleet.policy], dtype=bool)
         self._ports: dict[int, Bools] = {}
 
     def everywhere(self, demand: tuple[int, ...]) -> list[int]:
-        """Plant one pod on every node, whatever its taints."""
+        """Plant one pod on every node, ignoring taints."""
         self.free -= np.array(demand, dtype=np.int64)
         return list(range(len(self.fleet)))
 
     def plant(self, demand: tuple[int, ...], replicas: int, rules: list[Rule], pool: Bools | None, *, guaranteed: bool) -> list[int]:
-        """Return nodes of the replicas in a bind order in which each obeys the rules, or nothing if there is no room."""
+        """Return nodes of the replicas in a bind order in which each obeys the rules, or nothing if there is not enough room."""
         chosen = np.ones(len(self.fleet), dtype=bool) if pool is None else pool.copy()
         for rule in rules:
             if rule.nodes is not None:
@@ -99,19 +112,19 @@ class Planter:
         return found
 
     def _easy(self, demand: tuple[int, ...], replicas: int, rules: list[Rule], nodes: Bools) -> bool:
-        """Return whether rules leave a wide choice, in other placements too: a provider may be in one zone only."""
+        """Return True if the rules leave a wide choice, also in other placements where a provider may be in one zone only."""
         for rule in rules:
             if rule.zones:
                 nodes = nodes & (self.fleet.zone == rule.zones[0])
         room = min(rule.per_node for rule in rules) * int(np.count_nonzero(nodes))
-        return 2 * replicas <= room and _EASE * replicas * demand[CPU] <= int(self.fleet.allocatable[nodes, CPU].sum())
+        return 2 * replicas <= room and _MIN_CPU_RATIO * replicas * demand[CPU] <= int(self.fleet.allocatable[nodes, CPU].sum())
 
     def zones_of(self, nodes: list[int]) -> tuple[int, ...]:
-        """Return the zones that these nodes are in."""
+        """Return the zones of these nodes."""
         return tuple(sorted(set(self.fleet.zone[nodes].tolist())))
 
     def _caps(self, demand: tuple[int, ...], rules: list[Rule]) -> Ints:
-        """Return how many such pods each node takes, int64[N]."""
+        """Return the number of such pods that each node can take, int64[N]."""
         caps = np.full(len(self.fleet), min(rule.per_node for rule in (*rules, Rule())), dtype=np.int64)
         for r, amount in enumerate(demand):
             if amount:
@@ -123,7 +136,7 @@ class Planter:
         return np.maximum(caps, 0)
 
     def _quotas(self, caps: Ints, replicas: int, rules: list[Rule], chosen: Bools) -> Ints | None:
-        """Return the replicas of each zone, int64[Z], or None if that cannot be."""
+        """Return the replicas of each zone, int64[Z], or None if that is impossible."""
         size = self.fleet.n_zones
         room = np.zeros(size, dtype=np.int64)
         np.add.at(room, self.fleet.zone, caps)
@@ -135,17 +148,17 @@ class Planter:
         quotas = fill(room, replicas)
         skew = min((rule.skew for rule in rules if rule.skew), default=0)
         if quotas is not None and skew:
-            # Taints do not matter here (nodeTaintsPolicy Ignore): a zone may count where no pod can go.
+            # Taints are ignored (nodeTaintsPolicy Ignore), so a zone may count although no pod can run there.
             counted = np.unique(self.fleet.zone[chosen])
             if int(quotas[counted].max()) - int(quotas[counted].min()) > skew:
                 return None
         return quotas
 
     def _in_turn(self, caps: Ints, quotas: Ints) -> list[int]:
-        """Return the nodes in order: least used first in each zone, one replica after the other through the zones."""
+        """Return the nodes in order: least used first in each zone, one replica per zone in turn."""
         allocatable = self.fleet.allocatable[:, CPU]
         used = (allocatable - self.free[:, CPU]) * 1000 // allocatable
-        steps: list[tuple[int, int, int]] = []  # round inside the zone, zone, node
+        steps: list[tuple[int, int, int]] = []  # round within the zone, zone, node
         for zone, quota in enumerate(quotas.tolist()):
             if quota:
                 nodes = np.flatnonzero((self.fleet.zone == zone) & (caps > 0))

@@ -1,7 +1,7 @@
-"""The hard rules and the preferences that synthetic workloads carry.
+"""Hard rules and preferences of synthetic workloads.
 
-A rule is drawn only where a sane engineer could have written it; :mod:`kubestow.instances.generate.planting` then finds out whether it can
-be met beside everything drawn before.
+A rule is drawn only if a sane engineer could have written it. :mod:`kubestow.instances.generate.planting` then
+determines whether it can be met together with everything drawn before.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ HARD: Final = (
     (30, "host-anti-affinity"), (25, "zone-spread"), (8, "host-spread"), (9, "zone"), (6, "instance-type"), (5, "arch"), (4, "pool"),
     (9, "zone-affinity"), (4, "host-port"),
 )  # fmt: skip
-#: Of 100 workloads with a hard rule so many have another one of another kind.
-SECOND: Final = 20
+#: Percentage of workloads with a hard rule that have a second one of another kind.
+SECOND_PERCENT: Final = 20
 #: Kinds of preferences, by weight.
 SOFT: Final = ((30, "host-anti-affinity"), (15, "zone-anti-affinity"), (20, "zone-affinity"), (20, "node-affinity"), (15, "spread"))
 _WEIGHTS: Final = ((2, 10), (2, 20), (3, 50), (1, 80), (3, 100))
 _PORTS: Final = (8080, 8443, 9090, 9100, 10250, 30053)
-#: No two of them for one workload: they narrow the same choice.
+#: Mutually exclusive kinds: a workload has at most one, because they narrow the same choice.
 _NODES: Final = frozenset({"zone", "instance-type", "arch", "pool", "zone-affinity"})
 _ZONES: Final = frozenset({"zone-spread", "zone-affinity"})
 
 
 class Rules:
-    """Draws rules for the workloads of one cluster; ``made``: those drawn and planted before, by namespace."""
+    """Draws rules for the workloads of one cluster."""
 
     def __init__(self, rng: random.Random, fleet: Fleet, planter: Planter) -> None:
         self._rng, self._fleet, self._planter = rng, fleet, planter
@@ -42,28 +42,28 @@ class Rules:
         self._made: dict[str, list[tuple[int, Workload]]] = {}
 
     def planted(self, index: int, workload: Workload) -> None:
-        """Let others of its namespace want to be near it from now on."""
+        """Register a planted workload, to which others of its namespace may have affinity."""
         self._made.setdefault(workload.namespace, []).append((index, workload))
 
     def nodes(self, key: str, values: Sequence[str]) -> Bools:
-        """Return the nodes whose label ``key`` has one of the values, bool[N]."""
+        """Return bool[N], True for nodes whose label ``key`` has one of the values."""
         at = (key, tuple(values))
         if at not in self._masks:
             self._masks[at] = self._fleet.where(key, values)
         return self._masks[at]
 
     def hard(self, workload: Workload) -> list[Rule]:
-        """Draw one hard rule or two; none where nothing sensible was drawn."""
+        """Draw one or two hard rules; none if no sensible one was drawn."""
         first = pick(self._rng, HARD)
         kinds = [first]
-        if chance(self._rng, SECOND):
+        if chance(self._rng, SECOND_PERCENT):
             second = pick(self._rng, HARD)
             if second != first and not {first, second} <= _NODES and {first, second} != _ZONES:
                 kinds.append(second)
         return [rule for rule in (self._hard(kind, workload) for kind in kinds) if rule is not None]
 
     def soft(self, workload: Workload) -> Wishes:
-        """Draw one preference or two, of different kinds."""
+        """Draw one or two preferences of different kinds."""
         first, second = pick(self._rng, SOFT), pick(self._rng, SOFT)
         found = self._soft(first, workload)
         return found + self._soft(second, workload) if second != first and chance(self._rng, 40) else found
@@ -71,7 +71,7 @@ class Rules:
     # --- hard -----------------------------------------------------------------------------------------------------------
 
     def _hard(self, kind: str, workload: Workload) -> Rule | None:
-        # Half of the nodes at most: a node less, or a busy one, must not matter.
+        # At most half of the nodes, so that a missing or busy node does not matter.
         apart = 2 * workload.replicas <= len(self._fleet)
         if kind == "host-anti-affinity":
             return Rule(Wishes(anti=[term(workload.name, HOST)]), per_node=1) if apart else None
@@ -86,7 +86,7 @@ class Rules:
             return Rule(per_node=1, port=port) if 8 * workload.replicas <= len(self._fleet) else None
         if kind == "zone-affinity":
             return self._near(workload)
-        # Dedicated nodes are chosen by their pool already.
+            # Dedicated nodes are already selected by their pool.
         return self._node_rule(kind) if workload.pool is None else None
 
     def _node_rule(self, kind: str) -> Rule | None:
@@ -109,7 +109,7 @@ class Rules:
         return Rule(Wishes(affine=[term(other.name, ZONE)]), zones=zones, provider=index)
 
     def _some_zones(self) -> list[str]:
-        """Draw all zones but one, or half of them."""
+        """Draw all zones but one, or half of the zones."""
         size = self._fleet.n_zones
         zones = [zone_name(z) for z in range(size)]
         self._rng.shuffle(zones)
@@ -138,12 +138,12 @@ class Rules:
 
 
 def label_in(key: str, values: Sequence[str]) -> Object:
-    """Return the expression of a label with one of the values."""
+    """Return the match expression of a label with one of the values."""
     return {"key": key, "operator": "In", "values": list(values)}
 
 
 def term(app: str, key: str) -> Object:
-    """Return the term of pods of a workload in the same domain."""
+    """Return the affinity term for pods of a workload in the same domain."""
     return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
 
 

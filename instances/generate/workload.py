@@ -1,4 +1,4 @@
-"""A synthetic workload and the API objects of it: controller, Service, PodDisruptionBudget and pods."""
+"""A synthetic workload and its API objects: controller, Service, PodDisruptionBudget and pods."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Object = dict[str, Any]
 _API: Final = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-#: mCPU and MiB of the second container that some pods have.
+#: Requests in mCPU and MiB of the second container of some pods.
 PROXY: Final = (50, 64)
 
 
 @dataclass
 class Wishes:
-    """What a workload's pods say of where they go, as parts of a pod's spec; lists of terms by kind."""
+    """Placement fields of a workload's pods, as parts of a pod's spec: lists of terms by kind."""
 
     selector: dict[str, str] = field(default_factory=dict)
     tolerations: list[Object] = field(default_factory=list)
-    node: list[Object] = field(default_factory=list)  # expressions, all of which must hold
+    node: list[Object] = field(default_factory=list)  # expressions that must all hold
     anti: list[Object] = field(default_factory=list)
     affine: list[Object] = field(default_factory=list)
     spread: list[Object] = field(default_factory=list)
@@ -37,6 +37,7 @@ class Wishes:
         return Wishes(**{key: own | theirs[key] if key == "selector" else own + theirs[key] for key, own in vars(self).items()})
 
     def spec(self) -> Object:
+        """Return the fields as parts of a pod's spec."""
         node = {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": self.node}]} if self.node else None, _PREFERRED: self.prefers_node}
         affinity = {
             "nodeAffinity": _filled(node),
@@ -51,10 +52,17 @@ class Wishes:
 
 @dataclass
 class Workload:
-    """A controller and its pods, all alike.
+    """A controller and its identical pods.
 
-    ``demand``: what a pod requests, in the units of :data:`kubestow.instances.generate.fleet.RESOURCES`. ``on``: the node of each replica
-    in the planted placement, in a valid bind order, or empty if there is none; the first ``bound`` of them run there.
+    Attributes:
+        demand: Requests of a pod, in the units of :data:`kubestow.instances.generate.fleet.RESOURCES`.
+        proxy: True if its pods have a second container.
+        guaranteed: True if limits equal requests.
+        pool: Dedicated pool of its pods, or None.
+        port: Host port of its pods, or None.
+        provider: Index of the workload that it has affinity to, or None.
+        on: Node of each replica in the planted placement, in a valid bind order; empty if it is not planted.
+        bound: Number of replicas that run, the first ones of ``on``.
     """
 
     name: str
@@ -82,7 +90,7 @@ class Workload:
 
     @property
     def owner(self) -> tuple[str, str]:
-        """Return kind and name of the controller that the pods name."""
+        """Kind and name of the pods' controller."""
         return ("ReplicaSet", f"{self.name}-{self.hash}") if self.kind == "Deployment" else (self.kind, self.name)
 
     def pod_names(self) -> Iterator[str]:
@@ -91,7 +99,7 @@ class Workload:
             yield f"{self.owner[1]}-{i}" if self.kind == "StatefulSet" else f"{self.owner[1]}-{suffix(i)}"
 
     def labels(self) -> dict[str, str]:
-        """Return the labels that all its pods have."""
+        """Return the labels of all its pods."""
         own = {"app": self.name}
         if self.kind == "Deployment":
             own["pod-template-hash"] = self.hash
@@ -100,7 +108,7 @@ class Workload:
         return own
 
     def spec(self) -> Object:
-        """Return the spec of its pods, without a node."""
+        """Return the spec of its pods without a node."""
         asked = list(self.demand)
         containers: list[Object] = []
         if self.proxy:
@@ -124,7 +132,7 @@ class Workload:
         return spec
 
     def _container(self, name: str, requests: Object) -> Object:
-        # What is listed as an extended resource must have an equal limit.
+        # An extended resource must have a limit equal to its request.
         limits = requests if self.guaranteed else {k: v for k, v in requests.items() if k == GPU}
         return {"name": name, "image": f"registry.example.com/{self.namespace}/{name}:1.0", "resources": _filled({
             "requests": requests, "limits": limits,
@@ -163,7 +171,7 @@ class Workload:
         return {"apiVersion": _API[kind], "kind": kind, "metadata": metadata, "spec": spec}
 
     def pods(self, node_names: list[str]) -> Iterator[Object]:
-        """Yield the Pod objects, in the order of :attr:`on`; the first ``bound`` of them run."""
+        """Yield the Pod objects in the order of :attr:`on`. The first ``bound`` ones run."""
         spec, labels = self.spec(), self.labels()
         owners = [_reference(*self.owner, self.uid)]
         for i, name in enumerate(self.pod_names()):
@@ -192,6 +200,6 @@ def _namespaced(version: str, kind: str, of: Workload, spec: Object) -> Object:
 
 
 def _to_node(name: str) -> Object:
-    """Return the affinity by which the DaemonSet controller assigns a pod to its node."""
+    """Return the affinity by which the DaemonSet controller binds a pod to its node."""
     field_ = {"key": "metadata.name", "operator": "In", "values": [name]}
     return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field_]}]}}}

@@ -1,9 +1,9 @@
-"""Clusters after some time of life: all pods run, and many that ran beside them have gone, so that nodes are loosely and unevenly filled.
+"""Clusters after some time of use: all pods run, and many others have gone, so that nodes are loosely and unevenly filled.
 
-A cluster of :mod:`kubestow.instances.generate.generator` at its peak, all pods planted by its spreading placement; then whole workloads go,
-and single pods of others, from some nodes more than from others. No pod goes that a hard rule of another needs: a provider stays in each
-zone of those that want to be near it, and a workload that is spread over zones shrinks where it has most. So every hard rule holds as at
-the peak.
+A worn cluster begins as a cluster of :mod:`kubestow.instances.generate.generator` at its peak, with all pods
+planted. Then whole workloads go, and single pods of others, from some nodes more than from others. A pod that
+another pod's hard rule needs stays: a provider remains in each zone of its followers, and a workload spread over
+zones shrinks in its fullest zones. So every hard rule holds as at the peak.
 """
 
 from __future__ import annotations
@@ -21,21 +21,27 @@ from kubestow.instances.generate.workload import Workload
 
 Object = dict[str, Any]
 
-#: The fullest a cluster may have been, in percent of its CPUs.
-PEAK: Final = 95
-#: How fast pods go from a node, by weight: some are drained by accident, some were the last to be scaled out.
+#: Largest CPU utilisation at the peak, in percent.
+MAX_PEAK_PERCENT: Final = 95
+#: Relative pace at which pods leave a node, by weight. Some nodes were drained, some were the last to be scaled out.
 _PACE: Final = ((3, 1), (4, 2), (2, 5), (1, 12))
-#: Of the pods that go, so many in percent go with their whole workload.
-_WHOLE: Final = 30
-#: At most one pod that must stay for each so many nodes, or there would be little to consolidate.
-_STAYING: Final = 8
+#: Percentage of removed pods that go with their whole workload.
+_WHOLE_WORKLOAD_PERCENT: Final = 30
+#: Nodes per pod that must stay. With more such pods there would be little to consolidate.
+_NODES_PER_STAYING_POD: Final = 8
 
 
 @dataclass(frozen=True)
 class Worn:
-    """What a worn cluster is drawn from; shares in percent. ``pods``: those that are left, all running, DaemonSets' included; ``fill``: use
-    of CPU by them, about; ``gone``: share of the pods of the peak that went. ``bare``, ``local``: workloads without a controller, and with
-    an emptyDir on disk. The others are as of :class:`kubestow.instances.generate.generator.Parameters`."""
+    """Parameters of a worn cluster. Those not listed are as in :class:`kubestow.instances.generate.generator.Parameters`.
+
+    Attributes:
+        pods: Number of remaining pods, all running, DaemonSets' included.
+        fill: Approximate CPU utilisation by them, in percent.
+        gone: Pods of the peak that went, in percent.
+        bare: Workloads without a controller, in percent.
+        local: Workloads with an emptyDir on disk, in percent.
+    """
 
     nodes: int
     pods: int
@@ -53,7 +59,7 @@ class Worn:
 
 
 class _Bare(Workload):
-    """Pods that nobody would create again."""
+    """Pods without a controller, which nobody would create again."""
 
     def controllers(self) -> Iterator[Object]:
         return iter(())
@@ -65,23 +71,23 @@ class _Bare(Workload):
 
 
 class _Local(Workload):
-    """Pods that keep files on the disk of their node."""
+    """Pods that store files on their node's disk."""
 
     def spec(self) -> Object:
         return {**super().spec(), "volumes": [{"name": "scratch", "emptyDir": {}}]}
 
 
 def worn(parameters: Worn) -> Generated:
-    """Return the snapshot of these parameters: always the same objects in the same order.
+    """Return the snapshot for these parameters: always the same objects in the same order.
 
-    It has fewer pods than asked for where not all of the peak found room, and more where rules keep more of them.
+    It has fewer pods than requested if some pods of the peak found no room, and more if rules keep them.
 
     Raises:
-        ValueError: the cluster would have been fuller than :data:`PEAK` percent before.
+        ValueError: the cluster would have been fuller than :data:`MAX_PEAK_PERCENT` before.
     """
     p = parameters
-    if p.fill * 100 > PEAK * (100 - p.gone):
-        raise ValueError(f"{p.fill} % of the CPUs after {p.gone} % of the pods went: more than {PEAK} % before")
+    if p.fill * 100 > MAX_PEAK_PERCENT * (100 - p.gone):
+        raise ValueError(f"{p.fill} % of the CPUs after {p.gone} % of the pods went: more than {MAX_PEAK_PERCENT} % before")
     left = 100 - p.gone
     peak = Parameters(
         p.nodes, p.pods * 100 // left, seed=p.seed, zones=p.zones, fill=p.fill * 100 // left, bound=100, priorities=p.priorities,
@@ -101,7 +107,7 @@ def worn(parameters: Worn) -> Generated:
 
 
 class _Shrinking:
-    """The pods that are left of each workload. ``zones``: the zone of each node."""
+    """The remaining pods of each workload. ``zones`` has the zone of each node."""
 
     def __init__(self, workloads: list[Workload], zones: list[str]) -> None:
         self._workloads, self._zones = workloads, zones
@@ -113,15 +119,15 @@ class _Shrinking:
         self._gone: list[set[int]] = [set() for _ in workloads]
 
     def shrink(self, rng: random.Random, surplus: int) -> None:
-        """Let ``surplus`` pods go, as far as rules allow it, and tell the workloads what is left of them."""
-        singly = surplus - self._whole(rng, surplus * _WHOLE // 100)
+        """Remove ``surplus`` pods, as far as rules allow, and update the workloads."""
+        singly = surplus - self._whole(rng, surplus * _WHOLE_WORKLOAD_PERCENT // 100)
         pace = [draw.pick(rng, _PACE) for _ in self._zones]
         order = [
             (rng.getrandbits(30) // pace[n], i, j) for i, w in enumerate(self._workloads) if not self._gone[i] for j, n in enumerate(w.on)
         ]
         order.sort()
         waiting = [(i, j) for _, i, j in order]
-        # Whom the balance of its workload keeps now may go later.
+        # A pod that the spread of its workload keeps now may go later.
         while singly > 0 and waiting:
             later = []
             for i, j in waiting:
@@ -137,7 +143,7 @@ class _Shrinking:
             self._settle(i, workload)
 
     def _whole(self, rng: random.Random, most: int) -> int:
-        """Let workloads that nobody follows go as a whole, ``most`` pods at most; return how many pods went."""
+        """Remove whole workloads without followers, with at most ``most`` pods; return the number of removed pods."""
         order = list(range(len(self._workloads)))
         rng.shuffle(order)
         went = 0
@@ -161,7 +167,7 @@ class _Shrinking:
         self._counts[i][self._zones[self._workloads[i].on[j]]] -= 1
 
     def _settle(self, i: int, workload: Workload) -> None:
-        """Keep what is left, zone by zone in turn: a bind order in which an even spread holds all the time."""
+        """Keep the remaining pods, one per zone in turn: a bind order in which an even spread always holds."""
         turn: Counter[str] = Counter()
         steps = []
         for j, n in enumerate(workload.on):
@@ -174,15 +180,15 @@ class _Shrinking:
 
 
 def _marked(rng: random.Random, p: Worn, workloads: list[Workload]) -> list[Workload]:
-    """Return the workloads, small ones among them bare or with local storage."""
-    room = p.nodes // _STAYING
+    """Return the workloads, with some small ones made bare or given local storage."""
+    room = p.nodes // _NODES_PER_STAYING_POD
     found: list[Workload] = []
     for workload in workloads:
         bare, local = draw.chance(rng, p.bare), draw.chance(rng, p.local)
         if (bare or local) and workload.kind == "Deployment" and workload.replicas <= room // 2:
             room -= workload.replicas
             own = vars(workload)
-            # Named as if a ReplicaSet had made them, which nobody finds.
+            # Named as if by a ReplicaSet that does not exist.
             found.append(_Bare(**{**own, "kind": "ReplicaSet", "service": False, "budget": None}) if bare else _Local(**own))
         else:
             found.append(workload)

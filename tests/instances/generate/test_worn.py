@@ -10,7 +10,7 @@ import pytest
 from kubestow.checker.placement import verify
 from kubestow.checker.rules import resources
 from kubestow.instances.generate.generator import Generated
-from kubestow.instances.generate.worn import PEAK, Worn, worn
+from kubestow.instances.generate.worn import MAX_PEAK_PERCENT, Worn, worn
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
 from kubestow.models.kube import objects as kube_objects
 from kubestow.models.kube.objects import pod_key
@@ -120,6 +120,6 @@ def test_the_same_parameters_give_the_same_objects_and_another_seed_others() -> 
 
 
 def test_too_full_a_peak_is_refused() -> None:
-    with pytest.raises(ValueError, match=f"65 % of the CPUs after 40 % of the pods went: more than {PEAK} % before"):
+    with pytest.raises(ValueError, match=f"65 % of the CPUs after 40 % of the pods went: more than {MAX_PEAK_PERCENT} % before"):
         worn(Worn(10, 80, fill=65, gone=40))
     assert len(read(worn(Worn(10, 80, fill=57, gone=40))).pods) == 80
