@@ -57,7 +57,7 @@ def test_what_may_be_set(gate: str, version: str) -> None:
     now = feature_gates.table()[gate][version]
     for on in (False, True):
         if now == "none" or (now == "locked" and not on):
-            words = "which (came|went) with" if now == "none" else "locked to true"
+            words = "which (came with|was removed in)" if now == "none" else "locked to true"
             with pytest.raises(GateError, match=words):
                 feature_gates.feature_gates(version, {gate: on})
         else:

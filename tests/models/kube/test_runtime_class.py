@@ -124,7 +124,7 @@ def test_replicas_and_rollouts_are_admitted_as_well() -> None:
     [deployment] = cluster.workloads["Deployment"]
     made, _ = revision_pods(cluster, deployment, 1)
     assert made[0].spec.nodeSelector == {"sandbox": "kata"}
-    with pytest.raises(InputError, match="no RuntimeClass 'kata' in the input"):
+    with pytest.raises(InputError, match="got 'kata', expected a RuntimeClass"):
         top_up(from_objects([K1, vm(1)]), "Deployment", "default", "vm", 2)
 
 
@@ -135,7 +135,7 @@ def test_pods_of_a_snapshot_that_nobody_stored_get_it_and_stored_ones_keep_what_
     found = {each.metadata.name: each.spec for each in from_objects([KATA, fresh, stored]).pods}
     assert found["fresh"].overhead == {"cpu": "250m", "memory": "160Mi"}
     assert found["stored"].overhead is None
-    with pytest.raises(InputError, match=r"Pod default/fresh: spec\.runtimeClassName: no RuntimeClass 'kata' in the input"):
+    with pytest.raises(InputError, match=r"Pod default/fresh: spec\.runtimeClassName: got 'kata', expected a RuntimeClass"):
         from_objects([fresh])
     [stated] = from_objects([pod("stated", runtimeClassName="kata", overhead={"cpu": "1"})]).pods
     assert stated.spec.overhead == {"cpu": "1"}

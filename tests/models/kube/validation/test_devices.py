@@ -51,7 +51,7 @@ REFUSED: dict[str, Object] = {
     "spec.devices.requests[0].exactly.count: got -1, expected a whole number of at least 1": claim(exactly(count=-1)),
     "spec.devices.requests[0].exactly.allocationMode: got 'Some', expected ExactCount or All": claim(exactly(allocationMode="Some")),
     "spec.devices.requests[0].exactly.deviceClassName: missing": claim({"name": "r", "exactly": {}}),
-    "spec.devices.constraints[0].requests[0]: got 'other', expected the name of a request": claim(
+    "spec.devices.constraints[0].requests[0]: got 'other', expected REQUEST or REQUEST/ALTERNATIVE of the claim": claim(
         exactly(), constraints=[{"requests": ["other"], "matchAttribute": "d/a"}]
     ),
     "spec.devices.constraints[0]: got matchAttribute and distinctAttribute, expected exactly one": claim(
