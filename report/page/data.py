@@ -48,16 +48,10 @@ def build(
     or claims have devices. All texts are printable and on one line.
 
     Args:
-        snapshot: The snapshot with the result's edits, manifests and, for a rollout, new pods
-            (:func:`kubestow.report.page.places.with_new_pods`).
-        result: The result, if any.
+        snapshot: The snapshot with the result's edits, manifests and, for a rollout, the pods of ``places.with_new_pods``.
         original: The snapshot before these edits, to mark added nodes and pods.
-        violations: Violations of the result found by the checker.
-        verdicts: Verdicts on pending pods, if no result has them.
-        causes: Causes of pending pods, if no result has them.
-        audit: The audit of a snapshot without a result.
+        verdicts: Verdicts on pending pods if no result has them; ``causes`` likewise.
         capacity: The document about capacity that ``result`` represents on the map.
-        version: Version of kubestow.
 
     Raises:
         InputError: The result names pods or nodes that the snapshot lacks, or a quantity cannot be parsed.
