@@ -69,15 +69,12 @@ def examine(
     began: float | None = None,
     pool: Pool | None = None,
 ) -> tuple[Audit, Reported]:
-    """Run all checks with a selected code.
+    """Run all checks with a selected code; return the document, and the findings with the data for a baseline.
 
     Args:
         stop: May be set from another thread. Searching checks then end and say so in ``notChecked``.
         began: Start of the audit on the monotonic clock, in seconds. None: now.
         pool: Workers that share the searches.
-
-    Returns:
-        The document, and the reported findings with the data for a baseline.
 
     Raises:
         InputError: Quantities cannot be summed, or a selected namespace does not exist.

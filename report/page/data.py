@@ -42,22 +42,15 @@ def build(
 ) -> dict[str, Any]:
     """Return the data of the page for a snapshot, optionally with a result.
 
-    Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are in mCPU and bytes.
-    ``place`` and ``usage`` have one list per entry of ``views``. Above :data:`kubestow.report.page.pods.MAX_SINGLE_PODS`
-    pods, ``groups`` replaces ``pods``, and only pods that change or wait are ``named``. ``devices`` exists if nodes
-    or claims have devices. All texts are printable and on one line.
+    ``nodes``, ``pods``, ``groups`` and ``usage`` are columns (lists of equal length), in mCPU and bytes. ``place`` and ``usage``
+    have one list per entry of ``views``. Above ``pods.MAX_SINGLE_PODS`` pods, ``groups`` replaces ``pods``, and only pods that change or
+    wait are ``named``. ``devices`` exists if nodes or claims have devices. All texts are printable and on one line.
 
     Args:
-        snapshot: The snapshot with the result's edits, manifests and, for a rollout, new pods
-            (:func:`kubestow.report.page.places.with_new_pods`).
-        result: The result, if any.
+        snapshot: The snapshot with the result's edits, manifests and, for a rollout, the pods of ``places.with_new_pods``.
         original: The snapshot before these edits, to mark added nodes and pods.
-        violations: Violations of the result found by the checker.
-        verdicts: Verdicts on pending pods, if no result has them.
-        causes: Causes of pending pods, if no result has them.
-        audit: The audit of a snapshot without a result.
+        verdicts, causes: For pending pods, if no result has them.
         capacity: The document about capacity that ``result`` represents on the map.
-        version: Version of kubestow.
 
     Raises:
         InputError: The result names pods or nodes that the snapshot lacks, or a quantity cannot be parsed.
@@ -92,7 +85,6 @@ def build(
     }
     if capacity is not None:
         _about_capacity(data, snapshot, capacity)
-    # Pages without devices keep their form.
     if (held := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
         data["devices"] = held
     return dict(_clean(data, {}))
