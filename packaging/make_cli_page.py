@@ -96,7 +96,8 @@ def _page() -> Page:
         for name, command in cli.main.commands.items():
             with click.Context(command, info_name=name, parent=parent) as context:
                 groups = grouped(command, context)
-            options[name] = {group: [_option(*record) for record in records] for group, records in groups.items()}
+            # Without --help: click caches its names from the first context that any caller makes.
+            options[name] = {group: [_option(*each) for each in records if "--help" not in each[0]] for group, records in groups.items()}
     uses = Counter((group, option) for groups in options.values() for group, listed in groups.items() for option in listed)
     common: dict[str, list[Option]] = {}
     for (group, option), count in uses.items():

@@ -167,7 +167,7 @@ def test_bad_input_has_the_lines_of_the_command(arguments: list[str], options: d
         (lambda: kubestow.load(QUICK, kubernetes_version="1.3"), "none of 1.34"),
         (lambda: kubestow.load(QUICK, feature_gates={"Nonsense": True}), "Nonsense"),
         (lambda: kubestow.load(QUICK, edits=kubestow.Edits(buy=["1:x@y"])), "--catalogue"),
-        (lambda: kubestow.load(QUICK, edits=kubestow.Edits(partial=True)), "--partial needs manifests"),
+        (lambda: kubestow.load(QUICK, edits=kubestow.Edits(partial=True)), "--partial requires manifests"),
         (lambda: kubestow.solve(kubestow.load(QUICK), kubestow.Options(engine="magic")), "'magic' is none of"),  # type: ignore[arg-type]
         (lambda: kubestow.solve(kubestow.load(QUICK), kubestow.Options(policy=kubestow.Policy(strategy="pack"))), "given to load"),
         (lambda: kubestow.rebalance(kubestow.load(DRAIN), kubestow.PlanOptions()), "nothing to plan for"),

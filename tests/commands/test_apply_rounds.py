@@ -183,7 +183,7 @@ def test_a_later_round_that_was_cut_off_is_named_before_anything_is_done(tmp_pat
     script = Script()
     script.evict(1, "a/p", code=None)
     files = of_round(tmp_path, script)
-    expected = "round 2 of an earlier run was cut off; go on with it .*round-2.snapshot.json --result .*round-2.json --yes --resume"
+    expected = "round 2 of an earlier run was cut off; resume it .*round-2.snapshot.json --result .*round-2.json --yes --resume"
     with pytest.raises(InputError, match=expected):
         round_files.check(str(tmp_path / "plan.json"), 5)
     round_files.check(str(tmp_path / "plan.json"), 1)

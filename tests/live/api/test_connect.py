@@ -180,7 +180,7 @@ def test_the_name_in_the_certificate_may_be_another_one(tmp_path: Path) -> None:
     server = Server()
 
     async def use() -> None:
-        assert "not accepted" in await refused(secured(tmp_path, server))
+        assert "not trusted" in await refused(secured(tmp_path, server))
         assert await version(secured(tmp_path, server, cluster={"tls-server-name": "api.example.org"})) == "v1.36.2"
 
     run(server, use, tls("api.example.org"))
@@ -295,7 +295,7 @@ credential(clientCertificateData=(folder / "cert.pem").read_text(), clientKeyDat
         ("", {"command": "./none", "installHint": "get it\nfrom x"}, "not found; get it from x"),
         ("", {"command": "no-such-program-anywhere"}, "no-such-program-anywhere: not found"),
         ("", {"apiVersion": "client.authentication.k8s.io/v1alpha1"}, "got apiVersion 'client.authentication.k8s.io/v1alpha1'"),
-        ("", {"interactiveMode": "Always"}, "and there is no terminal"),
+        ("", {"interactiveMode": "Always"}, "but there is no terminal"),
         ("", {"interactiveMode": "Perhaps"}, "exec plugin of the kubeconfig: Invalid enum value 'Perhaps'"),
         ("", {"args": "no list"}, "exec plugin of the kubeconfig: Expected `array | null`"),
     ],
