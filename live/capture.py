@@ -23,7 +23,7 @@ from kubestow.models.snapshot.object_names import is_label
 from kubestow.models.snapshot.snapshot import InputError
 
 #: Objects per page, the default of kubectl.
-PAGE: Final = 500
+PAGE_OBJECTS: Final = 500
 #: Kinds that every snapshot needs. Any failure to read them, other than a missing permission, ends the capture.
 _ESSENTIAL: Final = ("Pod", "Node")
 _REFUSALS: Final = ("Forbidden", "NotFound", "MethodNotAllowed")
@@ -205,7 +205,7 @@ class _Capture:
         self._asked += 1
         try:
             try:
-                self._pages(resource, namespace, PAGE)
+                self._pages(resource, namespace, PAGE_OBJECTS)
             except Refused as refused:
                 # The first page has expired on the server. A list in one piece cannot expire.
                 if refused.reason not in ("Expired", "Gone"):

@@ -39,7 +39,7 @@ class Kubectl:
     """kubectl with the options for a cluster. ``heard`` has the distinct lines on standard error of successful calls."""
 
     def __init__(self, program: str, options: Sequence[str], silence: float) -> None:
-        """``silence``: seconds without output after which a call is aborted."""
+        """Keep the command line. ``silence`` is the number of seconds without output after which a call is aborted."""
         self.heard: dict[str, None] = {}
         self._command = [program, *options]
         self._silence = silence

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kubestow.audit.descheduler.cluster_state import PREFER_NO_EVICTION, ClusterState
-from kubestow.audit.descheduler.policy import CRITICAL, Policy, PolicyProfile
+from kubestow.audit.descheduler.policy import CRITICAL_PRIORITY, Policy, PolicyProfile
 from kubestow.models.disruption.node_selection import parse
 from kubestow.models.disruption.pod_disruption_budgets import budgets, ignores_budgets
 from kubestow.models.kube.objects import Pod, is_terminating
@@ -170,7 +170,7 @@ class Evictor:
     def _protections(self) -> Iterable[Callable[[int, Pod], bool]]:
         args, held = self.profile.evictor, self.profile.protections
         if "SystemCriticalPods" in held:
-            yield lambda i, pod: pod.spec.priority is None or pod.spec.priority < min(CRITICAL, self.profile.threshold)
+            yield lambda i, pod: pod.spec.priority is None or pod.spec.priority < min(CRITICAL_PRIORITY, self.profile.threshold)
         if "FailedBarePods" in held:
             yield lambda i, pod: bool(pod.metadata.ownerReferences)
         else:

@@ -19,7 +19,7 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 API_VERSION: Final = "descheduler/v1alpha2"
 #: Lowest priority of system-critical pods.
-CRITICAL: Final = 2_000_000_000
+CRITICAL_PRIORITY: Final = 2_000_000_000
 _AFFINITY_TYPES: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
 _DEFAULT_PROTECTIONS: Final = ("PodsWithLocalStorage", "SystemCriticalPods", "FailedBarePods", "DaemonSetPods")
 _EXTRA_PROTECTIONS: Final = ("PodsWithPVC", "PodsWithoutPDB", "PodsWithResourceClaims")
@@ -203,16 +203,16 @@ class _Reader:
     def _threshold(self, where: str, evictor: args.DefaultEvictor) -> int:
         given = evictor.priorityThreshold
         if given is None or (given.value is None and not given.name):
-            return CRITICAL
+            return CRITICAL_PRIORITY
         value = given.value
         if value is None:
             known = self.snapshot.priority_classes.get(given.name)
             if known is None:
                 self.problem(f"{where}: DefaultEvictor: priorityThreshold.name", f"the snapshot has no PriorityClass {given.name!r}")
-                return CRITICAL
+                return CRITICAL_PRIORITY
             value = known.value
-        if value > CRITICAL:
-            self.problem(f"{where}: DefaultEvictor: priorityThreshold", f"{value} (expected at most {CRITICAL})")
+        if value > CRITICAL_PRIORITY:
+            self.problem(f"{where}: DefaultEvictor: priorityThreshold", f"{value} (expected at most {CRITICAL_PRIORITY})")
         return value
 
 

@@ -14,7 +14,7 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import owned
 
 #: Largest workload that is simulated pod by pod, in pods.
-FOLLOWED: Final = 300
+MAX_FOLLOWED_PODS: Final = 300
 
 
 def followed(verdict: Verdict, state: Snapshot, roll: Callable[[Snapshot, str], Placement]) -> Verdict:
@@ -29,7 +29,7 @@ def followed(verdict: Verdict, state: Snapshot, roll: Callable[[Snapshot, str], 
         roll: Rolls out a workload, given as ``Kind/namespace/name``.
     """
     change = verdict.change
-    if not concerns(change) or len(owned(state, change.kind, change.namespace, change.name)) > FOLLOWED:
+    if not concerns(change) or len(owned(state, change.kind, change.namespace, change.name)) > MAX_FOLLOWED_PODS:
         return verdict
     try:
         found = roll(state, f"{change.kind}/{change.namespace}/{change.name}")

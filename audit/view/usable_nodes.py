@@ -19,7 +19,7 @@ from kubestow.models.kube.objects import Pod
 from kubestow.models.kube.selectors import Bools
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.workloads.replicas import job
-from kubestow.solver.rules.base import PLENTY
+from kubestow.solver.rules.base import UNLIMITED_PODS
 from kubestow.solver.rules.node_static import NodeUnschedulable, TaintToleration
 
 #: Weights for questions that involve hard rules only.
@@ -91,7 +91,7 @@ class UsableNodes:
     def empty(self, g: int) -> Ints:
         """Return int64[N]: the number of pods of a class that each node could take if nothing else ran there."""
         cluster = self.cluster
-        room = np.minimum(self._slots, PLENTY)
+        room = np.minimum(self._slots, UNLIMITED_PODS)
         for r in np.flatnonzero(cluster.demand[g]):
             room = np.minimum(room, cluster.allocatable[:, r] // cluster.demand[g, r])
         return np.maximum(room, 0)

@@ -15,12 +15,12 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import Owners
 
-_UNIT: Final = 1_000_000
+_MILLIONTHS_PER_UNIT: Final = 1_000_000
 
 
 def millionths(amount: Price) -> Fraction:
     """Convert an amount of money to millionths, exactly as written."""
-    return Fraction(repr(amount) if isinstance(amount, float) else amount) * _UNIT
+    return Fraction(repr(amount) if isinstance(amount, float) else amount) * _MILLIONTHS_PER_UNIT
 
 
 def price(shape: Shape, zone: str) -> Fraction:

@@ -20,7 +20,7 @@ from kubestow.checker.rules import affinity, matching, node_rules
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Preferences
 from kubestow.models.documents.policy import DEFAULT, Policy
-from kubestow.models.gangs.gangs import TOGETHER, Gang
+from kubestow.models.gangs.gangs import PREFERRED_TOPOLOGY_POINTS, Gang
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -301,13 +301,13 @@ class _Book:
                 if name is not None:
                     domain = labels_of(self._nodes[name]).get(gang.key)
                     near = inside[domain] - 1 if domain is not None else 0
-                    text = f"preferred pod affinity of weight {TOGETHER}, per {gang.key}"
-                    self._enter(pod, "podAffinity", text, [TOGETHER * (len(there) - 1 - near)])
+                    text = f"preferred pod affinity of weight {PREFERRED_TOPOLOGY_POINTS}, per {gang.key}"
+                    self._enter(pod, "podAffinity", text, [PREFERRED_TOPOLOGY_POINTS * (len(there) - 1 - near)])
                     running_near = sum(
                         domain is not None and labels_of(self._nodes[other]).get(gang.key) == domain
                         for other in running if other in self._nodes
                     )  # fmt: skip
-                    self._gain(pod, "podAffinity", TOGETHER * (near + running_near))
+                    self._gain(pod, "podAffinity", PREFERRED_TOPOLOGY_POINTS * (near + running_near))
 
     def _met(self, pod: objects.Pod, name: str, term: _Term) -> tuple[int, int]:
         """Return two numbers of pods that a pod's term selects: inside the pod's domain, and outside."""

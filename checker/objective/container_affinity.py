@@ -21,7 +21,7 @@ from kubestow.checker.objective.topology_manager import Machine
 from kubestow.models.documents.policy import Closeness, Policy
 from kubestow.models.kube import objects
 from kubestow.models.numa.annotations import TAGS, has_hints
-from kubestow.models.numa.container_affinity import COLOCATE, AnnotationError, Entry, parse, views
+from kubestow.models.numa.container_affinity import COLOCATION_POINTS, AnnotationError, Entry, parse, views
 from kubestow.models.numa.container_expressions import ContainerView, Expression
 
 _Place = tuple[int, bool]  # pool as a bitmask (0: anywhere on the node), and True if the pod is placed
@@ -90,7 +90,7 @@ class Affinity:
                 if entry.scope is None:
                     total += self._sum([(entry.weight, own)], [m for m in members if entry.match.holds(m.view)])
         if self._colocation.pods:
-            total += self._sum([(COLOCATE, m) for m in members if not m.entries], members)
+            total += self._sum([(COLOCATION_POINTS, m) for m in members if not m.entries], members)
         return total
 
     def _across(self, members: Sequence[_Member]) -> int:
@@ -108,7 +108,7 @@ class Affinity:
             for member in members:
                 spaces.setdefault(member.view.namespace, []).append(member)
             for inside in spaces.values():
-                total += self._sum([(COLOCATE, m) for m in inside if not m.entries], inside)
+                total += self._sum([(COLOCATION_POINTS, m) for m in inside if not m.entries], inside)
         return total
 
     def _sum(self, owners: Sequence[tuple[int, _Member]], others: Sequence[_Member]) -> int:

@@ -23,7 +23,7 @@ from kubestow.checker.replicas import Crowd, Whereabouts
 from kubestow.checker.rules import affinity, matching, node_rules
 from kubestow.checker.rules import gangs as rules_gangs
 from kubestow.models.documents.policy import Policy
-from kubestow.models.gangs.gangs import TOGETHER, Gang
+from kubestow.models.gangs.gangs import PREFERRED_TOPOLOGY_POINTS, Gang
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -349,4 +349,4 @@ def _together(snapshot: Snapshot, nodes: Nodes, placed: Mapping[str, str], gangs
         running = Counter(domain.get(snapshot.pods[i].spec.nodeName or "") for i in gang.bound)
         new = Counter(domain.get(placed.get(objects.pod_key(snapshot.pods[i]), "")) for i in gang.pods)
         pairs += sum(number * (number - 1 + 2 * running[value]) for value, number in new.items() if value is not None)
-    return TOGETHER * pairs
+    return PREFERRED_TOPOLOGY_POINTS * pairs

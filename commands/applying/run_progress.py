@@ -38,7 +38,7 @@ class RunProgress(Listener):
             self._say(f"wave {number} of {self._waves}: {steps} {'step' if steps == 1 else 'steps'}")
 
     def step(self, step: Step, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
-        """With -v, print what happened to the pod of a step."""
+        """Print the event of a step's pod, if -v was given."""
         if self._verbose:
             where = f" on {step.target}" if what in ("bound", "done") and step.target else ""
             self._say(f"  {name}: {_DOES[what]}{where}")

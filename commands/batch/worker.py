@@ -21,7 +21,7 @@ from kubestow.commands.common.exit_codes import BAD_INPUT, INTERRUPTED, OUTSIDE,
 from kubestow.models.documents.batch import Row
 from kubestow.solver.executors.files import Shared, local_path
 
-WRONG_USAGE: Final = 2
+WRONG_USAGE_CODE: Final = 2
 #: Error numbers of a full disk.
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
@@ -150,7 +150,7 @@ def _run(arguments: list[str], name: str) -> tuple[int, bool]:
     except click.exceptions.Exit as end:
         return end.exit_code, False
     except click.UsageError as error:
-        return _said(error.format_message(), WRONG_USAGE), False
+        return _said(error.format_message(), WRONG_USAGE_CODE), False
     except click.Abort:
         return INTERRUPTED, False
     except OUTSIDE as error:

@@ -69,7 +69,7 @@ class Run:
         self.refuse(result.unmodelled)
 
     def refuse(self, unmodelled: Sequence[Unmodelled]) -> None:
-        """With --strict, end the command if something is not modelled."""
+        """End the command if --strict was given and something is not modelled."""
         if self.streams.strict and unmodelled:
             fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in unmodelled], VIOLATED)
 

@@ -14,7 +14,7 @@ import numpy as np
 from kubestow.instances.generate.fleet import CPU, Bools, Fleet, Ints
 from kubestow.instances.generate.workload import Wishes
 
-UNLIMITED: Final = 1 << 40
+UNLIMITED_PODS: Final = 1 << 40
 #: Divisor: pods with hard rules request at most 1/6 of the CPUs of the nodes that their rules allow.
 _MIN_CPU_RATIO: Final = 6
 
@@ -36,7 +36,7 @@ class Rule:
     wishes: Wishes = field(default_factory=Wishes)
     nodes: Bools | None = None
     zones: tuple[int, ...] | None = None
-    per_node: int = UNLIMITED
+    per_node: int = UNLIMITED_PODS
     skew: int = 0
     port: int | None = None
     provider: int | None = None

@@ -90,7 +90,7 @@ class Connection:
     version = ""
 
     def __init__(self, target: Target | None, session: Session, given: str | None, limits: Limits) -> None:
-        """``given``: path of the kubeconfig, which is read again when credentials are refused."""
+        """Keep the session, and the kubeconfig ``given`` by the caller, which is read again when credentials are refused."""
         self.context = target.context if target is not None else ""
         self.server = session.server
         self._target = target

@@ -15,8 +15,8 @@ from kubestow.live.api.store import Entry, Known, Metadata, Store, entry, known
 from kubestow.live.capture_kinds import Resource
 
 #: Objects per page of a list, and per page of metadata only.
-PAGE: Final = 500
-_METADATA_PAGE: Final = 2_000
+PAGE_OBJECTS: Final = 500
+_METADATA_PAGE_OBJECTS: Final = 2_000
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 #: Up to this many changed objects are read one by one. For more, a list is cheaper.
 _MAX_SINGLE_READS: Final = 200
@@ -63,7 +63,7 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 class _Query(msgspec.Struct, gc=False):
     """Parameters of a list: objects per page (0 for one piece), media type, and field selector."""
 
-    size: int = PAGE
+    size: int = PAGE_OBJECTS
     accept: str = "application/json"
     selector: str = ""
 
@@ -136,7 +136,7 @@ class Reflector:
         def take(items: list[msgspec.Raw]) -> None:
             listed.extend(known(_NAMED.decode(item).metadata) for item in items)
 
-        version = await self._pages(_Query(_METADATA_PAGE, _METADATA), take, listed.clear)
+        version = await self._pages(_Query(_METADATA_PAGE_OBJECTS, _METADATA), take, listed.clear)
         stale = self.store.stale(listed, version, begun)
         if len(stale) > _MAX_SINGLE_READS:
             await self.read_all()

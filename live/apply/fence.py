@@ -250,7 +250,7 @@ class Fence:
         self._tried = tried | waiting.keys()
 
     def _remember(self, waiting: Mapping[str, Object]) -> None:
-        """Before the first node is closed, remember the pods that the scheduler rejected while all nodes were open.
+        """Remember the pods that the scheduler rejected while all nodes were open, before the first node is closed.
 
         If an earlier or dead run has left nodes closed, nothing is remembered, because the scheduler may have seen closed nodes.
         """

@@ -19,7 +19,7 @@ _NODE_LABELS: Final = (HOSTNAME, ZONE)
 _REQUIRED: Final = ("cpu", "memory", "pods")
 #: All resources without a domain prefix that a shape may have.
 _PLAIN: Final = (*_REQUIRED, "ephemeral-storage")
-_INT32: Final = 2**31 - 1
+_MAX_INT32: Final = 2**31 - 1
 _VALUE: Final = "a label value: at most 63 letters, digits, '-', '_' and '.', letters or digits at both ends"
 _KEY: Final = "a label key such as example.com/pool"
 
@@ -34,9 +34,9 @@ def problems(shape: Shape) -> list[str]:
         *_labels(shape),
         *_taints(shape),
         *(
-            f"volumes[{plain_key(driver)}]: got {shorten(count)}, expected a whole number within 0..{_INT32}"
+            f"volumes[{plain_key(driver)}]: got {shorten(count)}, expected a whole number within 0..{_MAX_INT32}"
             for driver, count in shape.volumes.items()
-            if not 0 <= count <= _INT32
+            if not 0 <= count <= _MAX_INT32
         ),
     ]
 

@@ -26,7 +26,7 @@ from kubestow.models.kube.pod_requests import add
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: A number of pods above the size of any workload.
-UNLIMITED: Final = 10**9
+UNLIMITED_PODS: Final = 10**9
 Limits = dict[str, dict[str, str]]  # by quota, "namespace/name": resources with their new limits
 
 
@@ -290,7 +290,7 @@ class Book:
         if self.admission.never is not None:
             return 0
         listed = zip(self.admission.dimensions, self.limits, self._used, strict=True)
-        return max(0, min((limit - used) // each.each for each, limit, used in listed)) if self.limits else UNLIMITED
+        return max(0, min((limit - used) // each.each for each, limit, used in listed)) if self.limits else UNLIMITED_PODS
 
     def refusal(self) -> Refusal | None:
         """Return the rule that refuses one more new pod with its reason, or None."""

@@ -285,7 +285,7 @@ class TemplateReader:
         if gang is None or gang.key is None or gang.required or not self.policy.multipliers.podAffinity:
             return ()
         matcher = self.matchers.add((None, (Requirement(_MEMBER, "In", (gang.name,)),)))
-        return (Pull(matcher, gang.key, gangs.TOGETHER, False),)
+        return (Pull(matcher, gang.key, gangs.PREFERRED_TOPOLOGY_POINTS, False),)
 
     def labels(self, template: Template) -> dict[str, str]:
         """Return the labels of a pod for selectors. Gang members get an additional key that no real label can have."""

@@ -17,7 +17,7 @@ from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Largest number of devices of a claim (AllocationResultsMaxSize).
-MOST: Final = 32
+MAX_CLAIM_DEVICES: Final = 32
 
 
 class _Refused(Exception):

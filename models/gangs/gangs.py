@@ -17,7 +17,7 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: Points per ordered pair of members in one domain of a preferred topology: the maximum of preferred pod
 #: affinity.
-TOGETHER: Final = 100
+PREFERRED_TOPOLOGY_POINTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def _resize(pod: Pod, gates: FeatureGates) -> _Resize | None:
 
 
 def _sum_of_maxima(spec: PodSpec, resize: _Resize, supposed: Mapping[str, Fraction]) -> _Exact:
-    """Until 1.36: sum up the maximum of requested, allocated and actual resources of each long-running container."""
+    """Sum up the maximum of requested, allocated and actual resources of each long-running container, as up to 1.36."""
 
     def of(container: Container, part: Part) -> _Exact:
         status = resize.containers.get(container.name or "")
@@ -130,7 +130,7 @@ def _sum_of_maxima(spec: PodSpec, resize: _Resize, supposed: Mapping[str, Fracti
 
 
 def _max_of_sums(pod: Pod, resize: _Resize, supposed: Mapping[str, Fraction]) -> _Exact:
-    """Since 1.37: return the maximum of the sums of requested, allocated and actual resources (kubernetes/kubernetes#140047)."""
+    """Return the maximum of the sums of requested, allocated and actual resources, as since 1.37 (kubernetes/kubernetes#140047)."""
 
     def allocated(container: Container, _: Part) -> _Exact:
         status = resize.containers.get(container.name or "")

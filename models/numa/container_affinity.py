@@ -23,7 +23,7 @@ from kubestow.models.numa.container_expressions import ContainerView, Expression
 #: Largest absolute weight; larger ones are clamped.
 MAX_WEIGHT: Final = 1000
 #: Points of the policy switches colocate-pods and colocate-namespaces.
-COLOCATE: Final = 10
+COLOCATION_POINTS: Final = 10
 _INT32: Final = (-(2**31), 2**31 - 1)
 
 
@@ -170,7 +170,7 @@ def affinity(
 ) -> int:
     """Return A(own, other): the sum of the weights of own's entries that reach other, both on one node.
 
-    For a container without entries, each switch adds :data:`COLOCATE`: within the pod, and within the
+    For a container without entries, each switch adds :data:`COLOCATION_POINTS`: within the pod, and within the
     namespace. Within the pod both apply.
 
     Args:
@@ -182,8 +182,8 @@ def affinity(
     inside = _same_pod(own, other)
     if inside and own.container == other.container:
         return 0
-    total = COLOCATE if colocate_pods and inside else 0
-    return total + (COLOCATE if colocate_namespaces and own.namespace == other.namespace else 0)
+    total = COLOCATION_POINTS if colocate_pods and inside else 0
+    return total + (COLOCATION_POINTS if colocate_namespaces and own.namespace == other.namespace else 0)
 
 
 @dataclass

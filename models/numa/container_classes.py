@@ -11,7 +11,7 @@ from kubestow.models.kube.lenient_decode import some
 from kubestow.models.kube.objects import Container, ObjectMeta, Pod, is_waiting, pod_key
 from kubestow.models.numa import alignment
 from kubestow.models.numa.annotations import TAGS, has_hints
-from kubestow.models.numa.container_affinity import COLOCATE, AnnotationError, Entry, Hints, parse, views
+from kubestow.models.numa.container_affinity import COLOCATION_POINTS, AnnotationError, Entry, Hints, parse, views
 from kubestow.models.numa.container_expressions import ContainerView, Expression
 from kubestow.models.numa.containers import INIT, WHOLE, ContainerClass, FixedContainers, Ints, NoContainers, ZoneAsk, request, running
 from kubestow.models.snapshot.scope import Scope
@@ -126,9 +126,9 @@ class ContainerTable(NoContainers):
             own = [e for e in hints.entries if e.container == view.container] if hints is not None else []
             explicit = bool(own)
             if policy.colocatePods and not explicit:
-                own.append(Entry(view.container, None, _ALWAYS, COLOCATE))
+                own.append(Entry(view.container, None, _ALWAYS, COLOCATION_POINTS))
             if policy.colocateNamespaces and not explicit:
-                own.append(Entry(view.container, Expression("namespace", "Equals", (view.namespace,)), _ALWAYS, COLOCATE))
+                own.append(Entry(view.container, Expression("namespace", "Equals", (view.namespace,)), _ALWAYS, COLOCATION_POINTS))
             found.append(own)
         return found
 

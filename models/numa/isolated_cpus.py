@@ -26,7 +26,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.models.kube.topology_objects import NodeResourceTopology, TopologyAwarePolicy, TopologyAwarePolicySpec
 from kubestow.models.numa.container_expressions import glob
 from kubestow.models.numa.node_policies import TOPOLOGY_AWARE, governed, running
-from kubestow.models.numa.nri_annotations import FALSE, POLICY, PRESERVE, TRUE, UNSCOPED, effective, scope
+from kubestow.models.numa.nri_annotations import FALSE, POLICY, PRESERVE, TRUE, UNSCOPED_RANK, effective, scope
 
 RULE: Final = "TopologyAwarePolicy"
 REQUIRE: Final = f"require-isolated-cpus.{POLICY}"
@@ -127,7 +127,7 @@ class IsolatedCPUs:
         """
         default = True if spec.preferIsolatedCPUs is None else spec.preferIsolatedCPUs
         required, preferred = scope(pod, REQUIRE, name), scope(pod, _PREFER, name)
-        if required is None and preferred in (None, UNSCOPED):
+        if required is None and preferred in (None, UNSCOPED_RANK):
             return default, False  # the plugin reads the other key only if the key without a scope is alone
         first = required is not None and (preferred is None or required <= preferred)
         value = _truth(effective(pod, REQUIRE if first else _PREFER, name))

@@ -27,7 +27,7 @@ BALLOON: Final = f"balloon.balloons.{POLICY}"
 PRESERVE: Final = f"cpu.preserve.{POLICY}"
 
 #: Rank of an annotation for all containers, without a scope in its key.
-UNSCOPED: Final = 2
+UNSCOPED_RANK: Final = 2
 
 _CHOICE: Final = "ignored: the CPUs and memory zones on the node are chosen without it"
 _HINTS: Final = "not checked: the container is not created where its CPUs or memory do not match the hints of its devices"
@@ -177,7 +177,7 @@ def effective(pod: Pod, key: str, container: str) -> str | None:
 
 
 def scope(pod: Pod, key: str, container: str) -> int | None:
-    """Return the scope of the annotation for a container: 0 its own, 1 the pod's, :data:`UNSCOPED`; None: not set."""
+    """Return the scope of the annotation for a container: 0 its own, 1 the pod's, :data:`UNSCOPED_RANK`; None: not set."""
     given = pod.metadata.annotations or {}
     return next((i for i, each in enumerate((f"{key}/container.{container}", f"{key}/pod", key)) if each in given), None)
 

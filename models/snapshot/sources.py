@@ -34,9 +34,9 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PROC: Final = Path("/proc")
 _CHUNK_BYTES: Final = 2**20
 #: Limit at a quarter of the memory that is free when a file is read.
-_BY_MEMORY: Final = -1
+_LIMIT_BY_MEMORY: Final = -1
 _kept: Final[ContextVar[dict[str, bytes] | None]] = ContextVar("kept", default=None)
-_limit: Final[ContextVar[int | None]] = ContextVar("limit", default=_BY_MEMORY)
+_limit: Final[ContextVar[int | None]] = ContextVar("limit", default=_LIMIT_BY_MEMORY)
 STDIN: Final = "-"
 
 Report = Callable[[str, str], None]
@@ -174,7 +174,7 @@ def joined(parts: Iterable[bytes], form: str = "") -> bytes:
     """
     limit = _limit.get()
     share, free = "", None
-    if limit is _BY_MEMORY:
+    if limit is _LIMIT_BY_MEMORY:
         free = free_memory()
         limit = None if free is None else free // 4
         share = ", a quarter of the free memory"

@@ -23,7 +23,7 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 DEFAULT: Final = "25%"
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 #: Seconds since 1970, later than any creation time: the value of an unknown time.
-_NO_TIME: Final = 10**12
+_LATEST_SECONDS: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def old_pods(snapshot: Snapshot, indices: Sequence[int]) -> tuple[list[Old], lis
         pod = snapshot.pods[i]
         family = _family(pod)
         born = _seconds(ages.get(family) or pod.metadata.creationTimestamp)
-        families[family] = min(families.get(family, _NO_TIME), _NO_TIME if born is None else born)
+        families[family] = min(families.get(family, _LATEST_SECONDS), _LATEST_SECONDS if born is None else born)
     by_age = {family: place for place, (_, family) in enumerate(sorted((born, family) for family, born in families.items()))}
     found = []
     for i in active:
@@ -171,7 +171,7 @@ def old_pods(snapshot: Snapshot, indices: Sequence[int]) -> tuple[list[Old], lis
         found.append(
             Old(
                 i, objects.pod_key(pod), pod.spec.nodeName or None, assigned and ready, by_age[_family(pod)],
-                (int(assigned), phase, int(ready), _cost(pod)), (-_NO_TIME if born is None else -born, objects.pod_key(pod)),
+                (int(assigned), phase, int(ready), _cost(pod)), (-_LATEST_SECONDS if born is None else -born, objects.pod_key(pod)),
             )
         )  # fmt: skip
     return found, going

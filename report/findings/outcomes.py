@@ -187,7 +187,7 @@ def _found(fault: Fault, rules: Mapping[str, Rule], counted_in: Sequence[Severit
 
 
 def _numbered(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Number outcomes with equal fingerprints in order, because formats treat equal fingerprints as one outcome."""
+    """Append numbers to equal fingerprints, because formats treat equal fingerprints as one outcome."""
     seen = Counter[str]()
     numbered = []
     for outcome in outcomes:

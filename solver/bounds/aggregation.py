@@ -13,7 +13,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, Spread, domain_sum
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import PLENTY
+from kubestow.solver.rules.base import UNLIMITED_PODS
 from kubestow.solver.rules.batch_quota import single
 
 
@@ -156,7 +156,7 @@ def kinds(cluster: Cluster, limits: Ints, rules: CrossRules) -> PodKinds:
 
 def _alone(cluster: Cluster, demand: Ints) -> Ints:
     """Return int64[N]: pods of this demand that the free resources of each node hold."""
-    room = np.minimum(cluster.slots, PLENTY)
+    room = np.minimum(cluster.slots, UNLIMITED_PODS)
     for r in np.flatnonzero(demand):
         room = np.minimum(room, cluster.free[:, r] // demand[r])
     return np.maximum(room, 0)

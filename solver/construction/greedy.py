@@ -18,8 +18,8 @@ from kubestow.solver.construction.gang_greedy import chooses_domain, place_gang
 from kubestow.solver.construction.node_order import NodeOrder
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.objective.incremental_score import SoftState
-from kubestow.solver.rules.base import PLENTY, Rule
-from kubestow.solver.rules.batch_quota import SHORT, BatchQuota
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
+from kubestow.solver.rules.batch_quota import MAX_INT16, BatchQuota
 from kubestow.solver.rules.dynamic_resources import DynamicResources
 from kubestow.solver.rules.eligibility import fits, short
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
@@ -171,7 +171,7 @@ class _PlacementBuilder:
             whole = np.maximum(self.cluster.allocatable[nodes, r], 1)
             more = self.cluster.demand[g, r] / whole - DEVICE_BALANCE_FRACTION * taken
             most = np.floor((self.fit.free[nodes, r] / whole - kept) / np.maximum(more, 1e-9))
-            room = np.where(more > 0, np.minimum(room, np.clip(most, 0, PLENTY)), room).astype(np.int64)
+            room = np.where(more > 0, np.minimum(room, np.clip(most, 0, UNLIMITED_PODS)), room).astype(np.int64)
         return room
 
     def _evenly(self, g: int, nodes: Ints, room: Ints, wanted: int) -> Ints:
@@ -323,7 +323,7 @@ def _sorted(nodes: Ints, costs: Ints) -> Ints:
     least, most = int(here.min()), int(here.max())
     if least == most:
         return nodes
-    if most - least <= SHORT:
+    if most - least <= MAX_INT16:
         here = (here - least).astype(np.int16)  # sorting 16-bit numbers takes a fifth of the time
     return nodes.take(np.argsort(here, kind="stable"))
 

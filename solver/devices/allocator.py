@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Final
 
 from kubestow.models.cel.selectors import CelError
-from kubestow.models.devices.claims import MOST
+from kubestow.models.devices.claims import MAX_CLAIM_DEVICES
 from kubestow.models.devices.demand import Claim, Constraint, Request
 from kubestow.models.devices.inventory import Attribute, Books, Inventory, Kind, Pick, Site
 from kubestow.models.devices.selecting import Selecting
@@ -140,8 +140,8 @@ class _DeviceSearch:
                         part.listed = self._all(part)
                         part.count = len(part.listed)
                 least += min(part.count for part in alternatives)
-            if least > MOST:
-                raise AllocationError(f"a claim may get at most {MOST} devices, but requests {least}")
+            if least > MAX_CLAIM_DEVICES:
+                raise AllocationError(f"a claim may get at most {MAX_CLAIM_DEVICES} devices, but requests {least}")
         self.safe = self._narrow()
         return tuple(pick for picks in self.picks for pick in picks) if self._claim(0) == _DONE else None
 
@@ -220,7 +220,7 @@ class _DeviceSearch:
             return _FAIL
         if i >= part.count:
             return self._request(c, r + 1)
-        if len(self.picks[c]) + part.count - i > MOST:
+        if len(self.picks[c]) + part.count - i > MAX_CLAIM_DEVICES:
             return _TOO_MANY
         if part.listed is not None:
             if not self._free(c, part, part.listed[i]) or not self._take(c, part, part.listed[i]):

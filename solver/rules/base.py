@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T", bound=np.generic)
 
 #: Number of pods that means no limit, small enough to be summed.
-PLENTY = 2**31
+UNLIMITED_PODS = 2**31
 
 
 def on_nodes(values: NDArray[_T], codes: Ids) -> NDArray[_T]:
@@ -114,11 +114,11 @@ class Rule(ABC):
 
     def room(self, g: int) -> Ints:
         """Return int64[N], the number of further pods of class g that this rule admits on each node at once, if no other node changes."""
-        return np.where(self.rejects(g), 0, PLENTY)
+        return np.where(self.rejects(g), 0, UNLIMITED_PODS)
 
     def most(self, g: int) -> Ints:
         """Return int64[N], a cheap upper bound on the pods of class g that one node can ever hold (local rules: ``room``)."""
-        return np.full(self.cluster.n_nodes, PLENTY)
+        return np.full(self.cluster.n_nodes, UNLIMITED_PODS)
 
     def concerned(self, g: int) -> bool:
         """Return True if placing pods of class g changes this rule's state."""

@@ -53,7 +53,7 @@ MAX_LISTED_DOMAINS = 8
 #: Search this multiple of a domain's wanted candidates first, before the whole list.
 LOOKAHEAD_RATIO = 16
 #: Largest signed 16-bit integer.
-SHORT = 2**15 - 1
+MAX_INT16 = 2**15 - 1
 
 
 def pour(
@@ -114,7 +114,7 @@ def _filling(counts: Ints, room: Ints) -> Callable[[int], int]:
 
 def ranks(domains: Ids) -> Ints:
     """Return int64, the rank of each entry within its domain, from 0."""
-    sortable = domains.astype(np.int16) if len(domains) and int(domains.max()) <= SHORT else domains
+    sortable = domains.astype(np.int16) if len(domains) and int(domains.max()) <= MAX_INT16 else domains
     order = np.argsort(sortable, kind="stable")  # ten times as fast with 16-bit numbers
     sorted_ = domains[order]
     starts = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1])) if len(sorted_) else np.zeros(0, dtype=np.int64)

@@ -17,7 +17,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import PLENTY, Rule
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 
 if TYPE_CHECKING:
     from kubestow.models.devices.demand import Claim, Demand
@@ -180,7 +180,7 @@ class DynamicResources(Rule):
         return False
 
     def room(self, g: int) -> Ints:
-        room = np.where(self.rejects(g), 0, PLENTY)
+        room = np.where(self.rejects(g), 0, UNLIMITED_PODS)
         asked = self._asked[g]
         if asked is None:
             return room
@@ -212,13 +212,13 @@ class DynamicResources(Rule):
         return k
 
     def most(self, g: int) -> Ints:
-        most = np.full(self.cluster.n_nodes, PLENTY)
+        most = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
         if self._asked[g] is not None:
             from kubestow.solver.devices.supply import supply
 
             asked, there = supply(self.cluster)
             taken = np.flatnonzero(asked[g])
-            np.minimum(most, (there[:, taken] // asked[g, taken]).min(axis=1, initial=PLENTY), out=most)
+            np.minimum(most, (there[:, taken] // asked[g, taken]).min(axis=1, initial=UNLIMITED_PODS), out=most)
         return most
 
     def place(self, g: int, n: int, k: int = 1) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints, domain_sum
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.devices.supply import supply
-from kubestow.solver.rules.base import PLENTY, Rule, StaticRule, kinds
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, StaticRule, kinds
 
 
 def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
@@ -19,7 +19,7 @@ def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
     counting = [rule for rule in rules if not isinstance(rule, StaticRule)]  # ``never`` is exact for static rules
     bounds = [rule.room if rule.local else rule.most for rule in counting if rule.local or type(rule).most is not Rule.most]
     for classes in kinds(rules, range(cluster.n_classes)).values():
-        most = np.full(cluster.n_nodes, PLENTY, dtype=np.int64)
+        most = np.full(cluster.n_nodes, UNLIMITED_PODS, dtype=np.int64)
         for bound in bounds:
             np.minimum(most, bound(classes[0]), out=most)
         for rule in rules:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Cluster, Ids, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import PLENTY, Rule, on_nodes
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
 from kubestow.solver.rules.encodings.inter_pod_affinity import AffinityEncoder, Attraction, Repulsion, encode_repulsion
 from kubestow.solver.rules.graph import strongly_connected
 
@@ -149,7 +149,7 @@ class InterPodAffinity(Rule):
         return lacks
 
     def most(self, g: int) -> Ints:
-        most = np.full(self.cluster.n_nodes, PLENTY)
+        most = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
         for i in self._own[g]:
             if self._repulsions[i].matches[g]:
                 most[self._repulsions[i].codes >= 0] = 1

@@ -13,7 +13,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.pod_spec import Port
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import PLENTY, Rule
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
@@ -78,7 +78,7 @@ class NodePorts(Rule):
         return parts
 
     def room(self, g: int) -> Ints:
-        return np.where(self._taken(g), 0, 1 if self.cluster.classes[g].ports else PLENTY)
+        return np.where(self._taken(g), 0, 1 if self.cluster.classes[g].ports else UNLIMITED_PODS)
 
     def concerned(self, g: int) -> bool:
         return bool(self.cluster.classes[g].ports)
@@ -88,7 +88,7 @@ class NodePorts(Rule):
             self._used[port][n] += k
 
     def encode(self, encoding: PlacementModel) -> None:
-        """For each (protocol, port), allow the wildcard classes and those of one address at most one pod per node together."""
+        """Allow at most one pod per node among the wildcard classes and those of one address, for each (protocol, port)."""
         for (protocol, number), addresses in self._addresses.items():
             for address in sorted(addresses - {ANY}) or [ANY]:
                 group = [

@@ -16,7 +16,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import PLENTY, Rule
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
@@ -103,14 +103,14 @@ class NodeResourceTopologyMatch(Rule):
         return mask.copy()
 
     def room(self, g: int) -> Ints:
-        room = np.where(self.rejects(g), 0, PLENTY)
+        room = np.where(self.rejects(g), 0, UNLIMITED_PODS)
         for n, wanted in self._asks[g].items():
             if room[n]:
                 room[n] = self._nodes[n].room(wanted, int(self.cluster.count[g]))
         return room
 
     def most(self, g: int) -> Ints:
-        most = np.full(self.cluster.n_nodes, PLENTY)
+        most = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
         for n, wanted in self._asks[g].items():
             limit = self._nodes[n].most(wanted)
             if limit is not None:

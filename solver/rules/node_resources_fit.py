@@ -13,7 +13,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import PLENTY, Rule
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
@@ -62,7 +62,7 @@ class NodeResourcesFit(Rule):
 
     def room(self, g: int) -> Ints:
         asks = self._asks[g]
-        room = np.minimum(self.slots, PLENTY)
+        room = np.minimum(self.slots, UNLIMITED_PODS)
         for r in asks:
             room = np.minimum(room, self.free[:, r] // self.cluster.demand[g, r])
         return np.maximum(room, 0)

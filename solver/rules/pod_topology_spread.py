@@ -16,7 +16,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import PLENTY, Rule, on_nodes
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
 from kubestow.solver.rules.batch_quota import Level, single
 
 if TYPE_CHECKING:
@@ -188,8 +188,8 @@ class PodTopologySpread(Rule):
 
     def room(self, g: int) -> Ints:
         if not self._of[g] and not self._feeds[g]:
-            return np.full(self.cluster.n_nodes, PLENTY)
-        return np.where(self.rejects(g), 0, PLENTY)
+            return np.full(self.cluster.n_nodes, UNLIMITED_PODS)
+        return np.where(self.rejects(g), 0, UNLIMITED_PODS)
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         for i in self._feeds[g]:

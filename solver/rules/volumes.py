@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.volumes import Attached
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import PLENTY, Rule, StaticRule
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, StaticRule
 from kubestow.solver.rules.encodings.volumes import Pair, encode_binding, encode_limit
 from kubestow.solver.rules.volume_claims import Driver, InstalledDrivers, VolumeChoices, claims_of
 
@@ -159,7 +159,7 @@ class VolumeRestrictions(Rule):
         return self._mask(self._missing[g] or any(self._used[key] for key in self._single[g]))
 
     def room(self, g: int) -> Ints:
-        return np.where(self.rejects(g), 0, 1 if self._single[g] else PLENTY)
+        return np.where(self.rejects(g), 0, 1 if self._single[g] else UNLIMITED_PODS)
 
     def concerned(self, g: int) -> bool:
         return bool(self._single[g]) or self._missing[g]
@@ -244,13 +244,13 @@ class NodeVolumeLimits(Rule):
         return [pair for pair, claim in found if claim is None or claim.key not in self._choices.shared]
 
     def _read_limits(self, drivers: set[str]) -> dict[str, Ints]:
-        """Return the limits by driver, int64[N]. Nodes without a limit have PLENTY. Drivers without any limit are left out."""
+        """Return the limits by driver, int64[N]. Nodes without a limit have UNLIMITED_PODS. Drivers without any limit are left out."""
         limits: dict[str, Ints] = {}
         for n, name in enumerate(self.cluster.nodes.names):
             csi = self.cluster.snapshot.csi_nodes.get(name)
             for driver in (csi.spec.drivers if csi and csi.spec else None) or ():
                 if driver.name in drivers and driver.allocatable is not None and driver.allocatable.count is not None:
-                    table = limits.setdefault(driver.name, np.full(self.cluster.n_nodes, PLENTY, dtype=np.int64))
+                    table = limits.setdefault(driver.name, np.full(self.cluster.n_nodes, UNLIMITED_PODS, dtype=np.int64))
                     table[n] = driver.allocatable.count
         return limits
 
@@ -288,7 +288,7 @@ class NodeVolumeLimits(Rule):
         return mask
 
     def room(self, g: int) -> Ints:
-        return np.where(self.closed(g), 0, PLENTY)
+        return np.where(self.closed(g), 0, UNLIMITED_PODS)
 
     def _full(self, driver: str, pairs: Sequence[Pair], *, later: bool) -> Bools:
         """Return bool[N], the nodes that cannot attach the volumes in ``pairs`` that are new to them."""

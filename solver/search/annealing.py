@@ -23,9 +23,9 @@ from kubestow.solver.search.local_search import TINY, LocalSearch
 from kubestow.solver.search.unit_moves import UnitMoves
 
 #: Start temperature, as a fraction of the largest weight of the objective.
-HOT = 0.5
+START_TEMPERATURE = 0.5
 #: End temperature, as a fraction of the same weight.
-COLD = 0.003
+END_TEMPERATURE = 0.003
 #: Highest temperature for ejections, as a fraction of the same weight. Ejections would cool a hotter search too early.
 MAX_EJECTION_TEMPERATURE = 0.05
 
@@ -34,8 +34,8 @@ def anneal(
     search: LocalSearch,
     progress: Callable[[], float],
     *,
-    hot: float = HOT,
-    cold: float = COLD,
+    hot: float = START_TEMPERATURE,
+    cold: float = END_TEMPERATURE,
     only: Collection[int] | None = None,
     on_better: Callable[[int], None] | None = None,
 ) -> int:

@@ -18,7 +18,7 @@ from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
-from kubestow.solver.search.annealing import COLD, HOT, anneal
+from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.displacement import Displacement
 from kubestow.solver.search.local_search import LocalSearch
@@ -155,7 +155,7 @@ class ClassGroups:
         return found
 
     def _anneal_alone(
-        self, component: Component, seed: int, hot: float = HOT, *, tied: tuple[Ints, Ints] | None = None
+        self, component: Component, seed: int, hot: float = START_TEMPERATURE, *, tied: tuple[Ints, Ints] | None = None
     ) -> tuple[Ints, int]:
         """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its points.
 
@@ -210,7 +210,13 @@ class ClassGroups:
         if search.force(component.classes, counts):
             seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal_fraction)
             moving = search.mobile.difference(component.classes) if stay else None
-            anneal(search, self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD, only=moving)
+            anneal(
+                search,
+                self._clock.of(search, seconds, self._settling),
+                hot=START_TEMPERATURE / 10,
+                cold=END_TEMPERATURE,
+                only=moving,
+            )
             gain = o.total(o.families(search.counts)) - base
             if gain > 0:
                 return gain

@@ -32,7 +32,7 @@ class PreferenceSearchParameters:
         many_pods: A turn gets another ``turn_seconds`` per this many pods, because adopting a result takes time too. In larger instances,
             groups come before annealing.
         large_groups_fraction: In larger instances, fraction of a turn for groups.
-        large_hot_fraction: In larger instances, start temperature, relative to HOT, for annealing groups below their bounds
+        large_hot_fraction: In larger instances, start temperature, relative to START_TEMPERATURE, for annealing groups below their bounds
             in the rest of the turn.
         adoption_ratio: Estimated time to adopt the first result, relative to the time of the first evaluation.
         near_hot_fraction: Start temperature for annealing a group alone so that it stays near its nodes.

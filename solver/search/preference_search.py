@@ -24,7 +24,7 @@ from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import COLD, HOT, anneal, charged
+from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal, charged
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.exact import SoftModel
 from kubestow.solver.search.exchange import GroupFound, Peer, PlacementFound
@@ -187,11 +187,11 @@ class PreferenceSearch:
 
     def _anneal(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
         seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal_fraction)
-        sweeps, hot = self.parameters.anneal_sweeps, HOT
+        sweeps, hot = self.parameters.anneal_sweeps, START_TEMPERATURE
         if components.prices is not None:
             seconds, sweeps = seconds / 2, sweeps // 2
-            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), HOT)
-            hot = HOT / 10
+            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE)
+            hot = START_TEMPERATURE / 10
         clock, base = self._clock.of(search, seconds, sweeps), self._worth(best, search)
         value = base
 
@@ -223,7 +223,7 @@ class PreferenceSearch:
             return progress()
 
         with charged(search, prices.charges(self.parameters.charged_fraction)):
-            anneal(search, share, hot=hot, cold=COLD)
+            anneal(search, share, hot=hot, cold=END_TEMPERATURE)
         if self._worth(best, search) < best.value or not self._adopt(best, search.counts):
             search.go_to(best.counts)
 
@@ -236,8 +236,8 @@ class PreferenceSearch:
         search = self._local_search(best, components)
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal_fraction)
         if components.prices is not None:
-            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), HOT / 10)
-        anneal(search, self._clock.of(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
+            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE / 10)
+        anneal(search, self._clock.of(search, seconds, sweeps), hot=START_TEMPERATURE / 10, cold=END_TEMPERATURE)
         self._adopt(best, search.counts)
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
@@ -292,7 +292,14 @@ class PreferenceSearch:
         def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
             base = self._worth(best, search)
             clock = self._clock.of(search, seconds, self.parameters.anneal_sweeps)
-            anneal(search, clock, hot=hot, cold=COLD, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
+            anneal(
+                search,
+                clock,
+                hot=hot,
+                cold=END_TEMPERATURE,
+                only=only,
+                on_better=lambda gain: self._report(base + gain, best.bound),
+            )
             return bool(search.pairs)
 
         def neighbourhoods(seconds: float, _: float) -> bool:
@@ -310,14 +317,14 @@ class PreferenceSearch:
                 return groups.bound(best, seconds, most)
             until = self._left() - min(seconds, most)  # adopting a result takes long, so pods settle in the same turn
             more = groups.bound(best, seconds * self.parameters.large_groups_fraction, most)
-            settle(self._left() - until, HOT * self.parameters.large_hot_fraction, groups.losing())
+            settle(self._left() - until, START_TEMPERATURE * self.parameters.large_hot_fraction, groups.losing())
             return more
 
         found: dict[str, Turn] = {"groups": bound}
         if self.engine == "lns" and search.pairs:
             found["neighbourhoods"] = neighbourhoods  # first, because annealing has exhausted moves of single pods
             found |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
-            found["anneal"] = lambda seconds, _: settle(seconds, HOT / 10)
+            found["anneal"] = lambda seconds, _: settle(seconds, START_TEMPERATURE / 10)
         return found
 
     def _left(self) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kubestow.checker.placement import verify
-from kubestow.live.capture import PAGE, Captured, CaptureOptions, capture, now
+from kubestow.live.capture import PAGE_OBJECTS, Captured, CaptureOptions, capture, now
 from kubestow.live.capture_kinds import NOT_ASKED, ORDER
 from kubestow.models.kube import kinds
 from kubestow.models.kube.feature_gates import DEFAULT
@@ -174,19 +174,19 @@ def _asked(each: list[list[str]]) -> list[str]:
 
 
 def test_long_lists_come_in_pages(captured: Capture, tmp_path: Path) -> None:
-    count = 2 * PAGE + 34
+    count = 2 * PAGE_OBJECTS + 34
     heard: list[tuple[str, int]] = []
     install(tmp_path, Server([node("n1"), *(pod(f"p{i}") for i in range(count))], lacking=_MOST))
     found = capture(CaptureOptions(kubectl=str(tmp_path / "kubectl")), on_kind=lambda name, n: heard.append((name, n)))
     assert names(found, "Pod") == [f"p{i}" for i in range(count)]
-    assert heard[:3] == [("pods", PAGE), ("pods", 2 * PAGE), ("pods", count)]
+    assert heard[:3] == [("pods", PAGE_OBJECTS), ("pods", 2 * PAGE_OBJECTS), ("pods", count)]
     asked = [call[-1] for call in calls(tmp_path) if "/pods" in call[-1]]
     token = "%3D%2B%2F%26"
-    assert asked == ["/api/v1/pods?limit=500", *(f"/api/v1/pods?limit=500&continue={n}{token}" for n in (PAGE, 2 * PAGE))]
+    assert asked == ["/api/v1/pods?limit=500", *(f"/api/v1/pods?limit=500&continue={n}{token}" for n in (PAGE_OBJECTS, 2 * PAGE_OBJECTS))]
 
 
 def test_a_list_whose_pages_get_too_old_is_read_in_one_piece(captured: Capture) -> None:
-    count = 3 * PAGE
+    count = 3 * PAGE_OBJECTS
     found = captured(Server([node("n1"), *(pod(f"p{i}") for i in range(count))], lacking=_MOST, expires=2))
     assert names(found, "Pod") == [f"p{i}" for i in range(count)]
     assert not any("left out" in line for line in found.problems)
@@ -253,13 +253,13 @@ def test_forbidden_pods_come_with_a_hint(captured: Capture) -> None:
 
 @pytest.mark.full
 def test_a_list_that_fails_half_way_is_left_out_whole(captured: Capture) -> None:
-    spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{i}"}} for i in range(2 * PAGE)]
+    spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{i}"}} for i in range(2 * PAGE_OBJECTS)]
     path = "/api/v1/namespaces"
     found = captured(Server([node("a"), *spaces], lacking=_MOST, later={path: (500, "InternalError", "etcd is away")}))
     assert found.problems[-1] == "left out: namespaces: etcd is away"
     assert found.counts == {"Node": 1}
     found = captured(Server([node("a"), *spaces], lacking=_MOST))
-    assert found.counts == {"Namespace": 2 * PAGE, "Node": 1}
+    assert found.counts == {"Namespace": 2 * PAGE_OBJECTS, "Node": 1}
 
 
 def test_where_nothing_may_be_read_there_is_nothing_to_write(captured: Capture) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.capture import PAGE, CaptureOptions, capture
+from kubestow.live.capture import PAGE_OBJECTS, CaptureOptions, capture
 from kubestow.live.capture_kinds import ORDER
 from kubestow.models.snapshot.snapshot import InputError, from_objects
 from tests.live.capture_objects import SECRET, cluster
@@ -65,12 +65,12 @@ def test_a_cluster_is_captured_whole(tmp_path: Path) -> None:
 
 
 def test_pages_missing_kinds_and_refusals(tmp_path: Path) -> None:
-    objects: list[Object] = [node("n1"), *(pod(f"p{i}") for i in range(3 * PAGE))]
+    objects: list[Object] = [node("n1"), *(pod(f"p{i}") for i in range(3 * PAGE_OBJECTS))]
     server = Server(objects, lacking=["PodGroup", "Workload"], forbidden=["/api/v1/services"], expires=2)
     server.errors["/apis/apps/v1/daemonsets"] = (500, "InternalError", "no luck")
     with serving(server) as port:
         found = capture(CaptureOptions(kubeconfig=kubeconfig(tmp_path, port), context="a b"))
-    assert found.counts == {"Pod": 3 * PAGE, "Node": 1}
+    assert found.counts == {"Pod": 3 * PAGE_OBJECTS, "Node": 1}
     assert found.problems == [
         "left out: daemonsets.apps: no luck",
         'left out: services: services is forbidden: User "dev" cannot list resource "services"',

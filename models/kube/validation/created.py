@@ -50,7 +50,7 @@ _ENDLESS: Final = {kind: "ReplicaSet" if kind == "Deployment" else kind for kind
 _ENDING: Final = ("Job", "CronJob")
 #: Container fields that init containers may have only with restartPolicy Always.
 _OF_SIDECARS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_INT32: Final = 2**31 - 1
+_MAX_INT32: Final = 2**31 - 1
 
 
 # --- metadata and the pod itself --------------------------------------------------------------------------------------
@@ -74,8 +74,8 @@ def _pod(pods: NewPods) -> Refused:
                          ("hostname", dns_label), ("subdomain", dns_label)):  # fmt: skip
         yield from named(spec.get(field), f"{start}.{field}", check)
     seconds = spec.get("activeDeadlineSeconds")
-    if isinstance(seconds, int) and not 1 <= seconds <= _INT32:
-        yield f"{start}.activeDeadlineSeconds", invalid(seconds, f"must be between 1 and {_INT32}, inclusive")
+    if isinstance(seconds, int) and not 1 <= seconds <= _MAX_INT32:
+        yield f"{start}.activeDeadlineSeconds", invalid(seconds, f"must be between 1 and {_MAX_INT32}, inclusive")
     if seconds is not None and pods.kind in _ENDLESS:
         yield f"{start}.activeDeadlineSeconds", forbidden(f"activeDeadlineSeconds in {_ENDLESS[pods.kind]} is not Supported")
     policy = spec.get("preemptionPolicy")

@@ -19,8 +19,8 @@ from kubestow.models.kube.namespace_limits import LimitRange, ResourceQuota, Run
 from kubestow.models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kubestow.models.kube.validation.pods import (
     EFFECTS,
-    INT32,
-    INT64,
+    MAX_INT32,
+    MAX_INT64,
     Problems,
     UnknownValue,
     affinity_problems,
@@ -73,7 +73,7 @@ def _volume(volume: PersistentVolume, out: Problems) -> None:
 def _topology(found: topology_objects.NodeResourceTopology, out: Problems) -> None:
     for i, zone in enumerate(found.zones or ()):
         for j, cost in enumerate(zone.costs or ()):
-            check_range(cost.value, -INT64 - 1, INT64, f"zones[{i}].costs[{j}].value", out)
+            check_range(cost.value, -MAX_INT64 - 1, MAX_INT64, f"zones[{i}].costs[{j}].value", out)
         for j, resource in enumerate(zone.resources or ()):
             for field in ("capacity", "allocatable", "available"):
                 raw = getattr(resource, field)
@@ -83,7 +83,7 @@ def _topology(found: topology_objects.NodeResourceTopology, out: Problems) -> No
 
 def _percentage(value: int | str | None, path: str, out: Problems) -> None:
     if isinstance(value, int):
-        check_range(value, 0, INT32, path, out)
+        check_range(value, 0, MAX_INT32, path, out)
     elif value is not None and not _PERCENT.match(value):
         out.append(f"{path}: got {shorten(value)}, expected a whole number or a percentage such as 50%")
 
@@ -114,9 +114,9 @@ def _workload(obj: object, gates: FeatureGates | None, out: Problems) -> None:
                 _percentage(rolling.maxSurge, f"spec.{field}.rollingUpdate.maxSurge", out)
                 _percentage(rolling.maxUnavailable, f"spec.{field}.rollingUpdate.maxUnavailable", out)
     if isinstance(obj, Deployment | ReplicaSet | StatefulSet | ReplicationController) and obj.spec is not None:
-        check_range(obj.spec.replicas, 0, INT32, "spec.replicas", out)
+        check_range(obj.spec.replicas, 0, MAX_INT32, "spec.replicas", out)
         if isinstance(obj, StatefulSet) and obj.spec.ordinals is not None:
-            check_range(obj.spec.ordinals.start, 0, INT32, "spec.ordinals.start", out)
+            check_range(obj.spec.ordinals.start, 0, MAX_INT32, "spec.ordinals.start", out)
     elif isinstance(obj, Job):
         _job(obj.spec, "spec", out)
     elif isinstance(obj, CronJob) and obj.spec is not None and obj.spec.jobTemplate is not None:
@@ -125,8 +125,8 @@ def _workload(obj: object, gates: FeatureGates | None, out: Problems) -> None:
 
 def _job(spec: JobSpec | None, path: str, out: Problems) -> None:
     if spec is not None:
-        check_range(spec.parallelism, 0, INT32, f"{path}.parallelism", out)
-        check_range(spec.completions, 0, INT32, f"{path}.completions", out)
+        check_range(spec.parallelism, 0, MAX_INT32, f"{path}.parallelism", out)
+        check_range(spec.completions, 0, MAX_INT32, f"{path}.completions", out)
         if spec.completionMode == "Indexed" and spec.completions is None and spec.parallelism is not None:
             out.append(f"{path}.completions: missing, expected it with completionMode Indexed")
         check_label_selector(spec.selector, f"{path}.selector", out)
@@ -135,17 +135,17 @@ def _job(spec: JobSpec | None, path: str, out: Problems) -> None:
 def _csi_node(node: CSINode, out: Problems) -> None:
     for index, driver in enumerate((node.spec.drivers if node.spec else None) or ()):
         if driver.allocatable is not None:
-            check_range(driver.allocatable.count, 0, INT32, f"spec.drivers[{index}].allocatable.count", out)
+            check_range(driver.allocatable.count, 0, MAX_INT32, f"spec.drivers[{index}].allocatable.count", out)
 
 
 def _gang_policy(policy: SchedulingPolicy | None, path: str, out: Problems) -> None:
     if policy is not None and policy.gang is not None:
-        check_range(policy.gang.minCount, 0, INT32, f"{path}.gang.minCount", out)
+        check_range(policy.gang.minCount, 0, MAX_INT32, f"{path}.gang.minCount", out)
 
 
 def _pod_group(group: PodGroup, out: Problems) -> None:
     if group.spec is not None:
-        check_range(group.spec.minMember, 0, INT32, "spec.minMember", out)
+        check_range(group.spec.minMember, 0, MAX_INT32, "spec.minMember", out)
         _gang_policy(group.spec.schedulingPolicy, "spec.schedulingPolicy", out)
         if group.spec.networkTopology is not None:
             check_choice(group.spec.networkTopology.mode, ("hard", "soft"), "spec.networkTopology.mode", out)
@@ -178,7 +178,7 @@ def _capacity_buffer(found: CapacityBuffer, gates: FeatureGates | None, out: Pro
     for field in ("replicas", "percentage"):
         value = getattr(spec, field)
         if value is not None:
-            check_range(value, 0, INT32, f"spec.{field}", out)
+            check_range(value, 0, MAX_INT32, f"spec.{field}", out)
     check_resources(spec.limits, "spec.limits", out)
     if gates is not None and spec.podTemplateRef is not None:
         if spec.scalableRef is not None:
@@ -195,7 +195,7 @@ _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     topology_objects.NodeResourceTopology: _topology,
     workload_objects.PodDisruptionBudget: _budget,
     CSINode: _csi_node,
-    objects.PriorityClass: lambda found, out: check_range(found.value, -INT32 - 1, INT32, "value", out),
+    objects.PriorityClass: lambda found, out: check_range(found.value, -MAX_INT32 - 1, MAX_INT32, "value", out),
     PodGroup: _pod_group,
     Workload: _scheduling_workload,
     ResourceQuota: lambda found, out: check_resources(found.spec.hard if found.spec else None, "spec.hard", out),

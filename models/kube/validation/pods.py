@@ -43,8 +43,8 @@ class UnknownValue(str):
 SELECTOR_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _NODE_OPERATORS: Final = (*SELECTOR_OPERATORS, "Gt", "Lt")
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-INT32: Final = 2**31 - 1
-INT64: Final = 2**63 - 1
+MAX_INT32: Final = 2**31 - 1
+MAX_INT64: Final = 2**63 - 1
 _COMPARISONS: Final = ("Gt", "Lt")
 #: Treatment of unknown stored values. :mod:`kubestow.models.kube.validation.stored` implements the first one.
 UNREADABLE: Final = "a pending pod is rejected everywhere, a bound one loses all terms of the list"
@@ -56,7 +56,7 @@ _DECIMAL: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})\Z", re.ASCII)
 def decimal_int64(text: str | None) -> int | None:
     """Return the number of a text in canonical decimal form; None for other texts and for numbers beyond 64 bits."""
     value = int(text) if _DECIMAL.match(text or "") and text else None
-    return value if value is not None and -INT64 - 1 <= value <= INT64 else None
+    return value if value is not None and -MAX_INT64 - 1 <= value <= MAX_INT64 else None
 
 
 def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems, effect: str = "it has no effect") -> None:
@@ -70,7 +70,7 @@ def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Pr
 def check_range(value: int | None, low: int, high: int, path: str, out: Problems) -> None:
     if value is not None and not low <= value <= high:
         at_least = "" if low < 0 else f" of at least {low}"
-        allowed = f" within {low}..{high}" if high < INT32 else f"{at_least} that fits {32 if high == INT32 else 64} bits"
+        allowed = f" within {low}..{high}" if high < MAX_INT32 else f"{at_least} that fits {32 if high == MAX_INT32 else 64} bits"
         out.append(f"{path}: got {shorten(value)}, expected a whole number{allowed}")
 
 
@@ -195,7 +195,7 @@ def _spread(constraints: list[objects.TopologySpreadConstraint] | None, path: st
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(constraints or ()):
         where = f"{path}[{index}]"
-        check_range(constraint.maxSkew, 1, INT32, f"{where}.maxSkew", out)
+        check_range(constraint.maxSkew, 1, MAX_INT32, f"{where}.maxSkew", out)
         if not constraint.topologyKey:
             out.append(f"{where}.topologyKey: empty, expected a node label key")
         if constraint.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
@@ -204,7 +204,7 @@ def _spread(constraints: list[objects.TopologySpreadConstraint] | None, path: st
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             check_choice(getattr(constraint, field), ("Honor", "Ignore"), f"{where}.{field}", out, "it is treated as Ignore")
         if constraint.minDomains is not None:
-            check_range(constraint.minDomains, 1, INT32, f"{where}.minDomains", out)
+            check_range(constraint.minDomains, 1, MAX_INT32, f"{where}.minDomains", out)
             if constraint.whenUnsatisfiable == "ScheduleAnyway":
                 out.append(f"{where}.minDomains: expected with whenUnsatisfiable DoNotSchedule only")
         check_label_selector(constraint.labelSelector, f"{where}.labelSelector", out, UNREADABLE)
@@ -271,7 +271,7 @@ def spec_problems(spec: objects.PodSpec, path: str = "spec", gates: FeatureGates
                 if container.name in names:
                     out.append(f"{where}.name: {shorten(container.name)} is taken, expected a unique name within the pod")
                 names.add(container.name)
-    check_range(spec.priority, -INT32 - 1, INT32, f"{path}.priority", out)
+    check_range(spec.priority, -MAX_INT32 - 1, MAX_INT32, f"{path}.priority", out)
     _requirements(spec.resources, f"{path}.resources", out)
     check_resources(spec.overhead, f"{path}.overhead", out)
     for index, toleration in enumerate(spec.tolerations or ()):

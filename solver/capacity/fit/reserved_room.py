@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _change = msgspec.structs.replace
-_HUNDRED: Final = 100
+_FULL_PERCENT: Final = 100
 
 
 def with_room_kept(snapshot: Snapshot, new: Collection[str], keep: Keep) -> Snapshot:
@@ -49,7 +49,7 @@ def _usable(name: str, amount: objects.RawQuantity, percent: int) -> str:
     """Return the usable part of an amount, rounded down to mCPU or whole units as requests are."""
     scale = 1000 if name == "cpu" else 1
     total = quantity.milli(amount) if name == "cpu" else quantity.units(amount)
-    return quantity.canonical(Fraction(total * (_HUNDRED - percent) // _HUNDRED, scale))
+    return quantity.canonical(Fraction(total * (_FULL_PERCENT - percent) // _FULL_PERCENT, scale))
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ZoneRoom:
         total, used = np.zeros((size, len(cluster.resources)), dtype=np.int64), np.zeros((size, len(cluster.resources)), dtype=np.int64)
         np.add.at(total, zone, cluster.allocatable)
         np.add.at(used, zone, cluster.allocatable - cluster.free)
-        usable = total * (_HUNDRED - keep.percent) // _HUNDRED
+        usable = total * (_FULL_PERCENT - keep.percent) // _FULL_PERCENT
         names = (*(f"zone {value}" for value in values), *(f"node {cluster.nodes.names[n]}" for n in alone.tolist()))
         return cls(zone, names, usable, np.maximum(usable - used, 0))
 

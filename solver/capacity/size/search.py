@@ -233,7 +233,7 @@ class SizeSearch(Relaxed):
         return trial.refuted
 
     def _even(self) -> None:
-        """Among purchases of equal cost, take one that stays even when nodes are added in the catalogue's other domains."""
+        """Prefer, among purchases of equal cost, one that stays even when nodes are added in the catalogue's other domains."""
         found, first = self.found, self.masters[0]
         answer = first.even(self.cpsat, found.cost // first.unit, found.count, self.context.deadline.left() * SOLVE_TIME_FRACTION)
         if answer is None or self.context.over():

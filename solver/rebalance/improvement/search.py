@@ -25,7 +25,7 @@ from kubestow.solver.rebalance.tiers.improvement import Improvement
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.within import within_waves
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import COLD, HOT, anneal
+from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock
 
 
@@ -164,8 +164,8 @@ class ImprovementSearch:
         anneal(
             self.search,
             self._clock.of(self.search, seconds, self.parameters.max_sweeps),
-            hot=HOT * self.parameters.start_temperature_ratio,
-            cold=COLD,
+            hot=START_TEMPERATURE * self.parameters.start_temperature_ratio,
+            cold=END_TEMPERATURE,
         )
         return bool(self.search.pairs)
 

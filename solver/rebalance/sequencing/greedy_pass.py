@@ -174,7 +174,7 @@ class GreedyPass:
         self._evict(g)
 
     def _near(self, g: int, a: int, mask: Bools) -> Bools:
-        """If waves are limited, restrict sinks to the pod's own domains where possible."""
+        """Restrict sinks to the pod's own domains where possible, if waves are limited."""
         if self.problem.limits.maxWaves is None or a < 0:
             return mask
         sinks = np.zeros_like(mask)

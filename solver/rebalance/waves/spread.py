@@ -18,7 +18,7 @@ from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
-_BIG = 2**40
+_UNBOUNDED_COUNT = 2**40
 
 
 @dataclass
@@ -31,7 +31,7 @@ class _Guard:
         placed: Holders that the plan placed.
         uncounted: Holders on nodes that do not count although they match their own selector.
         allowed: Excess that resident pods may keep.
-        landing: Surplus that the filter counts for the wave's replacements (-_BIG: none).
+        landing: Surplus that the filter counts for the wave's replacements (-_UNBOUNDED_COUNT: none).
     """
 
     max_skew: int
@@ -49,7 +49,7 @@ class _Guard:
         least = max(0, over)
         if self.uncounted[d] > 0:
             least = min(least, max(0, over + 1) - 1 if not self.placed[d] else -1)
-        self.allowed[d] = least if self.holders[d] > 0 else _BIG
+        self.allowed[d] = least if self.holders[d] > 0 else _UNBOUNDED_COUNT
 
 
 class _Skew:
@@ -77,7 +77,7 @@ class _Skew:
 
     def reset(self) -> None:
         self.high = self.tally.counts.copy()
-        self.low = np.where(self.tally.counted, self.high, _BIG)
+        self.low = np.where(self.tally.counted, self.high, _UNBOUNDED_COUNT)
         self.rest = self.low.copy()
 
     def guard(self, max_skew: int, min_domains: int) -> _Guard:
@@ -85,7 +85,7 @@ class _Skew:
         if found is None:
             pinned = int(np.count_nonzero(self.tally.counted)) < max(1, min_domains)
             excess = self.high - self.tally.floor(min_domains) - max_skew
-            zeros, full = np.zeros(len(excess), dtype=np.int64), np.full(len(excess), _BIG, dtype=np.int64)
+            zeros, full = np.zeros(len(excess), dtype=np.int64), np.full(len(excess), _UNBOUNDED_COUNT, dtype=np.int64)
             found = self.guards[max_skew, min_domains] = _Guard(
                 max_skew, pinned, excess, holders=zeros, placed=zeros.copy(), uncounted=zeros.copy(), allowed=full, landing=-full
             )
@@ -118,13 +118,13 @@ class _Skew:
 def _within(counts: Ints, low: Ints, guard: _Guard) -> bool:
     """Return True if no domain exceeds the lowest of the others by more than maxSkew; ``counts`` is overwritten."""
     if guard.pinned or not len(low):
-        return int(counts.max(initial=-_BIG)) <= guard.max_skew
+        return int(counts.max(initial=-_UNBOUNDED_COUNT)) <= guard.max_skew
     i = int(low.argmin())
     first, own = int(low[i]), int(counts[i])
-    counts[i] = -_BIG
+    counts[i] = -_UNBOUNDED_COUNT
     if int(counts.max()) - first > guard.max_skew:
         return False
-    low[i] = 2 * _BIG
+    low[i] = 2 * _UNBOUNDED_COUNT
     second = int(low.min())
     low[i] = first
     return own - second <= guard.max_skew
@@ -187,7 +187,7 @@ class SkewsOfWave:
             found.loose = found.fine()
             found.reset()
             for guard in found.guards.values():
-                guard.landing.fill(-_BIG)
+                guard.landing.fill(-_UNBOUNDED_COUNT)
         inside: list[Counter[int]] = [Counter() for _ in self._found]
         for step in steps:
             for i, d in self.inside(step).items():
@@ -251,7 +251,7 @@ class SkewsOfWave:
                     if found.tally.counted[d]:
                         found.low[d] = found.rest[d] = found.high[d]
                     for guard in found.guards.values():
-                        guard.landing[d] = -_BIG
+                        guard.landing[d] = -_UNBOUNDED_COUNT
 
     def _land(self, step: Step) -> list[tuple[_Guard, int, int]]:
         """Record the landing of a step under its constraints; return the previous records."""

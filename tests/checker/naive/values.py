@@ -14,7 +14,7 @@ from kubestow.checker.replicas import Whereabouts
 from kubestow.checker.rules import affinity, matching, node_rules, resources
 from kubestow.checker.violation import stays_with_node
 from kubestow.models.documents.policy import Policy
-from kubestow.models.gangs.gangs import TOGETHER, Gang
+from kubestow.models.gangs.gangs import PREFERRED_TOPOLOGY_POINTS, Gang
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -107,7 +107,7 @@ class Score:
             at = [self.labels.get(node, {}).get(gang.key) for node in (*new, *old)]
             for i, mine in enumerate(at):
                 for j, its in enumerate(at):
-                    total += TOGETHER * (i != j and min(i, j) < len(new) and mine is not None and mine == its)
+                    total += PREFERRED_TOPOLOGY_POINTS * (i != j and min(i, j) < len(new) and mine is not None and mine == its)
         return total
 
 

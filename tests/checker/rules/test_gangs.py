@@ -15,7 +15,7 @@ from kubestow.checker.objective.preferences import score
 from kubestow.checker.placement import Judge, verify
 from kubestow.models.documents.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
 from kubestow.models.documents.policy import DEFAULT
-from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, TOGETHER
+from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, PREFERRED_TOPOLOGY_POINTS, REQUIRED_TOPOLOGY
 from kubestow.models.kube import objects as kube_objects
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, node, pod
@@ -338,9 +338,9 @@ def test_preferred_topology_counts_ordered_pairs_of_members(where: tuple[str, st
     snapshot = from_objects([*ZONES, *pods, *stranger])
     placed = {"default/p0": where[0], "default/p1": where[1]}
     families = score(snapshot, placed, (), DEFAULT, pending=placed.keys()).families
-    assert families["podAffinity"] == TOGETHER * pairs
+    assert families["podAffinity"] == PREFERRED_TOPOLOGY_POINTS * pairs
     placement = document(snapshot, *apart(("p0", where[0]), ("p1", where[1])))
-    worth = TOGETHER * pairs * DEFAULT.multipliers.podAffinity
+    worth = PREFERRED_TOPOLOGY_POINTS * pairs * DEFAULT.multipliers.podAffinity
     placement.objective.append(TierResult("soft", worth, worth))
     assert verify(snapshot, placement) == []
     placement.objective[-1] = TierResult("soft", worth + 1, worth + 1)

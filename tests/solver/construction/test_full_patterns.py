@@ -19,7 +19,7 @@ from kubestow.solver.construction.full_patterns import Listing, Sizes, full_patt
 from kubestow.solver.rules.eligibility import possible
 from tests.objects import Object, node, pod
 
-PLENTY = 110
+UNLIMITED_PODS = 110
 
 
 def compiled(objects: list[Object]) -> Cluster:
@@ -49,12 +49,12 @@ def drawn(seed: int, *, resources: int, spare: int) -> Sizes:
 def test_tables_of_more_cells_than_64_bits_count_are_not_made() -> None:
     one = np.ones((1, 1), dtype=np.int64)
     sizes = Sizes(np.array([[1, 1]]), np.array([0]), np.array([[2**45, 2**18]]), one, one[0])
-    assert full_patterns(sizes, np.array([PLENTY]), Listing(sizes.room[0], 10), np.random.default_rng(0)) is None
+    assert full_patterns(sizes, np.array([UNLIMITED_PODS]), Listing(sizes.room[0], 10), np.random.default_rng(0)) is None
 
 
 def listed(sizes: Sizes, slots: Ints | None = None, *, spare: Ints | None = None, most: int = 100_000) -> list[Ints] | None:
     """What is listed; by default nodes may leave over what all of them waste."""
-    room = np.full(len(sizes.room), PLENTY) if slots is None else slots
+    room = np.full(len(sizes.room), UNLIMITED_PODS) if slots is None else slots
     return full_patterns(sizes, room, Listing(sizes.waste if spare is None else spare, most), np.random.default_rng(0))
 
 
@@ -74,7 +74,7 @@ def test_all_patterns_are_listed_and_no_others(resources: int, spare: int) -> No
     total = 0
     for seed in range(60):
         sizes = drawn(seed, resources=resources, spare=spare)
-        slots = np.full(len(sizes.room), 4 if seed % 5 == 0 else PLENTY)
+        slots = np.full(len(sizes.room), 4 if seed % 5 == 0 else UNLIMITED_PODS)
         found = listed(sizes, slots)
         assert found is not None
         for n, patterns in enumerate(found):
@@ -140,4 +140,4 @@ def test_too_many_sizes_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_time_no_patterns() -> None:
     sizes = many()
-    assert full_patterns(sizes, np.full(2, PLENTY), Listing(sizes.waste, 100, lambda: True), np.random.default_rng(0)) is None
+    assert full_patterns(sizes, np.full(2, UNLIMITED_PODS), Listing(sizes.waste, 100, lambda: True), np.random.default_rng(0)) is None

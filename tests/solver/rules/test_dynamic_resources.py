@@ -12,7 +12,7 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.solver.explain.per_node import explain
-from kubestow.solver.rules.base import PLENTY
+from kubestow.solver.rules.base import UNLIMITED_PODS
 from kubestow.solver.rules.dynamic_resources import DynamicResources
 from tests.devices import asks, claim, compiled, device, device_class, devices, either, exactly, got, published, snapshot, using
 from tests.objects import Object, node
@@ -77,7 +77,7 @@ def test_a_claim_that_pods_share_is_allocated_once_and_ties_them_to_its_node() -
     cluster = compiled(*TWO, claim("s", exactly(count=2)), using("p", "s"), using("q", "s"), *own(1))
     rule = DynamicResources(cluster)
     shared, single = class_of(cluster, "p"), class_of(cluster, "p0")
-    assert rule.room(shared).tolist() == [PLENTY, PLENTY]  # the first one takes devices for all
+    assert rule.room(shared).tolist() == [UNLIMITED_PODS, UNLIMITED_PODS]  # the first one takes devices for all
     rule.place(shared, 0)
     rule.place(shared, 0)
     assert names(rule, shared, 0) == [["0", "1"], ["0", "1"]]
@@ -118,7 +118,7 @@ def test_an_allocated_claim_keeps_its_nodes() -> None:
     cluster = compiled(*TWO, claim("s", exactly(), gets=[got("a", "0")], allocation=IN_A), using("p", "s"), using("q", "s"))
     rule = DynamicResources(cluster)
     assert rejected(rule, 0) == [False, True]
-    assert rule.room(0).tolist() == [PLENTY, 0]
+    assert rule.room(0).tolist() == [UNLIMITED_PODS, 0]
     assert not rule.concerned(0)
 
 
