@@ -25,7 +25,11 @@ def is_replicated(pod: Pod) -> bool:
 
 
 def is_movable(pod: Pod) -> bool:
-    """Return True if a bound pod could be placed again: a replicating controller owns it, and nothing pins it."""
+    """Return True if a bound pod may be moved to another node.
+
+    A replicating controller owns it. It is neither finished, being deleted nor a mirror pod, and its annotation does not
+    forbid eviction (safe-to-evict: "false").
+    """
     return (
         is_replicated(pod)
         and not is_terminal(pod)

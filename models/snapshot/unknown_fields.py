@@ -171,7 +171,15 @@ class FieldCheck:
         return alike is None and (key is not None or self._looked[kind.name] < _MAX_CHECKED_OBJECTS)
 
     def look(self, kind: Kind, value: object, source: str, name: str, metadata: ObjectMeta | None = None) -> None:
-        """Check an object, given as plain data. ``metadata``: its decoded metadata, if available."""
+        """Look for unknown fields in an object and record them, for :meth:`warnings` or as problems of manifests.
+
+        Args:
+            kind: The kind of the object.
+            value: The object as plain data.
+            source: Its file, for messages.
+            name: Kind and name of the object, for messages.
+            metadata: Its decoded metadata, if available. A uid marks an object that an API server has stored.
+        """
         self._looked[kind.name] += 1
         if self._problem is None and metadata is not None and metadata.uid is not None:
             self._look_at_stored(kind, value, name, metadata)

@@ -315,7 +315,7 @@ def check_claim_spec(spec: objects.PersistentVolumeClaimSpec | None, path: str, 
 
 
 def volume_problems(found: list[objects.Volume] | None, path: str = "spec.volumes") -> Problems:
-    """Return the problems of a pod's volumes."""
+    """Return the problems of a pod's volumes. Only the claim templates of ephemeral volumes are checked."""
     out: Problems = []
     for index, volume in enumerate(found or ()):
         template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None
