@@ -164,7 +164,11 @@ def _settings(found: topology_objects.NodeResourceTopology) -> dict[str, str]:
 
 
 def _leaves(listed: Sequence[topology_objects.TopologyZone]) -> tuple[list[topology_objects.TopologyZone], list[str | None]]:
-    """Return the NUMA zones in the kubelet's order, and the socket of each as far as parents determine it."""
+    """Return the NUMA zones in the kubelet's order, and the socket of each as far as parents determine it.
+
+    Raises:
+        MachineError: A zone is listed twice.
+    """
     zones: dict[str, topology_objects.TopologyZone] = {}
     for zone in listed:
         if zone.name in zones:

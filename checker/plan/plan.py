@@ -187,7 +187,14 @@ class _Check:
     # --- forgiven rules -----------------------------------------------------------------------------------------------------
 
     def _grace_faults(self, broken: Mapping[str, frozenset[str]], earlier: Sequence[Snapshot] | None) -> Iterator[Violation]:
-        """Record the rules that the plan forgives, and yield their faults."""
+        """Record the rules that the plan forgives in the ledger, and yield false claims about them.
+
+        A claim is false if the pod does not break the rule, or if the earlier snapshots lead to other forgiven rules.
+
+        Args:
+            broken: Names of the broken rules by pod key.
+            earlier: Snapshots that determine the forgiven rules; None to trust the plan.
+        """
         grace = self.plan.executionGrace
         if grace is None:
             return

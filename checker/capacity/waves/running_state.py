@@ -172,7 +172,10 @@ class RunningState:
         return found
 
     def _rationed(self, wave: UpgradeWave) -> Iterator[tuple[str, objects.Pod]]:
-        """Yield the pods that move and those that share a ResourceQuota with one, by key."""
+        """Yield the pods that move, and all pods of namespaces with a ResourceQuota in which a pod moves, by key.
+
+        Other pods than the moving ones are left out if their node is not there.
+        """
         moving = {move.pod for move in wave.moves}
         spaces = {quota.metadata.namespace or "default" for quota in self._union.resource_quotas.values()}
         spaces &= {key.partition("/")[0] for key in moving}
