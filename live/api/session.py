@@ -233,7 +233,10 @@ def _certificate(context: ssl.SSLContext, user: Settings) -> None:
 
 @contextmanager
 def _files(*contents: bytes) -> Iterator[list[str]]:
-    """Keep contents in temporary files that only this user may read, while the library loads them."""
+    """Yield the paths of temporary files with these contents, which only this user may read.
+
+    The files exist while the library loads them.
+    """
     with TemporaryDirectory(prefix="kubestow-") as folder:
         paths = [Path(folder) / str(index) for index in range(len(contents))]
         for path, content in zip(paths, contents, strict=True):

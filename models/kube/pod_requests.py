@@ -115,7 +115,10 @@ def _resize(pod: Pod, gates: FeatureGates) -> _Resize | None:
 
 
 def _sum_of_maxima(spec: PodSpec, resize: _Resize, supposed: Mapping[str, Fraction]) -> _Exact:
-    """Until 1.36: sum up the maximum of requested, allocated and actual resources of each long-running container."""
+    """Return the resources that a pod holds until Kubernetes 1.36.
+
+    They are the sum over the long-running containers of the maximum of requested, allocated and actual resources.
+    """
 
     def of(container: Container, part: Part) -> _Exact:
         status = resize.containers.get(container.name or "")

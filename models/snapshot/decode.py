@@ -316,7 +316,7 @@ class Reader:
         return None
 
     def _named(self, obj: Any, found: kinds.Kind, source: str, where: str, *, known: bool = False) -> bool:
-        """Pass an object to the sink if it has a name; return True if it is valid."""
+        """Pass an object to the sink, or report that its name is missing or unusable. Return True if it is valid."""
         meta = obj.metadata
         if not meta.name and self._names:
             name = identity(found.name, {"name": meta.generateName, "namespace": meta.namespace})

@@ -108,7 +108,7 @@ class NotUnderstood:
     """Fields and values of later versions that API servers have stored and kubestow does not know.
 
     Attributes:
-        of_pods: By namespace/name, the fields and their effect.
+        of_pods: The fields of each pod with their effects, by ``namespace/name``.
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ def field_check(
 
     Args:
         problem: Receives the problems of manifests, see :class:`FieldCheck`.
-        gates: Of the API server that is to accept manifests.
+        gates: Feature gates of the API server that is to accept manifests.
         lenient: Allow unknown fields in manifests, but nothing else that the server rejects.
     """
     if lenient and problem is None:

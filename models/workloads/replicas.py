@@ -143,7 +143,14 @@ def job(
     existing: Sequence[objects.Pod],
     finished: Sequence[objects.Pod],
 ) -> Plan:
-    """Return the plan of a Job with this name: min(parallelism, completions - succeeded) pods."""
+    """Return the plan of a Job with this name, which wants min(parallelism, completions - succeeded) pods.
+
+    Args:
+        name: Name of the Job, which for a CronJob is not the workload's.
+        status: Status of the Job, if the cluster has it.
+        existing: Its pods that are neither finished nor being deleted.
+        finished: Its pods that succeeded or failed.
+    """
     spec = workload.job
     assert spec is not None
     if _ended(status):

@@ -155,7 +155,7 @@ def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
 
 
 def apart(running: Running) -> Iterator[Finding]:
-    """Yield findings about anti-affinity, one per workload with the term, with the pods of both sides."""
+    """Yield findings about broken required anti-affinity, one per workload with the term, with the pods of both sides."""
     view, cluster = running.view, running.cluster
     found: dict[tuple[str, str, str, AffinityTerm], Group] = {}
     for each in together(running):

@@ -112,7 +112,7 @@ def read_update(
 
     Args:
         snapshot: The cluster.
-        kind: Of the workload.
+        kind: Kind of the workload.
         name: ``[NAMESPACE/]NAME``.
         manifests: Hold its new template. None: the template stays, and all pods are replaced.
         edits: Edits already applied to the snapshot.
