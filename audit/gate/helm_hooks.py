@@ -35,7 +35,7 @@ class Judged:
 
 
 def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdict], judge: Judge) -> Judged:
-    """Judge each hook that does not stay alone; those that stay are judged with the release.
+    """Judge each hook that does not stay, one at a time. Hooks that stay are judged with the release.
 
     Args:
         cluster: The cluster without the release.

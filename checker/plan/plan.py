@@ -215,7 +215,7 @@ class _Check:
             self.ledger.excused[key] = self.ledger.excused.get(key, frozenset()) | {rule}
 
     def _excused(self, broken: Mapping[str, frozenset[str]], earlier: Sequence[Snapshot], seconds: int) -> set[tuple[str, str]]:
-        """Return the filters that pods break only because of forgiven rules, each with its pod."""
+        """Return pairs of pod key and filter: the filters that pods break only because of forgiven rules."""
         exempt, found = self.plan.snapshot.daemonNamespaces, set()
         rules = execution_grace.forgiven(self.snapshot, earlier, seconds, exempt) if "repair" in self.plan.goals else set()
         parts = {"NodeAffinity": ("nodeAffinity",), "InterPodAffinity": ("podAffinity", "podAntiAffinity")}

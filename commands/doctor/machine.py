@@ -34,7 +34,10 @@ def cores(usable: int, limit: float | None) -> Examined:
 
 
 def memory(free: int | None) -> Examined:
-    """Check the memory. ``free``: bytes within the limits of cgroups and the process; None if unknown."""
+    """Return whether the memory suffices, as a line of the report.
+
+    ``free``: bytes within the limits of cgroups and the process; None if unknown.
+    """
     if free is None:
         return Examined("memory", "note", "unknown", "this system does not report free memory; input files of any size are read")
     found = f"{free / (1 << 30):.1f} GiB free, limits of cgroups and of the process included"
@@ -45,7 +48,7 @@ def memory(free: int | None) -> Examined:
 
 
 def temporary_files() -> Examined:
-    """Check that a temporary file can be written."""
+    """Return whether a temporary file can be written, as a line of the report."""
     try:
         with tempfile.TemporaryFile() as file:
             file.write(b"kubestow")

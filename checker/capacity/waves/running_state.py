@@ -156,7 +156,7 @@ class RunningState:
             return found
 
     def _replay(self, wave: UpgradeWave) -> list[Violation]:
-        """Judge the steps of a wave as those of a plan."""
+        """Return the faults of the steps of a wave, judged like those of a plan."""
         board = self._board
         self._review()
         board.tied = False
