@@ -21,7 +21,7 @@ _LARGE_CLUSTER_BYTES: Final = 1 << 30
 
 
 def examine() -> Iterator[Examined]:
-    """Yield the checks."""
+    """Yield the results for cores, memory, temporary files and terminal."""
     yield cores(usable_cores(), core_limit())
     yield memory(free_memory())
     yield temporary_files()
@@ -29,7 +29,7 @@ def examine() -> Iterator[Examined]:
 
 
 def cores(usable: int, limit: float | None) -> Examined:
-    """Report the cores. ``limit``: CPU limit of the cgroup; None without one."""
+    """Return the number of cores, as a line of the report. ``limit``: CPU limit of the cgroup; None without one."""
     return Examined("cores", "ok", f"{usable}" + (f", limited to {limit:g} by a cgroup" if limit is not None else ""))
 
 

@@ -61,7 +61,9 @@ def select(snapshot: Snapshot, *, from_scratch: bool = False, include_gated: boo
     """Classify the pods of a snapshot.
 
     Args:
-        unbind: A bound pod (``namespace/name``) that counts as pending, movable or not.
+        from_scratch: Movable bound pods count as pending.
+        include_gated: Pods with scheduling gates count as pending.
+        unbind: A bound pod (``namespace/name``) that counts as pending, whether or not it is movable.
     """
     nodes = {n.metadata.name for n in snapshot.nodes}
     scope = Scope()
