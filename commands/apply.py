@@ -102,7 +102,7 @@ def _with_cluster(asked: Reviewed) -> int:
 
 
 def _check_document(asked: Reviewed) -> None:
-    """Refuse options that do not apply to this kind of document."""
+    """End the command on options that do not apply to this kind of document."""
     choices = asked.choices
     refuse((choices.serve or choices.undo) and not asked.templates, "--serve and --undo require a Placement of manifests")
     refuse(choices.until_done and asked.templates, "--until-done does not apply to a Placement of manifests; use --serve")
@@ -113,7 +113,7 @@ def _check_document(asked: Reviewed) -> None:
 
 
 def _keep_journal(streams: Streams) -> None:
-    """Refuse to overwrite the journal of the run; --resume reads it."""
+    """End the command if its output would overwrite the journal of the run, which --resume reads."""
     from kubestow.commands.common.overwriting import Named, refuse_same
     from kubestow.live.apply.journal import journal_path
 
@@ -123,7 +123,7 @@ def _keep_journal(streams: Streams) -> None:
 
 
 def _check_usage(streams: Streams, choices: ApplyChoices, *, opening: bool) -> None:
-    """Refuse contradictory options."""
+    """End the command on contradictory options."""
     refuse(choices.yes and choices.dry_run, "--yes and --dry-run contradict each other")
     refuse(opening and (streams.snapshots or streams.result), "--open takes neither a snapshot nor a result")
     refuse(not opening and not streams.snapshots and not (choices.serve and choices.yes), "Missing argument 'SNAPSHOT...'.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep | None:
-    """Parse PERCENT[:zone]."""
+    """Parse ``PERCENT[:node|:zone]``, 1 to 99 per cent. The default is ``node``."""
     if value is None:
         return None
     from kubestow.models.documents.fit import Keep

@@ -104,7 +104,7 @@ def solve(
 
 
 def _check_usage(streams: Streams, search: SearchChoices, rollout: str | None, edits: dict[str, Any]) -> None:
-    """Refuse contradictory options."""
+    """End the command on contradictory options."""
     kubectl, whole = streams.wants("kubectl"), search.from_scratch
     refuse(kubectl and whole, "-f kubectl cannot move bound pods, as --from-scratch does: that needs evictions, and `kubestow rebalance`")
     refuse(

@@ -92,7 +92,10 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def _requests(view: ClusterView, subject: Subject) -> Iterator[Finding]:
-    """Yield findings about requests. Running pods take precedence over the template, because admission may have added requests."""
+    """Yield findings about containers without requests, and about BestEffort pods with a priority.
+
+    Running pods take precedence over the template, because admission may have added requests.
+    """
     pod = view.snapshot.pods[subject.pods[0]] if subject.pods else subject.pod
     bare = {name: _without(pod.spec, name) for name in RESOURCES}
     names = list(dict.fromkeys(container for containers in bare.values() for container in containers))
@@ -117,7 +120,10 @@ def _without(spec: PodSpec, name: str) -> list[str]:
 
 
 def _units(view: ClusterView, subject: Subject) -> Iterator[Finding]:
-    """Yield findings about units. Running pods take precedence over the template, as in :func:`_requests`."""
+    """Yield a finding about amounts in bytes that are implausibly small, probably because of a wrong unit.
+
+    Running pods take precedence over the template, as in :func:`_requests`.
+    """
     pod = view.snapshot.pods[subject.pods[0]] if subject.pods else subject.pod
     texts, field = [], ""
     for path, found in _stated(pod.spec):

@@ -108,7 +108,13 @@ class Flow:
         return fits
 
     def _played(self, k: int, pace: Pace) -> Literal["complete", "deadlock"] | None:
-        """Simulate the rollout, taking places as they come free. This is the only possible course until a new pod is placed."""
+        """Simulate the rollout, taking places as they come free.
+
+        This is the only possible course until a new pod is placed.
+
+        Returns:
+            ``complete``; ``deadlock`` if no new pod can be placed; None if the simulated course halts later, so that others may not.
+        """
         g, subject = self._new[k], self._subjects[k]
         own: list[object] = self._sets.get((subject.namespace, subject.name.rpartition("/")[2]), [])
         snapshot: Snapshot = replace(self._snapshot, workloads={"ReplicaSet": own})

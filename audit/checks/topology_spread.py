@@ -247,7 +247,7 @@ class _Case:
         return int(np.where(inside, self.usable_nodes.empty(self.place.g), 0).sum())
 
     def _why(self, low: int) -> str:
-        """Return the reasons why the counted nodes of a domain take none of the pods, as text."""
+        """Return the reasons why the counted nodes of domain ``low`` take none of the pods, as text."""
         inside, place = self.tally.eligible & (self.tally.codes == low), self.place
         reasons = {
             "tainted": place.tainted,
@@ -273,7 +273,7 @@ class _Case:
         return f"{self.spread.key}={self.view.nodes.column(self.spread.key)[1][d]}"
 
     def _own(self) -> Ints:
-        """Return int64[N]: the workload's own running pods that count."""
+        """Return int64[N]: the number of the workload's own running pods on each node that the constraint counts."""
         tally, view = self.tally, self.view
         found = np.zeros(view.nodes.size, dtype=np.int64)
         assert self.spread.matcher is not None

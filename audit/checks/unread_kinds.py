@@ -18,7 +18,10 @@ CODES: Final[tuple[Code, ...]] = (UNREAD,)
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Yield a finding for each such object in manifests. Pods of objects stored by an API server are in the snapshot."""
+    """Yield a finding for each object of an unsupported kind with pod templates in manifests.
+
+    Pods of objects stored by an API server are in the snapshot.
+    """
     for each in view.snapshot.unread:
         kind = each.ref.partition(" ")[0]
         count = len(each.paths)

@@ -42,7 +42,7 @@ class Continuations:
     """Possible outcomes after evictions.
 
     Attributes:
-        ends: By continuation, the node of each queued pod, or -1.
+        ends: Node index of each queued pod, or -1, for each continuation.
         exhaustive: True if these are all continuations.
     """
 

@@ -35,7 +35,7 @@ class Judged:
 
 
 def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdict], judge: Judge) -> Judged:
-    """Judge each hook that does not stay alone; those that stay are judged with the release.
+    """Judge each hook that does not stay, one at a time. Hooks that stay are judged with the release.
 
     Args:
         cluster: The cluster without the release.
@@ -69,9 +69,10 @@ def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdic
 
 
 def _verdict(hook: Hook, verdicts: Sequence[Verdict]) -> Verdict | None:
-    """Return the verdict on a hook, or None if another object of the manifests creates it.
+    """Return the verdict on a hook that was placed together with other objects.
 
-    A place that displaces the release does not count.
+    None if the verdicts lack the hook because another object of the manifests creates it. If the hook fits and another
+    object does not, the hook gets that object's result: a hook must not displace the release.
     """
     mine = next((verdict for verdict in verdicts if verdict.change.ref == hook.ref), None)
     if mine is None:

@@ -172,7 +172,7 @@ class Placing:
         return late or self.stop.is_set()
 
     def _roll(self, state: Snapshot, rolling: Sequence[Change], course: Course) -> Snapshot:
-        """Return the cluster after the rollouts that complete."""
+        """Return the cluster after the rollouts that complete. Record these in ``course.settled``, the others in ``course.halts``."""
         for change in rolling:
             if self.over():
                 course.halts[change.ref] = Rolled(0, False, TOO_LATE)
@@ -313,7 +313,7 @@ class Placing:
     # --- verdicts ---------------------------------------------------------------------------------------------------------
 
     def _verdict(self, change: Change, course: Course, end: Course | None) -> Verdict:
-        """Return the verdict on a workload. ``end`` is the end state, if no order of events reached one."""
+        """Return the verdict on a workload. ``end``: all new pods next to unchanged ones, to explain a failure; None if not computed."""
         if change.refused:
             return Verdict(change, "does not fit", _asked(change, ()), 0, "; ".join(change.refused), (("", change.refused[0]),))
         halt = course.halts.get(change.ref)

@@ -21,7 +21,11 @@ _change: Final = msgspec.structs.replace
 
 
 def domains(snapshot: Snapshot, fail: str) -> dict[str, list[str]]:
-    """Return the nodes of each domain that can fail. Nodes without the label are not in any domain."""
+    """Return the names of the nodes in each domain that can fail. Nodes without the label are not in any domain.
+
+    Args:
+        fail: ``node``, ``zone``, or a label key whose values are the domains.
+    """
     found: dict[str, list[str]] = {}
     for node in snapshot.nodes:
         name = node.metadata.name or ""

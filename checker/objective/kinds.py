@@ -40,7 +40,7 @@ class Kind:
             self.terminating += [(node, placed) for node in nodes]
 
     def counted(self, *, settled: bool) -> Collection[Mapping[str, int]]:
-        """Return the numbers per node of pods that spread constraints count, to be added up.
+        """Return maps from nodes to numbers of pods. Their sum is the number of pods that spread constraints count.
 
         Args:
             settled: True to count only the pods that stay.

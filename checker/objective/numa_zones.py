@@ -196,7 +196,10 @@ def _items(placed: _Placed, machine: Machine) -> Iterator[_Item]:
 
 
 def _shared(container: objects.Container, machine: Machine) -> dict[str, int]:
-    """Return cpu and memory of a container that the kubelet does not align."""
+    """Return the requested cpu (mCPU) and memory (bytes) of a container that the kubelet does not align.
+
+    A limit replaces a missing request. Resources that the zones of the machine do not list are left out.
+    """
     given = container.resources or objects.ResourceRequirements()
     asked = {**(given.limits or {}), **(given.requests or {})}
     found = {}
@@ -273,10 +276,10 @@ class _Room:
         return None
 
     def _has_room(self, pool: int, item: _Item) -> bool:
-        """Return True if a container with a wider pool could have this one.
+        """Return True if a container could have the narrower pool ``pool`` instead of its own.
 
-        No set of zones that includes the pool may become overcommitted. Sets that include the wider pool contain
-        the container already.
+        No set of zones that includes ``pool`` may become overcommitted. Sets that include the container's own pool contain
+        the container already, unless that pool is the whole machine.
         """
         machine = self._machine
         counted = item.pool != machine.whole

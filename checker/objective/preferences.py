@@ -239,7 +239,7 @@ class _Family:
         return match.holds(kind.namespace, kind.labels, matching.namespace_labels(self._namespace_labels, kind.namespace))
 
     def points(self, kinds: Kinds, domains: _Domains) -> int:
-        """Return the points of all pairs."""
+        """Return the points of all ordered pairs of pods with at least one placed pod."""
         total = -self._own
         for match, pulls in self._pulls.items():
             for kind in kinds.offered(match.selector):

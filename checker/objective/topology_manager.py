@@ -127,7 +127,11 @@ _Pairs = list[tuple[Amounts, Amounts]]
 def _caches(
     listed: Sequence[topology_objects.TopologyZone], leaves: _Leaves, amounts: _Pairs, groups: Sequence[object]
 ) -> tuple[_Leaves, _Pairs, Sequence[object], list[int]]:
-    """Replace the NUMA zones by their L3 caches; also return the caches of each NUMA zone. Without caches nothing changes."""
+    """Replace the NUMA zones by their L3 caches. Without caches nothing changes.
+
+    Returns:
+        The caches, their amounts and groups, and a bitmask of the caches of each NUMA zone (empty without caches).
+    """
     zones = {zone.name: zone for zone in listed}
     inside: dict[str, _Leaves] = {leaf.name: [] for leaf in leaves}
     for zone in listed:
@@ -164,7 +168,11 @@ def _settings(found: topology_objects.NodeResourceTopology) -> dict[str, str]:
 
 
 def _leaves(listed: Sequence[topology_objects.TopologyZone]) -> tuple[list[topology_objects.TopologyZone], list[str | None]]:
-    """Return the NUMA zones in the kubelet's order, and the socket of each as far as parents determine it."""
+    """Return the NUMA zones in the kubelet's order, and the socket of each as far as parents determine it.
+
+    Raises:
+        MachineError: A zone is listed twice.
+    """
     zones: dict[str, topology_objects.TopologyZone] = {}
     for zone in listed:
         if zone.name in zones:
@@ -332,7 +340,10 @@ def _asked(container: objects.Container, native: bool) -> Amounts:
 
 
 def _together(found: Sequence[Ask], name: str) -> int:
-    """Return the larger of the final total and the peak during the start. Init containers start first."""
+    """Return the amount of a resource that the containers of a pod need together.
+
+    It is the larger of the final total and the peak during the start. Init containers start first.
+    """
     running = starting = 0
     for ask in found:
         amount = ask.amounts.get(name, 0)

@@ -204,7 +204,7 @@ class Asks:
                 self.of(member)
 
     def of(self, member: affinity.Member) -> Ask:
-        """Return the ask of a pod."""
+        """Return the :class:`Ask` with a pod's affinity terms, created if these terms are new."""
         wants = self._state.wants(member)
         key = wants.group, tuple(tally.key for tally in wants.affinity)
         ask = self._asks.get(key)

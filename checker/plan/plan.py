@@ -187,7 +187,14 @@ class _Check:
     # --- forgiven rules -----------------------------------------------------------------------------------------------------
 
     def _grace_faults(self, broken: Mapping[str, frozenset[str]], earlier: Sequence[Snapshot] | None) -> Iterator[Violation]:
-        """Record the rules that the plan forgives, and yield their faults."""
+        """Record the rules that the plan forgives in the ledger, and yield false claims about them.
+
+        A claim is false if the pod does not break the rule, or if the earlier snapshots lead to other forgiven rules.
+
+        Args:
+            broken: Names of the broken rules by pod key.
+            earlier: Snapshots that determine the forgiven rules; None to trust the plan.
+        """
         grace = self.plan.executionGrace
         if grace is None:
             return
@@ -208,7 +215,7 @@ class _Check:
             self.ledger.excused[key] = self.ledger.excused.get(key, frozenset()) | {rule}
 
     def _excused(self, broken: Mapping[str, frozenset[str]], earlier: Sequence[Snapshot], seconds: int) -> set[tuple[str, str]]:
-        """Return the filters that pods break only because of forgiven rules, each with its pod."""
+        """Return pairs of pod key and filter: the filters that pods break only because of forgiven rules."""
         exempt, found = self.plan.snapshot.daemonNamespaces, set()
         rules = execution_grace.forgiven(self.snapshot, earlier, seconds, exempt) if "repair" in self.plan.goals else set()
         parts = {"NodeAffinity": ("nodeAffinity",), "InterPodAffinity": ("podAffinity", "podAntiAffinity")}

@@ -245,7 +245,10 @@ class Tallies(spread.SpreadState):
                     stake.watch.allowed.pop(stake.domain, None)
 
     def rest_faults(self, flow: Flow) -> Iterator[tuple[str, str]]:
-        """Yield pods that stay and whose domain may exceed its limit, by name with the reason. One pod per domain and constraint."""
+        """Yield the pods that stay and whose spread constraint may be broken, by name with the reason.
+
+        Only one pod is named for each domain and constraint.
+        """
         for watch in self._by_tally.get(flow.tally, ()):
             falls = min(flow.lows, default=0) < flow.tally.minimum(watch.min_domains)
             for domain in list(watch.allowed) if falls else [d for d in flow.able if d in watch.allowed]:
@@ -255,7 +258,13 @@ class Tallies(spread.SpreadState):
                     yield next(iter(watch.allowed[domain][allowed])), why
 
     def own_faults(self, stakes: Iterable[Stake], flows: Mapping[spread.Count, Flow], moves: Mapping[spread.Count, Move]) -> Iterator[str]:
-        """Yield the same for one pod that moves in the wave, before it does. ``moves`` are its own moves, by tally."""
+        """Yield why a pod that moves in the wave may have its spread constraints broken before it moves.
+
+        Args:
+            stakes: Limits that the pod imposes.
+            flows: Flows of the wave.
+            moves: The pod's own moves, by tally.
+        """
         for stake in stakes:
             flow = flows.get(stake.watch.tally)
             if flow is not None:
@@ -267,7 +276,7 @@ class Tallies(spread.SpreadState):
 
     @staticmethod
     def _excess(flow: Flow, stake: Stake, away: int) -> str | None:
-        """Return why the domain may exceed its limit, or None."""
+        """Return why the domain may exceed the limit of a stake, or None. ``away``: pods of the flow that do not count in it."""
         high = flow.high(stake.domain) - away
         least = flow.least(stake.domain, stake.watch.min_domains, flow.lows, flow.inside)
         if least is None or high - least <= stake.allowed:

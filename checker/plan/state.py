@@ -180,7 +180,7 @@ class Board:
     # --- held resources -----------------------------------------------------------------------------------------------------
 
     def put(self, there: Presence) -> None:
-        """Add a pod to a node, for the rules of this class."""
+        """Add a pod to a node for all rules but required affinity and spread, which :meth:`enter` covers."""
         self._weigh(there, 1)
         runner, held = there.runner, self.held[there.node]
         if runner.pod.spec.volumes:
@@ -233,12 +233,15 @@ class Board:
     # --- the rules ----------------------------------------------------------------------------------------------------------
 
     def landing_faults(self, runner: Runner, name: str, others: Iterable[objects.Pod]) -> list[Fault]:
-        """Return the rules of this class that may reject a pod, currently absent, on a node.
+        """Return why rules other than required affinity and spread may reject a pod, currently absent, on a node.
 
         Args:
             runner: The pod.
             name: The node.
             others: Pods counted on the node that may also be away.
+
+        Returns:
+            Pairs of rule and reason.
         """
         pod, node, capacity = runner.pod, self.nodes[name], self.capacity[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)

@@ -45,10 +45,10 @@ Step = Sequence[Change]  # one pod, or the pods of a gang that are bound as a un
 
 
 def unit_faults(board: Board, step: Step, changes: Sequence[Change]) -> list[list[str]]:
-    """Return broken required affinity of pods that land as a unit, for each pod.
+    """Return, for each pod of a unit, why required affinity rejects it. The pods of a unit land together.
 
-    Other pods of the wave help only while they are present. If the unit opens a domain, each harms by being
-    anywhere. The worst cases are therefore that none is present, and that exactly one is.
+    Every other pod of the wave may be absent, at its source or at its target. Present, it may help, or prevent that the
+    unit opens a domain. The worst cases are therefore that no other pod is present, and that exactly one is.
     """
     own = set(step)
     others = [there for change in changes for there in change.both()]

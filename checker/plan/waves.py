@@ -119,7 +119,12 @@ class Wave:
     # --- landings -----------------------------------------------------------------------------------------------------------
 
     def _step_faults(self, step: Step, settled: list[Change]) -> Iterator[Violation]:
-        """Yield the faults of one step's landings."""
+        """Yield the faults of the landings of one step.
+
+        Args:
+            step: The step.
+            settled: Receives pods of units whose claims were bound.
+        """
         unit = len(step) > 1
         mutual = unit_faults(self._board, step, self._changes) if unit else [[]]
         for change, needs in zip(step, mutual, strict=True):

@@ -174,7 +174,13 @@ def _beyond(snapshot: Snapshot, refused_before: Mapping[str, Fault], policy: Pol
 
 
 def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNodes | None) -> _Exact:
-    """Return the use of a quota by the pods of the cluster."""
+    """Return the use of a quota by the pods of the cluster.
+
+    Args:
+        quota: The quota.
+        there: The pods.
+        closing: The nodes that pods close, which are charged, too; None if only requests are charged.
+    """
     used: _Exact = {}
     held: dict[str, _Exact] = {}  # by node
     closed: set[str] = set()

@@ -334,14 +334,17 @@ class AffinityState:
             tally.leave(member, node.metadata.labels or {})
 
     def faults(self, member: Member, node: objects.Node) -> list[str]:
-        """Return why the rule rejects the pod on the node. The pod itself must not be among the added pods."""
+        """Return why required affinity or anti-affinity rejects the pod on the node. The pod itself must not be among the added pods."""
         found = self.anti_faults(member, node)
         if member.terms.affinity:
             found += self._affinity_faults(member, self.wants(member), node.metadata.labels or {})
         return found
 
     def anti_faults(self, member: Member, node: objects.Node) -> list[str]:
-        """Return the same without the pod's affinity terms."""
+        """Return why required anti-affinity, of the pod or of added pods, rejects the pod on the node.
+
+        Terms that cannot be read count as a reason. The pod itself must not be among the added pods.
+        """
         if member.terms.fault is not None:
             return [f"a pod (anti-)affinity term cannot be read: {member.terms.fault}"]
         labels = node.metadata.labels or {}

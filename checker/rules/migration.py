@@ -35,7 +35,12 @@ def plugins(csi_node: storage_objects.CSINode) -> frozenset[str]:
 
 
 def provisioned(provisioner: str, migrated: frozenset[str]) -> str | None:
-    """Return the driver to which a provisioner's new volume counts on a node, or None."""
+    """Return the CSI driver towards whose limit on a node a new volume counts; None if it counts towards none.
+
+    Args:
+        provisioner: Provisioner of the StorageClass.
+        migrated: Plugins that the node has migrated.
+    """
     name = provisioner.removeprefix("kubernetes.io/")
     if provisioner.startswith("kubernetes.io/") and name in _DRIVERS:
         return _DRIVERS[name][0] if provisioner in migrated else None
@@ -43,7 +48,7 @@ def provisioned(provisioner: str, migrated: frozenset[str]) -> str | None:
 
 
 def _kind(volume: storage_objects.PersistentVolume, migrated: frozenset[str]) -> str | None:
-    """Return the migrated plugin of a volume without its prefix, or None."""
+    """Return the in-tree plugin of a volume without its prefix, if the node has migrated it; otherwise None."""
     spec = volume.spec
     if spec is None or spec.csi is not None or not migrated:
         return None
@@ -55,7 +60,13 @@ def _kind(volume: storage_objects.PersistentVolume, migrated: frozenset[str]) ->
 
 
 def attached(volume: storage_objects.PersistentVolume, migrated: frozenset[str]) -> tuple[str, str] | None:
-    """Return the driver and handle to which a volume counts on a node, or None."""
+    """Return the CSI driver and volume handle as which a volume counts towards the limit of a node.
+
+    None if the volume is neither of a CSI driver nor of a migrated plugin, or if it cannot be translated.
+
+    Args:
+        migrated: Plugins that the node has migrated.
+    """
     if volume.spec is not None and volume.spec.csi is not None:
         return volume.spec.csi.driver, volume.spec.csi.volumeHandle
     kind = _kind(volume, migrated)
@@ -117,7 +128,15 @@ def _asked(selector: objects.NodeSelector | None) -> Iterator[objects.NodeSelect
 
 
 def _moved(own: objects.NodeSelector | None, labels: dict[str, str], key: str) -> objects.NodeSelector | None:
-    """Return the node selector with zones under the driver's key."""
+    """Return a volume's node selector with its zones under the topology key of the CSI driver.
+
+    Zones of the labels are added if the node selector names none. The beta key of the region becomes the stable one.
+
+    Args:
+        own: Node selector of the volume.
+        labels: Labels of the volume.
+        key: Topology key of the driver.
+    """
     stable, old = "topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/"
     keys = [each.key for each in _asked(own)]
     order = [prefix for place in (keys, labels) for prefix in (stable, old) if f"{prefix}zone" in place]

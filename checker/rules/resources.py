@@ -112,7 +112,11 @@ class _Reports:
 
 
 def _level(pod: objects.Pod, asked: _Exact, reports: _Reports, gates: FeatureGates) -> _Exact:
-    """Return pod-level requests of a bound pod, according to its status."""
+    """Return the pod-level resources that a bound pod holds, according to its status.
+
+    Args:
+        asked: The requests at pod level in the spec.
+    """
     actual = reports.actual.requests if reports.actual else None
     reported = [_exact(each, quantity.milli_round) for each in (actual, reports.allocated)]
     held = {} if reports.refused else dict(asked)
@@ -133,7 +137,14 @@ def _level(pod: objects.Pod, asked: _Exact, reports: _Reports, gates: FeatureGat
 def _containers(
     pod: objects.Pod, reports: _Reports | None, gates: FeatureGates, rounding: _Rounding, unstated: Mapping[str, Fraction]
 ) -> _Exact:
-    """Return the maximum over time of the containers' requests or held resources."""
+    """Return the maximum over time of what the containers request or, with ``reports``, hold.
+
+    Args:
+        reports: The resources that the status of a bound pod reports; None to count the requests of the spec.
+        gates: The feature gates.
+        rounding: Rounds the amounts.
+        unstated: Amounts assumed for containers without a request.
+    """
 
     def supposing(amounts: _Exact) -> _Exact:
         return {**unstated, **amounts}

@@ -148,7 +148,11 @@ async def _interruptible(execution: Execution) -> Outcome:
 
 
 def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
-    """Print the outcome of a run and return the exit code."""
+    """Print the outcome of a run and return the exit code.
+
+    It is INTERRUPTED after an interruption. It is DONE if the run is done or paused, the cluster is as planned, and no node
+    stayed closed. Otherwise it is INCOMPLETE.
+    """
     for text in outcome.missed:
         say(f"kubestow: the cluster ended in another state than planned: {text}")
     _tell([f"changed by others: {text}" for text in outcome.foreign], streams)

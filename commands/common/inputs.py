@@ -131,6 +131,14 @@ def load_over_time(
 ) -> list[tuple[str, Snapshot]]:
     """Read several snapshots of one cluster, one for each path, and sort them by time. They may have no nodes.
 
+    End the command if a snapshot records no cluster or time, two have the same time, or the clusters differ.
+
+    Args:
+        streams: Streams with the paths.
+        policy: The policy, for warnings about data that it needs.
+        result: Snapshot reference of a result, whose version and feature gates apply.
+        of: Policy of that result.
+
     Returns:
         Pairs of path and snapshot.
     """
@@ -166,7 +174,10 @@ def _where(snapshot: Snapshot, streams: Streams) -> str:
 
 
 def load_manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, edits: Edits | None = None) -> Snapshot | None:
-    """Read manifests for an API server with these gates, in the namespace of the edits. None without paths."""
+    """Read manifests for an API server with these gates; None without paths.
+
+    Objects without a namespace get that of the edits or, without edits, that of the captured cluster.
+    """
     if not paths:
         return None
     namespace = edits.namespace if edits is not None else streams.cluster.namespace if streams.cluster is not None else None

@@ -63,9 +63,9 @@ def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result,
 
 
 def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.Judged:
-    """Check a result; end the command if its manifests are missing. A plan for another snapshot is not replayed.
+    """Return the judgement on a result. End the command if its manifests are missing.
 
-    ``since``: paths of earlier snapshots, for plans with a grace period.
+    A plan for another snapshot is not replayed. ``since``: paths of earlier snapshots, for plans with a grace period.
     """
     refuse(since and not isinstance(result, RebalancePlan), f"--since requires a RebalancePlan, not a {result.kind}")
     earlier = checked(lambda: reading.earlier(snapshot, reading.labels(streams.snapshots), since))
@@ -73,7 +73,7 @@ def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[
 
 
 def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapshot]:
-    """Check a Sizing of several snapshots, one for each path. The second value is the snapshot that the document belongs to."""
+    """Return the judgement on a Sizing of several snapshots, one for each path, and the snapshot that it belongs to."""
     from kubestow.checker.capacity.series import check_series, parts
 
     series = {moment.snapshot.capturedAt or "": moment.snapshot for moment in sizing.series or ()}

@@ -103,7 +103,7 @@ def _converted(document: Any) -> _Object | None:
 
 
 def _unfolded(objects: Iterable[_Object]) -> Iterator[_Object]:
-    """Yield the objects in Lists. Items of a ``PodList`` and the like may lack their kind."""
+    """Yield the objects, and for each List its items. Items of a ``PodList`` and the like may lack their kind, which is filled in."""
     for each in objects:
         if each.items is None:
             yield each

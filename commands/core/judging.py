@@ -56,7 +56,13 @@ class Given(Protocol):
 
 
 def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Snapshot] = ()) -> Judged:
-    """Check a result. A plan for another snapshot is not replayed. ``earlier``: snapshots that justify a plan's grace periods.
+    """Return the judgement on a result. A plan for another snapshot is not replayed.
+
+    Args:
+        snapshot: The snapshot.
+        result: The result.
+        given: The files of the command line.
+        earlier: Snapshots that justify a plan's grace period.
 
     Raises:
         InputError: the manifests differ from those of the result, or the result cannot be checked.

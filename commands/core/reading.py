@@ -263,7 +263,10 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
 
 
 def misused(edits: Edits, manifests: Sequence[object], catalogue: bool) -> str | None:
-    """Return the option that the edits lack; None if none. ``catalogue``: True if a catalogue is given."""
+    """Return the message about an edit without the option that it requires; None if there is none.
+
+    ``catalogue``: True if a catalogue is given.
+    """
     if edits.partial and not manifests:
         return "--partial requires manifests, given with -w"
     if edits.buy and not catalogue:

@@ -60,7 +60,7 @@ def _cluster(kubectl: Kubectl) -> Iterator[Examined]:
 
 
 def _reading(resources: Sequence[Resource], denied: Sequence[Resource]) -> Examined:
-    """Check the permissions to list kinds."""
+    """Return whether the kinds that a capture reads may be listed, as a line of the report."""
     if not denied:
         return Examined("capture may", "ok", f"list all {len(resources)} kinds that it reads")
     names = [each.label for each in denied]

@@ -21,7 +21,7 @@ _LARGE_CLUSTER_BYTES: Final = 1 << 30
 
 
 def examine() -> Iterator[Examined]:
-    """Yield the checks."""
+    """Yield the results for cores, memory, temporary files and terminal."""
     yield cores(usable_cores(), core_limit())
     yield memory(free_memory())
     yield temporary_files()
@@ -29,12 +29,15 @@ def examine() -> Iterator[Examined]:
 
 
 def cores(usable: int, limit: float | None) -> Examined:
-    """Report the cores. ``limit``: CPU limit of the cgroup; None without one."""
+    """Return the number of cores, as a line of the report. ``limit``: CPU limit of the cgroup; None without one."""
     return Examined("cores", "ok", f"{usable}" + (f", limited to {limit:g} by a cgroup" if limit is not None else ""))
 
 
 def memory(free: int | None) -> Examined:
-    """Check the memory. ``free``: bytes within the limits of cgroups and the process; None if unknown."""
+    """Return whether the memory suffices, as a line of the report.
+
+    ``free``: bytes within the limits of cgroups and the process; None if unknown.
+    """
     if free is None:
         return Examined("memory", "note", "unknown", "this system does not report free memory; input files of any size are read")
     found = f"{free / (1 << 30):.1f} GiB free, limits of cgroups and of the process included"
@@ -45,7 +48,7 @@ def memory(free: int | None) -> Examined:
 
 
 def temporary_files() -> Examined:
-    """Check that a temporary file can be written."""
+    """Return whether a temporary file can be written, as a line of the report."""
     try:
         with tempfile.TemporaryFile() as file:
             file.write(b"kubestow")

@@ -38,7 +38,7 @@ _MODEL_TIMEOUT_SECONDS: Final = 120
 
 
 def examine() -> Iterator[Examined]:
-    """Yield the checks."""
+    """Yield the results for kubestow, Python, and the required and optional packages."""
     yield Examined("kubestow", "ok", f"{VERSION}, in {_PACKAGE}")
     version = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     old = sys.version_info < _OLDEST

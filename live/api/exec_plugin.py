@@ -80,6 +80,11 @@ class _Answer(msgspec.Struct):
 async def run(settings: Settings, cluster: Settings, *, silence: float = EXEC_PLUGIN_TIMEOUT_SECONDS) -> Credentials:
     """Run the exec plugin of a user and return its credentials.
 
+    Args:
+        settings: The plugin in the kubeconfig's user.
+        cluster: The kubeconfig's cluster, which the plugin may read.
+        silence: Seconds after which a plugin that does not interact with the user is ended.
+
     Raises:
         CredentialsError: the plugin's settings are invalid, or it cannot be run, fails, or prints no valid credentials.
     """

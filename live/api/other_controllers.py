@@ -122,7 +122,7 @@ def _other(known: _Known, obj: Object) -> OtherController:
 
 
 def _wanted(obj: Object) -> bool:
-    """Return True if a workload should have pods."""
+    """Return True if a workload should have pods: replicas, eligible nodes (DaemonSet), or a schedule not suspended (CronJob)."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if obj["kind"] == "CronJob":
         return not spec.get("suspend")

@@ -102,7 +102,7 @@ class Reflector:
     # --- lists --------------------------------------------------------------------------------------------------------
 
     async def read_all(self) -> None:
-        """Read all objects in their current state.
+        """Read all objects of the resource into the store, in their current state.
 
         Raises:
             NotRead: the server refuses the list.
@@ -160,7 +160,17 @@ class Reflector:
             self.store.remove(wanted.uid, version)
 
     async def _pages(self, query: _Query, take: Callable[[list[msgspec.Raw]], None], again: Callable[[], None]) -> str:
-        """Pass all pages of a list to ``take`` and return the list's version. ``again`` is called before a restart."""
+        """Pass all pages of a list to ``take`` and return the list's version.
+
+        Args:
+            query: Parameters of the list.
+            take: Receives the objects of one page.
+            again: Called before the list restarts from its beginning because the server let the first pages expire.
+
+        Raises:
+            NotRead: the server refuses the list.
+            Unreachable: there was no answer, or none that is a list.
+        """
         size, token, restarted = query.size, "", False
         while True:
             asked = {"limit": str(size) if size else "", "continue": token, "fieldSelector": query.selector}

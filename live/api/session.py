@@ -87,7 +87,11 @@ def _in_cluster() -> Session:
 
 
 def _rest(configuration: Any) -> Any:
-    """Return the library's connections, without a limit of its own."""
+    """Return the library's HTTP client with the proxy and TLS rules of kubectl, without a limit on connections.
+
+    Raises:
+        CredentialsError: the certificate authority cannot be read.
+    """
     configuration.connection_pool_maxsize = 0
     # Proxies are chosen by kubectl's rules, which differ from those of aiohttp.
     configuration.client_session_kwargs = {"trust_env": False, "cookie_jar": aiohttp.DummyCookieJar()}
@@ -233,7 +237,10 @@ def _certificate(context: ssl.SSLContext, user: Settings) -> None:
 
 @contextmanager
 def _files(*contents: bytes) -> Iterator[list[str]]:
-    """Keep contents in temporary files that only this user may read, while the library loads them."""
+    """Yield the paths of temporary files with these contents, which only this user may read.
+
+    The files exist while the library loads them.
+    """
     with TemporaryDirectory(prefix="kubestow-") as folder:
         paths = [Path(folder) / str(index) for index in range(len(contents))]
         for path, content in zip(paths, contents, strict=True):

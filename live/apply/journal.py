@@ -316,9 +316,15 @@ def _kept(path: str, run: str) -> str:
 
 
 def _same(path: str, run: Run, origin: Origin, why: str) -> None:
-    """Refuse the journal of another document, snapshot or cluster. ``why``: the reason why its run is unfinished.
+    """Raise InputError if the journal belongs to another document, snapshot or cluster.
 
     Clusters are compared by the uid of kube-system, because addresses may change.
+
+    Args:
+        path: Path of the journal.
+        run: First line of the journal.
+        origin: Document, snapshot and cluster of this run.
+        why: The reason why the journal's run is unfinished; empty if it is not.
     """
     cluster = (run.cluster, origin.cluster) if run.cluster and origin.cluster else (run.server, origin.server)
     pairs = (

@@ -63,8 +63,14 @@ def describe(found: Collection[Leftover]) -> list[str]:
 async def open_leftovers(api: Api, found: Collection[Leftover], lease: Lease, *, pause: float = 0.5) -> dict[str, str]:
     """Open these nodes and remove the taints in parallel. Return the reasons for failures by name.
 
-    ``lease``: held by the caller, which proves that the runs are dead. Nodes are read again before the change, so that a node that
-    somebody has cordoned since, without the mark, stays cordoned.
+    Nodes are read again before the change, so that a node that somebody has cordoned since, without the mark, stays
+    cordoned.
+
+    Args:
+        api: The API server.
+        found: The leftovers, from runs that are dead.
+        lease: The Lease, held by the caller, which proves that these runs are dead.
+        pause: Seconds before the first retry; the pauses double.
 
     Raises:
         LeaseLost: another run has begun.

@@ -156,7 +156,10 @@ def _placed(placement: Placement, pods: Mapping[str, Pod], needy: Collection[str
 
 
 def _counts_others(pod: Pod) -> bool:
-    """Return True if a hard rule of the pod depends on other pods, so that the bind order matters."""
+    """Return True if the pod has required affinity or a DoNotSchedule constraint.
+
+    Both depend on other pods, so the bind order matters.
+    """
     affinity = pod.spec.affinity.podAffinity if pod.spec.affinity is not None else None
     if affinity is not None and (
         affinity.requiredDuringSchedulingIgnoredDuringExecution or affinity.requiredDuringSchedulingRequiredDuringExecution

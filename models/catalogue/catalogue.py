@@ -94,9 +94,10 @@ class Catalogue:
 
     @cached_property
     def excess(self) -> dict[str, int]:
-        """The spot CPU of a node beyond ``most_spot``, by shape; negative for nodes that are not spot.
+        """The weight of one node in the limit on spot CPU, by shape.
 
-        A purchase is allowed if the sum over its nodes is at most 0.
+        It is the spot CPU of the node minus the part ``most_spot`` of its CPU, in a common unit that makes all weights whole
+        numbers. It is at most 0 for nodes that are not spot. A purchase is allowed if the sum over its nodes is at most 0.
         """
         found = {
             name: quantity.milli(shape.allocatable.get("cpu", 0)) * ((100 if shape.spot else 0) - self.most_spot)

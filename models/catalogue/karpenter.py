@@ -154,7 +154,14 @@ def _offering(where: str, data: Any, reading: _Reading) -> tuple[str, str, int] 
 
 
 def _less(name: str, raw: Quantity) -> Quantity:
-    """Return the allocatable amount of a resource: capacity minus the reserved amount."""
+    """Return the allocatable amount of a resource: capacity minus the reserved amount.
+
+    Only CPU and memory have a reserved amount. An amount that cannot be read is returned unchanged.
+
+    Args:
+        name: Name of the resource.
+        raw: Its capacity.
+    """
     if name not in _RESERVED:
         return raw
     try:

@@ -169,7 +169,7 @@ def _item_faults(item: LimitRangeItem, requests: Amounts, limits: Amounts, where
 
 
 def _total(pod: objects.Pod, part: str) -> Amounts:
-    """Return the total requests or limits of a pod."""
+    """Return the total requests or limits (``part``) of a pod."""
     total = at_once(pod.spec, lambda container, _: _amounts(getattr(container.resources, part)) if container.resources else {})
     level = _amounts(getattr(pod.spec.resources, part)) if pod.spec.resources else {}
     total |= {name: value for name, value in level.items() if pod_level_resource(name)}

@@ -245,7 +245,7 @@ class PlacedPods:
 
 @dataclass
 class Cluster:
-    """The compiled instance. ``free`` is allocatable minus the requests of fixed pods, ``slots`` the same for the pod count."""
+    """The compiled instance. ``free`` and ``slots`` are allocatable resources and pod slots minus the use by fixed pods."""
 
     snapshot: Snapshot
     scope: Scope

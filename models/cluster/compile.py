@@ -37,8 +37,11 @@ def compile_cluster(
     policy: Policy = DEFAULT,
     running: Mapping[int, int] | None = None,
 ) -> Cluster:
-    """Compile a snapshot into an instance that places the pending pods of ``scope`` among its fixed pods. ``running``: movable running pods
-    among the pending ones, with numbers. Pods with different numbers share no class, and none belongs to a gang.
+    """Compile a snapshot into an instance that places the pending pods of ``scope`` among its fixed pods.
+
+    Args:
+        running: Movable running pods among the pending ones: index into ``snapshot.pods`` -> number. Pods with different
+            numbers share no class, and none belongs to a gang.
 
     Raises:
         InputError: A quantity exceeds 64 bits, or a container-affinity annotation or node topology cannot be read.

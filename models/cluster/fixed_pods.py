@@ -19,7 +19,7 @@ _MAX_USAGE: Final = quantity.INT64_MAX
 
 
 def used(fixed: Sequence[Template], size: int, resources: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return the requests of fixed pods on each node [N, R], and their number [N]."""
+    """Return the requests of fixed pods on each node [N, R], capped at ``_MAX_USAGE``, and their number [N]."""
     slots = np.zeros(size, dtype=np.int64)
     column = {name: r for r, name in enumerate(resources)}
     large = any(value > _MAX_USAGE >> 23 for t in fixed for value in t.demand.values())
@@ -42,7 +42,7 @@ def supposed(fixed: Sequence[Template], size: int) -> Ints:
 
 
 def placed(snapshot: Snapshot, fixed: Sequence[Template], size: int, profiles: int) -> tuple[PlacedPods, PlacedPods]:
-    """Return the fixed pods by profile and node: all pods, and without terminating ones."""
+    """Return the fixed pods by profile and node: first all pods, then only those that are not terminating."""
     node = np.concatenate([np.zeros(0, dtype=np.int32), *(t.nodes for t in fixed)])
     profile = np.array([t.profile for t in fixed for _ in t.pods], dtype=np.int32)
     settled = np.array([not objects.is_terminating(snapshot.pods[i]) for t in fixed for i in t.pods], dtype=bool)
@@ -79,7 +79,7 @@ def ports(fixed: Sequence[Template]) -> dict[Port, Ids]:
 
 
 def claims(snapshot: Snapshot, scope: Scope, node_index: Mapping[str, int]) -> dict[str, set[int]]:
-    """Return the nodes on which fixed pods use each claim."""
+    """Return the nodes on which fixed pods use each claim: node indices by ``namespace/name``."""
     where: dict[str, set[int]] = {}
     for i in scope.fixed:
         pod = snapshot.pods[i]

@@ -122,7 +122,12 @@ class TemplateReader:
         self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound) if i not in running}
 
     def templates(self, indices: Sequence[int], *, bound: bool) -> list[Template]:
-        """Return the templates of pods. ``bound`` is True for fixed pods, which only use capacity and repel pods."""
+        """Return the distinct templates of some pods, each with the indices of its pods.
+
+        Args:
+            indices: Indices into ``snapshot.pods``.
+            bound: True for fixed pods, which only use capacity and repel pods.
+        """
         found: dict[tuple[bytes, bytes], Template] = {}
         known: dict[tuple[object, ...], Template] = {}  # by the objects that replicas share
         readings: dict[tuple[object, ...], Template] = {}

@@ -73,8 +73,8 @@ class Kind:
 
     Attributes:
         example: One of its devices as published, on which selectors are evaluated.
-        attributes: Those that constraints read, by full name (``domain/name``).
-        capacity: By name, as in the slice.
+        attributes: The attributes that constraints read, by full name (``domain/name``).
+        capacity: The capacities by name, as in the slice.
         taints: Blocking taints: (key, value, effect).
         shared: True if devices may be allocated several times.
         usable: False if a disabled feature gate makes the devices unusable.

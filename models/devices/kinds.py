@@ -44,7 +44,7 @@ class KindTable:
         self._reads = None if reads is None else {f"{d}/{n}" for field, d, n in reads if field == "attributes"} | self._constrained
 
     def of(self, driver: str, pool: str, device: device_objects.Device) -> int:
-        """Return the kind of a device."""
+        """Return the kind of a device as an index into ``kinds``. A kind that is not in the table yet is appended."""
         attributes = device.attributes or {}
         if self._reads is not None:
             attributes = {name: each for name, each in attributes.items() if _full(driver, name) in self._reads}

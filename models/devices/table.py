@@ -61,7 +61,11 @@ class DeviceTable:
         return cast(_Kept, found[1])
 
     def variants(self, demand: Demand) -> list[tuple[Bools, tuple[Claim, ...]]]:
-        """Return the claims that a pod submits to the allocator, by sets of nodes: bool[N] (a partition), claims."""
+        """Return the claims that a pod submits to the allocator. They depend on the node.
+
+        Returns:
+            Pairs of nodes, bool[N], and the claims there. Each node is in exactly one pair.
+        """
         size = len(self.inventory.site_of)
         if not demand.extended:
             return [(np.ones(size, dtype=bool), demand.claims)]
@@ -84,7 +88,7 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
     """Return the device requests of a scope's pending pods and the supply; None if there are no requests.
 
     Args:
-        running: Pending pods that run now and may be moved.
+        running: Pending pods that run now and may be moved, by index into ``snapshot.pods``. Only the keys are read.
 
     Raises:
         ValueError: A quantity exceeds 64-bit sums.
@@ -206,7 +210,13 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 
 def _hold(table: DeviceTable, snapshot: Snapshot, pods: Sequence[int], released: Collection[str]) -> None:
-    """Record the devices of running pods."""
+    """Record the devices that running pods hold in ``held``, and their properties in ``demands``.
+
+    Args:
+        table: The table. It is changed.
+        pods: Indices of the running pods, all with demands.
+        released: ``namespace/name`` of claims whose allocation does not count.
+    """
     found = table.inventory
     if not pods:
         return

@@ -158,7 +158,10 @@ class _Order:
         self._waiting: set[int] = set()
 
     def faults(self, line: Line) -> Iterator[str]:
-        """Yield the contradictions between the next line and earlier lines."""
+        """Yield the contradictions between the next line and earlier lines, and record the line.
+
+        Call it once for each line, in order.
+        """
         if isinstance(line, Run):
             first = self._run or line
             if (line.run, line.result, line.snapshot, line.cluster) != (first.run, first.result, first.snapshot, first.cluster):

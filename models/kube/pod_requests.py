@@ -115,7 +115,10 @@ def _resize(pod: Pod, gates: FeatureGates) -> _Resize | None:
 
 
 def _sum_of_maxima(spec: PodSpec, resize: _Resize, supposed: Mapping[str, Fraction]) -> _Exact:
-    """Sum up the maximum of requested, allocated and actual resources of each long-running container, as up to 1.36."""
+    """Return the resources that a pod holds until Kubernetes 1.36.
+
+    They are the sum over the long-running containers of the maximum of requested, allocated and actual resources.
+    """
 
     def of(container: Container, part: Part) -> _Exact:
         status = resize.containers.get(container.name or "")
@@ -157,7 +160,10 @@ def _max_of_sums(pod: Pod, resize: _Resize, supposed: Mapping[str, Fraction]) ->
 
 
 def _of_pod(pod: Pod, resize: _Resize | None, gates: FeatureGates) -> _Exact:
-    """Return the pod-level requests, or the held pod-level resources."""
+    """Return the pod-level requests or, with ``resize``, the pod-level resources that the pod holds.
+
+    They are empty without pod-level requests or the gate PodLevelResources.
+    """
     asked = _exact(pod.spec.resources.requests if pod.spec.resources is not None else None)
     names = {name for name in asked if pod_level_resource(name)}
     if not names or not gates.enabled("PodLevelResources"):

@@ -37,7 +37,7 @@ class _Policy:
     """A policy on equal nodes.
 
     Attributes:
-        preserves: True if it leaves some containers alone.
+        preserves: True if it preserves (leaves alone) some containers.
         largest: See :func:`_largest`.
     """
 
@@ -108,7 +108,10 @@ def _largest(topology: NodeResourceTopology | None) -> dict[str, int]:
 
 
 def _types(policy: BalloonsPolicy) -> tuple[list[BalloonType], bool]:
-    """Return the types in matching order, and True if an unknown set of containers is left alone."""
+    """Return the balloon types in matching order, and True if the policy preserves containers.
+
+    The policy object does not say which containers it preserves (leaves alone).
+    """
     spec = policy.spec
     listed = list((spec.balloonTypes if spec is not None else None) or ())
     names = {each.name for each in listed}

@@ -170,11 +170,11 @@ def affinity(
 ) -> int:
     """Return A(own, other): the sum of the weights of own's entries that reach other, both on one node.
 
-    For a container without entries, each switch adds :data:`COLOCATION_POINTS`: within the pod, and within the
-    namespace. Within the pod both apply.
+    A container without entries has the affinity of the switches instead: each adds :data:`COLOCATION_POINTS`, within the pod
+    (colocate_pods) and within the namespace (colocate_namespaces). Within the pod both apply. It is 0 to itself.
 
     Args:
-        hints: Those of own's pod.
+        hints: Hints of own's pod.
     """
     entries = [entry for entry in hints.entries if entry.container == own.container]
     if entries:
@@ -305,7 +305,15 @@ def _expression(node: YamlNode, at: str, outcome: _Outcome) -> Expression:
 
 
 def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNode]:
-    """Return the non-null fields of a mapping by their lower-case names."""
+    """Return the non-null fields of a mapping by their lower-case names.
+
+    Args:
+        known: Names of the allowed fields.
+        at: Position of the mapping, for messages.
+
+    Raises:
+        AnnotationProblem: It is no mapping, or a field is unknown or repeated.
+    """
     if not isinstance(node, YamlMap):
         raise AnnotationProblem(f"{at}: got {kind_of(node)}, expected a mapping with {', '.join(known)}")
     found: dict[str, YamlNode] = {}

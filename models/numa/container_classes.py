@@ -162,10 +162,10 @@ class ContainerTable(NoContainers):
         )
 
     def fixed(self, placed: Iterable[tuple[ContainerClass | None, Ints]], size: int) -> FixedContainers:
-        """Return sums over fixed pods.
+        """Return, per predicate, sums over the containers of fixed pods on each node.
 
         Args:
-            placed: Pairs of a class and the nodes of its pods, int64.
+            placed: Container class of the pods and node index of each pod, int64. None: no class; such pods are skipped.
             size: Number of nodes.
         """
         found = FixedContainers()

@@ -99,10 +99,10 @@ class NoContainers:
         return None
 
     def fixed(self, placed: Iterable[tuple[ContainerClass | None, Ints]], size: int) -> FixedContainers:
-        """Return sums over fixed pods.
+        """Return, per predicate, sums over the containers of fixed pods on each node.
 
         Args:
-            placed: Pairs of a class and the nodes of its pods, int64.
+            placed: Container class of the pods and node index of each pod, int64. None: no class.
             size: Number of nodes.
         """
         return FixedContainers()

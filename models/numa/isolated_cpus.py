@@ -105,7 +105,11 @@ class IsolatedCPUs:
         return self.preferred(pod, container, policy) if strict else 0
 
     def preferred(self, pod: Pod, container: Container, policy: int) -> int:
-        """Return the isolated CPUs that a container gets if enough are available."""
+        """Return the number of isolated CPUs that a container gets if enough are available; 0 if it gets none.
+
+        Args:
+            policy: Index of the policy that governs the node.
+        """
         spec, name = self._specs[policy], container.name or ""
         cores, rest = divmod(millis(container), 1000)
         if not cores or qos_class(pod) != GUARANTEED or effective(pod, PRESERVE, name) == "true" or _is_reserved(pod, name, spec):

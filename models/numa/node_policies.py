@@ -46,10 +46,15 @@ class Governed(Generic[T]):
 
 
 def governed(nodes: Sequence[Node], policies: Mapping[str, T], topologies: Mapping[str, NodeResourceTopology], plugin: str) -> Governed[T]:
-    """Return the nodes that the policy objects of a plugin govern.
+    """Return the policy objects of a plugin, and the object that governs each node.
+
+    A node with a topology that another plugin wrote has none. Of objects with the same name, the one in ``kube-system``
+    counts.
 
     Args:
-        policies: By ``namespace/name``.
+        policies: The policy objects by ``namespace/name``.
+        topologies: The topologies by name of the node.
+        plugin: Name of the plugin.
     """
     listed: list[T] = []
     named: dict[str, int] = {}

@@ -73,6 +73,10 @@ class NumaTree:
 
         The pool of a zone set is the smallest subtree that covers it. An empty set is not confined and has the
         whole node. Source: docs/sources.md#container-affinity.
+
+        Args:
+            zones_a: Bitmask of zones.
+            zones_b: Bitmask of zones.
         """
         both = zones_a | zones_b
         if not zones_a or not zones_b:

@@ -138,7 +138,7 @@ def not_honoured(pod: Pod, plugins: Plugins) -> Iterator[tuple[str, str]]:
 
 
 def _given(pod: Pod, effect: str, plugins: Plugins) -> str:
-    """Return an effect, given the policies of the nodes."""
+    """Return the effect of an annotation on a pod, more precise where the policies of the nodes are known."""
     if effect == _BALLOON:
         return _OF_BALLOONS if not plugins.balloons else _ROOM if plugins.balloons_given else effect
     if effect not in _IF_TRUE:

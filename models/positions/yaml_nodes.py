@@ -19,10 +19,10 @@ class YamlNode:
     """A node of YAML.
 
     Attributes:
-        entries: Of a mapping: position of each key, and its value.
-        merged: Of a mapping: the values of its ``<<`` keys, in order.
-        items: Of a list: its elements.
-        value: Of a scalar: its text without quotes.
+        entries: Position and value of each key of a mapping.
+        merged: Values of the ``<<`` keys of a mapping, in order.
+        items: Elements of a list.
+        value: Text of a scalar without quotes.
     """
 
     __slots__ = ("entries", "items", "merged", "start", "value")

@@ -107,7 +107,7 @@ def is_stray(data: bytes, path: str, *, as_json: bool) -> bool:
 
 
 def server_version(data: bytes, path: str) -> str | None:
-    """Return the API server's version from a support bundle's ``cluster_version.json``; None for other files."""
+    """Return the API server's version from a support bundle's ``cluster_version.json``; None for other or unreadable files."""
     if PurePath(path).name != _VERSION_FILE:
         return None
     try:

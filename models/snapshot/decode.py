@@ -218,7 +218,7 @@ class Reader:
             self._specs.keep(text, key, obj.spec)
 
     def _pod(self, data: Buffer) -> tuple[Pod, bytes | None, bytes | None]:
-        """Return a pod, the text of its spec, and the key for keeping the spec. No text: a known spec; no key: not reusable."""
+        """Return a pod, the text of its spec (None: the spec was known), and the key for keeping the spec (None: not reusable)."""
         split = _SPLIT_POD.decode(data)
         text = bytes(split.spec)
         spec, key = self._specs.find(text)
@@ -241,7 +241,7 @@ class Reader:
         self._odd_document(data, source, where)
 
     def _other(self, api_version: str | None, kind: str, source: str, where: str, value: Callable[[], Any]) -> None:
-        """Handle an object of a kind that is not read."""
+        """Pass an object of a kind that is not read to the sink, or report its kind as misnamed."""
         problem = api_types.misnamed(api_version, kind, value, strict=self._manifests)
         if problem is None:
             self.sink.ignore(api_types.Unread(kind, api_version, value, source, self.namespace))
@@ -301,7 +301,7 @@ class Reader:
         self._named(obj, found, source, where)
 
     def _fitted(self, value: object, found: kinds.Kind, source: str, where: str) -> Any:
-        """Take the slow path: mend nulls, or report every mismatch."""
+        """Return the object decoded leniently, with nulls mended. Report every mismatch to the sink and return None if that fails."""
         name = identity(found.name, value.get("metadata") if isinstance(value, Mapping) else None)
         data, problems = lenient_decode.fit(value, found.type)
         if not problems:
@@ -316,7 +316,7 @@ class Reader:
         return None
 
     def _named(self, obj: Any, found: kinds.Kind, source: str, where: str, *, known: bool = False) -> bool:
-        """Pass an object to the sink if it has a name; return True if it is valid."""
+        """Pass an object to the sink, or report that its name is missing or unusable. Return True if it is valid."""
         meta = obj.metadata
         if not meta.name and self._names:
             name = identity(found.name, {"name": meta.generateName, "namespace": meta.namespace})

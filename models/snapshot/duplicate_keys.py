@@ -226,8 +226,8 @@ class _Scan:
         """Compare the keys of each object.
 
         Args:
-            first: By depth of ``levels``, the objects open there before the part.
-            last: By depth of ``levels``, the objects open there after the part.
+            first: Number of the object open before the part, for each depth in ``levels``.
+            last: Number of the object open after the part, for each depth in ``levels``.
             depth: Depth at the end of the part.
         """
         here = dict(zip(levels, first, strict=True))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """Disable the collector, which would traverse all old and new objects in vain."""
+    """Disable the garbage collector in this block. It would traverse all old and new objects in vain."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -141,7 +141,7 @@ class Pool:
     Parts are everything below ``metadata`` and ``spec``, and ``status``. Shared parts must not be changed.
 
     Args:
-        gates: Of the API server that is to accept the pods; None if one has accepted them.
+        gates: Feature gates of the API server that is to accept the pods; None if one has accepted them.
     """
 
     def __init__(self, gates: FeatureGates | None = None) -> None:

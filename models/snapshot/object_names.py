@@ -54,7 +54,7 @@ class NameCheck:
         self._owners: dict[tuple[str, str, str | None], list[str]] = {}
 
     def problems(self, kind: kinds.Kind, obj: object) -> list[str]:
-        """Return the problems of an object, each as ``path: problem, expectation``."""
+        """Return the problems of the names, UID and owner references of an object, each as ``path: problem, expectation``."""
         meta: objects.ObjectMeta = obj.metadata  # type: ignore[attr-defined]
         found = []
         name = meta.name or ""

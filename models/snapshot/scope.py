@@ -25,7 +25,11 @@ def is_replicated(pod: Pod) -> bool:
 
 
 def is_movable(pod: Pod) -> bool:
-    """Return True if a bound pod could be placed again: a replicating controller owns it, and nothing pins it."""
+    """Return True if a bound pod may be moved to another node.
+
+    A replicating controller owns it. It is neither finished, being deleted nor a mirror pod, and its annotation does not
+    forbid eviction (safe-to-evict: "false").
+    """
     return (
         is_replicated(pod)
         and not is_terminal(pod)
@@ -57,7 +61,9 @@ def select(snapshot: Snapshot, *, from_scratch: bool = False, include_gated: boo
     """Classify the pods of a snapshot.
 
     Args:
-        unbind: A bound pod (``namespace/name``) that counts as pending, movable or not.
+        from_scratch: Movable bound pods count as pending.
+        include_gated: Pods with scheduling gates count as pending.
+        unbind: A bound pod (``namespace/name``) that counts as pending, whether or not it is movable.
     """
     nodes = {n.metadata.name for n in snapshot.nodes}
     scope = Scope()

@@ -115,12 +115,15 @@ Settled = tuple[list[tuple[objects.Pod, str]], list[str]]
 
 
 def runtime_classes(pods: Iterable[objects.Pod], classes: Mapping[str, RuntimeClass], *, refuse: bool) -> Settled:
-    """Apply RuntimeClasses to pods that no API server has stored (no uid, no priority).
+    """Apply RuntimeClasses to pods that no API server has stored (no uid, no priority). Change the pods in place.
 
     Replicas keep sharing the parts of their specs.
 
     Args:
-        refuse: Reject waiting pods for which this fails.
+        refuse: Return waiting pods for which this fails, each with the reason, instead of a note on them.
+
+    Returns:
+        The refused pods with their reasons, and notes on the other pods for which this fails.
     """
     refused: list[tuple[objects.Pod, str]] = []
     without: dict[str, list[str]] = {}
@@ -145,10 +148,15 @@ def runtime_classes(pods: Iterable[objects.Pod], classes: Mapping[str, RuntimeCl
 
 
 def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.PriorityClass], *, refuse: bool) -> Settled:
-    """Give pods without a priority the priority and preemption policy of their class.
+    """Give pods without a priority the priority and preemption policy of their class. Change the pods in place.
+
+    Pods of an unknown class get priority 0.
 
     Args:
-        refuse: Reject waiting pods that name an unknown class.
+        refuse: Return waiting pods of an unknown class, each with the reason, instead of a note on them.
+
+    Returns:
+        The refused pods with their reasons, and notes on the other pods of unknown classes.
     """
     default = defaults.default_priority(classes.values())
     refused: list[tuple[objects.Pod, str]] = []
@@ -173,7 +181,7 @@ def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.Priori
 
 
 def storage_classes(classes: Collection[StorageClass], claims: Collection[PersistentVolumeClaim]) -> None:
-    """Give claims without a storage class the default one."""
+    """Give claims without a storage class the default one. Change the claims in place."""
     default = defaults.default_storage_class(classes)
     if default is None:
         return

@@ -143,7 +143,7 @@ def load(
             Defaults from other objects stay open, and fields and kinds that Kubernetes lacks are bad input.
         unknown_fields: Allow unknown fields in manifests.
         namespace: Namespace of objects that state none (default: ``default``).
-        gates: Of the API server that is to accept manifests.
+        gates: Feature gates of the API server that is to accept manifests.
 
     Raises:
         InputError: All unreadable, malformed or invalid input, and duplicates with other content.

@@ -159,7 +159,7 @@ class _TooLarge(ValueError):
 
 
 def _content(file: BinaryIO | gzip.GzipFile) -> bytes:
-    """Read in pieces so that endless input is noticed."""
+    """Return the content of a file, decompressed. It is read in pieces so that endless input is noticed."""
     return joined(iter(lambda: file.read(_CHUNK_BYTES), b""), " unpacked" if isinstance(file, gzip.GzipFile) else "")
 
 
@@ -167,10 +167,10 @@ def joined(parts: Iterable[bytes], form: str = "") -> bytes:
     """Return the concatenation of some parts.
 
     Args:
-        form: Description of the content for the message.
+        form: Words after the size in the message, such as `` unpacked``.
 
     Raises:
-        ValueError: The content is too large.
+        ValueError: The content exceeds the limit of :func:`at_most`.
     """
     limit = _limit.get()
     share, free = "", None

@@ -108,7 +108,7 @@ class NotUnderstood:
     """Fields and values of later versions that API servers have stored and kubestow does not know.
 
     Attributes:
-        of_pods: By namespace/name, the fields and their effect.
+        of_pods: The fields of each pod with their effects, by ``namespace/name``.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,15 @@ class FieldCheck:
         return alike is None and (key is not None or self._looked[kind.name] < _MAX_CHECKED_OBJECTS)
 
     def look(self, kind: Kind, value: object, source: str, name: str, metadata: ObjectMeta | None = None) -> None:
-        """Check an object, given as plain data. ``metadata``: its decoded metadata, if available."""
+        """Look for unknown fields in an object and record them, for :meth:`warnings` or as problems of manifests.
+
+        Args:
+            kind: The kind of the object.
+            value: The object as plain data.
+            source: Its file, for messages.
+            name: Kind and name of the object, for messages.
+            metadata: Its decoded metadata, if available. A uid marks an object that an API server has stored.
+        """
         self._looked[kind.name] += 1
         if self._problem is None and metadata is not None and metadata.uid is not None:
             self._look_at_stored(kind, value, name, metadata)
@@ -210,7 +218,7 @@ def field_check(
 
     Args:
         problem: Receives the problems of manifests, see :class:`FieldCheck`.
-        gates: Of the API server that is to accept manifests.
+        gates: Feature gates of the API server that is to accept manifests.
         lenient: Allow unknown fields in manifests, but nothing else that the server rejects.
     """
     if lenient and problem is None:

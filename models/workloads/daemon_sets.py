@@ -96,7 +96,10 @@ def settled(pod: objects.Pod, old: str, node: str, suffixed: Callable[[str, str]
     """Return the counterpart of a DaemonSet's or static pod on a similar node, without its claims.
 
     Args:
-        suffixed: See :class:`kubestow.models.workloads.template.Names`.
+        pod: The pod.
+        old: Name of the node that the pod is on.
+        node: Name of the similar node.
+        suffixed: Returns an unused name in a namespace, made of a prefix and five characters.
     """
     namespace = pod.metadata.namespace or "default"
     owner = objects.controller_of(pod)

@@ -71,7 +71,7 @@ def scaled(value: int | str, replicas: int, *, up: bool) -> int:
 def pace(deployment: Deployment, replicas: int | None = None) -> Pace:
     """Return the strategy of a Deployment in pods (ResolveFenceposts).
 
-    The default is 25 % for both maxSurge, rounded up, and maxUnavailable, rounded down. They are not both 0.
+    The default is 25 % for both maxSurge, rounded up, and maxUnavailable, rounded down. If both are 0, maxUnavailable is 1.
 
     Args:
         replicas: Number of replicas; None: that of the Deployment.
@@ -195,7 +195,7 @@ def creations(pace: Pace, old: int, created: int) -> int:
 
 
 def deletions(pace: Pace, old: Sequence[Old], together: Callable[[str], int], available: int) -> list[Old]:
-    """Return the old pods to delete next.
+    """Return the old pods to delete next. With the strategy Recreate, these are all old pods.
 
     Unavailable pods go first. Then others go while ``pace.least`` pods stay available. Both start with the
     oldest ReplicaSet. Within one, the ReplicaSet controller prefers pods without a node, then not running, not

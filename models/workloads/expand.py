@@ -210,7 +210,10 @@ def _put(merged: Snapshot, old: Any, new: Any) -> Any:
 
 
 def _without_finished(merged: Snapshot, workloads: list[Workload]) -> list[kube_objects.Pod]:
-    """Return the pods without finished ones of StatefulSets. Their controllers delete these to make others of the same names."""
+    """Return the pods except the finished ones of these StatefulSets.
+
+    A StatefulSet's controller deletes its finished pods and creates new ones of the same names.
+    """
     sets = {(w.namespace, w.name) for w in workloads if w.kind == "StatefulSet"}
     return [
         pod

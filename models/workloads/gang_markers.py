@@ -40,7 +40,16 @@ def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
 
 
 def marks(workload: Workload, default: str | None, wanted: int, *, partial: bool) -> dict[str, str]:
-    """Return the annotations of all pods of a workload. A single pod is no gang unless annotations say so."""
+    """Return the gang annotations for all pods of a workload. Annotations that it states are kept.
+
+    A single pod gets the default name only if it states other gang annotations.
+
+    Args:
+        workload: The workload.
+        default: Name of the gang if the workload states none; None: no default.
+        wanted: Number of pods that the workload should have.
+        partial: True if the gang may be placed in part.
+    """
     found = stated(workload)
     if default is not None and (wanted > 1 or found):
         found[GANG] = default

@@ -79,10 +79,10 @@ class OwnedPods:
         return list(self._children.get((kind, namespace, name), ()))
 
     def of(self, kind: str, namespace: str, name: str, adopts: Selector | None = None) -> list[int]:
-        """Return the pods of a workload that are neither finished nor being deleted.
+        """Return the indices of a workload's pods that are neither finished nor being deleted, ascending.
 
         Args:
-            adopts: Its selector, for pods without a controller.
+            adopts: Selector of the workload. Pods without a controller that it selects count, too.
         """
         found = self._all(self._living, kind, namespace, name)
         if kind == "PodTemplate":  # nothing controls these pods; their generated names identify them
@@ -92,7 +92,7 @@ class OwnedPods:
         return sorted(found)
 
     def finished(self, kind: str, namespace: str, name: str) -> list[int]:
-        """Return the pods of a workload that succeeded or failed."""
+        """Return the indices of a workload's pods that succeeded or failed."""
         return sorted(self._all(self._finished, kind, namespace, name))
 
     def _all(self, where: Mapping[_Key, Iterable[int]], kind: str, namespace: str, name: str) -> list[int]:

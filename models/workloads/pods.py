@@ -83,8 +83,8 @@ class Maker:
         """Return the missing pods of a workload and their owner.
 
         Args:
-            existing: Pods of the workload.
-            previous: Its object in the cluster.
+            existing: Indices of the pods of the workload.
+            previous: The workload's object in the cluster; None if there is none.
         """
         pods = [self.snapshot.pods[i] for i in existing]
         kind, name, namespace = workload.kind, workload.name, workload.namespace

@@ -107,10 +107,12 @@ def replicated(workload: Workload, base: str, existing: int, labels: Mapping[str
 
 
 def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str, taken: Callable[[str], bool]) -> Plan:
-    """Return the plan with a StatefulSet's missing ordinals.
+    """Return the plan with the pods of a StatefulSet's missing ordinals.
 
     Args:
-        taken: Returns True for names of existing pods in its namespace.
+        existing: Pods of the StatefulSet that are neither finished nor being deleted.
+        revision: Value of the label ``controller-revision-hash`` of new pods.
+        taken: Returns True for names of existing pods in its namespace. Such ordinals get no new pod, only a warning.
     """
     spec = workload.obj.spec
     start = (spec.ordinals.start if spec.ordinals is not None else None) or 0
@@ -141,7 +143,14 @@ def job(
     existing: Sequence[objects.Pod],
     finished: Sequence[objects.Pod],
 ) -> Plan:
-    """Return the plan of a Job with this name: min(parallelism, completions - succeeded) pods."""
+    """Return the plan of a Job with this name, which wants min(parallelism, completions - succeeded) pods.
+
+    Args:
+        name: Name of the Job, which for a CronJob is not the workload's.
+        status: Status of the Job, if the cluster has it.
+        existing: Its pods that are neither finished nor being deleted.
+        finished: Its pods that succeeded or failed.
+    """
     spec = workload.job
     assert spec is not None
     if _ended(status):
@@ -157,7 +166,13 @@ def job(
 
 
 def job_wanted(workload: Workload, status: JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]) -> int:
-    """Return the number of pods that a Job still runs at once; 0 if it is finished or suspended."""
+    """Return the number of pods that a Job should run now; 0 if it is finished or suspended.
+
+    Args:
+        status: Status of the Job, if the cluster has it.
+        existing: Its pods that are neither finished nor being deleted.
+        finished: Its pods that succeeded or failed.
+    """
     spec = workload.job
     assert spec is not None
     if _ended(status) or suspended(workload):

@@ -105,7 +105,7 @@ def updated(snapshot: Snapshot, kind: str, name: str, manifests: Snapshot | None
 
     Args:
         snapshot: The cluster.
-        kind: Of the workload.
+        kind: Kind of the workload.
         name: ``[NAMESPACE/]NAME``.
         manifests: Hold the new template; None: it stays.
         edits: Edits already applied to the snapshot. If they scale the workload, its manifest's replicas do not

@@ -126,7 +126,10 @@ def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places
 
 
 def _numa(snapshot: Snapshot, policy: Policy, notes: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return NUMA zones by node index (as text), in the kubelet's order, with their total resources."""
+    """Return NUMA zones by node index (as text), in the kubelet's order, with their total resources.
+
+    Nodes without zones are left out, as are those with unreadable zones, which add to ``notes``.
+    """
     at = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
     found = {}
     for name, topology in node_topologies(policy, snapshot).items():

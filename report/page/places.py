@@ -239,7 +239,7 @@ class _Finder:
         return [i for i, at in zip(terminating, of, strict=True) if names[at][0] == workload]
 
     def _created(self) -> None:
-        """Mark pods that the snapshot lacked before it was edited."""
+        """Mark placed pods as created if a rollout creates them or the snapshot lacked them before it was edited."""
         result = self._result
         new: set[str] = set()
         if isinstance(result, Placement) and result.rollout is not None:

@@ -105,7 +105,10 @@ class Shapes:
         return found
 
     def _budget_rules(self, snapshot: Snapshot) -> dict[int, list[Rule]]:
-        """Return the PodDisruptionBudgets for each class of :class:`Ties`."""
+        """Return the PodDisruptionBudgets of pods, by index of their class in :class:`Ties`.
+
+        If the selectors match too many pods, some budgets are left out and a note is added.
+        """
         found: dict[int, list[Rule]] = {}
         if not snapshot.pod_disruption_budgets:
             return found

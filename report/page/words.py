@@ -65,10 +65,13 @@ def _requirement(found: Requirement) -> str:
 
 
 def pods(found: Selector, namespaces: frozenset[str] | None, own: str, *, others: bool = False) -> str:
-    """Return the pods of a term, such as ``pods of app=db in namespace shop``.
+    """Return the pods that a term selects, as text such as ``pods of app=db in namespace shop``.
 
-    The pod's ``own`` namespace alone is not mentioned. With ``others``, the pod itself matches too, so the phrase
-    says other pods.
+    Args:
+        found: Requirements of the selector.
+        namespaces: Names of the namespaces; None: all namespaces.
+        own: Namespace of the pod with the term. It is not mentioned if it is the only one.
+        others: True to say ``other pods``, because the selector also matches the pod itself.
     """
     noun = f"{'other' if others else 'any'} pods" if not found else f"{'other ' if others else ''}pods of {selector(found)}"
     if namespaces is None:

@@ -17,7 +17,7 @@ _MAX_PODS: Final = 4
 
 
 def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts, top to bottom."""
+    """Yield the parts of the report on a rollout: pace, verdict, waves, and remedies."""
     yield heading(f"Rollout of {found.workload}: {_pace(found)}")
     yield inset(_verdict(found))
     if found.waves:

@@ -97,7 +97,10 @@ class Closers:
                 yield found
 
     def _refuses(self, s: int) -> bool:
-        """Return True if required anti-affinity of a workload rejects pods of others, existing ones or any that may come."""
+        """Return True if required anti-affinity of workload ``s`` rejects pods of other workloads.
+
+        A term that could match any pod counts even if it matches no existing pod.
+        """
         matches = self._view.once(LabelMatches)
         for term in matches.terms[s]:
             if not (term.required and term.kind == "anti-affinity") or term.selector is None:

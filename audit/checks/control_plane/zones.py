@@ -16,9 +16,9 @@ from kubestow.models.documents.findings.audit import Finding, Severity, Stage
 
 
 def check(found: Layout) -> Iterator[Finding]:
-    """Yield findings about zones, and about further stages if their label was given.
+    """Yield findings about a control plane that does not survive the failure of a zone, and about missing zone labels.
 
-    Most clusters are in one cloud and location on purpose.
+    Further stages are checked if their label was given. Most clusters are in one cloud and location on purpose.
     """
     asked = found.view.stage_labels
     for stage in found.stages[1:]:

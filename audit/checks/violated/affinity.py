@@ -133,7 +133,7 @@ def _counts(running: Running, classes: list[int], codes: Ids, size: int) -> Ints
 
 
 def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
-    """Yield findings about affinity, except for the pods ``but``, which other findings cover."""
+    """Yield findings about pods whose required affinity no other pod satisfies. Pods ``but`` are left out: other findings cover them."""
     view, cluster = running.view, running.cluster
     found: dict[tuple[str, str, str, str], Group] = {}
     for each in lonely(running):
@@ -155,7 +155,7 @@ def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
 
 
 def apart(running: Running) -> Iterator[Finding]:
-    """Yield findings about anti-affinity, one per workload with the term, with the pods of both sides."""
+    """Yield findings about broken required anti-affinity, one per workload with the term, with the pods of both sides."""
     view, cluster = running.view, running.cluster
     found: dict[tuple[str, str, str, AffinityTerm], Group] = {}
     for each in together(running):

@@ -37,7 +37,7 @@ OVERCOMMITTED = Code(
 
 
 def ports(running: Running) -> Iterator[Finding]:
-    """Yield findings about host ports, one per port and group of conflicting workloads."""
+    """Yield findings about host ports that several pods of a node request, one per port and group of conflicting workloads."""
     view, cluster = running.view, running.cluster
     asked: dict[tuple[int, str, int], list[tuple[Port, int]]] = {}
     for g, cls in enumerate(cluster.classes):

@@ -58,7 +58,10 @@ _PASSES: Final = "Do nothing if the node will recover or be removed: the taint f
 
 
 def selection(running: Running) -> Iterator[Finding]:
-    """Yield findings about nodeSelector and required node affinity, one per workload. Static pods are exempt."""
+    """Yield findings about pods on nodes that their nodeSelector or required node affinity excludes, one per workload.
+
+    Static pods are exempt.
+    """
     view, cluster = running.view, running.cluster
     rule = NodeAffinity(cluster)
     found: dict[tuple[str, str, str], Group] = {}
@@ -100,10 +103,10 @@ def _is_plainly_kept(running: Running, pod: Pod, n: int) -> bool:
 
 
 def taints(running: Running) -> Iterator[Finding]:
-    """Yield findings about taints, one per workload and taint, or per node and condition taint.
+    """Yield findings about pods without a toleration for a taint of their node.
 
-    A cordon breaks no rule, in either representation. Static pods are exempt, because the kubelet runs them
-    regardless of taints.
+    There is one finding per workload and taint, or per node and condition taint. A cordon breaks no rule, in either
+    representation. Static pods are exempt, because the kubelet runs them regardless of taints.
     """
     view, cluster = running.view, running.cluster
     rule = TaintToleration(cluster)
@@ -144,7 +147,7 @@ def _shown(taint: Taint) -> str:
 
 
 def zones(running: Running) -> Iterator[Finding]:
-    """Yield findings about NUMA zones: pods that would not fit the node's zones even if the node were empty.
+    """Yield findings about pods that would not fit the NUMA zones of their node even if it were empty.
 
     Snapshots do not show which zones running pods use, so only total capacities are checked.
 
@@ -171,7 +174,7 @@ def zones(running: Running) -> Iterator[Finding]:
 
 
 def lost(view: ClusterView) -> Iterator[Finding]:
-    """Yield findings about nodes missing from the snapshot, one per node."""
+    """Yield findings about pods on nodes that the snapshot lacks, one per node."""
     by_node: dict[str, list[int]] = {}
     for i in select(view.snapshot).invisible:
         by_node.setdefault(view.snapshot.pods[i].spec.nodeName or "", []).append(i)

@@ -26,7 +26,7 @@ _MAX_LISTED_DOMAINS: Final = 6
 
 
 def spread(running: Running) -> Iterator[Finding]:
-    """Yield findings about spread, one per workload and constraint.
+    """Yield findings about broken DoNotSchedule spread constraints, one per workload and constraint.
 
     Source: kube-scheduler plugin podtopologyspread (filtering.go). Terminating pods do not count.
     """

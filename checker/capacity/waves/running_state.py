@@ -156,7 +156,7 @@ class RunningState:
             return found
 
     def _replay(self, wave: UpgradeWave) -> list[Violation]:
-        """Judge the steps of a wave as those of a plan."""
+        """Return the faults of the steps of a wave, judged like those of a plan."""
         board = self._board
         self._review()
         board.tied = False
@@ -172,7 +172,10 @@ class RunningState:
         return found
 
     def _rationed(self, wave: UpgradeWave) -> Iterator[tuple[str, objects.Pod]]:
-        """Yield the pods that move and those that share a ResourceQuota with one, by key."""
+        """Yield the pods that move, and all pods of namespaces with a ResourceQuota in which a pod moves, by key.
+
+        Other pods than the moving ones are left out if their node is not there.
+        """
         moving = {move.pod for move in wave.moves}
         spaces = {quota.metadata.namespace or "default" for quota in self._union.resource_quotas.values()}
         spaces &= {key.partition("/")[0] for key in moving}

@@ -44,8 +44,9 @@ def governing(
 
 
 def nearest(pod: objects.Pod, name: str, container: objects.Container) -> tuple[int, str] | None:
-    """Return the annotation's value for a container and its distance: its own (0), the pod's (1), or without a scope
-    (2). None without one.
+    """Return the distance and the value of an annotation that is nearest to a container; None if there is none.
+
+    The distance is 0 for the container's own annotation, 1 for the pod's, and 2 for one without a scope.
     """
     given = pod.metadata.annotations or {}
     for distance, scope in enumerate((f"/container.{container.name or ''}", "/pod", "")):

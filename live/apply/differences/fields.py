@@ -61,7 +61,7 @@ def clause(field: Field) -> str:
 
 
 def _entry(noun: str, name: str, field: Field) -> str:
-    """Return the change of a label, annotation or taint."""
+    """Return the change of a label, annotation or taint as text: ``label app=web is new``."""
 
     def written(value: Any) -> str:
         return f"{name}={value}" if value != "" and noun != "taint" else f"{name}{value}"

@@ -67,7 +67,13 @@ def _view(node: objects.Node) -> dict[str, Any]:
 
 
 def opened(now: Snapshot, before: Snapshot, closed: set[str]) -> Snapshot:
-    """Return the snapshot without the cordons of the run. ``closed`` are the nodes that it cordoned."""
+    """Return the snapshot ``now`` without the cordons of the run.
+
+    Args:
+        now: The current state.
+        before: The snapshot from before the run. Nodes cordoned in it stay cordoned.
+        closed: Names of the nodes that the run cordoned.
+    """
     cordoned = {node.metadata.name for node in before.nodes if _is_cordoned(node)}
     ours = {name for name in closed if name not in cordoned}
     if not any(node.metadata.name in ours for node in now.nodes):

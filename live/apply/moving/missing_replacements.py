@@ -65,7 +65,10 @@ def _replicas(found: Object) -> int:
 
 
 def _counted(cluster: Owners, found: Object, origin: Origin) -> str:
-    """Check a controller that counts its pods. Its status must agree, because it may briefly have more pods."""
+    """Return why a controller that counts its pods creates no replacement; empty if it may.
+
+    Its status must agree, because it may briefly have more pods.
+    """
     wanted = _replicas(found)
     if wanted == 0:
         return "was scaled to 0"
@@ -76,7 +79,7 @@ def _counted(cluster: Owners, found: Object, origin: Origin) -> str:
 
 
 def _numbered(cluster: Owners, found: Object, origin: Origin) -> str:
-    """Check a StatefulSet, which creates the pods of its ordinals."""
+    """Return why a StatefulSet, which creates the pods of its ordinals, creates no replacement; empty if it may."""
     wanted = _replicas(found)
     ordinal = origin.key.rpartition("-")[2]
     first = ((found.get("spec") or {}).get("ordinals") or {}).get("start") or 0

@@ -174,7 +174,7 @@ class Work:
         return await self.cluster.until(found, max(0.0, deadline - time.monotonic()))
 
     async def until_halted(self, found: Callable[[], T | None], deadline: float) -> T | None:
-        """Wait as :meth:`until` does, but also stop when the run ends."""
+        """Wait until ``found`` returns a value, the deadline passes or the run ends. Return the value or None."""
         if self.halt.state is not None:
             return found()
         waiting = [asyncio.ensure_future(self.until(found, deadline)), asyncio.ensure_future(self.halt.event.wait())]
@@ -188,7 +188,10 @@ class Work:
         return first.result() if first.done() and not first.cancelled() else found()  # type: ignore[return-value]
 
     async def until_dropped(self, step: Step, found: Callable[[], T | None], deadline: float) -> T | None:
-        """Wait as :meth:`until` does. For an already pending pod, also stop when the run ends."""
+        """Wait until ``found`` returns a value or the deadline passes. Return the value or None.
+
+        For an already pending pod, also stop waiting when the run ends.
+        """
         if step.kind == "bind" and step.gang not in self.whole:
             return await self.until_halted(found, deadline)
         return await self.until(found, deadline)

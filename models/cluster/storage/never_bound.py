@@ -16,7 +16,10 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def never_bound(snapshot: Snapshot) -> dict[int, list[str]]:
-    """Return the pods that never start, by index, each with its claims (``namespace/name``) that nothing binds."""
+    """Return the bound pods that never start, by index, each with its claims (``namespace/name``) that nothing binds.
+
+    These claims are unbound and wait for a pod that the scheduler places. However, only pods with a preset node use them.
+    """
     waiting = {key for key, claim in snapshot.persistent_volume_claims.items() if _waits(snapshot, claim)}
     if not waiting:
         return {}
@@ -40,7 +43,7 @@ def never_bound(snapshot: Snapshot) -> dict[int, list[str]]:
 
 
 def sentences(snapshot: Snapshot, known: Collection[str] = ()) -> list[str]:
-    """Return notes on pods that never start, except the ``known`` ones (``namespace/name``)."""
+    """Return notes on pods that never start, without the ``known`` pods (``namespace/name``)."""
     by_claim: dict[str, list[str]] = {}
     for i, claims in never_bound(snapshot).items():
         if (key := pod_key(snapshot.pods[i])) not in known:

@@ -35,9 +35,13 @@ _change = msgspec.structs.replace
 
 
 def apply(snapshot: Snapshot, name: str) -> None:
-    """Add devices, their class and claims to a snapshot (changed).
+    """Describe shared GPUs as devices (DRA): add slices of devices, their class and the claims of pods to a snapshot.
 
-    Existing ones stay. Call again for pods and nodes that are added later.
+    Change the snapshot in place. Pods get a claim, and lose the requests for resources that the system handles itself.
+    Existing objects stay, so the function may be called again for pods and nodes that are added later.
+
+    Args:
+        name: Name of the sharing system, a key of ``SYSTEMS``.
     """
     system = SYSTEMS[name]
     cards = {node.metadata.name or "": system.cards(node) for node in snapshot.nodes}
@@ -77,7 +81,7 @@ def apply(snapshot: Snapshot, name: str) -> None:
 
 
 def _warn(snapshot: Snapshot, name: str, system: System, cards: Mapping[str, list[Card]]) -> None:
-    """Warn if nodes list cards that cannot be shared or read, or if no node lists any."""
+    """Add a warning to the snapshot if nodes list cards that cannot be shared or read, or if no node lists any."""
     listing = [
         node.metadata.name or ""
         for node in snapshot.nodes
@@ -93,7 +97,7 @@ def _warn(snapshot: Snapshot, name: str, system: System, cards: Mapping[str, lis
 
 
 def _with_gates(gates: FeatureGates) -> FeatureGates:
-    """Return the gates with those enabled that shared devices need. The systems themselves need no gates."""
+    """Return the gates, with those enabled that shared devices need. The systems themselves need no gates."""
     missing = {gate: True for gate in _GATES if not gates.enabled(gate)}
     return FeatureGates(gates.version, tuple(sorted({**dict(gates.given), **missing}.items()))) if missing else gates
 
@@ -141,7 +145,7 @@ def _spec(asks: Iterable[Ask], sizes: list[int], pod: objects.Pod) -> api.Resour
 
 
 def _exactly(ask: Ask, memory: int | None, expressions: list[str]) -> api.ExactDeviceRequest:
-    """Return a request. Unnamed capacities are taken as a whole."""
+    """Return a request for an ask, with the given memory in MiB. Capacities that are not named are taken as a whole."""
     capacity: dict[str, str | int | float] = {"cores": ask.cores}
     if memory is not None:
         capacity["memory"] = f"{memory}Mi"

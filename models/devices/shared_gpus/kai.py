@@ -58,7 +58,10 @@ def _portion(text: str) -> Fraction | None:
 
 
 def _held(pods: list[objects.Pod], cards: list[Card]) -> dict[int, list[Share]]:
-    """Return the shares of pods. Pods with whole cards get the next free ones, since cards of a node are equal."""
+    """Return the shares of a node's cards that its pods hold, by index into ``pods``.
+
+    Pods with whole cards get the next free cards of the node, since its cards are equal.
+    """
     found: dict[int, list[Share]] = {}
     free = iter(cards)
     groups: dict[str, Card | None] = {}

@@ -177,7 +177,10 @@ def _ports(pods: NewPods) -> Refused:
 
 
 def _host_ports(pods: NewPods) -> Refused:
-    """Yield conflicts of host ports. App containers share their node's ports; init containers run one by one and are checked alone."""
+    """Yield conflicts of host ports, and host ports that differ from the container port under hostNetwork.
+
+    App containers share the ports of their node. Each init container runs alone and is compared with no other.
+    """
     shared: set[tuple[str, str, int]] = set()
     for field, where, container in pods.containers():
         taken = shared if field == "containers" else set()

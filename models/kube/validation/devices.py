@@ -64,7 +64,13 @@ def _taint(taint: api.DeviceTaint, path: str, out: Problems) -> None:
 
 
 def resource_slice(found: api.ResourceSlice, gates: FeatureGates | None, out: Problems) -> None:
-    """Check a ResourceSlice."""
+    """Append the problems of a ResourceSlice to ``out``.
+
+    Args:
+        found: The slice.
+        gates: Feature gates of the API server that will receive it. None for a stored object: only unreadable values count.
+        out: The problems.
+    """
     spec = found.spec
     for index, device in enumerate(spec.devices or ()):
         _readable(device, f"spec.devices[{index}]", out)
@@ -151,7 +157,7 @@ def _device(device: api.Device, per_device: bool, path: str, out: Problems) -> N
 
 
 def device_class(found: api.DeviceClass, gates: FeatureGates | None, out: Problems) -> None:
-    """Check a DeviceClass."""
+    """Append the problems of a DeviceClass to ``out``. ``gates`` is None for a stored object."""
     if gates is not None and found.spec is not None:
         _selectors(found.spec.selectors, "spec.selectors", out)
         name = found.spec.extendedResourceName
@@ -160,13 +166,13 @@ def device_class(found: api.DeviceClass, gates: FeatureGates | None, out: Proble
 
 
 def taint_rule(found: api.DeviceTaintRule, gates: FeatureGates | None, out: Problems) -> None:
-    """Check a DeviceTaintRule."""
+    """Append the problems of a DeviceTaintRule to ``out``."""
     if gates is not None:
         _taint(found.spec.taint, "spec.taint", out)
 
 
 def resource_claim(found: api.ResourceClaim, gates: FeatureGates | None, out: Problems) -> None:
-    """Check a ResourceClaim."""
+    """Append the problems of a ResourceClaim to ``out``. ``gates`` is None for a stored object."""
     _claim(found.spec, "spec", gates, out)
     allocation = found.status.allocation if found.status is not None else None
     if allocation is not None:
@@ -176,7 +182,7 @@ def resource_claim(found: api.ResourceClaim, gates: FeatureGates | None, out: Pr
 
 
 def claim_template(found: api.ResourceClaimTemplate, gates: FeatureGates | None, out: Problems) -> None:
-    """Check a ResourceClaimTemplate."""
+    """Append the problems of a ResourceClaimTemplate to ``out``. ``gates`` is None for a stored object."""
     _claim(found.spec.spec if found.spec is not None else None, "spec.spec", gates, out)
 
 

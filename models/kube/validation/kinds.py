@@ -169,8 +169,9 @@ def _limit_range(found: LimitRange, out: Problems) -> None:
 
 
 def _capacity_buffer(found: CapacityBuffer, gates: FeatureGates | None, out: Problems) -> None:
-    """Check a CapacityBuffer by the rules of its CustomResourceDefinition. Older definitions lack the rules about
-    references, so stored objects may break them.
+    """Append the problems of a CapacityBuffer by the rules of its CustomResourceDefinition.
+
+    Older definitions lack the rules about references, so stored objects may break them.
     """
     spec = found.spec
     if spec is None:

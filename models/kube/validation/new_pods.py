@@ -70,13 +70,13 @@ def texts(value: Any) -> Iterator[tuple[int, str]]:
 
 
 def named(value: Any, path: str, check: Callable[[str], Iterator[str]]) -> Refused:
-    """Check a text if it is given. A missing or empty one is not judged."""
+    """Yield the path and reasons if ``check`` rejects a text. A missing or empty text is accepted."""
     if isinstance(value, str) and value:
         yield from ((path, invalid(value, reason)) for reason in check(value))
 
 
 def requirements(found: Any, path: str, *, values: bool = True) -> Refused:
-    """Check the keys of match expressions, and with ``values`` also their values."""
+    """Yield the invalid keys of match expressions and, with ``values``, their invalid values, each with its reason."""
     for index, each in listed(found):
         where = f"{path}[{index}]"
         key = each.get("key")
@@ -87,7 +87,7 @@ def requirements(found: Any, path: str, *, values: bool = True) -> Refused:
 
 
 def label_selector(selector: Any, path: str) -> Refused:
-    """Check the keys and values of a label selector."""
+    """Yield the invalid keys and values of a label selector, each with its reason."""
     found = mapping(selector)
     yield from labels(found.get("matchLabels"), f"{path}.matchLabels")
     yield from requirements(found.get("matchExpressions"), f"{path}.matchExpressions")

@@ -60,8 +60,9 @@ def decimal_int64(text: str | None) -> int | None:
 
 
 def check_choice(value: str | None, allowed: tuple[str, ...], path: str, out: Problems, effect: str = "it has no effect") -> None:
-    """Check that a value is allowed. An empty value counts as absent and is defaulted. ``effect`` describes the
-    treatment of a stored one.
+    """Append a problem if a value is not allowed. An empty value counts as absent and is defaulted.
+
+    ``effect`` describes how a stored value is treated.
     """
     if value and value not in allowed:
         out.append(UnknownValue(path, value, allowed, effect))
@@ -236,7 +237,10 @@ def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity
 
 
 def check_toleration(toleration: objects.Toleration, path: str, gates: FeatureGates | None, out: Problems) -> None:
-    """Check a toleration. Stored Gt and Lt are accepted, new ones only with their feature gate (KEP-5471)."""
+    """Append the problems of a toleration.
+
+    Stored Gt and Lt are accepted, new ones only with their feature gate (KEP-5471). ``gates`` is None for a stored object.
+    """
     operator, gate = toleration.operator, "TaintTolerationComparisonOperators"
     compares = operator in _COMPARISONS
     if compares and gates is not None and not gates.enabled(gate):
@@ -291,7 +295,7 @@ def _named_claims(container: objects.Container, entries: Collection[str], where:
 
 
 def _total(spec: objects.PodSpec, path: str, out: Problems) -> None:
-    """Check that the pod's totals fit 64 bits, even if each container does."""
+    """Append a problem if the pod's totals exceed 64 bits, although each container's amounts fit."""
 
     def asked(resources: objects.ResourceRequirements) -> objects.ResourceList:
         return {**(resources.limits or {}), **(resources.requests or {})}
@@ -315,7 +319,7 @@ def check_claim_spec(spec: objects.PersistentVolumeClaimSpec | None, path: str, 
 
 
 def volume_problems(found: list[objects.Volume] | None, path: str = "spec.volumes") -> Problems:
-    """Return the problems of a pod's volumes."""
+    """Return the problems of a pod's volumes. Only the claim templates of ephemeral volumes are checked."""
     out: Problems = []
     for index, volume in enumerate(found or ()):
         template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None

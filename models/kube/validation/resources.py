@@ -90,7 +90,13 @@ def _amount(name: str, amount: Fraction, raw: Any) -> Iterator[str]:
 
 
 def requirements(found: Any, path: str, names: Callable[[str], Iterator[str]] = _container_name) -> Refused:
-    """Yield the fields of ``resources`` that the server rejects, with its reasons."""
+    """Yield the fields of ``resources`` that the server rejects, each with its reason.
+
+    Args:
+        found: The value of the field.
+        path: Its path.
+        names: Yields the reasons why the name of a resource is rejected.
+    """
     given: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     raw = {field: given[field] if isinstance(given.get(field), Mapping) else {} for field in ("limits", "requests")}
     read = {field: amounts(listed) for field, listed in raw.items()}

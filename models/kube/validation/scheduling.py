@@ -16,7 +16,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def tolerations(pods: NewPods) -> Refused:
-    """Check tolerations."""
+    """Yield the fields of tolerations that the server rejects, each with its reason."""
     for index, toleration in listed(pods.spec.get("tolerations")):
         where = f"{pods.start}.tolerations[{index}]"
         key, operator = toleration.get("key") or "", toleration.get("operator") or ""
@@ -36,7 +36,10 @@ def tolerations(pods: NewPods) -> Refused:
 
 
 def node_affinity(pods: NewPods) -> Refused:
-    """Check node affinity. Preferred terms may contain invalid label values."""
+    """Yield the fields of node affinity that the server rejects, each with its reason.
+
+    Preferred terms may contain invalid label values.
+    """
     affinity = mapping(mapping(pods.spec.get("affinity")).get("nodeAffinity"))
     path = f"{pods.start}.affinity.nodeAffinity"
     selector = affinity.get(_REQUIRED)
@@ -69,7 +72,7 @@ def _node_term(term: Mapping[str, Any], path: str, *, values: bool) -> Refused:
 
 
 def pod_affinity(pods: NewPods) -> Refused:
-    """Check pod affinity and anti-affinity."""
+    """Yield the fields of pod affinity and anti-affinity that the server rejects, each with its reason."""
     affinity = mapping(pods.spec.get("affinity"))
     for name in ("podAffinity", "podAntiAffinity"):
         found, path = mapping(affinity.get(name)), f"{pods.start}.affinity.{name}"
@@ -108,7 +111,7 @@ def _keys_twice(term: Mapping[str, Any], path: str) -> Refused:
 
 
 def spread(pods: NewPods) -> Refused:
-    """Check topology spread constraints."""
+    """Yield the fields of topology spread constraints that the server rejects, each with its reason."""
     for index, constraint in listed(pods.spec.get("topologySpreadConstraints")):
         where = f"{pods.start}.topologySpreadConstraints[{index}]"
         yield from label_selector(constraint.get("labelSelector"), f"{where}.labelSelector")

@@ -112,7 +112,7 @@ def read_update(
 
     Args:
         snapshot: The cluster.
-        kind: Of the workload.
+        kind: Kind of the workload.
         name: ``[NAMESPACE/]NAME``.
         manifests: Hold its new template. None: the template stays, and all pods are replaced.
         edits: Edits already applied to the snapshot.
@@ -223,7 +223,11 @@ class _Reading:
             raise InputError([f"{self.workload.ref}: spec.updateStrategy.rollingUpdate: {error}"]) from error
 
     def _old(self, slots: dict[int, int]) -> tuple[list[Member], list[int]]:
-        """Return the existing pods by ``slots`` of their indices, and the indices of those being deleted."""
+        """Return the existing pods as members, and the indices of pods that are being deleted.
+
+        Args:
+            slots: Slot of each pod, by index into ``merged.pods``.
+        """
         found, going = [], []
         for i, slot in slots.items():
             pod = self.merged.pods[i]

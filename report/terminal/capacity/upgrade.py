@@ -33,7 +33,7 @@ _KINDS: Final = {
 
 
 def verdict_line(found: Upgrade) -> str:
-    """Return the verdict in one sentence."""
+    """Return the verdict on an upgrade in one sentence."""
     done = sum(len(wave.drain) for wave in found.waves)
     total, waves = len(found.nodes), counted(len(found.waves), "wave")
     moves = counted(sum(len(wave.moves) for wave in found.waves), "move")
@@ -50,7 +50,7 @@ def verdict_line(found: Upgrade) -> str:
 
 
 def upgrade(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts of the report."""
+    """Yield the parts of the report on an upgrade: verdict, limits, blockers with remedies, waves, headroom, and notes."""
     yield Text(verdict_line(found), style="bold green" if found.complete else "bold red" if found.blocked else "bold yellow")
     yield plain(_limits(found), style="default")
     if found.blocked:

@@ -61,7 +61,10 @@ def per_severity(counts: Mapping[str, int]) -> list[str]:
 
 
 def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> Iterator[RenderableType]:
-    """Yield findings grouped by code, most severe first. ``titles`` maps codes to sentences."""
+    """Yield the parts of the report: findings by code, most severe first, other results of the audit, and notes.
+
+    ``titles`` maps codes to sentences.
+    """
     ref = audit.snapshot
     yield Text(audit_line(audit), style="bold").append(f"  ({counted(ref.nodes, 'node')}, {counted(ref.pods, 'pod')})", style="dim")
     for (severity, code), group in groupby(audit.findings, key=lambda f: (f.severity, f.code)):

@@ -34,7 +34,7 @@ def summary(check: Check) -> str:
 
 
 def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the report."""
+    """Yield the parts of the report on a check: summary, fit of each workload, findings, and notes."""
     yield Text(summary(found), style="bold")
     if found.workloads:
         yield heading("Fit")

@@ -45,7 +45,7 @@ def karpenter_table(found: KarpenterAudit, surface: Surface) -> Iterator[Rendera
 
 
 def summary(found: KarpenterAudit) -> str:
-    """Return the result of the steps as a phrase."""
+    """Return the result of all steps as a phrase: nodes removed and replaced, and the cost per hour before and after."""
     gone = sum(len(command.nodes) for command in found.commands)
     made = sum(command.replacement is not None for command in found.commands)
     text = f"{counted(gone, 'node')} would go in {counted(len(found.commands), 'step')}"

@@ -34,7 +34,7 @@ class Display(Lines):
         self.failed += failed
 
     def text(self) -> str:
-        """Return the counts in one line."""
+        """Return the numbers of done, running and failed tasks and the remaining time in one line."""
         running = max(0, min(self.width, self.begun - self.done, self.total - self.done))
         parts = [f"{self.done:,} of {self.total:,} done", f"{running:,} running"]
         parts += [f"{self.failed:,} failed"] if self.failed else []

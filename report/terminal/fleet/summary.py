@@ -29,7 +29,7 @@ def line(found: BatchSummary) -> str:
 
 
 def table(found: BatchSummary, surface: Surface) -> Iterator[RenderableType]:
-    """Yield the parts of the report."""
+    """Yield the parts of the report on a batch: counts, results, failed tasks, changes over time, and notes."""
     good = [row for row in found.rows if row.result is not None]
     failed = [row for row in found.rows if row.result is None]
     yield Text(line(found), style="bold red" if failed or found.left else "bold green")
