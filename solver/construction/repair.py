@@ -146,7 +146,10 @@ class EjectionRepair:
             self.state.put(g, n, -k)
 
     def _pick(self) -> int:
-        """Return the class of a random pending pod of the highest priority, preferably a small one if capacity is short."""
+        """Return the class of a random pending pod of the highest priority, preferably a small one if capacity is short.
+
+        Classes that recently found no place come last, even those of a higher priority.
+        """
         left = self.state.left - self.hopeless
         wanted = np.flatnonzero(left > 0)
         awake = wanted[self._rests[wanted] <= self.insertions]
@@ -308,7 +311,10 @@ class EjectionRepair:
         )
 
     def _leave(self, pods: Sequence[tuple[int, int]]) -> bool:
-        """Eject (class, node) pods. Return False, with nothing changed, if that breaks a spread constraint."""
+        """Eject (class, node) pods.
+
+        Return False, with nothing changed, if that breaks a spread constraint or leaves other pods of these nodes without devices.
+        """
         mark = len(self._journal)
         for g, n in pods:
             self._put(g, n, -1)
@@ -318,10 +324,10 @@ class EjectionRepair:
         return False
 
     def _price(self, pods: Ints, cost: Floats, p: int) -> float:
-        """Return the cost of ejecting pods (given by class) for one of class p.
+        """Return the cost of ejecting pods (given by class) for one of class p. Infinity if they must stay.
 
-        If capacity is short, at most one ejected pod has p's priority. It must not be smaller than p, and large ones are
-        preferred, so that other pods fit as well."""
+        If capacity is short, at most one ejected pod has p's priority. It is not smaller than p; large ones are preferred.
+        """
         equal = self.level[pods] == self.level[p]
         if self._thrifty and equal.any():
             size = float(self.size[pods[equal]].sum())
@@ -331,7 +337,7 @@ class EjectionRepair:
         return float(cost.sum()) - (1e6 if self._thrifty else 0.0)
 
     def _sets(self, demand: Ints, lack: Ints, cost: Floats) -> Iterator[tuple[int, ...]]:
-        """Yield sets of pods that cover a lack: all single ones, the cheapest pairs, or else a greedy set."""
+        """Yield sets of pods (positions in ``demand``) that cover a lack: all single ones, the cheapest pairs, or else a greedy set."""
         single = np.flatnonzero((demand >= lack).all(axis=1))
         yield from ((i,) for i in single.tolist())
         size = len(demand)
@@ -352,7 +358,10 @@ class EjectionRepair:
             yield tuple(chosen)
 
     def _clear(self, g: int) -> int | None:
-        """Eject the few pods that block class g on some node. Return that node, or None with nothing changed."""
+        """Eject the few pods that block class g on some node, none of a higher priority than g.
+
+        Return that node, which then accepts a pod of g apart from room. Return None, with nothing changed, if there is none.
+        """
         state = self.state
         nodes = np.flatnonzero(state.clearable(g))
         for n in self.rng.permutation(nodes)[: PARAMETERS.max_trials].tolist():

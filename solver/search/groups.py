@@ -50,11 +50,18 @@ class ClassGroups:
         return {g for loss, c in zip(lost, self._found, strict=True) if loss > 0 for g in c.classes}
 
     def bound(self, best: SoftOutcome, seconds: float, most: float) -> bool:
-        """Bound groups alone, and move each to its best placement if that gains points. Return whether any group was left to
-        bound.
+        """Bound groups alone, and move each to its best placement if that gains points. Lower ``best.bound`` accordingly.
 
-        Groups with the most possible gain per second come first. No group starts after ``seconds``, and all end by
-        ``most``."""
+        Groups with the most possible gain per second come first.
+
+        Args:
+            best: The incumbent. Only its bound changes.
+            seconds: No group starts later than this, in seconds after the call.
+            most: All groups end before this, in seconds after the call.
+
+        Returns:
+            False if no group was left to bound.
+        """
         started, gained, found = self._left(), 0, self._found
         lost = self._losses(self._search.counts)
         waiting = {i for i, c in enumerate(found) if lost[i] > 0 and not c.proved}
@@ -83,7 +90,10 @@ class ClassGroups:
         return True
 
     def place(self, best: SoftOutcome, seconds: float) -> None:
-        """Move waiting groups to their best placements if that gains points. No group starts after ``seconds``."""
+        """Move groups with a placement from another process there if that gains points.
+
+        No group starts later than ``seconds`` after the call.
+        """
         started, gained, lost = self._left(), 0, self._losses(self._search.counts)
         while self.waiting and not self._context.over() and started - self._left() < seconds:
             i = max(sorted(self.waiting), key=lambda i: lost[i])
@@ -96,7 +106,8 @@ class ClassGroups:
         """Try again to move groups that are not at their best placement, largest loss first. Return whether there are any.
 
         Each is tried near its current nodes, then at its best known placement, with more time for others to settle in
-        every round. No group starts after ``seconds``."""
+        every round. No group starts later than ``seconds`` after the call.
+        """
         started, gained, losing = self._left(), 0, self._losing()
         left = losing
         while left:
