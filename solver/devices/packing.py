@@ -176,7 +176,11 @@ class _PackingSearch:
         return position, tuple(clusters)
 
     def _take(self, g: int, taken: Amounts) -> bool:
-        """Take a device of a group if it is available with its counters and capacity; return True on success."""
+        """Take a device of group g, with its counters, if it is available. Return False, with nothing changed, if it is not.
+
+        Args:
+            taken: Amount of each capacity that is taken.
+        """
         charge = not self._shares[g]  # counters are consumed once, for any number of shares
         if not self._free[g] or (charge and any(self._left[c] < amount for c, amount in self._p.uses[g])):
             return False

@@ -118,7 +118,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Initialise a process of a pool: it ends with its starter, for any reason, even while it works."""
+    """Initialise a process of a pool: it ignores interrupts, and ends with its starter, for any reason, even while it works."""
     ignore_interrupts()
     parent = multiprocessing.parent_process()
 

@@ -52,7 +52,10 @@ class Kubelet:
         return k
 
     def most(self, wanted: Asks) -> int | None:
-        """Return an upper bound on such pods in any order, from all zones together. None if they request nothing permanently."""
+        """Return an upper bound on the pods with these requests that the node holds, from the amounts available in all zones together.
+
+        Requests of init containers do not count. None if there are no others.
+        """
         per_pod: dict[str, int] = {}
         for ask in wanted:
             if ask.container != INIT:

@@ -127,7 +127,13 @@ class NodeZones:
         return tuple(found)
 
     def _could_fill(self, tight: Sequence[int], amounts: Amounts, load: Mapping[str, int]) -> bool:
-        """Return whether every tight pool can lack some resource at once; ``load``: total demand available to fill them."""
+        """Return True if the tight pools may all lack some resource at the same time. More than 8 pools are not checked.
+
+        Args:
+            tight: Pools, as bitmasks.
+            amounts: Amounts that a pool must have free.
+            load: Total demand per resource that can fill the pools.
+        """
         if len(tight) > 8:
             return True
         for lack in product(amounts, repeat=len(tight)):
