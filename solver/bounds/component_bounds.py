@@ -338,7 +338,7 @@ class Components:
         return None
 
     def _coarsely(self, component: Component, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
-        """Bound a group by its coarse model. Points that the model omits count at their upper bound."""
+        """Bound a group by its coarse model, and record the placement that it suggests. Omitted points count at their upper bound."""
         from kubestow.solver.cpsat.run import OPTIMAL
 
         coarse.hint(hint)

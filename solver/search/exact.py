@@ -81,7 +81,10 @@ class ExactEngine:
     # --- tiers ----------------------------------------------------------------------------------------------------------
 
     def _all_at_once(self, best: ExactOutcome) -> None:
-        """Solve "every pod that fits somewhere is placed" as a feasibility problem, which is far easier than maximising."""
+        """Look for a placement of every pod that fits somewhere, and adopt it in ``best``.
+
+        As a feasibility problem, this is far easier than maximising.
+        """
         while not self.context.over():
             model = self.encoding.model.clone()
             for left in self.encoding.left.values():
@@ -91,7 +94,14 @@ class ExactEngine:
                 return
 
     def _tier(self, best: ExactOutcome, p: int, tiers_left: int) -> None:
-        """Maximise one tier with the higher tiers held at their values."""
+        """Maximise one tier with the higher tiers held at their values, and adopt improvements in ``best``.
+
+        If many pods of the tier are unplaced, half of its time goes to placements that leave only few unplaced.
+
+        Args:
+            p: Priority of the tier.
+            tiers_left: Number of tiers, including this one, that share the remaining time.
+        """
         seconds = self.deadline.left() / tiers_left
         nearly = max(MIN_NARROW_PODS, self.fits[p] // NARROW_SEARCH_DIVISOR)
         if self.fits[p] - self._placed(best.counts, p) > nearly:

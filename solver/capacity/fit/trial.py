@@ -45,7 +45,7 @@ class FitTrial(PlacedSearch):
         self.room = instance.room
 
     def ask(self) -> Verdict:
-        """Return the verdict, as far as time allows."""
+        """Return the verdict whether the units fit, after bounds, construction, and the searches that time allows."""
         bounds = self.cluster.per_priority(fits(self.cluster, self.limits))
         if bounds != self.wanted:
             cluster = self.cluster  # more units mean more members

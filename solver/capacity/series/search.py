@@ -223,7 +223,10 @@ class Joint(Relaxed):
     # --- improvement --------------------------------------------------------------------------------------------------------------
 
     def _improve(self) -> None:
-        """Return a node, or replace one or two by a cheaper one, as long as every pod of every snapshot keeps a node."""
+        """Give back a node, or replace one or two by a cheaper one, until that no longer lowers the cost or time is up.
+
+        Every pod of every snapshot keeps a node.
+        """
         found = self.found
         while not self.context.over() and not found.proved:
             cost = found.cost

@@ -164,7 +164,10 @@ class GreedyPass:
         self._dirty.discard(g)
 
     def _tied(self, g: int) -> None:
-        """Take steps of a class that rules over several nodes concern: one query for each pod."""
+        """Take steps of a class that rules over several nodes concern, one pod at a time, as long as some node accepts one.
+
+        Then evict pods of the class as :meth:`_evict` does.
+        """
         for a in self._sources(g):
             while self.remaining.to_leave(g, a) and not self.over():
                 sinks = self._open_sinks(g, self._near(g, a, self.state.landing(g, a))) if self.remaining.sinks(g) else []
