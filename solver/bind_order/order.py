@@ -242,10 +242,11 @@ class _OrderSearch:
     def attempt(
         self, left: _Left, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
     ) -> Sequence_ | None:
-        """Make one pass: openers first, then class by class as far as each goes, until nothing moves.
+        """Return the sequence of one pass: openers first, then class by class as far as each goes, until nothing moves.
 
-        Classes in a unit bind together; with ``late``, their remaining pods bind when nothing else moves. The state is
-        restored."""
+        Return None if pods remain. Classes in a unit bind together; with ``late``, their remaining pods bind when nothing
+        else moves. The state is restored.
+        """
         sequence: Sequence_ = []
         united = set[int]() if late else {g for unit in units for g in unit}
         waiting = [unit for unit in units if any(left[g] for g in unit)]

@@ -318,7 +318,7 @@ class Components:
         return sum(int(np.count_nonzero(limits[:, kind].any(axis=1))) for kind in component.kinds) <= MAX_FULL_MODEL_VARIABLES
 
     def _coarse(self, component: Component) -> Coarse | None:
-        """Build the next finer coarse model of a group; None after the finest."""
+        """Return the next finer coarse model of a group; None after the finest. Points that it omits go to ``component.other_points``."""
         from kubestow.solver.bounds.coarse_model import Coarse
         from kubestow.solver.bounds.coarse_node_patterns import PART_VARIABLE_LIMITS
 

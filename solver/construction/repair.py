@@ -273,7 +273,10 @@ class EjectionRepair:
         return False
 
     def _trade(self, g: int, n: int) -> bool:
-        """Put a pod on a node whose devices suffice in sum but not together: one of the pods there moves or is ejected."""
+        """Put a pod of class g on a node whose devices suffice in sum but not together: one of the pods there moves.
+
+        Return False, with nothing changed, if no exchange was found.
+        """
         state = self.state
         here = state.on[n]
         here = here[state.mobile[here] & (here != state.nothing) & (here != g)]
@@ -295,7 +298,10 @@ class EjectionRepair:
     # --- ejection ---------------------------------------------------------------------------------------------------------
 
     def _eject(self, n: int, p: int) -> bool:
-        """Eject pods from an overfull node, none of a higher priority than class p and none of that class."""
+        """Eject pods from an overfull node, none of a higher priority than class p and none of that class.
+
+        Return False, with nothing changed, if no set was found that may leave.
+        """
         state = self.state
         lack = np.maximum(-state.room[n], 0)
         here = state.on[n]

@@ -168,11 +168,11 @@ class ClassGroups:
     def _anneal_alone(
         self, component: Component, seed: int, hot: float = HOT, *, tied: tuple[Ints, Ints] | None = None
     ) -> tuple[Ints, int]:
-        """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its points.
+        """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its weighted points.
 
         Args:
-            hot: Start temperature, as a fraction. Lower values stay nearer to the start.
-            tied: Room and slots reserved for other pods.
+            hot: Start temperature, as a fraction of :meth:`LocalSearch.scale`. Lower values stay nearer to the start.
+            tied: Room int64[N, R] and slots int64[N] that are reserved for other pods.
         """
         search, classes = self._search, component.classes
         sub, rows = search.cluster.restricted(classes), search.counts[classes]
@@ -213,8 +213,14 @@ class ClassGroups:
         return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0
 
     def _make_room(self, component: Component, counts: Ints, *, stay: bool) -> int:
-        """Force a group to its best placement, displacing others, and let all (or, with ``stay``, the others) settle. Undo
-        it if no points are gained."""
+        """Force a group to its best placement, displacing others, and let all pods settle. Return the points gained.
+
+        Return 0, with the placement restored, if no points are gained.
+
+        Args:
+            counts: Best placement of the group, int64[len(classes), N].
+            stay: Keep the group there while the others settle.
+        """
         search, o = self._search, self._objective
         before = search.counts.copy()
         base = o.total(o.families(before))

@@ -134,7 +134,7 @@ class LocalSearch:
         return np.asarray(np.log(self.rng.standard_exponential(self.cluster.n_nodes) + TINY) * -temperature)
 
     def scale(self) -> int:
-        """Return the largest weight that one decision can affect."""
+        """Return the largest weighted points of a single preference, at least 1."""
         times = self.objective.multipliers
         found = [1]
         for cls in self.cluster.classes:

@@ -84,7 +84,7 @@ class FitTrial(PlacedSearch):
         return int(answer.counts.sum()), sum(self.wanted.values())
 
     def _decide(self, share: tuple[int, int]) -> Verdict:
-        """Solve the exact model, in which every pod must be placed."""
+        """Return the verdict of the exact model, in which every pod must be placed."""
         from kubestow.solver.explain.conflict.placement_question import in_some_order  # ortools is slow to import
         from kubestow.solver.rules.placement_model import build_model
 

@@ -343,7 +343,7 @@ class _RemedySearch:
     # --- cheaper purchases ----------------------------------------------------------------------------------------------
 
     def _reduced(self, counts: Counts) -> Counts:
-        """Remove nodes that are not needed, the dearest first."""
+        """Return a purchase without the nodes that are not needed; the dearest ones are removed first."""
         order = sorted(range(len(self.offers)), key=lambda c: -self.offers[c].cost)
         for c in order:
             while counts[c]:

@@ -110,7 +110,7 @@ class GreedyPass:
         return bool(steps)
 
     def _by_urgency(self, classes: Iterable[int]) -> list[int]:
-        """Order classes: first those whose sources others wait for, then the largest."""
+        """Return classes in the order to move them: those whose sources others wait for, then the largest. Random with ``rng``."""
         found = sorted(classes)
         if self.rng is not None:
             self.rng.shuffle(found)
@@ -177,7 +177,7 @@ class GreedyPass:
         self._evict(g)
 
     def _near(self, g: int, a: int, mask: Bools) -> Bools:
-        """If waves are limited, restrict sinks to the pod's own domains where possible."""
+        """Return the sinks of ``mask``; if waves are limited, only those in the pod's own domains where there are any."""
         if self.problem.limits.maxWaves is None or a < 0:
             return mask
         sinks = np.zeros_like(mask)
