@@ -38,7 +38,13 @@ _MAX_PARCEL_TASKS: Final = 64  #: Tasks sent together.
 
 @dataclass
 class _Task:
-    """A task that was handed out; ``bounces``: failed attempts for lack of a file on the worker."""
+    """A task that was handed out.
+
+    Attributes:
+        outer: Receives the result.
+        parcel: Pickle of the function with its arguments.
+        bounces: Failed attempts for lack of a file on the worker.
+    """
 
     outer: Future[Any]
     parcel: bytes

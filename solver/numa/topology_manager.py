@@ -74,7 +74,11 @@ class Kubelet:
         self.placed.append(g)
 
     def lose(self, g: int, wanted: Mapping[int, Asks]) -> None:
-        """Remove the last pod of class g by replaying the arrival of all others; ``wanted``: aligned requests by class."""
+        """Remove the last pod of class g by replaying the arrival of all others.
+
+        Args:
+            wanted: Requests that the kubelet aligns, by class.
+        """
         self.placed.pop(len(self.placed) - 1 - self.placed[::-1].index(g))
         self._free = self._fresh()
         for h in self.placed:

@@ -33,7 +33,11 @@ _MAX_EXACT_PODS = 64
 
 
 class DomainEvenness(Strategy):
-    """Evenness of the domains of soft spread constraints; ``limits``: maximum pods of each class per node, int64[G, N]."""
+    """Evenness of the domains of soft spread constraints.
+
+    Args:
+        limits: Maximum pods of each class on each node, int64[G, N].
+    """
 
     def __init__(self, objective: Objective, limits: Ints) -> None:
         self.objective, self.limits, self.cluster = objective, limits, objective.cluster

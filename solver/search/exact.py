@@ -60,7 +60,13 @@ class ExactEngine:
         self.sound = True  # every assignment cut off so far provably has no bind order
 
     def solve(self, counts: Ints, sequence: Sequence_, bounds: dict[int, int] | None = None) -> ExactOutcome:
-        """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set; ``bounds``: known bounds."""
+        """Return the best placement found until every tier is proved, time is up, or ``stop`` is set.
+
+        Args:
+            counts: A valid placement to start from, int64[G, N].
+            sequence: Its bind order.
+            bounds: Known upper bounds on placed pods, by priority.
+        """
         best = ExactOutcome(counts, sequence, {p: min(fits, (bounds or self.fits)[p]) for p, fits in self.fits.items()})
         self._all_at_once(best)
         for i, p in enumerate(self.tiers):

@@ -65,8 +65,11 @@ class Lns:
     def place(self, wanted: Ints, over: Callable[[], bool]) -> None:
         """Place unplaced pods until none remains or ``over`` returns True.
 
-        Never place fewer pods of a higher priority for more of a lower one. ``wanted``: int64[G], pods of each class that
-        can be placed."""
+        Never place fewer pods of a higher priority for more of a lower one.
+
+        Args:
+            wanted: Pods of each class that can be placed, int64[G].
+        """
         while not (over() or self.cpsat.done()):
             left = wanted - self.search.counts.sum(axis=1)
             waiting = np.array([g for g in np.flatnonzero(left > 0).tolist() if self.search.loose(g)], dtype=np.int64)
