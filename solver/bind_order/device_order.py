@@ -23,7 +23,11 @@ _Plan: TypeAlias = "dict[int, list[Taken]]"
 
 
 class DeviceOrder:
-    """Orders of the pods of single nodes; ``rules``: those that replay allocations on nodes, including DynamicResources."""
+    """Orders of the pods of single nodes that request devices.
+
+    Args:
+        rules: Rules that replay allocations on nodes, including DynamicResources.
+    """
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self._cluster, self._rules = cluster, rules
@@ -33,10 +37,14 @@ class DeviceOrder:
         self._together = found
 
     def find(self, n: int, pods: dict[int, int]) -> tuple[list[int] | None, bool]:
-        """Return the classes of the pods on node n in an order in which each is accepted, and True.
+        """Search for an order in which each pod on node n is accepted. The state of the rules is restored.
 
-        If no order is found, return None and whether that is proved. ``pods``: number of pods by class. The state of the
-        rules is restored."""
+        Args:
+            pods: Number of pods by class.
+
+        Returns:
+            The class of each pod in this order, and True. If none is found, None, and True if it is proved that there is none.
+        """
         self._trials_left, self._dead, self._cut = MAX_TRIALS, set[object](), False
         self._n = n
         sequence: list[int] = []
@@ -89,7 +97,10 @@ class DeviceOrder:
         return sorted(plan, key=turn)
 
     def _after(self, g: int, remaining: Counter[int], plan: _Plan) -> _Plan | None:
-        """Return a plan for the remaining pods after one of class g got its devices. None if there is none."""
+        """Return the plan for the remaining pods after a pod of class g got its devices. None if none is found.
+
+        The old plan without that pod is kept if it gave these devices to a pod of class g. Otherwise a new plan is made.
+        """
         picks = self._devices.taken(g, self._n)[-1]
         units = [self._devices.state.inventory.devices[pick.device].unit for pick in picks if not pick.admin]
         got = sorted(self._together.groups(self._n, units))

@@ -64,7 +64,11 @@ class Binder:
         return False
 
     def units(self, classes: Sequence[int], level: int) -> list[list[int]]:
-        """Return the units of classes of one gang: none (level 0), cycles of classes that need each other (1), or all classes (2)."""
+        """Return the units of classes of one gang to try at a level.
+
+        Args:
+            level: 0 for none, 1 for cycles of classes that need each other, 2 for all classes in one unit.
+        """
         if level == 0:
             return []
         return self.pods.cycles(classes) if level == 1 else [sorted(classes)]
@@ -83,7 +87,12 @@ class Binder:
 
 
 def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step], bool]]:
-    """Split a bind order into parts. Return the steps of each part, and whether its pods bind as a unit or singly.
+    """Split a bind order into parts.
+
+    Without gangs that have affinity or spread constraints, the whole order is one part.
+
+    Returns:
+        The steps of each part, and True if its pods bind as a unit, False if they bind singly.
 
     Raises:
         ValueError: Some pods of a gang are not accepted in this order, with any units.
@@ -111,7 +120,16 @@ def gang_runs(steps: Sequence[S], gangs: Sequence[int | None]) -> Iterator[tuple
 
 
 def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
-    """Split consecutive steps of one gang into parts: by classes, or the first ones singly and the others together."""
+    """Split consecutive steps of one gang into parts that bind, and bind them.
+
+    Splits by class come first, then some first steps singly and the others together, then a depth-first search.
+
+    Returns:
+        The steps of each part, and True if they bind as a unit.
+
+    Raises:
+        ValueError: No split works.
+    """
     classes = sorted({g for g, _, _ in run})
     for parts in _readings(binder, run, classes):
         done: list[Step] = []
@@ -130,7 +148,10 @@ def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
 
 
 def _readings(binder: Binder, run: list[Step], classes: Sequence[int]) -> Iterator[list[tuple[list[Step], bool]]]:
-    """Yield the splits to try. They are built lazily, because thousands of steps have millions of splits."""
+    """Yield the splits of :func:`_read` by class, then those with the first steps singly and the others together.
+
+    They are built lazily, because thousands of steps have millions of splits.
+    """
     for level in range(3):
         yield _by_class(run, binder.units(classes, level))
     for i in range(1, len(run)):
@@ -138,7 +159,14 @@ def _readings(binder: Binder, run: list[Step], classes: Sequence[int]) -> Iterat
 
 
 def _by_class(run: Sequence[Step], units: Sequence[Sequence[int]]) -> list[tuple[list[Step], bool]]:
-    """Put adjacent steps of classes in one unit together, and all others alone."""
+    """Return the parts of a run: adjacent steps of classes in one unit together, every other step alone.
+
+    Args:
+        units: Lists of classes.
+
+    Returns:
+        The steps of each part, and True if their classes are in a unit.
+    """
     unit_of = {g: i for i, unit in enumerate(units) for g in unit}
     parts: list[tuple[list[Step], bool]] = []
     for step in run:
@@ -154,7 +182,12 @@ def part_by_depth(run: list[S], bind: Callable[[list[S]], bool], undo: Callable[
     """Split consecutive steps into parts that ``bind`` accepts, each as short as possible. All steps are bound afterwards.
 
     Return None, with nothing bound, if no split works. The search is depth-first. The state does not depend on how the
-    bound steps were split, so no start of a part is tried twice."""
+    bound steps were split, so no start of a part is tried twice.
+
+    Args:
+        bind: Binds a part. Returns False, with nothing changed, if its pods are not accepted.
+        undo: Removes bound steps.
+    """
     parts: list[list[S]] = []
     start, length = 0, 1
     dead: set[int] = set()

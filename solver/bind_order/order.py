@@ -104,7 +104,10 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
 
 
 def node_orders(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> dict[int, Sequence_]:
-    """Return each node's part of a bind order, for pods that take zones or devices."""
+    """Return each node's part of a bind order, restricted to pods that take zones or devices.
+
+    The result serves as ``known`` of :func:`find_order`.
+    """
     rules = (NodeResourceTopologyMatch(cluster), DynamicResources(cluster))
     concerned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in rules)}
     found: dict[int, Sequence_] = {}
@@ -115,9 +118,15 @@ def node_orders(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> d
 
 
 def most_in_order(cluster: Cluster, counts: Ints, known: dict[int, Sequence_], *, seed: int = 0) -> tuple[Ints, Ordering]:
-    """Return a placement int64[G, N] and its bind order. If the pods of a node have no order, some are left out.
+    """Return a placement int64[G, N] of most of the given pods, and the search result for its bind order.
 
-    There may still be no order."""
+    While the pods of a single node have no order, a pod of the lowest priority is left out. The sequence is None
+    if no order was found for pods on several nodes.
+
+    Args:
+        counts: The placement, int64[G, N]. Not changed.
+        known: See :func:`find_order`.
+    """
     counts = counts.copy()
     order = np.lexsort((supply(cluster)[0].sum(axis=1), cluster.priority)).tolist()  # classes to leave out first
     while True:
@@ -135,7 +144,11 @@ def _pods(sequence: Iterable[tuple[int, int, int]]) -> Counter[int]:
 
 
 def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
-    """Return a bind order of pods, given by class and node, from the current state of ``rules``, which is restored."""
+    """Return a bind order of pods, from the current state of ``rules``, which is restored. None if none was found.
+
+    Args:
+        left: Pods to bind, by class and node.
+    """
     search = _OrderSearch(cluster, rules)
     for units, late in search.levels(sorted(left)):
         found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units, late=late)
@@ -229,10 +242,11 @@ class _OrderSearch:
     def attempt(
         self, left: _Left, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
     ) -> Sequence_ | None:
-        """Make one pass: openers first, then class by class as far as each goes, until nothing moves.
+        """Return the sequence of one pass: openers first, then class by class as far as each goes, until nothing moves.
 
-        Classes in a unit bind together; with ``late``, their remaining pods bind when nothing else moves. The state is
-        restored."""
+        Return None if pods remain. Classes in a unit bind together; with ``late``, their remaining pods bind when nothing
+        else moves. The state is restored.
+        """
         sequence: Sequence_ = []
         united = set[int]() if late else {g for unit in units for g in unit}
         waiting = [unit for unit in units if any(left[g] for g in unit)]
@@ -297,7 +311,13 @@ class _OrderSearch:
     def exhaustive(self, left: _Left, states: int) -> tuple[Sequence_ | None, bool]:
         """Search depth-first over single pods, then units of pods of one gang, with a memory of dead states.
 
-        Return the sequence or None, and whether the search was complete."""
+        Args:
+            left: Pods to bind, by class and node.
+            states: Maximum number of states to visit.
+
+        Returns:
+            The sequence or None, and True if the search was complete.
+        """
         cells = [(g, n) for g, nodes in left.items() for n in nodes]
         remaining = [left[g][n] for g, n in cells]
         dead: set[tuple[object, ...]] = set()

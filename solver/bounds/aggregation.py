@@ -132,7 +132,11 @@ def _skews(cluster: Cluster) -> Iterator[Skew]:
 
 
 def kinds(cluster: Cluster, limits: Ints, rules: CrossRules) -> PodKinds:
-    """Merge the classes; ``limits``: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`."""
+    """Return the kinds of pods: classes with equal priority, demand, nodes and rules across nodes are merged.
+
+    Args:
+        limits: Maximum pods of each class on each node, int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`.
+    """
     marks = np.packbits(rules.marks().T, axis=1)
     nodes = np.packbits(limits > 0, axis=1)
     ids: dict[tuple[object, ...], int] = {}
@@ -185,7 +189,12 @@ def groupings(cluster: Cluster, classes: PodKinds, rules: CrossRules) -> Iterato
 
 
 def _distinct(place: Ints, takes: Bools | None = None, *others: Ints) -> Ids:
-    """Return each node's index among the distinct rows of all given arrays; ``takes``: bool[K, N]."""
+    """Return int32[N]: equal numbers for nodes with equal rows in all given arrays.
+
+    Args:
+        place: int64[N, *], like ``others``.
+        takes: Kinds that each node takes, bool[K, N].
+    """
     parts = [np.ascontiguousarray(t).view(np.uint8).reshape(len(t), -1) for t in (place, *others) if t.shape[1]]
     if takes is not None and len(takes):
         parts.append(np.packbits(takes.T, axis=1))

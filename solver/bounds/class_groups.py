@@ -11,7 +11,10 @@ from kubestow.solver.rules.graph import connected
 
 
 def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
-    """Return the groups: classes tied by a weighted term, a soft constraint, container hints, or a hard rule other than room."""
+    """Return the groups of classes that must be bounded together, as lists of class indices.
+
+    A weighted term, a soft constraint, container hints, or a hard rule other than room ties classes to each other.
+    """
     links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
     links += _other_links(objective, active)
     return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
@@ -30,10 +33,11 @@ def parts(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
 
 
 def _other_links(objective: Objective, active: Sequence[Rule]) -> Iterator[list[int]]:
-    """Yield all ties except weighted terms.
+    """Yield lists of classes that belong into one group for a reason other than a weighted term.
 
     Rules that tie classes only by the supply of nodes are left out. Each group alone may take the whole supply, which
-    keeps bounds valid."""
+    keeps bounds valid.
+    """
     yield from (tally.owners + tally.matches.tolist() for tally in objective.tallies)
     for rule in active:
         if not (rule.arrivals_only or isinstance(rule, DynamicResources)):

@@ -90,9 +90,15 @@ class Coarse:
         return len(self.encoding.model.proto.variables)
 
     def obeys(self, counts: Ints, solution: Sequence[int], pools: Ints) -> bool:
-        """Return whether a placement int64[classes, N] has as many pods of each class in each pool (int64[N]) as a solution.
+        """Return True if a placement has as many pods of each class in each pool as a solution of the model.
 
-        Such a placement obeys the rules that the solution obeys."""
+        Such a placement obeys the rules that the solution obeys.
+
+        Args:
+            counts: The placement, int64[classes, N].
+            solution: Value of each variable of the model, by its index.
+            pools: See :meth:`deal`.
+        """
         differ = np.zeros((len(counts), int(pools.max()) + 1), dtype=np.int64)
         for g, n in zip(*np.nonzero(counts), strict=True):
             differ[g, pools[n]] += counts[g, n]
@@ -101,7 +107,7 @@ class Coarse:
         return not differ.any()
 
     def _capacity(self, sub: Cluster) -> None:
-        """Add the capacity rows: the pooled room of the nodes of each kind."""
+        """Add the capacity rows: on the nodes of each kind together, pods need slots and resources within their total."""
         for n in self.encoding.nodes():
             kind = self._first[n]
             here = self.encoding.classes_on(n)
@@ -114,11 +120,18 @@ class Coarse:
                     self.encoding.model.add(self.encoding.weighted_sum(variables, demand) <= free)
 
     def hint(self, counts: Ints) -> None:
-        """Start from a placement int64[classes, N]."""
+        """Set the solver's starting point to a placement int64[classes, N], summed over alike nodes."""
         self.encoding.hint({(g, n): int(counts[g, self._first[n]].sum()) for g, n in self.encoding.x})
 
     def deal(self, solution: Sequence[int], pools: Ints) -> Ints:
-        """Return int64[classes, N]: a solution dealt evenly over the nodes of each pool (int64[N]), as far as they have room."""
+        """Return a placement int64[classes, N] that deals the pods of each pool evenly over its nodes.
+
+        Pods for which no node of their pool has room are left out. Classes with patterns are dealt by their patterns.
+
+        Args:
+            solution: Value of each variable of the model, by its index.
+            pools: Pool of each node, int64[N]. Nodes of a pool differ for the group only in limits and room.
+        """
         found = np.zeros_like(self.limits)
         held = np.zeros(self.limits.shape[1], dtype=np.int64)
         free = np.maximum(self.sub.free, 0)

@@ -175,7 +175,8 @@ class CoarseNodePatterns:
         The largest sets come first, each on the node where it scores most.
 
         Args:
-            points: int64[G, N].
+            solution: Value of each variable of the coarse model, by its index.
+            points: Points of one pod of each class on each node, int64[G, N].
             held: Pods on each node, int64[N]. Updated.
             free: Residual capacity, int64[N, R]. Updated.
         """
@@ -220,7 +221,12 @@ class CoarseNodePatterns:
     def join(self, key: str, graphs: Sequence[DomainGraph]) -> None:
         """Tie the pods on single nodes to the pods in their domain of a wider key.
 
-        Do so only for classes whose pods repel each other there, or attract other classes."""
+        Do so only for classes whose pods repel each other there, or attract other classes.
+
+        Args:
+            key: The wider topology key.
+            graphs: The graph of each domain of the key, in the order of domains.
+        """
         codes, _ = self.cluster.domains(key)
         for part in self.parts:
             for d, graph in enumerate(graphs):
@@ -310,8 +316,12 @@ class CoarseNodePatterns:
 
 
 def _terms(objective: Objective) -> list[tuple[Bools, dict[int, int], dict[Pair, int]]]:
-    """Return, for each term over single nodes, where it counts (bool[N]), the points of a pair of pods of a class, and of a
-    pair of classes."""
+    """Return the preference terms whose domains are single nodes, in weighted points.
+
+    Returns:
+        One entry a term. Its first item is the nodes where the term counts, bool[N]. The second item maps a class to the points
+        of an ordered pair of its pods. The third maps a pair of classes (lower index first) to the points of one pod of each.
+    """
     found = []
     for t in objective.pairs:
         term = objective.terms[t]
@@ -332,7 +342,12 @@ def _terms(objective: Objective) -> list[tuple[Bools, dict[int, int], dict[Pair,
 
 
 def _unfold(classes: Sequence[int], alike: Alike, solution: Sequence[int]) -> list[dict[int, int]]:
-    """Return the pods by class of each alike node that is not empty, following pairs from class to class."""
+    """Return the pods of each alike node that is not empty, as {class: pods}.
+
+    Args:
+        classes: Classes of the part. Pairs are followed from class to class, starting with the first one.
+        solution: Value of each variable of the coarse model, by its index.
+    """
     nodes: list[dict[int, int]] = []
     done: set[int] = set()
     for root in classes:

@@ -183,7 +183,7 @@ class Components:
         return total
 
     def _node_points(self, g: int) -> Ints:
-        """Return the node points of a class, with all hints between its own containers met as well as possible."""
+        """Return int64[N], an upper bound on the points of one pod of class g on each node. Hints within the pod count at their best."""
         if g not in self.objective.containers.involved:
             return self.objective.node_points(g)
         found = self.objective.containers
@@ -307,7 +307,7 @@ class Components:
         return component.pools
 
     def _merge(self, component: Component) -> bool:
-        """Find alike nodes of a group. Return False if there are none, or if their model would be too large."""
+        """Store lists of alike nodes in ``component``. Return False if nothing merges, or if the classes or the size forbid a model."""
         classes, limits = component.classes, self.limits[component.classes]
         sub = self.cluster.restricted(classes)
         if any(cls.claims or cls.containers is not None or cls.devices is not None for cls in sub.classes):
@@ -318,7 +318,7 @@ class Components:
         return sum(int(np.count_nonzero(limits[:, kind].any(axis=1))) for kind in component.kinds) <= MAX_FULL_MODEL_VARIABLES
 
     def _coarse(self, component: Component) -> Coarse | None:
-        """Build the next finer coarse model of a group; None after the finest."""
+        """Return the next finer coarse model of a group; None after the finest. Points that it omits go to ``component.other_points``."""
         from kubestow.solver.bounds.coarse_model import Coarse
         from kubestow.solver.bounds.coarse_node_patterns import PART_VARIABLE_LIMITS
 
@@ -338,7 +338,7 @@ class Components:
         return None
 
     def _coarsely(self, component: Component, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
-        """Bound a group by its coarse model. Points that the model omits count at their upper bound."""
+        """Bound a group by its coarse model, and record the placement that it suggests. Omitted points count at their upper bound."""
         from kubestow.solver.cpsat.run import OPTIMAL
 
         coarse.hint(hint)
@@ -363,7 +363,7 @@ class Components:
         component.proved = not component.unverified and component.value >= component.bound
 
     def _encode(self, component: Component) -> bool:
-        """Build the full model of a group. Return False if it would be too large."""
+        """Build the full model of a group, and store it in ``component``. Return False if it would have too many variables."""
         from kubestow.solver.objective import encoding as objective_encoding
         from kubestow.solver.rules.placement_model import build_model
 

@@ -245,7 +245,14 @@ class DomainProgram:
         return (*found, (max(0, int(self.cluster.slots[nodes].max())), 1, 1))
 
     def _pair(self, pair: Pair, d: int, states: tuple[dict[int, int], dict[int, int]], points: Pair) -> None:
-        """Add two classes that attract each other in a domain; ``points``: of a pair in the domain, and on one node."""
+        """Add two classes that attract each other in a domain.
+
+        Args:
+            pair: The classes.
+            d: The domain.
+            states: Per class of the pair, the columns of its numbers of pods in the domain; see :meth:`_states`.
+            points: Points of one pod of each in the domain, and the further points if they share a node.
+        """
         (g, h), nodes, (wide, near), (first, second) = pair, self._nodes[d], points, states
         starred = [centre for centre in pair if (centre, d) in self._stars] if near > 0 else []
         most = int(self.limits[g, nodes].max()), int(self.limits[h, nodes].max())
@@ -275,7 +282,17 @@ class DomainProgram:
         return _Star(held, [])
 
     def _leaf(self, star: _Star, pair: Pair, d: int, states: dict[int, int], met: int) -> None:
-        """Add columns for the number of nodes with a pods of the first class and b of the second; ``met``: column of their pairs."""
+        """Tie the pairs of pods that share a node to the pods of a star's centre on each node.
+
+        A column for each a and b counts the nodes with a pods of the centre and b of the other class.
+
+        Args:
+            star: The star of the centre in the domain. The new columns are added to its leaves.
+            pair: The centre, and the other class.
+            d: The domain.
+            states: Columns of the other class by its number of pods in the domain.
+            met: Column of the number of pairs that share a node.
+        """
         (g, h), nodes = pair, self._nodes[d]
         most, needs = min(int(self.limits[h, nodes].max()), max(states)), self._needs(g, h, nodes)
         size = int(np.count_nonzero((self.limits[g, nodes] > 0) & (self.limits[h, nodes] > 0)))

@@ -223,7 +223,12 @@ class _RelaxationBuilder:
 
 
 def relax(cluster: Cluster, classes: PodKinds, rules: CrossRules, groups: Ids, placed: dict[int, int]) -> Relaxation:
-    """Return the relaxation over these groups of nodes (int32[N]); ``placed``: pods at which each tier is held, by priority."""
+    """Return the relaxation over groups of nodes.
+
+    Args:
+        groups: Group of each node, int32[N].
+        placed: By priority, the number of placed pods at which the tier is held.
+    """
     build = _RelaxationBuilder(cluster, classes, groups)
     build.totals()
     build.resources()

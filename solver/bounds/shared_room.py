@@ -86,12 +86,12 @@ class RoomPrices:
 
 
 class SharedRoom:
-    """The room that groups share.
+    """Joint upper bound on groups of classes that share the room of the nodes.
 
     Args:
         rows: Points of a pod on each node, int64[N] per class.
-        limits: int64[G, N].
-        left: Per priority, pods that fit somewhere and may stay unplaced.
+        limits: Maximum pods of each class on each node, int64[G, N].
+        left: Per priority, number of pods that fit somewhere and may stay unplaced.
 
     Attributes:
         prices: Shadow prices. None until :meth:`bound` finds some.
@@ -102,9 +102,10 @@ class SharedRoom:
         self._table = _table(cluster, rows, limits, left)
 
     def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
-        """Return the upper bound on the points of all groups together.
+        """Return the upper bound on the points of all groups together, and set ``prices`` if simplex solves the program.
 
-        Return None if room limits no group, or if there are too many kinds of classes and nodes."""
+        Return None if room limits no group, if there are too many kinds of classes and nodes, or if simplex fails.
+        """
         made = None if self._table is None else _RoomColumns(self._table, groups)
         if made is None or made.size > MAX_COLUMNS or not made.tight or made.all_fit():
             return None
@@ -154,7 +155,13 @@ class _RoomTable:
 
 
 def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> _RoomTable | None:
-    """Return the table of a cluster. None if it would be empty or too large."""
+    """Return the table of a cluster. None if there are no classes, or too many pairs, or if sums could overflow.
+
+    Args:
+        rows: Points of a pod on each node, int64[N] per class.
+        limits: int64[G, N].
+        left: See :class:`SharedRoom`.
+    """
     if not len(rows):
         return None
     fit = np.minimum(cluster.count, limits.sum(axis=1))
@@ -191,9 +198,13 @@ def _distinct(rows: Iterable[_Array]) -> tuple[list[_Array], list[int]]:
 
 
 class _RoomColumns:
-    """The columns: classes that are equal for the program, by kind of node.
+    """The columns of the program: merged classes, each on every kind of node where it is eligible.
+
+    Classes are merged if they have equal points, nodes, demand and priority. Classes of a group whose bound is below the
+    sum of its single bounds are only merged within the group.
 
     Attributes:
+        size: Number of columns for pods.
         tight: (kind of node, resource) of the capacity rows that may bind.
     """
 
@@ -233,14 +244,25 @@ class _RoomColumns:
         return True
 
     def prices(self, multipliers: Floats) -> RoomPrices | None:
-        """Return the prices given by the multipliers float64[M] of the program's rows. None if all are 0."""
+        """Return the shadow prices of capacity. None if all are 0.
+
+        Args:
+            multipliers: Dual multipliers of the program's rows, float64[M].
+        """
         each = np.zeros(self._table.room.shape)
         for row, (k, r) in enumerate(self.tight):
             each[k, r] = np.nan_to_num(max(0.0, float(multipliers[row])), posinf=0.0)
         return RoomPrices(self._table.kinds, each, self._table.demand) if each.any() else None
 
     def program(self) -> tuple[Program, Ints]:
-        """Return the program, capacity rows first, and the objective coefficients of its columns."""
+        """Return the linear program whose optimum bounds the points of all groups from single nodes, and its objective.
+
+        The first rows are the capacity rows, in the order of ``tight``. Columns beyond ``size`` take the points above a
+        group's bound off again.
+
+        Returns:
+            The program to maximise, and the coefficient of each column, in points.
+        """
         from kubestow.solver.bounds.safe_dual_bounds import Program
 
         table, first = self._table, self._first

@@ -46,7 +46,11 @@ class Sizes:
 
 
 def sizes_of(cluster: Cluster, limits: Ints) -> Sizes:
-    """Return the pod sizes of a cluster; ``limits``: maximum pods of each class on each node, int64[G, N]."""
+    """Return the pod sizes of a cluster.
+
+    Args:
+        limits: Maximum pods of each class on each node, int64[G, N].
+    """
     asked = np.flatnonzero(cluster.demand.any(axis=0)).tolist()
     units = np.array([gcd(*cluster.demand[:, r].tolist()) for r in asked], dtype=np.int64)
     useful: Bools = np.asarray(limits.any(axis=0))
@@ -143,7 +147,17 @@ def _shifted(table: _Table, by: Ints) -> _Table:
 
 
 def _node(demand: Ints, most: Ints, room: Ints, tables: Sequence[_Table], listed: int, rng: np.random.Generator) -> Ints:
-    """Return the patterns int64[P, K] of one node that the tables allow; ``demand``: int64[K, 2]; ``most``: int64[K]."""
+    """Return patterns of one node, int64[P, K]: the numbers of pods of each size that the tables allow.
+
+    If one size leads to more than ``listed`` patterns, a random sample is kept.
+
+    Args:
+        demand: Demand of a pod of each size, int64[K, 2].
+        most: Maximum number of pods of each size, int64[K].
+        room: Room of the node, int64[2].
+        tables: See :func:`_reachable`.
+        listed: Maximum number of patterns.
+    """
     chosen = np.zeros((1, len(most)), dtype=np.int64)
     rest = room[None, :]
     if not tables[0][tuple(room)]:

@@ -1,6 +1,7 @@
 """Greedy construction of a gang: whole or not at all, and in one domain if it must be.
 
-Members that need each other vouch for each other while the gang is built."""
+Members may need each other. So while the gang is built, each counts as present in every domain that is tried
+(:meth:`kubestow.solver.rules.inter_pod_affinity.InterPodAffinity.vouch`)."""
 
 from __future__ import annotations
 
@@ -47,7 +48,12 @@ def chooses_domain(cluster: Cluster, gang: GangGroup) -> bool:
 def place_gang(site: GangSite, k: int, wanted: Wanted, expired: Callable[[], bool]) -> Wanted:
     """Place pods of gang k if enough fit for the gang to be whole. Return the unplaced part of ``wanted``.
 
-    Nothing is placed if the gang would not be whole. Pods that bind as a unit are adjacent in the sequence."""
+    Nothing is placed if the gang would not be whole. Pods that bind as a unit are adjacent in the sequence.
+
+    Args:
+        wanted: (class, pods) of the gang's unplaced members.
+        expired: Returns True when time is up. The best attempt so far is then placed.
+    """
     gang = site.cluster.gangs[k]
     before = int(site.counts[list(gang.classes)].sum())
     total, mark = sum(n for _, n in wanted), len(site.sequence)
@@ -75,7 +81,10 @@ def place_gang(site: GangSite, k: int, wanted: Wanted, expired: Callable[[], boo
 
 
 def _reordered(site: GangSite, mark: int) -> bool:
-    """Reorder the pods placed since ``mark`` so that they bind without vouching. Return False if no such order exists."""
+    """Reorder the pods placed since ``mark`` so that each binds without the matches that ``vouch`` simulated.
+
+    Return False if no such order exists. The pods are then removed.
+    """
     steps = site.undo(mark)
     left: dict[int, dict[int, int]] = {}
     for g, n, k in steps:
@@ -88,10 +97,17 @@ def _reordered(site: GangSite, mark: int) -> bool:
 
 
 def _sites(site: GangSite, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:
-    """Yield node sets to build on: all nodes (None), or domains of the gang's topology and of its members' affinity keys.
+    """Yield the node sets to build on: all nodes (None), or domains of the gang's topology and of its members' affinity keys.
 
     Domains with room for all pods come first, least room first (most if ``roomiest_first``). Domains with room for the
-    needed pods follow, most room first."""
+    needed pods follow, most room first.
+
+    Args:
+        key: Topology key of the gang. None if it has none.
+        cyclic: Classes whose pods need each other.
+        pods: Unplaced pods by class.
+        needed: Number of these pods that makes the gang whole.
+    """
     if key is None and not cyclic:
         yield None
     keys = {k for g in (cyclic or pods) if (a := site.cluster.classes[g].affinity) is not None for k in a.keys}
@@ -114,7 +130,10 @@ def _sites(site: GangSite, key: str | None, cyclic: Sequence[int], pods: dict[in
 
 
 def _domains(site: GangSite, key: str, inside: Bools, pods: dict[int, int], needed: int) -> Iterator[Bools]:
-    """Yield the domains bool[N] of a key within the nodes ``inside`` that have enough room in total."""
+    """Yield the domains bool[N] of a key within the nodes ``inside`` that have enough room in total.
+
+    Domains with room for all ``pods`` (by class) come first, then those with room for at least ``needed`` pods.
+    """
     codes, size = site.cluster.domains(key)
     here = inside & (codes >= 0)
     demand = sum((site.cluster.demand[g] * k for g, k in pods.items()), np.zeros(len(site.cluster.resources), dtype=np.int64))

@@ -388,7 +388,7 @@ def construct(
 
 
 def complete(cluster: Cluster, limits: Ints, counts: Ints, sequence: list[tuple[int, int, int]]) -> tuple[Ints, list[tuple[int, int, int]]]:
-    """Add pods that still fit to a placement without moving any; extend its bind order."""
+    """Return a placement and its bind order, both extended by pods that still fit. No pod moves."""
     if int(counts.sum()) == int(cluster.count.sum()):
         return counts, sequence
     builder = _PlacementBuilder(cluster, rules.build(cluster), limits)

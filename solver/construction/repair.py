@@ -146,7 +146,10 @@ class EjectionRepair:
             self.state.put(g, n, -k)
 
     def _pick(self) -> int:
-        """Return the class of a random pending pod of the highest priority, preferably a small one if capacity is short."""
+        """Return the class of a random pending pod of the highest priority, preferably a small one if capacity is short.
+
+        Classes that recently found no place come last, even those of a higher priority.
+        """
         left = self.state.left - self.hopeless
         wanted = np.flatnonzero(left > 0)
         awake = wanted[self._rests[wanted] <= self.insertions]
@@ -270,7 +273,10 @@ class EjectionRepair:
         return False
 
     def _trade(self, g: int, n: int) -> bool:
-        """Put a pod on a node whose devices suffice in sum but not together: one of the pods there moves or is ejected."""
+        """Put a pod of class g on a node whose devices suffice in sum but not together: one of the pods there moves.
+
+        Return False, with nothing changed, if no exchange was found.
+        """
         state = self.state
         here = state.on[n]
         here = here[state.mobile[here] & (here != state.nothing) & (here != g)]
@@ -292,7 +298,10 @@ class EjectionRepair:
     # --- ejection ---------------------------------------------------------------------------------------------------------
 
     def _eject(self, n: int, p: int) -> bool:
-        """Eject pods from an overfull node, none of a higher priority than class p and none of that class."""
+        """Eject pods from an overfull node, none of a higher priority than class p and none of that class.
+
+        Return False, with nothing changed, if no set was found that may leave.
+        """
         state = self.state
         lack = np.maximum(-state.room[n], 0)
         here = state.on[n]
@@ -308,7 +317,10 @@ class EjectionRepair:
         )
 
     def _leave(self, pods: Sequence[tuple[int, int]]) -> bool:
-        """Eject (class, node) pods. Return False, with nothing changed, if that breaks a spread constraint."""
+        """Eject (class, node) pods.
+
+        Return False, with nothing changed, if that breaks a spread constraint or leaves other pods of these nodes without devices.
+        """
         mark = len(self._journal)
         for g, n in pods:
             self._put(g, n, -1)
@@ -318,10 +330,10 @@ class EjectionRepair:
         return False
 
     def _price(self, pods: Ints, cost: Floats, p: int) -> float:
-        """Return the cost of ejecting pods (given by class) for one of class p.
+        """Return the cost of ejecting pods (given by class) for one of class p. Infinity if they must stay.
 
-        If capacity is short, at most one ejected pod has p's priority. It must not be smaller than p, and large ones are
-        preferred, so that other pods fit as well."""
+        If capacity is short, at most one ejected pod has p's priority. It is not smaller than p; large ones are preferred.
+        """
         equal = self.level[pods] == self.level[p]
         if self._thrifty and equal.any():
             size = float(self.size[pods[equal]].sum())
@@ -331,7 +343,7 @@ class EjectionRepair:
         return float(cost.sum()) - (1e6 if self._thrifty else 0.0)
 
     def _sets(self, demand: Ints, lack: Ints, cost: Floats) -> Iterator[tuple[int, ...]]:
-        """Yield sets of pods that cover a lack: all single ones, the cheapest pairs, or else a greedy set."""
+        """Yield sets of pods (positions in ``demand``) that cover a lack: all single ones, the cheapest pairs, or else a greedy set."""
         single = np.flatnonzero((demand >= lack).all(axis=1))
         yield from ((i,) for i in single.tolist())
         size = len(demand)
@@ -352,7 +364,10 @@ class EjectionRepair:
             yield tuple(chosen)
 
     def _clear(self, g: int) -> int | None:
-        """Eject the few pods that block class g on some node. Return that node, or None with nothing changed."""
+        """Eject the few pods that block class g on some node, none of a higher priority than g.
+
+        Return that node, which then accepts a pod of g apart from room. Return None, with nothing changed, if there is none.
+        """
         state = self.state
         nodes = np.flatnonzero(state.clearable(g))
         for n in self.rng.permutation(nodes)[: PARAMETERS.max_trials].tolist():

@@ -123,7 +123,10 @@ class ShareFilling:
         return any(answers.share(g, n) is not None for g in left.tolist() for n in np.flatnonzero(limits[g]).tolist())
 
     def _node(self, n: int) -> _ShareNode | None:
-        """Return the shares and devices of node n. None if pods that must stay have devices of the node."""
+        """Return node n with the kinds of shares that movable classes may request there, and the room of its devices.
+
+        Return None if no such class requests shares of these devices, or if other pods on the node have devices.
+        """
         state, answers = self.state, self._together
         total = answers.shared_room(n)
         asked: dict[tuple[tuple[int, ...], int, int], list[int]] = {}
@@ -169,7 +172,10 @@ class ShareFilling:
         return tuple(k for _, k in sorted(self.cluster.per_priority(self.state.left).items(), reverse=True))
 
     def _refill(self, over: Callable[[], bool]) -> bool:
-        """Empty some nodes and fill them again; restore them if gaps grow. Return whether gaps shrank."""
+        """Empty some nodes and fill them again. Return True if their gaps shrank.
+
+        If gaps grew, the nodes get their former pods back.
+        """
         gaps = [n for n, node in self.nodes.items() if node.gap]
         full = [n for n, node in self.nodes.items() if not node.gap]
         chosen: list[int] = []
@@ -227,7 +233,10 @@ class _Filling:
                 pass
 
     def _several(self, i: int) -> bool:
-        """Give a pod several devices by first fit, unless that leaves less room for other shares to fill."""
+        """Give a pod of kind i several devices by first fit. Return False, with nothing changed, if it has no room.
+
+        Return False also if the other shares could then fill one of the devices less well.
+        """
         kind = self._kinds[i]
         devices = [d for d in kind.groups if self.room[d] >= kind.size][: kind.count]
         if len(devices) < kind.count or not self._fits(i).any():
@@ -241,7 +250,13 @@ class _Filling:
         return True
 
     def _one(self, d: int, single: Sequence[int]) -> bool:
-        """Give a pod a share of device d so that other shares can fill the device as well as possible."""
+        """Give a random pod a share of device d so that other shares can fill the device as well as possible.
+
+        Return False, with nothing changed, if no share fits.
+
+        Args:
+            single: Kinds with one device a pod.
+        """
         if not self.room[d]:
             return False
         usable = [i for i in single if self._kinds[i].size <= self.room[d] and self._fits(i).any()]
@@ -255,7 +270,12 @@ class _Filling:
         return True
 
     def _sums(self, d: int, single: Sequence[int], most: int) -> int:
-        """Return the sums up to ``most`` of shares that device d can give, as bits."""
+        """Return the sums of shares that device d can give, as bits: bit s is set if some shares have s units together.
+
+        Args:
+            single: The kinds of shares to use.
+            most: Largest sum, in units.
+        """
         sums, mask = 1, (1 << (most + 1)) - 1
         for i in single:
             kind = self._kinds[i]
@@ -268,10 +288,11 @@ class _Filling:
         return np.asarray((self._pods_left[i] > 0) & (self._demand[i] <= self._rest).all(axis=1))
 
     def _take(self, i: int, devices: tuple[int, ...]) -> None:
-        """Choose a pod of a kind.
+        """Give one pod of kind i a share of each of these devices.
 
         Among pods that use other resources no faster than devices, take the one that uses most. If there are none, take
-        the one that uses least."""
+        the one that uses least.
+        """
         kind = self._kinds[i]
         for d in devices:
             self.room[d] -= kind.size

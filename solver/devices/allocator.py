@@ -211,10 +211,13 @@ class _DeviceSearch:
         return _TOO_MANY if too_many else _FAIL
 
     def _device(self, c: int, r: int, part: _Part, i: int, start: int) -> int:
-        """Find device i of a request and everything that follows.
+        """Find device i of a request, and all later devices of all claims.
 
         Args:
             start: First of ``part.positions`` that may be taken.
+
+        Returns:
+            _DONE, with the devices taken; _TOO_MANY if a claim would get more than MOST devices; otherwise _FAIL.
         """
         if part.listed is not None and not part.listed:
             return _FAIL

@@ -85,10 +85,14 @@ def bundles(claim: Claim) -> list[Bundle]:
 
 
 def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> tuple[list[Mode], bool]:
-    """Return the modes in which a bundle can be served at a site, and True if they are relaxed because there would be too many.
+    """Return the modes in which a bundle can be served at a site.
 
     Args:
+        site: Index in the inventory's ``sites``.
         broken: True if requests for all devices fail at the site.
+
+    Returns:
+        The modes, and True if some are relaxed because there would be too many. A single mode without takes accepts anything.
     """
     found: list[Mode] = []
     loose = False
@@ -114,9 +118,16 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
 def _constrained(
     mode: Mode | None, ways: Sequence[Request], constraints: Sequence[Constraint]
 ) -> tuple[Mode | None, list[tuple[tuple[int, ...], str, list[Value]]]]:
-    """Return the mode restricted to devices that have the attributes of the constraints, and the values that may match.
+    """Narrow a mode to devices that have the attributes of the constraints.
 
-    The mode is None if there are no such devices. A match is (takes, attribute, candidate values).
+    Constraints that ask for distinct values are added to the mode.
+
+    Args:
+        ways: The alternative that is chosen of each request, in the order of the mode's takes.
+
+    Returns:
+        The mode, or None if there are no such devices; and for each constraint that asks for equal values the positions of its
+        takes, its attribute and the values that may match.
     """
     matching = []
     for constraint in constraints:
@@ -135,7 +146,11 @@ def _constrained(
 
 
 def _take(request: Request, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> Take | None:
-    """Return the devices that a request takes; None if it can never be served."""
+    """Return the devices that a request takes at a site. None if a request for all devices can never be served.
+
+    Args:
+        broken: True if requests for all devices fail at the site.
+    """
     asked = wish(request)
     serving = groups.serving(asked, site)
     if request.count is not None:
@@ -154,7 +169,10 @@ def values(group: Group, attribute: str) -> tuple[Value, ...]:
 
 
 def _keep(take: Take, attribute: str, value: Value | None) -> Take | None:
-    """Return the take without devices that lack an attribute, or a given value; None if it needs such devices."""
+    """Return the take without devices that lack an attribute or do not have a given value.
+
+    Return None if it needs all of its devices and loses some, or has none left.
+    """
 
     def good(group: Group) -> bool:
         found = values(group, attribute)
@@ -197,6 +215,6 @@ def _matched(mode: Mode, matching: Sequence[tuple[tuple[int, ...], str, list[Val
 
 
 def _enough(take: Take, books: Books) -> bool:
-    """Return True if there are enough devices for one pod."""
+    """Return True if the groups of a take have enough free devices for one pod."""
     there = sum(len(group.units) if take.admin else group.free(books) for group in take.groups)
     return there >= take.count and (bool(take.groups) or not take.every or any(group.free(books) for group in take.spare))

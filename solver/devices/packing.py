@@ -100,7 +100,11 @@ class _PackingSearch:
     # --- shortages --------------------------------------------------------------------------------------------------------------
 
     def _needed(self) -> list[dict[object, tuple[int, int]]]:
-        """Return by position in the order, for each kind of amount, the minimum total of the remaining pods and the smallest piece."""
+        """Return what the pods from each position in the order on need at least.
+
+        Returns:
+            By position, for each kind of amount, the minimum total of these pods and the smallest piece.
+        """
         found: list[dict[object, tuple[int, int]]] = [{}]
         uses: list[set[int]] = [set()]
         for i in reversed(self._order):
@@ -118,7 +122,10 @@ class _PackingSearch:
         return found
 
     def _least(self, alternatives: Sequence[ClaimOption]) -> dict[object, tuple[int, int]]:
-        """Return for each kind of amount the number of devices of a request, and the minimum amount of each."""
+        """Return for each kind of amount the number of devices of a request, and the minimum amount of each.
+
+        Empty if the request has alternatives, or if it takes no fixed number of devices.
+        """
         if len(alternatives) != 1 or not alternatives[0].groups or not alternatives[0].request.count or alternatives[0].request.admin:
             return {}
         option = alternatives[0]
@@ -176,7 +183,11 @@ class _PackingSearch:
         return position, tuple(clusters)
 
     def _take(self, g: int, taken: Amounts) -> bool:
-        """Take a device of a group if it is available with its counters and capacity; return True on success."""
+        """Take a device of group g, with its counters, if it is available. Return False, with nothing changed, if it is not.
+
+        Args:
+            taken: Amount of each capacity that is taken.
+        """
         charge = not self._shares[g]  # counters are consumed once, for any number of shares
         if not self._free[g] or (charge and any(self._left[c] < amount for c, amount in self._p.uses[g])):
             return False
@@ -238,7 +249,7 @@ class _PackingSearch:
         return False
 
     def _fit(self, g: int, taken: Amounts) -> float:
-        """Return the alternative use of a device. The tightest one is tried first."""
+        """Return the supply that other requests could use instead of a device of group g. The tightest one is tried first."""
         if self._p.groups[g].kind.shared:
             return float(sum(self._rest[g][name] for name, _ in taken))
         if self._p.uses[g]:
@@ -246,7 +257,12 @@ class _PackingSearch:
         return float(sum(self._free[h] for h in self._p.members[self._p.cluster_of[g]]))
 
     def _pick(self, at: _At, option: ClaimOption, order: Sequence[tuple[int, Amounts]], count: int, held: Held) -> bool:
-        """Take ``count`` devices of the groups in ``order``. Devices before one already taken are excluded."""
+        """Take ``count`` devices for a request, and devices for all later requests and pods. Return False, with nothing taken, on failure.
+
+        Args:
+            order: Groups to choose from, with the amounts taken. Devices before one already taken are excluded.
+            held: Values of the claim's constraints so far.
+        """
         if not count:
             return self._request(at.position, at.claim, at.request + 1, held)
         tried: set[tuple[object, ...]] = set()
@@ -273,7 +289,10 @@ class _PackingSearch:
         return False
 
     def _all(self, at: _At, option: ClaimOption, held: Held) -> bool:
-        """Take every device that a request for all devices matches."""
+        """Take every device that a request for all devices matches, and devices for all later requests and pods.
+
+        Return False, with nothing taken, on failure.
+        """
         done: list[tuple[int, Amounts]] = []
         now: Held | None = held
         for g, taken in option.groups:

@@ -66,7 +66,7 @@ class Together:
         return self._inventory.books
 
     def _key(self, n: int, pods: Pods) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """Return the key that determines the answer: the state of the node, and the number of pods by claims."""
+        """Return the key under which an answer is cached: the state of node n, and the number of pods by claims."""
         asked: dict[int, int] = {}
         for g, k in pods.items():
             ask = int(self._asked[g, n])
@@ -75,10 +75,11 @@ class Together:
         return int(self._states[n]), tuple(sorted(asked.items()))
 
     def note(self, n: int, pods: Pods, taken: Sequence[tuple[int, Taken]] = ()) -> None:
-        """Record that these pods fit on node n together.
+        """Record that these pods fit on node n together, and how.
 
         Args:
-            taken: (class, groups of devices) of each pod.
+            pods: Number of pods by class.
+            taken: (class, groups of devices) of each pod; empty if unknown.
         """
         key = self._key(n, pods)
         self._found[key] = True
@@ -110,7 +111,10 @@ class Together:
         return tuple(g for g, _ in option.groups), each[0][1], count
 
     def shared_room(self, n: int) -> dict[int, int]:
-        """Return by group the remaining amount of each shared device with one capacity on node n, given the snapshot's allocation."""
+        """Return by group the remaining amount of each shared device with one capacity on node n.
+
+        Only the allocation of the snapshot is taken off.
+        """
         clusters, books, found = self._clusters(self._alike.setdefault(int(self._states[n]), n)), self.books, {}
         for g, group in enumerate(clusters.groups):
             if group.kind.shared and len(clusters.capacity[g]) == 1 and group.free(books):
@@ -119,7 +123,11 @@ class Together:
         return found
 
     def fits(self, n: int, pods: Pods) -> bool:
-        """Return True if a short search finds devices on node n for pods of lonely classes."""
+        """Return True if a short search finds devices on node n for pods of lonely classes. False proves nothing.
+
+        Args:
+            pods: Number of pods by class.
+        """
         key = self._key(n, pods)
         if not key[1]:
             return True
@@ -133,7 +141,14 @@ class Together:
         return found
 
     def plan(self, n: int, books: Books, pods: Pods) -> tuple[dict[int, list[Taken]] | None, bool]:
-        """Return the devices of each class's pods on node n in addition to the books, or None; see :func:`packing.pack`."""
+        """Return the devices of each class's pods on node n, in addition to those that ``books`` records as taken.
+
+        Args:
+            pods: Number of pods by class.
+
+        Returns:
+            The groups of devices of each pod by class, or None; and True if that is certain; see :func:`packing.pack`.
+        """
         order = sorted(
             (int(self._asked[g, n]), g) for g, k in pods.items() for _ in range(k)
         )  # the order of ``fits``, so that its plans are found

@@ -38,8 +38,14 @@ def insist_on(expected: tuple[tuple[str, str], ...], worker: str, there: Mapping
 
 
 def call(expected: tuple[tuple[str, str], ...], parcels: tuple[bytes, ...]) -> list[TaskResult]:
-    """Run some tasks on a worker. Return the pickle of each value or its error, and its seconds; ``parcels``: pickles of
-    functions with their arguments.
+    """Run some tasks on a worker.
+
+    Args:
+        expected: Versions that the tasks require; see :func:`versions`.
+        parcels: Pickles of functions with their arguments.
+
+    Returns:
+        For each task, the pickle of its value or its error, and its seconds.
 
     Raises:
         WorkersError: This worker, which joined later, has other versions or more than one thread.

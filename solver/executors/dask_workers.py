@@ -38,7 +38,13 @@ _MAX_PARCEL_TASKS: Final = 64  #: Tasks sent together.
 
 @dataclass
 class _Task:
-    """A task that was handed out; ``bounces``: failed attempts for lack of a file on the worker."""
+    """A task that was handed out.
+
+    Attributes:
+        outer: Receives the result.
+        parcel: Pickle of the function with its arguments.
+        bounces: Failed attempts for lack of a file on the worker.
+    """
 
     outer: Future[Any]
     parcel: bytes
@@ -93,7 +99,10 @@ def _local(distributed: Any, jobs: int) -> Any:
 
 
 def _address(target: str) -> str:
-    """Return the address given by a target or by the file that it names.
+    """Return the address of a scheduler. ``HOST:PORT`` gets the scheme ``tcp://``.
+
+    Args:
+        target: The address, or the file that the scheduler wrote for clients.
 
     Raises:
         WorkersError: It is neither.
@@ -134,8 +143,9 @@ def _connected(distributed: Any, address: str, target: str) -> Any:
 
 
 def _within(connect: Callable[[], _R]) -> _R:
-    """Call in a thread that is abandoned on a timeout: a client blocks indefinitely if the server accepts connections but
-    stays silent.
+    """Return the result of a call, made in a thread that is abandoned on a timeout.
+
+    Without the thread, a client would block indefinitely if the server accepts connections but stays silent.
 
     Raises:
         TimeoutError: It takes too long.
@@ -211,17 +221,17 @@ class DaskWorkers:
 
     @property
     def ahead(self) -> int:
-        """Number of tasks to hand out per running task: enough to fill parcels."""
+        """Number of tasks to hand out per worker: enough to fill parcels."""
         return 2 * self._together()
 
     def _together(self) -> int:
-        """Return the number of tasks to send to a worker together, by the longest of the latest ones."""
+        """Return the number of tasks to send to a worker in one parcel, so that it takes about _PARCEL_SECONDS."""
         return (
             max(1, min(_MAX_PARCEL_TASKS, int(_PARCEL_SECONDS / max(1e-6, *self._latest_seconds)))) if len(self._latest_seconds) > 1 else 1
         )
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
-        """Run it on a worker that the scheduler chooses. Short tasks are sent together."""
+        """Run ``work(*arguments)`` on a worker that the scheduler chooses. Short tasks are sent together."""
         task = _Task(Future(), pickle.dumps((work, arguments), pickle.HIGHEST_PROTOCOL))
         with self._lock:
             self._waiting.append(task)
@@ -249,7 +259,10 @@ class DaskWorkers:
         inner.add_done_callback(partial(self._ended, tasks))
 
     def _ended(self, tasks: list[_Task], inner: Future[list[TaskResult]]) -> None:
-        """Pass on the results of tasks, or send a missing file to their worker. Called in the client's thread."""
+        """Settle the tasks of a parcel that ended. Called in the client's thread.
+
+        If the parcel failed, its tasks are sent again one by one. A task without its file is sent again after the file.
+        """
         error = None if inner.cancelled() else inner.exception()
         if inner.cancelled() or isinstance(error, CancelledError):
             self._fail(tasks, self._gone())
@@ -304,7 +317,7 @@ class DaskWorkers:
             self.sent += len(block)
 
     def _on(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function on a worker, independently of its task.
+        """Call a function on a worker and return its result, independently of the worker's tasks.
 
         Raises:
             _WorkerGone: It does not answer.
@@ -354,8 +367,10 @@ class DaskWorkers:
         return SchedulerGone(f"{self._target}: the Dask scheduler is gone")
 
     def close(self, *, now: bool) -> None:
-        """Disconnect from the scheduler, and end it if it was started here. Running tasks on other machines finish without a
-        receiver."""
+        """Disconnect from the scheduler, and end it if it was started here.
+
+        Running tasks on other machines finish without a receiver, whether ``now`` is True or not.
+        """
         self._closed.set()
         self._uploads.shutdown(wait=False, cancel_futures=True)
         with _errors_ignored():

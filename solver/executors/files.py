@@ -36,7 +36,13 @@ class NotHereError(Exception):
 
 @dataclass
 class _Kept:
-    """A complete received file; ``used``: time of last use."""
+    """A complete received file.
+
+    Attributes:
+        path: Path of the copy.
+        size: Received bytes.
+        used: Time of last use, on the monotonic clock.
+    """
 
     path: str
     size: int
@@ -57,7 +63,7 @@ _here: Final = _Here()
 
 
 def digest_of(path: str) -> str:
-    """Return the SHA-256 of a file, or of all files of a directory with their names.
+    """Return the SHA-256 of a file, or of all files of a directory with their relative paths, in hexadecimal.
 
     Raises:
         OSError: It cannot be read.
@@ -90,7 +96,7 @@ def local_path(argument: Shared | str) -> str:
 
 
 def _sees(shared: Shared) -> bool:
-    """Return whether the path has the same content here. A file is hashed again only if its size or time changes."""
+    """Return True if the path has the same content on this machine. A file is hashed again only if its size or time changes."""
     try:
         status = os.stat(shared.path)
         if os.path.isdir(shared.path):
@@ -114,7 +120,16 @@ def is_kept(digest: str) -> bool:
 
 
 def take(shared: Shared, number: int, block: bytes, *, last: bool, packed: bool, scratch: str | None = None) -> None:
-    """Store a block of a file; ``packed``: it is the archive of a directory; ``scratch``: directory for it.
+    """Append a block to a file that this worker receives. With the last block, check the file's digest and keep it.
+
+    If kept files then exceed _MAX_KEPT_BYTES, delete those that the current task has not used, least recently used first.
+
+    Args:
+        shared: The file or directory.
+        number: Number of the block. 0 begins the file again.
+        last: True for the last block.
+        packed: True if the blocks are the archive of a directory.
+        scratch: Directory for received files; None for the system's. Only the first call of a process uses it.
 
     Raises:
         OSError: There is no space, or the file changed while it was sent.

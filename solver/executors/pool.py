@@ -128,8 +128,13 @@ def pool_of(jobs: int | None, dask: str | None = None) -> Pool | None:
 class Question(Generic[_S]):
     """A question whose parts share a subject.
 
-    Workers build the subject by ``make(*arguments)``, which each receives once. ``here``: the subject, if this process
-    has built it already. Without a pool, or with one still busy with abandoned work, this process decides everything."""
+    Without a pool, or with one still busy with abandoned work, this process decides everything.
+
+    Args:
+        make: Builds the subject from ``arguments``.
+        arguments: Sent to each worker once.
+        here: The subject, if this process has built it already.
+    """
 
     def __init__(self, pool: Pool | None, make: Callable[..., _S], arguments: tuple[Any, ...], here: _S | None = None) -> None:
         self._pool, self._here, self._make, self._arguments = pool, here, make, arguments

@@ -48,8 +48,11 @@ class Workers(Protocol):
     def share(self, path: str, digest: str) -> Shared | str:
         """Return a small reference to a file or directory for use in task arguments.
 
-        The task gets a local path from it by :func:`kubestow.solver.executors.files.local_path`. ``digest``: its SHA-256
-        from ``digest_of``."""
+        The task gets a local path from it by :func:`kubestow.solver.executors.files.local_path`.
+
+        Args:
+            digest: Its SHA-256, from :func:`kubestow.solver.executors.files.digest_of`.
+        """
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
         """Run ``work(*arguments)`` on some worker; both must be picklable."""
@@ -64,7 +67,11 @@ class Workers(Protocol):
         """Raise WorkersError if no task can run any more. Called repeatedly while tasks run."""
 
     def close(self, *, now: bool) -> None:
-        """Release the workers; ``now``: end running tasks."""
+        """Release the workers.
+
+        Args:
+            now: End running tasks, where the workers can.
+        """
 
 
 def jobs_and_share(jobs: int | None, workers: int | None) -> tuple[int, int]:
@@ -118,7 +125,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Initialise a process of a pool: it ends with its starter, for any reason, even while it works."""
+    """Initialise a process of a pool: it ignores interrupts, and ends with its starter, for any reason, even while it works."""
     ignore_interrupts()
     parent = multiprocessing.parent_process()
 

@@ -52,7 +52,10 @@ class Kubelet:
         return k
 
     def most(self, wanted: Asks) -> int | None:
-        """Return an upper bound on such pods in any order, from all zones together. None if they request nothing permanently."""
+        """Return an upper bound on the pods with these requests that the node holds, from the amounts available in all zones together.
+
+        Requests of init containers do not count. None if there are no others.
+        """
         per_pod: dict[str, int] = {}
         for ask in wanted:
             if ask.container != INIT:
@@ -71,7 +74,11 @@ class Kubelet:
         self.placed.append(g)
 
     def lose(self, g: int, wanted: Mapping[int, Asks]) -> None:
-        """Remove the last pod of class g by replaying the arrival of all others; ``wanted``: aligned requests by class."""
+        """Remove the last pod of class g by replaying the arrival of all others.
+
+        Args:
+            wanted: Requests that the kubelet aligns, by class.
+        """
         self.placed.pop(len(self.placed) - 1 - self.placed[::-1].index(g))
         self._free = self._fresh()
         for h in self.placed:

@@ -59,7 +59,10 @@ class ZoneLayout:
 
 
 def chosen_items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> tuple[list[PoolItem] | None, list[int]]:
-    """Return the items of a class on a node, and the containers left without zones because there would be too many patterns."""
+    """Return the items of a class on a node, and the containers left without zones because there would be too many patterns.
+
+    The items are None if the kubelet would reject the pod even on the empty node. Containers with the least weight go first.
+    """
     found = zone_pools.items(cls, tree, hints=hints)
     dropped: list[int] = []
     if found is None:
@@ -94,7 +97,7 @@ class NodeZones:
             self.layouts[g] = ZoneLayout(cls, items, pods, upper)
 
     def close(self) -> None:
-        """Create the patterns and add the rows."""
+        """Create the patterns of all layouts and add their rows to the model. Called once all layouts are known."""
         load = self._loads()
         for layout in self.layouts.values():
             choices = [self._pools(item, load) for item in layout.items]
@@ -127,7 +130,13 @@ class NodeZones:
         return tuple(found)
 
     def _could_fill(self, tight: Sequence[int], amounts: Amounts, load: Mapping[str, int]) -> bool:
-        """Return whether every tight pool can lack some resource at once; ``load``: total demand available to fill them."""
+        """Return True if the tight pools may all lack some resource at the same time. More than 8 pools are not checked.
+
+        Args:
+            tight: Pools, as bitmasks.
+            amounts: Amounts that a pool must have free.
+            load: Total demand per resource that can fill the pools.
+        """
         if len(tight) > 8:
             return True
         for lack in product(amounts, repeat=len(tight)):

@@ -53,7 +53,11 @@ def sockets(tree: NumaTree) -> list[int]:
 
 
 def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> int:
-    """Return the amount of a resource in a pool: its capacity (``capacity``), or the part available to pods to be placed."""
+    """Return the amount of a resource in a pool.
+
+    Args:
+        capacity: Return the capacity of the zones. Otherwise return the part that is available to pods to be placed.
+    """
     listed = tree.capacity if capacity else tree.available
     if tree.numa and name != "cpu":  # shared by the caches of a NUMA zone
         return sum({tree.numa[z]: listed[z].get(name, 0) for z in bits(pool)}.values())
@@ -78,7 +82,7 @@ def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
 
 
 def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int]) -> list[str]:
-    """Return the resources that no zone lists and that make the kubelet reject the pod."""
+    """Return the requested resources that no zone lists and that make the kubelet reject the pod."""
     if not tree.rejects:
         return []
     listed = cls.per_pod if tree.scope == "pod" else cls.per_container
@@ -158,7 +162,10 @@ class _PodAdmission:
         self._taken: list[tuple[int, str, int]] = []
 
     def admit(self, ask: ZoneAsk) -> int | None:
-        """Return the zones that a container gets. None if the kubelet rejects it."""
+        """Return the zones that the next container gets, as a bitmask, and take its amounts from them.
+
+        Return None, with nothing taken, if the kubelet rejects the container.
+        """
         k = width(self._tree, ask.amounts)
         pool = next(self._pools(ask, k), None) if k else None
         if pool is not None:
@@ -208,13 +215,13 @@ class _PodAdmission:
         self._reusable[name] = {z: part for z, part in reusable.items() if part}
 
     def end(self) -> None:
-        """Release the amounts that only init containers used."""
+        """Return to the zones the amounts that only init containers used. Called once all containers are admitted."""
         for name, reusable in self._reusable.items():
             for z, part in reusable.items():
                 self._free[z][name] += part
 
     def undo(self) -> None:
-        """Release everything."""
+        """Return to the zones everything that the containers took."""
         for z, name, part in self._taken:
             self._free[z][name] += part
 
@@ -245,10 +252,15 @@ def shortage(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> ZoneShort
 
 
 def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[PoolItem] | None:
-    """Return the items of a pod that get pools on a node. None if the kubelet would reject the pod even on the empty node.
+    """Return the items of a pod of the class that get pools on a node, without those that only the replay of the kubelet decides.
+
+    Requests of init containers, and requests with more than MAX_POOLS possible pools, are left to that replay.
 
     Args:
-        hints: Include the containers that hints concern.
+        hints: Add a soft item for each container that hints concern and that the kubelet does not align.
+
+    Returns:
+        None if the kubelet would reject the pod even on the empty node.
     """
     found: list[PoolItem] = []
     for ask in asks(cls, tree):
@@ -293,7 +305,7 @@ def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
 
 
 def wider(pools: Iterable[int], pool: int) -> list[int]:
-    """Return the tighter pools inside a pool. They must be full before a container gets the wider pool."""
+    """Return the pools strictly inside ``pool``. They must be full before a container gets ``pool``."""
     return [p for p in pools if p != pool and p & pool == p]
 
 

@@ -26,7 +26,12 @@ MIN_NODE_SECONDS = 0.01  #: Least deterministic seconds for one node.
 
 
 def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> AssignedZones:
-    """Choose zones for the pods of a placement, given as (class, node, pods) in bind order."""
+    """Return zones for the pods of a placement, and their points.
+
+    Args:
+        found: Its ``solved`` is extended by the nodes solved here.
+        sequence: The placement as (class, node, pods) in bind order.
+    """
     zones = AssignedZones()
     involved = set(found.involved)
     per_node: dict[int, list[int]] = {}
@@ -96,8 +101,10 @@ def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]
 
 
 def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], chosen: Sequence[Pools]) -> list[Pools]:
-    """Choose zones for containers that the model omits because of too many patterns, one by one, each at its best pool, in
-    two rounds."""
+    """Return the zones of a node's pods, completed for containers that the model omits because of too many patterns.
+
+    These get their best pool one by one, in two rounds.
+    """
     chosen = list(chosen)
     todo: list[tuple[int, PoolItem]] = []
     room = _PoolRoom(tree)

@@ -95,7 +95,10 @@ class ContainerPoints:
         return [(g, i) for g in classes for i, own in enumerate(self.class_of(g).hits) if predicate in own]
 
     def static(self, g: int) -> Ints:
-        """Return int64[N]: points of one pod of the class against fixed pods, and within the pod where zones do not matter."""
+        """Return int64[N]: raw points of one pod of the class against fixed pods on each node.
+
+        On nodes with at most one zone, they include the points of hints within the pod.
+        """
         if g not in self._rows:
             cls, fixed = self.class_of(g), self.cluster.fixed_containers
             met = np.zeros(self.cluster.n_nodes, dtype=np.int64)
@@ -118,11 +121,18 @@ class ContainerPoints:
         return sum(w * closeness(tree, self.levels, pools[i], pools[j]) for i, j, w in self.class_of(g).inner)
 
     def on_node(self, n: int, pods: Sequence[tuple[int, Pools]]) -> int:
-        """Return the raw points of the pending pods (class, pools of its containers) on one node, including pairs with fixed pods."""
+        """Return the sum of :meth:`per_pod`: the raw points of all pending pods on one node."""
         return sum(self.per_pod(n, pods))
 
     def per_pod(self, n: int, pods: Sequence[tuple[int, Pools]]) -> list[int]:
-        """Return the same by pod. A pair counts for the owner of the hint."""
+        """Return the raw points of container affinity of each pending pod on one node, in the order of ``pods``.
+
+        A pair of pending pods counts for the owner of the hint, a pair with a fixed pod for the pending one.
+
+        Args:
+            n: The node.
+            pods: All pending pods on it: the class, and the pool of each container.
+        """
         from kubestow.solver.numa.zone_pools import closeness
 
         tree = self.cluster.trees[n] if n in self.zoned else None

@@ -33,7 +33,11 @@ _MAX_EXACT_PODS = 64
 
 
 class DomainEvenness(Strategy):
-    """Evenness of the domains of soft spread constraints; ``limits``: maximum pods of each class per node, int64[G, N]."""
+    """Evenness of the domains of soft spread constraints.
+
+    Args:
+        limits: Maximum pods of each class on each node, int64[G, N].
+    """
 
     def __init__(self, objective: Objective, limits: Ints) -> None:
         self.objective, self.limits, self.cluster = objective, limits, objective.cluster
@@ -44,11 +48,11 @@ class DomainEvenness(Strategy):
         return -sum(_cost(t.base, placed.per_domain(t.matches.tolist(), t.codes, t.size)) for t in self.tallies)
 
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """Return the value with the pods of each constraint spread evenly over its domains, as if each had the cluster to
-        itself.
+        """Return an upper bound: the value if each constraint could spread its pods evenly, as if it had the cluster to itself.
 
         Pods that can go to nodes where they are not counted are left out, and so is any subset as large as the unplaced
-        pods."""
+        pods.
+        """
         could = fits(self.cluster, self.limits)
         left = 0 if complete else int(could.sum() - counts.sum())
         return -sum(self._poured(tally, could, left) for tally in self.tallies)
@@ -107,7 +111,15 @@ def _cost(base: Ints, more: Ints) -> int:
 
 
 def _least(base: Ints, room: Ints, pods: int) -> int:
-    """Return the least cost of ``pods`` pods; ``room``: maximum pods of each domain, int64[D]."""
+    """Return the least cost Σ (c² - b²) of pods added to the domains of one constraint.
+
+    Pods for which no domain has room are left out.
+
+    Args:
+        base: Fixed pods that count in each domain (b), int64[D].
+        room: Maximum number of added pods in each domain, int64[D].
+        pods: Number of pods to add.
+    """
     pods = min(pods, int(room.sum()))
     if pods <= 0:
         return 0
@@ -122,7 +134,12 @@ def _least(base: Ints, room: Ints, pods: int) -> int:
 
 
 def _level(base: Ints, room: Ints, upto: int) -> Ints:
-    """Return int64[D]: pods that fill each domain up to a level, as far as it has room."""
+    """Return int64[D]: pods that fill each domain up to ``upto`` pods, as far as it has room.
+
+    Args:
+        base: See :func:`_least`.
+        room: See :func:`_least`.
+    """
     return np.minimum(np.maximum(upto - base, 0), room)
 
 

@@ -145,7 +145,11 @@ class SoftState:
         return on_nodes(gain, tally.codes)
 
     def crowding(self, g: int, home: int | None = None) -> Ints:
-        """Return int64[N]: cost of one more pod of class g in the tier `topologySpread`; ``home``: node that the pod leaves first."""
+        """Return int64[N]: cost of one more pod of class g in the tier `topologySpread`.
+
+        Args:
+            home: Node that the pod leaves first. None if it is not placed.
+        """
         cost = np.zeros(self.objective.cluster.n_nodes, dtype=np.int64)
         for i in self.objective.feeds[g] if self.crowds else ():
             codes = self.objective.tallies[i].codes

@@ -127,7 +127,11 @@ class SoftTally:
         return bool(self.counted.all())
 
     def excess(self, counts: Ints) -> int:
-        """Return the pods above min + maxSkew; ``counts``: int64[D]."""
+        """Return the number of pods above min + maxSkew, over all domains.
+
+        Args:
+            counts: Counted pods in each domain, int64[D].
+        """
         most = self.floor(counts) + self.spread.max_skew
         return int(np.maximum((counts if self._all_counted else counts[self.counted]) - most, 0).sum())
 
@@ -137,7 +141,11 @@ class SoftTally:
 
 
 class Objective:
-    """The soft families of a compiled cluster, except container affinity; ``rules``: in the state of the fixed pods."""
+    """The soft families of a compiled cluster, except container affinity.
+
+    Args:
+        rules: Rules in the state of the fixed pods.
+    """
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster = cluster

@@ -26,7 +26,12 @@ class SparsePlacement:
     """
 
     def __init__(self, counts: Ints, classes: Sequence[int] | None = None) -> None:
-        """Read a placement; ``classes``: classes of the rows of ``counts``, if these are not all classes in order."""
+        """Read a placement.
+
+        Args:
+            counts: Pods of each class on each node, int64[len(classes), N].
+            classes: The classes of the rows; None for all classes in order.
+        """
         rows, nodes = cells(counts)
         pods = counts[rows, nodes].astype(np.int64)
         start = np.searchsorted(rows, np.arange(counts.shape[0] + 1)).tolist()

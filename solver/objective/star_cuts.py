@@ -39,7 +39,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Plane:
-    """The cut SCALE · points ≤ alpha · a + Σ beta · b + gamma, valid in every domain."""
+    """The cut SCALE · points ≤ alpha · a + Σ beta · b + gamma, valid in every domain.
+
+    In a domain, a is the number of the centre's pods, and b that of each leaf's.
+    """
 
     alpha: int
     beta: tuple[int, ...]
@@ -47,7 +50,17 @@ class Plane:
 
 
 def planes(repulsion: int, high: int, total: int, leaves: Sequence[Leaf], domains: int) -> list[Plane]:
-    """Return planes that are lowest at the totals, or at half the centre's or half the leaves' totals."""
+    """Return cuts on the points of a centre and its leaves in each domain. Empty if there are too many combinations of pods.
+
+    Each is as low as possible at one point: all pods spread over the domains, half of the centre's, or half of the leaves'.
+
+    Args:
+        repulsion: Points lost per ordered pair of the centre's own pods.
+        high: Maximum pods of the centre in one domain.
+        total: Pods of the centre over all domains.
+        leaves: The classes that the centre attracts.
+        domains: Number of domains.
+    """
     if (
         high > MAX_PODS
         or any(leaf.high > MAX_PODS for leaf in leaves)
@@ -90,8 +103,10 @@ def _sample(high: int) -> list[int]:
 
 
 def _exact(repulsion: int, high: int, leaves: Sequence[Leaf], alpha: int, betas: Sequence[int]) -> Plane:
-    """Return the plane with the least integer gamma that makes it valid, computed in integers. The linear program only gave
-    a direction."""
+    """Return the plane with these coefficients and the least integer gamma that makes it valid, computed in integers.
+
+    The linear program only gave the coefficients.
+    """
     gamma = max(
         -SCALE * repulsion * a * (a - 1)
         - alpha * a

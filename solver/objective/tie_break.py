@@ -52,7 +52,10 @@ def bend(u: Ints) -> Ints:
 
 
 def kinks(first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the linear pieces (from, to) of f that overlap the range between two utilisations."""
+    """Yield the linear pieces (from, to) of f that overlap the range from ``first`` to ``end``, all in thousandths.
+
+    The first and the last piece may reach beyond the range.
+    """
     low = first
     while low < end:
         width = next(width for start, width in reversed(PIECES) if low >= start)
@@ -70,7 +73,12 @@ class Strategy(ABC):
 
     @abstractmethod
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """Return an upper bound over placements of the same pods (``complete``: all pods; otherwise any pods)."""
+        """Return an upper bound on the value of every placement of the same pods.
+
+        Args:
+            counts: A placement, int64[G, N].
+            complete: True if it places all pods. Otherwise the bound holds for any choice of pods.
+        """
 
     @abstractmethod
     def encode(self, encoding: Encodes) -> Points:
@@ -126,10 +134,13 @@ class Spread(Strategy):
         return found
 
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """Return the value with the demand spread over the nodes in fractions.
+        """Return an upper bound: the value if the demand could be spread over all nodes in fractions.
 
-        By Lagrangian duality, any price per unit gives a bound. The price used is the one at which fractional spreading
-        ends."""
+        If not all pods are placed, or a node reaches MAX_UTILISATION, the bound is the value of the fixed pods alone.
+
+        By Lagrangian duality, any price per unit of demand gives a bound. The price used is the one at which fractional
+        spreading ends.
+        """
         best = -int(bend(self._load(self.used)).sum())
         if not complete or (self._load(self.taken(counts)) >= MAX_UTILISATION).any():
             return best
@@ -139,7 +150,13 @@ class Spread(Strategy):
         return min(best, -total)
 
     def _poured(self, used: Ints, total: Ints, demand: int) -> int:
-        """Return the least Σ f with fractional demand, rounded up. Equal nodes are treated together."""
+        """Return a lower bound on Σ f of one resource over the nodes, with the demand spread in fractions; rounded up.
+
+        Args:
+            used: Usage by fixed pods, int64[N].
+            total: Allocatable amount, int64[N]. Nodes without the resource do not count.
+            demand: Usage of all placed pods together.
+        """
         here = total > 0
         if not here.any():
             return 0
@@ -164,7 +181,13 @@ class Spread(Strategy):
 
     @staticmethod
     def _least(used: int, total: int, price: Fraction) -> Fraction:
-        """Return min over y ≥ 0 of f(utilisation) - price · y, for added demand y. It is at the start or at a kink."""
+        """Return min over y ≥ 0 of f(utilisation) - price · y, for added demand y. It is at the start or at a kink.
+
+        Args:
+            used: Usage of the node before.
+            total: Its allocatable amount.
+            price: Cost of f per unit of demand.
+        """
         at = Fraction(1000 * used, total)
         best = None
         for low, high in kinks(int(at), max(1000, int(at) + 1)):
@@ -185,9 +208,10 @@ class Spread(Strategy):
         return np.asarray(bend(self._load(used, self.total[n])).sum(axis=1), dtype=np.int64)
 
     def _supposed(self, n: int, r: int, classes: Sequence[int]) -> int:
-        """Return the maximum assumed usage of pods of some classes on a node beyond their requests.
+        """Return an upper bound on the assumed usage of resource r, beyond requests, by pods of some classes on node n.
 
-        The node needs room for the requests only."""
+        Only pod slots limit their number.
+        """
         chosen, cluster = list(classes), self.cluster
         pods = min(int(cluster.count[chosen].sum()), max(0, int(cluster.slots[n])))
         return pods * int(cluster.supposed[chosen, r].max(initial=0))
@@ -251,7 +275,10 @@ class PodCosts:
 
 
 def _tangents(first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the pieces of the cost that get a tangent: all up to 1000, then fewer and fewer, which only loosens the bound."""
+    """Yield the linear pieces (from, to) of f whose tangents bound the cost, in thousandths.
+
+    Up to 1000 these are all pieces, beyond it fewer and fewer. That only loosens the bound.
+    """
     yield from kinks(first, min(end, 1000))
     width = PIECES[-1][1]
     low = begin = max(1000, first) // width * width
@@ -278,7 +305,10 @@ class Pack(Strategy):
         return -int(self.price[self.used | counts.any(axis=0)].sum())
 
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """Return the value with the used nodes kept, and demand beyond their room covered by fractions of the cheapest others."""
+        """Return an upper bound: the value if the used nodes stay, and fractions of the cheapest others take the remaining demand.
+
+        If not all pods are placed, only the used nodes count.
+        """
         base = int(self.price[self.used].sum())
         if not complete:
             return -base
@@ -310,7 +340,13 @@ class Pack(Strategy):
 
 
 def cheapest(price: Ints, room: Ints, need: int) -> int:
-    """Return a lower bound on the cost of nodes with the needed room: fractions of the cheapest per unit, rounded up."""
+    """Return a lower bound on the cost of nodes with the needed room: fractions of the cheapest per unit, rounded up.
+
+    Args:
+        price: Price of each node that can be added, int64[N].
+        room: Room of each such node in one resource, int64[N].
+        need: Room that is needed.
+    """
     kinds, number = np.unique(np.stack([price, room], axis=1)[room > 0], axis=0, return_counts=True)
     cost = Fraction(0)
     for (each, space), k in sorted(zip(kinds.tolist(), number.tolist(), strict=True), key=lambda kind: Fraction(*kind[0])):

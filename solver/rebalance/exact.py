@@ -57,7 +57,14 @@ class _Bound:
 
 @dataclass
 class _Relaxed:
-    """An end state of the model. ``proved``: True if none is better, tier after tier."""
+    """An end state of the model.
+
+    Attributes:
+        counts: Running pods, int64[G, N].
+        solution: Value of each variable.
+        values: Value of each tier.
+        proved: True if no end state is better, tier after tier.
+    """
 
     counts: Ints
     solution: list[int]

@@ -90,7 +90,7 @@ def _straighten(values: PlanObjective, found: PlanSearchResult, context: RunCont
 
 
 def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str]) -> list[Step]:
-    """Work on one goal after the other; each keeps the results of the earlier ones."""
+    """Return the steps after work on one goal after the other. The steps of a goal that worsens an earlier one are dropped."""
     problem = builder.problem
     if problem.drain:
         drain_and_consolidate.drain(builder)
@@ -121,7 +121,12 @@ def _report(found: PlanSearchResult, values: PlanObjective, context: RunContext)
 
 
 def _better(found: PlanSearchResult, result: PlanSearchResult, values: PlanObjective, context: RunContext) -> PlanSearchResult:
-    """Merge the exact engine's result with the construction's; its bounds are used in any case."""
+    """Return the better of two results. Bounds of the exact engine are used in any case.
+
+    Args:
+        found: Result of the construction.
+        result: Result of the exact engine.
+    """
     steps, reached = result.steps, result.values
     if reached < found.values:
         steps, reached = found.steps, found.values

@@ -137,7 +137,11 @@ def _nowhere(problem: RebalanceProblem, state: PlanState, g: int, n: int) -> str
 
 
 def _held_back(problem: RebalanceProblem, what: str) -> str:
-    """Return the reason why a step that would be accepted at the end is not taken."""
+    """Return the reason why a step that would be accepted at the end is not taken.
+
+    Args:
+        what: The word for the step, ``move`` or ``binding``.
+    """
     limits = problem.limits
     asked = [limits.maxMoves, limits.maxMovesPerNamespace, limits.maxMovesPerWorkload] if what == "move" else []
     if any(most is not None for most in (*asked, limits.maxWaves)):

@@ -61,7 +61,13 @@ class RolloutRemedies:
         return self._paced("maxUnavailable", pace.unavailable, lambda n: replace(problem, pace=replace(pace, unavailable=n)))
 
     def _paced(self, field: str, before: int, changed: Callable[[int], RolloutProblem]) -> list[Remedy]:
-        """Return the smallest larger value of a field of the strategy with which the rollout completes."""
+        """Return a remedy with the smallest larger value of a strategy field with which the rollout completes.
+
+        Args:
+            field: Name of the field.
+            before: Its present value.
+            changed: Returns the problem with another value.
+        """
         pace = self.problem.pace
         number = None if pace.recreate else least(before + 1, pace.replicas, lambda n: self._completes(changed(n)))
         return [] if number is None else [Remedy(field, f"{field} {number} instead of {before}", {"to": str(number)})]
@@ -75,7 +81,7 @@ class RolloutRemedies:
     # --- quotas -----------------------------------------------------------------------------------------------------------------
 
     def _quotas(self, problem: RolloutProblem) -> list[Remedy]:
-        """Return the quotas raised by the missing amounts, all at once."""
+        """Return one remedy that raises all quotas by the missing amounts, if the rollout then completes."""
         raised = quota_flow.raised(problem.admission, problem.pace, problem.old)
         if not raised or not self._completes(replace(problem, snapshot=with_quotas(problem.snapshot, raised))):
             return []
@@ -98,7 +104,7 @@ class RolloutRemedies:
     # --- capacity -------------------------------------------------------------------------------------------------------------
 
     def _nodes(self, problem: RolloutProblem) -> list[Remedy]:
-        """Return the existing kinds of nodes of which the fewest more are needed."""
+        """Return remedies that add nodes, one for each existing kind of node that needs the fewest."""
         best: list[tuple[int, str]] = []
         for like in kinds_of_nodes(problem.snapshot):
             most = min([problem.pace.replicas, MAX_ADDED_NODES, *(number for number, _ in best)])
@@ -118,7 +124,7 @@ class RolloutRemedies:
         ]  # fmt: skip
 
     def _replicas(self, problem: RolloutProblem) -> list[Remedy]:
-        """Return the largest number of replicas that completes, with old pods scaled down first."""
+        """Return a remedy with the largest smaller number of replicas that completes, with old pods scaled down first."""
         replicas = problem.pace.replicas
 
         def works(fewer: int) -> bool:
@@ -140,7 +146,7 @@ class RolloutRemedies:
 def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
     """Return a number from ``low`` to ``high`` that works while its predecessor does not (or is below ``low``).
 
-    Return None if neither end works.
+    Return None if neither end works. The search is a bisection, so a smaller number may work if works is not monotone.
     """
     if low > high:
         return None
@@ -158,7 +164,7 @@ def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
 
 
 def _scaled_down(problem: RolloutProblem, number: int) -> tuple[Old, ...]:
-    """Return the old pods that remain when the Deployment is scaled down first."""
+    """Return the old pods that remain when the Deployment is first scaled down to ``number`` replicas."""
     on: dict[str | None, int] = {}
     for entry in problem.old:
         on[entry.node] = on.get(entry.node, 0) + 1

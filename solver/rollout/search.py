@@ -122,7 +122,10 @@ class RolloutSearch:
         return Course(steps, state.complete, len(state.placed), state.complete, self.problem.pace.replicas)
 
     def _target(self, state: RolloutState) -> dict[int, int]:
-        """Return the final number of pending pods on each node, without the old pods. Nodes that accept pods now are preferred."""
+        """Return the number of new pods still to come on each node: one packing of these pods with all old pods gone.
+
+        Nodes that accept pods now are preferred.
+        """
         coming = [i for i in range(len(self.problem.new)) if i not in state.placed]
         now = {n for i in state.heads() for n in state.accepted(i).tolist()}
         counts: dict[int, int] = {}
@@ -131,7 +134,11 @@ class RolloutSearch:
         return counts
 
     def _fill(self, state: RolloutState, target: dict[int, int]) -> Binds:
-        """Bind as many waiting pods as possible, preferably on nodes of the target."""
+        """Bind waiting pods greedily, or by a packing if that places more. Return (pod, node) of each.
+
+        Args:
+            target: Number of pods to come on each node; these nodes are preferred.
+        """
         room = state.room()
         binds = self._greedy(state, dict(target))
         if not state.waiting() or len(binds) in (0, room) or self.context.over():
@@ -164,9 +171,10 @@ class RolloutSearch:
     def pack(
         self, state: RolloutState, wanted: Sequence[int], *, with_old: bool, prefer: Collection[int] = (), lenient: bool = False
     ) -> Packing:
-        """Place as many of some new pods as possible in addition to those already placed.
+        """Place as many of some new pods as possible in addition to those already placed. The state is unchanged.
 
         Args:
+            wanted: Indices of the new pods to place.
             with_old: True if the remaining old pods are present.
             prefer: Preferred nodes.
             lenient: True to ignore required affinity and spread.

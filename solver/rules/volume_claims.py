@@ -63,11 +63,14 @@ class VolumeChoices:
         self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
 
     def pick(self, g: int, n: int, *, meeting: bool = True) -> dict[str, str | None] | None:
-        """Return volumes for the open claims of one more pod of class g on node n; None if one of its claims gets none.
+        """Return the volumes that one more pod of class g on node n would take. The state is unchanged.
 
         Args:
-            meeting: True if pods that share a ReadWriteOnce claim with a volume under creation must be on one
-                node.
+            meeting: True if pods that share a ReadWriteOnce claim with a volume under creation must be on one node.
+
+        Returns:
+            The volume of each claim without one yet; None for a volume to be created. None instead if a claim gets no volume
+            there, or its volume does not reach the node.
         """
         picked: dict[str, str | None] = {}
         for claim in self.delayed[g]:
@@ -90,7 +93,10 @@ class VolumeChoices:
         return claim if claim is not None and claim.key not in self.chosen else None
 
     def attainable(self, claim: Claim) -> Bools:
-        """Return bool[N], the nodes that a claim leaves to pods while the placed pods stay, ignoring competition for volumes."""
+        """Return bool[N], the nodes where some volume of a claim is reachable while the placed pods stay.
+
+        Competition for volumes is ignored.
+        """
         if claim.key in self.chosen:
             return np.array([self._reached(claim, n, meeting=True) for n in range(len(claim.binding))], dtype=bool)
         mask = np.zeros_like(claim.binding) if claim.provision is None else claim.provision.copy()
@@ -104,10 +110,12 @@ class VolumeChoices:
         return reach_of(self._cluster, claim, volume, self.shared)
 
     def _reached(self, claim: Claim, n: int, *, meeting: bool) -> bool:
-        """Return True if a node reaches the volume that an earlier pod took for a claim.
+        """Return True if node n reaches the volume that an earlier pod took for a claim.
 
-        A volume to be created reaches that pod's node. If several nodes may use it, it reaches all nodes
-        where it may be created.
+        A volume to be created reaches the nodes where it may be created.
+
+        Args:
+            meeting: True if such a volume of a ReadWriteOnce claim reaches only the node of the earlier pods.
         """
         volume = self.chosen[claim.key]
         if volume is not None:

@@ -291,7 +291,12 @@ class NodeVolumeLimits(Rule):
         return np.where(self.closed(g), 0, UNLIMITED_PODS)
 
     def _full(self, driver: str, pairs: Sequence[Pair], *, later: bool) -> Bools:
-        """Return bool[N], the nodes that cannot attach the volumes in ``pairs`` that are new to them."""
+        """Return bool[N], the nodes where volumes that are new to them would exceed a driver's limit.
+
+        Args:
+            pairs: The volumes, of any driver.
+            later: True to leave out attached volumes that their claim need not take.
+        """
         new = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         for pair in pairs:
             if pair[0] == driver:

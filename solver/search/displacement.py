@@ -32,7 +32,7 @@ class Displacement:
         self._losses: dict[tuple[int, int], int] = {}
 
     def tied(self) -> tuple[Ints, Ints]:
-        """Return the room (int64[N, R]) and slots (int64[N]) of pods that lose points if they leave their nodes."""
+        """Return the room int64[N, R] and the slots int64[N] of other placed pods that cannot move, or lose points if they do."""
         search = self._search
         counts = search.counts.copy()
         counts[self._classes] = 0
@@ -43,7 +43,13 @@ class Displacement:
         return counts.T @ search.cluster.demand, counts.sum(axis=0)
 
     def least(self, target: Ints) -> Ints:
-        """Return int64[len(classes), N]: the pods of each ``target`` node moved to the best node of the same pool, largest first."""
+        """Return the placement ``target`` with the pods of each node moved to the node of the same pool where others lose least.
+
+        The largest sets of pods choose first. If one set finds no node, return ``target`` itself.
+
+        Args:
+            target: Placement of the group, int64[len(classes), N].
+        """
         found = np.zeros_like(target)
         need = target.T @ self._demand
         size = (need / np.maximum(self._search.cluster.allocatable.max(axis=0), 1)).max(axis=1)
@@ -58,7 +64,13 @@ class Displacement:
         return found
 
     def _cheapest(self, pods: Ints, need: Ints, nodes: Bools) -> int | None:
-        """Return the candidate node (mask bool[N]) where others lose least. None if no node can hold the pods."""
+        """Return the candidate node where other pods lose least. None if no candidate can hold the pods.
+
+        Args:
+            pods: Pods of each class of the group, int64[len(classes)].
+            need: Their total demand, int64[R].
+            nodes: The candidates, bool[N].
+        """
         search, total = self._search, int(pods.sum())
         cluster = search.cluster
         fits = nodes & (search.limits[self._classes] >= pods[:, None]).all(axis=0) & (cluster.slots >= total)
@@ -75,7 +87,14 @@ class Displacement:
         return min(np.flatnonzero(fits).tolist(), key=lambda n: (self._cost(n, short[n], int(over[n])), -int(stays[n]), n))
 
     def _cost(self, n: int, short: Ints, over: int) -> int:
-        """Return the points lost by pods that leave a node until the room (int64[R]) and slots suffice."""
+        """Return an estimate of the points that other pods lose if some must leave node n. HOMELESS_COST if too few can.
+
+        Pods that lose least per freed capacity leave first. Each costs one more point.
+
+        Args:
+            short: Capacity that must become free, int64[R]. Nothing is short where it is not positive.
+            over: Number of slots that must become free.
+        """
         cluster, cost = self._search.cluster, 0
         weight = np.where(short > 0, short, 0) / np.maximum(cluster.allocatable.max(axis=0), 1)
         order = []
@@ -94,7 +113,10 @@ class Displacement:
         return cost if (short <= 0).all() and over <= 0 else HOMELESS_COST
 
     def _loss(self, g: int, n: int) -> int:
-        """Return a lower bound on the points that a pod of a class loses if it leaves a node now."""
+        """Return a lower bound on the points that a pod of a class loses if it leaves a node now.
+
+        HOMELESS_COST if no other node accepts it.
+        """
         if (g, n) not in self._losses:
             search = self._search
             points = search.soft.away(g, n)

@@ -60,7 +60,13 @@ class ExactEngine:
         self.sound = True  # every assignment cut off so far provably has no bind order
 
     def solve(self, counts: Ints, sequence: Sequence_, bounds: dict[int, int] | None = None) -> ExactOutcome:
-        """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set; ``bounds``: known bounds."""
+        """Return the best placement found until every tier is proved, time is up, or ``stop`` is set.
+
+        Args:
+            counts: A valid placement to start from, int64[G, N].
+            sequence: Its bind order.
+            bounds: Known upper bounds on placed pods, by priority.
+        """
         best = ExactOutcome(counts, sequence, {p: min(fits, (bounds or self.fits)[p]) for p, fits in self.fits.items()})
         self._all_at_once(best)
         for i, p in enumerate(self.tiers):
@@ -81,7 +87,10 @@ class ExactEngine:
     # --- tiers ----------------------------------------------------------------------------------------------------------
 
     def _all_at_once(self, best: ExactOutcome) -> None:
-        """Solve "every pod that fits somewhere is placed" as a feasibility problem, which is far easier than maximising."""
+        """Look for a placement of every pod that fits somewhere, and adopt it in ``best``.
+
+        As a feasibility problem, this is far easier than maximising.
+        """
         while not self.context.over():
             model = self.encoding.model.clone()
             for left in self.encoding.left.values():
@@ -91,7 +100,14 @@ class ExactEngine:
                 return
 
     def _tier(self, best: ExactOutcome, p: int, tiers_left: int) -> None:
-        """Maximise one tier with the higher tiers held at their values."""
+        """Maximise one tier with the higher tiers held at their values, and adopt improvements in ``best``.
+
+        If many pods of the tier are unplaced, half of its time goes to placements that leave only few unplaced.
+
+        Args:
+            p: Priority of the tier.
+            tiers_left: Number of tiers, including this one, that share the remaining time.
+        """
         seconds = self.deadline.left() / tiers_left
         nearly = max(MIN_NARROW_PODS, self.fits[p] // NARROW_SEARCH_DIVISOR)
         if self.fits[p] - self._placed(best.counts, p) > nearly:

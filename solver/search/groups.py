@@ -50,11 +50,18 @@ class ClassGroups:
         return {g for loss, c in zip(lost, self._found, strict=True) if loss > 0 for g in c.classes}
 
     def bound(self, best: SoftOutcome, seconds: float, most: float) -> bool:
-        """Bound groups alone, and move each to its best placement if that gains points. Return whether any group was left to
-        bound.
+        """Bound groups alone, and move each to its best placement if that gains points. Lower ``best.bound`` accordingly.
 
-        Groups with the most possible gain per second come first. No group starts after ``seconds``, and all end by
-        ``most``."""
+        Groups with the most possible gain per second come first.
+
+        Args:
+            best: The incumbent. Only its bound changes.
+            seconds: No group starts later than this, in seconds after the call.
+            most: All groups end before this, in seconds after the call.
+
+        Returns:
+            False if no group was left to bound.
+        """
         started, gained, found = self._left(), 0, self._found
         lost = self._losses(self._search.counts)
         waiting = {i for i, c in enumerate(found) if lost[i] > 0 and not c.proved}
@@ -83,7 +90,10 @@ class ClassGroups:
         return True
 
     def place(self, best: SoftOutcome, seconds: float) -> None:
-        """Move waiting groups to their best placements if that gains points. No group starts after ``seconds``."""
+        """Move groups with a placement from another process there if that gains points.
+
+        No group starts later than ``seconds`` after the call.
+        """
         started, gained, lost = self._left(), 0, self._losses(self._search.counts)
         while self.waiting and not self._context.over() and started - self._left() < seconds:
             i = max(sorted(self.waiting), key=lambda i: lost[i])
@@ -96,7 +106,8 @@ class ClassGroups:
         """Try again to move groups that are not at their best placement, largest loss first. Return whether there are any.
 
         Each is tried near its current nodes, then at its best known placement, with more time for others to settle in
-        every round. No group starts after ``seconds``."""
+        every round. No group starts later than ``seconds`` after the call.
+        """
         started, gained, losing = self._left(), 0, self._losing()
         left = losing
         while left:
@@ -157,11 +168,11 @@ class ClassGroups:
     def _anneal_alone(
         self, component: Component, seed: int, hot: float = START_TEMPERATURE, *, tied: tuple[Ints, Ints] | None = None
     ) -> tuple[Ints, int]:
-        """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its points.
+        """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its weighted points.
 
         Args:
-            hot: Start temperature, as a fraction. Lower values stay nearer to the start.
-            tied: Room and slots reserved for other pods.
+            hot: Start temperature, as a fraction of :meth:`LocalSearch.scale`. Lower values stay nearer to the start.
+            tied: Room int64[N, R] and slots int64[N] that are reserved for other pods.
         """
         search, classes = self._search, component.classes
         sub, rows = search.cluster.restricted(classes), search.counts[classes]
@@ -202,8 +213,14 @@ class ClassGroups:
         return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0
 
     def _make_room(self, component: Component, counts: Ints, *, stay: bool) -> int:
-        """Force a group to its best placement, displacing others, and let all (or, with ``stay``, the others) settle. Undo
-        it if no points are gained."""
+        """Force a group to its best placement, displacing others, and let all pods settle. Return the points gained.
+
+        Return 0, with the placement restored, if no points are gained.
+
+        Args:
+            counts: Best placement of the group, int64[len(classes), N].
+            stay: Keep the group there while the others settle.
+        """
         search, o = self._search, self._objective
         before = search.counts.copy()
         base = o.total(o.families(before))

@@ -65,8 +65,11 @@ class Lns:
     def place(self, wanted: Ints, over: Callable[[], bool]) -> None:
         """Place unplaced pods until none remains or ``over`` returns True.
 
-        Never place fewer pods of a higher priority for more of a lower one. ``wanted``: int64[G], pods of each class that
-        can be placed."""
+        Never place fewer pods of a higher priority for more of a lower one.
+
+        Args:
+            wanted: Pods of each class that can be placed, int64[G].
+        """
         while not (over() or self.cpsat.done()):
             left = wanted - self.search.counts.sum(axis=1)
             waiting = np.array([g for g in np.flatnonzero(left > 0).tolist() if self.search.loose(g)], dtype=np.int64)
@@ -90,8 +93,18 @@ class Lns:
         self.search.refresh()
 
     def _insert(self, chosen: Neighbourhood, extra: Mapping[int, int], priority: int) -> tuple[int, bool]:
-        """Solve a neighbourhood with unplaced pods. Return the additional pods of the priority, and whether it was solved to
-        optimality."""
+        """Solve a neighbourhood with unplaced pods added, and apply the result.
+
+        Pods of higher priorities keep a place, and the priority does not lose pods. Pods of lower priorities may become unplaced.
+
+        Args:
+            chosen: The neighbourhood, whose free pods may move.
+            extra: Unplaced pods of each class that may be placed.
+            priority: The priority whose additional pods are counted.
+
+        Returns:
+            The additional pods placed of this priority, and True if the solver ended with a proof.
+        """
         search = self.search
         search.take_out(chosen.free)
         part = self._part(chosen, extra)
@@ -131,7 +144,11 @@ class Lns:
         return max(0, after[priority] - before[priority]), answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
 
     def repair(self, chosen: Neighbourhood) -> tuple[int, bool]:
-        """Solve one neighbourhood. Return the points gained, and whether it was solved to optimality."""
+        """Solve one neighbourhood and apply the result if it loses no points.
+
+        Returns:
+            The points gained, and True if the solver ended with a proof.
+        """
         search = self.search
         before = search.take_out(chosen.free)
         encoding = build_model(self.cluster, self._rules, self._part(chosen))
@@ -152,7 +169,7 @@ class Lns:
         return gain, answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
 
     def points(self, encoding: PlacementModel) -> Points:
-        """Return the objective of a neighbourhood, given the pods that stay."""
+        """Return the objective of a neighbourhood's model, given the pods that stay."""
         return objective_encoding.encode(encoding, self.search.objective, self.search.soft)
 
     def _now(self) -> float:
@@ -166,7 +183,11 @@ class Lns:
         return Cells({g: self._caps(g, k, chosen.nodes, chosen.free) for g, k in pods.items()}, pods)
 
     def _caps(self, g: int, pods: int, nodes: Ints, free: Mapping[tuple[int, int], int]) -> tuple[Ids, Ints]:
-        """Return the eligible nodes for pods of a class, and the maximum pods on each."""
+        """Return the nodes among ``nodes`` that accept pods of a class, and the maximum number of pods on each.
+
+        Args:
+            pods: Number of pods of the class in the neighbourhood.
+        """
         caps = np.minimum(self.search.limits[g][nodes], pods)
         for rule in self._rules:
             caps = np.minimum(caps, rule.room(g)[nodes] if rule.local else rule.most(g)[nodes])

@@ -134,7 +134,7 @@ class LocalSearch:
         return np.asarray(np.log(self.rng.standard_exponential(self.cluster.n_nodes) + TINY) * -temperature)
 
     def scale(self) -> int:
-        """Return the largest weight that one decision can affect."""
+        """Return the largest weighted points of a single preference, at least 1."""
         times = self.objective.multipliers
         found = [1]
         for cls in self.cluster.classes:
@@ -274,11 +274,15 @@ class LocalSearch:
         return points
 
     def relocate(self, classes: Sequence[int], target: Ints, tied: Sequence[int] | None = None) -> int | None:
-        """Move all pods of some classes to the ``target`` nodes, int64[len(classes), N], or near them.
+        """Move all pods of some classes to ``target`` nodes, or near them. Return the points gained.
 
-        Return the points gained. If nothing is gained or other pods would have to leave, return None with nothing
-        changed. The classes must be loose. ``tied``: these classes and all classes tied to them; None if there are no
-        others."""
+        Return None, with nothing changed, if nothing is gained or other pods would have to leave.
+
+        Args:
+            classes: The classes, which must be loose.
+            target: int64[len(classes), N].
+            tied: These classes and all classes tied to them; None if there are no others.
+        """
         tied = classes if tied is None else tied
         cells = {(g, n): int(self.counts[g, n]) for g in classes for n in np.flatnonzero(self.counts[g]).tolist()}
         before = self._points(tied)

@@ -100,7 +100,16 @@ class UnitMoves:
         return g in self._listed and (self._only is None or g in self._only)
 
     def _move(self, g: int, codes: Ids, cells: Mapping[tuple[int, int], int], temperature: float) -> int:
-        """Move pods, given by (class, node), those of class g first. Return the points gained, or 0 if they stay."""
+        """Move pods together, those of class g first, and accept a loss with a probability that depends on the temperature.
+
+        Args:
+            codes: Domain of each node under the key by which the pods attract each other.
+            cells: Number of pods by (class, node).
+            temperature: In points.
+
+        Returns:
+            The points gained, or 0 if the pods stay.
+        """
         search = self._search
         gain, put = -search.take_out(cells), dict[tuple[int, int], int]()
         waiting = [h for (h, _), k in sorted(cells.items(), key=lambda cell: (cell[0][0] != g, cell[0])) for _ in range(k)]
@@ -126,14 +135,17 @@ class UnitMoves:
         return gain
 
     def _lead(self, points: Ints, mask: Bools, codes: Ids, pods: int, temperature: float) -> int:
-        """Draw a node for the first of ``pods`` pods that follow each other."""
+        """Return a random good node for the first of ``pods`` pods that follow each other.
+
+        With some probability only the nodes of one random domain count. Otherwise the points count for all pods.
+        """
         rng = self._search.rng
         if rng.random() < PARAMETERS.domain_probability:
             return self._follow(points, mask & (codes == codes[rng.choice(np.flatnonzero(mask))]), temperature)
         return self._follow(points * pods, mask, temperature)
 
     def _follow(self, points: Ints, mask: Bools, temperature: float) -> int:
-        """Draw a node as for a single pod."""
+        """Return the node with most points plus noise, among the nodes of ``mask``."""
         return int(np.argmax(np.where(mask, points + self._search.noise(temperature), -np.inf)))
 
     def _note(self, cells: Mapping[tuple[int, int], int], put: Mapping[tuple[int, int], int]) -> None:

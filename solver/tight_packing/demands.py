@@ -73,11 +73,11 @@ class PackingDemands:
 
 
 def next_to_nothing(spare: Ints, room: Ints) -> bool:
-    """Return whether some resource has negligible spare room.
+    """Return True if the spare room of some resource is negligible compared with its total room.
 
     Args:
         spare: Spare room in total, int64[R], negative where demand exceeds capacity.
-        room: int64[N, R].
+        room: Room of each node, int64[N, R].
     """
     return bool((spare <= room.sum(axis=0) // NEGLIGIBLE_SPARE_DIVISOR).any())
 

@@ -173,7 +173,10 @@ class FullNodes:
         return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
 
     def patterns(self, seconds: float) -> list[Ints] | None:
-        """Return int64[P, K] per kind of node: all patterns of such a node. None if there are too many to list in time."""
+        """Return all patterns of a node of each kind, int64[P, K] per kind.
+
+        Return None if there are too many kinds of nodes, or too many patterns to list in ``seconds``.
+        """
         most = PARAMETERS.min_patterns + int(min(PARAMETERS.max_patterns, PARAMETERS.patterns_per_second * seconds))
         found, left = [], min(most, PARAMETERS.max_cells // max(1, len(self.demands.classes)))
         for nodes in self.kinds if len(self.kinds) <= PARAMETERS.max_kinds else ():
@@ -189,13 +192,22 @@ class FullNodes:
         return found or None
 
     def program(self, patterns: list[Ints]) -> tuple[PatternProgram, int]:
-        """Return the linear program over all patterns, and the number of pods wanted in the lowest priority."""
+        """Return the linear program over all patterns, and the number of pods of the lowest priority that must be placed.
+
+        Args:
+            patterns: Result of :meth:`patterns`.
+        """
         tier = min(self.out)
         wanted = int(self.demands.count[self.demands.priority == tier].sum()) - self.out[tier]
         return PatternProgram(self.demands, self.kinds, patterns, self.out), wanted
 
     def _node(self, node: int, having: int | None = None) -> NodeRoom:
-        """Return a node and the pods that may be on it, in addition to a pod of class ``having``."""
+        """Return the residual room of a node, and the pods that it may hold.
+
+        Args:
+            having: Class of a pod that is on the node already. Its demand is taken off the room, and one pod of the class off the
+                candidates. None for the empty node.
+        """
         demands = self.demands
         room, count = demands.room[node].copy(), np.where(demands.allowed[:, node], demands.count, 0)
         if having is not None:

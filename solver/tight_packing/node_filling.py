@@ -78,8 +78,11 @@ class NodeFilling:
         return self._found.copy()
 
     def run(self, over: Callable[[], bool]) -> bool:
-        """Fill all nodes, or stop when ``over`` returns True, which is checked before every step. Return whether all pods
-        are placed."""
+        """Fill all nodes. Return True if all pods are placed.
+
+        Args:
+            over: Checked before every step. The run ends with False when it returns True.
+        """
         failed = 0
         while not over():
             nothing = False
@@ -99,7 +102,10 @@ class NodeFilling:
         return False
 
     def _fill(self) -> bool:
-        """Fill one open node with the hardest unplaced pod and others. Return whether a set with almost no waste was found."""
+        """Fill and close one open node: with the hardest unplaced pod and a set of others that wastes almost nothing.
+
+        Return False, with nothing changed, if no open node holds that pod or no such set was found.
+        """
         demands = self.demands
         g = hardest(self.left, demands.allowed[:, self.open].sum(axis=1), self.sizes)
         nodes = [n for n in self.open if demands.allowed[g, n] and (demands.demand[g] <= demands.room[n]).all()]
@@ -129,8 +135,11 @@ class NodeFilling:
         return [*PARAMETERS.samples, *([more] if more > PARAMETERS.samples[-1] else [])]
 
     def _shuffled(self, pods: Ints) -> Ints:
-        """Return the classes of the given pods (int64[K] per class) in random order; pods with few eligible nodes tend to
-        come first."""
+        """Return the class of each given pod in random order. Pods with few eligible nodes tend to come first.
+
+        Args:
+            pods: Number of pods of each class, int64[K].
+        """
         of = np.repeat(np.arange(len(pods)), pods)
         places = self.demands.allowed[:, self.open].sum(axis=1)
         return of[np.argsort(self.rng.exponential(size=len(of)) * places[of] ** 2, kind="stable")]
@@ -141,6 +150,7 @@ class NodeFilling:
         Return zeros if nodes hold few pods.
 
         Args:
+            nodes: Indices of n nodes.
             left: Unplaced pods, int64[K].
             room: Room of the nodes, int64[n, R].
         """
@@ -157,7 +167,11 @@ class NodeFilling:
         return found
 
     def _share_out(self, over: Callable[[], bool]) -> tuple[bool, bool]:
-        """Deal all unplaced pods to the open nodes. Return whether that succeeded, and whether it is proved impossible."""
+        """Place all unplaced pods on the open nodes together and close these nodes. Nothing changes on failure.
+
+        Returns:
+            True if all pods were placed; and True if it is proved that they do not fit on these nodes.
+        """
         demands = self.demands
         begun = self._begun(self.open, self.left, demands.room[self.open])
         remaining = PackingDemands(
@@ -173,14 +187,14 @@ class NodeFilling:
         return True, False
 
     def _put(self, n: int, pods: Ints) -> None:
-        """Fill an open node."""
+        """Add pods, int64[K], to an open node and close it."""
         self.open.remove(n)
         self.spare = self.spare - (self.demands.room[n] - pods @ self.demands.demand)
         self.left = self.left - pods
         self._found[:, n] = pods
 
     def _empty(self, n: int) -> None:
-        """Reopen a filled node."""
+        """Remove all pods from a filled node and reopen it."""
         pods = self._found[:, n].copy()
         self.open.append(n)
         self.spare = self.spare + (self.demands.room[n] - pods @ self.demands.demand)

@@ -91,8 +91,8 @@ class _Level:
 
     Attributes:
         load: Packed demand, int64[S].
-        run: Pods of the last class, int64[S].
-        before: The set without its last pod, int32[S].
+        run: Number of pods of the set's last class, int64[S].
+        before: Index in the level below of the set without its last pod, int32[S].
         ends: End of the sets of each last class, int64[K' + 1].
     """
 
@@ -167,7 +167,15 @@ class NodePatterns:
     # --- search ---------------------------------------------------------------------------------------------------------
 
     def _search(self, most: int, *, keep: bool) -> tuple[Ints, Ints, _Half, _Half] | None:
-        """Return the index pairs of sets that form patterns, and both lists of sets."""
+        """Return the patterns as pairs of sets, one of each half of the classes.
+
+        Args:
+            most: Maximum number of sets of one half.
+            keep: Keep the pods of each set. If False, only the number of patterns is meaningful.
+
+        Returns:
+            The index of each pattern's set in the first and in the second half, and both halves.
+        """
         if not self.fit:
             return None
         size = (self.node.demand[self.classes] / np.maximum(self.node.room, 1)).sum(axis=1)
@@ -186,7 +194,13 @@ class NodePatterns:
         return None if pairs is None else (by_left[pairs[0]], by_load[pairs[1]], first, second)
 
     def _half(self, classes: list[int], most: int, *, keep: bool) -> _Half | None:
-        """Return all sets of pods of these classes that fit the room."""
+        """Return all sets of pods of these classes that fit the room. None if there are more than ``most``.
+
+        Args:
+            classes: Classes of one half.
+            most: Maximum number of sets.
+            keep: Store how each set arose, so that :meth:`_Half.pods` can list its pods. If False, store only residual capacities.
+        """
         guards = self._guards()
         half = _Half(self._packed(self.node.room)[None])
         for k in classes:
@@ -212,7 +226,10 @@ class NodePatterns:
         return half
 
     def _levels(self, pods: int, most: int) -> list[_Level] | None:
-        """Return all sets of no pod, of one pod, and so on. None if there are more than ``most``."""
+        """Return the sets that fit by size: level k has all sets of k pods, from 0 to ``pods``.
+
+        Return None if a level has more than ``most`` sets.
+        """
         none, size = np.zeros(1, dtype=np.int64), len(self.classes)
         found = [_Level(none, none, none.astype(np.int32), np.ones(size + 1, dtype=np.int64))]
         for _ in range(pods):
@@ -228,7 +245,17 @@ class NodePatterns:
         return found
 
     def _with_one_more(self, level: _Level, place: int) -> tuple[Ints, Ints, NDArray[np.int32]]:
-        """Return load, run and source of the sets extended by one pod of a class, from sets without a later class."""
+        """Return the sets that arise when one pod of a class is added to the sets of a level, without those that do not fit.
+
+        A set is extended only if its last class is this one or an earlier one, so that every set arises once.
+
+        Args:
+            level: All sets with one pod less.
+            place: Position of the class in ``classes``.
+
+        Returns:
+            ``load``, ``run`` and ``before`` of the new sets; see :class:`_Level`.
+        """
         first, end = level.ends[place : place + 2].tolist()
         k, guards = int(self.classes[place]), self._guards()
         again = first + np.flatnonzero(level.run[first:end] < self.node.count[k])
@@ -239,9 +266,14 @@ class NodePatterns:
         return (load, run, source) if fits.all() else (load[fits], run[fits], source[fits])
 
     def _of_size(self, levels: list[_Level], loads: list[Ints], size: int) -> Ints | None:
-        """Return all patterns of exactly ``size`` pods, int64[P, K]; ``loads``: sorted loads of each level.
+        """Return all patterns of exactly ``size`` pods, int64[P, K]. None if too many pairs match.
 
-        Each pattern is split into the half that takes less of the topmost resource and the other half."""
+        Each pattern is split into the half that takes less of the topmost resource and the other half.
+
+        Args:
+            levels: The sets by number of pods; see :meth:`_levels`.
+            loads: The sorted loads of each level.
+        """
         less, more = -(-size // 2), size // 2
         top, unit, shift = self.fields[-1]
         room, spare = int(self.node.room[top]) // unit, int(self.node.spare[top]) // unit
@@ -259,7 +291,12 @@ class NodePatterns:
         return np.unique(chosen[(chosen <= self.node.count).all(axis=1)], axis=0)
 
     def _of_loads(self, levels: list[_Level], loads: Ints) -> dict[int, Ints]:
-        """Return, by load, the pods int64[S, K] of the last level's sets that have one of these loads."""
+        """Return, for each of the given loads, the pods int64[S, K] of all sets of the last level that have this load.
+
+        Args:
+            levels: All levels up to the one whose sets are wanted.
+            loads: Packed loads, int64[L].
+        """
         wanted, all_ = np.unique(loads), levels[-1].load
         if not len(wanted):
             return {}
@@ -272,7 +309,7 @@ class NodePatterns:
         return {value: found[all_[sets] == value] for value in wanted.tolist()}
 
     def _meet(self, left: Ints, load: Ints) -> tuple[Ints, Ints] | None:
-        """Return the index pairs of sets of both halves that waste no more than allowed.
+        """Return the index pairs of sets of both halves that waste no more than allowed. None if too many pairs match.
 
         Args:
             left: Residual capacity of the sets of one half, sorted.

@@ -139,7 +139,10 @@ class Repacking:
         return chosen
 
     def _repack(self, nodes: list[int]) -> bool:
-        """Repack the pods of some nodes. Return whether the worst of these nodes improved."""
+        """Repack the pods of some nodes, at most ``most`` of them. Return True if the least slack of these nodes grew.
+
+        Otherwise nothing changes.
+        """
         pods = np.flatnonzero(np.isin(self.node, nodes))
         if len(pods) > self.most:
             pods = np.sort(self.rng.permutation(pods)[: self.most])
@@ -169,7 +172,18 @@ class Repacking:
         return True
 
     def _share(self, tables: list[Floats], full: list[Ints], rest: int, taken: list[int], best: _Best, worst: float) -> None:
-        """Deal the pods of the set ``rest`` to the nodes without a set; ``worst``: least slack of the nodes that have one."""
+        """Split a set of pods over the nodes without a set, and store the split in ``best`` if its least slack is greater.
+
+        Sets of pods are bits.
+
+        Args:
+            tables: Per node, its slack with each set of pods.
+            full: Per node, the sets worth a trial.
+            rest: The pods to split.
+            taken: Sets of the first nodes.
+            best: The best split so far. Updated.
+            worst: Least slack of the nodes in ``taken``.
+        """
         k = len(taken)
         sets = full[k][full[k] & ~rest == 0]
         if not len(sets):

@@ -140,7 +140,7 @@ class TightPacking:
         return proof.crowded(self.cpsat, seconds * PARAMETERS.crowded_fraction)
 
     def _whole(self, demands: PackingDemands, counts: Ints) -> Ints:
-        """Expand int64[K, N] to int64[G, N]."""
+        """Return int64[G, N]: the rows of ``counts``, int64[K, N], at the classes of the demands, and zeros elsewhere."""
         found = np.zeros_like(self.limits)
         found[demands.classes] = counts
         return found

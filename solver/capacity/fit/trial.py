@@ -45,7 +45,7 @@ class FitTrial(PlacedSearch):
         self.room = instance.room
 
     def ask(self) -> Verdict:
-        """Return the verdict, as far as time allows."""
+        """Return the verdict whether the units fit, after bounds, construction, and the searches that time allows."""
         bounds = self.cluster.per_priority(fits(self.cluster, self.limits))
         if bounds != self.wanted:
             cluster = self.cluster  # more units mean more members
@@ -84,7 +84,7 @@ class FitTrial(PlacedSearch):
         return int(answer.counts.sum()), sum(self.wanted.values())
 
     def _decide(self, share: tuple[int, int]) -> Verdict:
-        """Solve the exact model, in which every pod must be placed."""
+        """Return the verdict of the exact model, in which every pod must be placed."""
         from kubestow.solver.explain.conflict.placement_question import in_some_order  # ortools is slow to import
         from kubestow.solver.rules.placement_model import build_model
 

@@ -223,7 +223,10 @@ class Joint(Relaxed):
     # --- improvement --------------------------------------------------------------------------------------------------------------
 
     def _improve(self) -> None:
-        """Return a node, or replace one or two by a cheaper one, as long as every pod of every snapshot keeps a node."""
+        """Give back a node, or replace one or two by a cheaper one, until that no longer lowers the cost or time is up.
+
+        Every pod of every snapshot keeps a node.
+        """
         found = self.found
         while not self.context.over() and not found.proved:
             cost = found.cost
@@ -243,7 +246,7 @@ class Joint(Relaxed):
                 return
 
     def _trim(self) -> None:
-        """Return the nodes that no snapshot uses. Keep of each brand the largest number that a snapshot uses."""
+        """Try without the nodes that no snapshot uses: of each brand, keep the largest number that one snapshot uses."""
         plans = [plan_of(trial, menu) for trial, menu in zip(self.found.trials, self.menus, strict=True)]
         kept = np.max([counts_of(Plan([node for node in plan.nodes if node.pods]), len(self.price)) for plan in plans], axis=0)
         if kept.sum() == self.found.count or not self.allowed(kept):

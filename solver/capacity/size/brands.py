@@ -219,7 +219,10 @@ def _keys(cluster: Cluster) -> list[str]:
 
 
 def _brands(shown: Sequence[_OfferedWorld], listed: Sequence[Offer], offered: Iterable[int]) -> list[list[int]]:
-    """Join offers of one shape that differ only in a zone that no rule reads; keep the cheapest."""
+    """Return the brands as lists of indices of offers.
+
+    A brand has the cheapest offers of one shape that differ only in a zone that no rule reads.
+    """
     found: dict[object, list[int]] = {}
     for i in offered:
         signature = tuple(each.signature(listed[i], each.new[i]) for each in shown)

@@ -76,7 +76,7 @@ class Improver:
         return gain
 
     def _choose(self, plan: Plan, size: int) -> list[int]:
-        """Draw nodes, with higher probability for those that waste more."""
+        """Return ``size`` random nodes of a plan as indices, ascending. Nodes that waste more are drawn with higher probability."""
         waste = np.array([self._waste(node) for node in plan.nodes])
         weights = np.maximum(waste, 0) + 1e-3 * float(self.local.price.mean())
         return sorted(self.rng.choice(len(plan.nodes), size, replace=False, p=weights / weights.sum()).tolist())

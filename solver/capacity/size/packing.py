@@ -156,7 +156,13 @@ class Packer:
         return np.minimum(stock.at(int(self.local.place[b])), self.local.most[:, b])
 
     def _fill(self, b: int, g: int, stock: Stock) -> dict[int, int]:
-        """Fill a node greedily with pods of high value whose requests match the remaining room."""
+        """Return the pods by class of a greedily filled node: a pod of class g first, then pods of high value that match the room left.
+
+        Args:
+            b: Brand of the node.
+            g: Class of the first pod, which stays.
+            stock: Pods that are available.
+        """
         local = self.local
         left, free = self._available(b, stock), local.room[b].copy()
         candidates = np.flatnonzero(left)
@@ -183,7 +189,14 @@ class Packer:
             g = int(candidates[np.argmax(pod_value * (0.2 + demand @ (free * scale * scale)))])
 
     def _exchange(self, pods: dict[int, int], first: int, left: Ints, free: Ints) -> dict[int, int]:
-        """Exchange pods one for one for more valuable ones, or add pods, until there is no gain."""
+        """Return ``pods`` (number by class) after exchanges one for one for more valuable ones, and additions, while these gain.
+
+        Args:
+            pods: Pods of the node. Updated.
+            first: Class of the pod that stays.
+            left: Available pods of each class, int64[G]. Updated.
+            free: Room of the node, int64[R]. Updated.
+        """
         local = self.local
         waiting = np.flatnonzero(left > 0)
         for _ in range(MAX_EXCHANGES):

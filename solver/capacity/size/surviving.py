@@ -46,7 +46,11 @@ def check_label(there: Iterable[Node], catalogue: Catalogue, asked: SurviveOptio
 def certificate(
     trial: PurchaseTrial, placement: Placement, catalogue: Catalogue, asked: SizeOptions, context: RunContext
 ) -> tuple[Survival | None, Bought | None, str | None]:
-    """Return the certificate of a placement, or what to buy in addition, or the reason why there is neither."""
+    """Check that a placement survives the required failures.
+
+    Returns:
+        The certificate, or what to buy in addition, or the reason why there is neither; the other two are None.
+    """
     assert asked.survive is not None
     options = replace(
         context.options, time_limit=max(1.0, context.deadline.left() * CERTIFICATE_TIME_FRACTION), edits=placement.snapshot.edits

@@ -141,7 +141,8 @@ class FailureInstance:
         """Return the instance after the failure of some nodes.
 
         Args:
-            only: Classes of returning pods to keep, ascending; None for all.
+            only: Classes whose pods return from the failed nodes; None for all. Ignored if this failure cannot be derived from
+                the compiled instance.
         """
         gone = self.nodes(names)
         if not self.derivable(gone.tolist()):

@@ -148,7 +148,7 @@ class _RemedySearch:
     # --- queries --------------------------------------------------------------------------------------------------------
 
     def _world(self, counts: Counts) -> FailureSearch:
-        """Return the cluster with a purchase, compiled for all of its failures."""
+        """Return the search for failures of the cluster with a purchase. The latest ones are cached."""
         if counts not in self._worlds:
             edits = edits_of(self.offers, counts)
             edited = apply(self.snapshot, None, edits).snapshot if any(counts) else self.snapshot
@@ -158,7 +158,7 @@ class _RemedySearch:
         return self._worlds[counts]
 
     def _quick(self, counts: Counts, failed: Failed) -> Verdict | None:
-        """Return the verdict of bounds and construction on a failure, with a purchase; None if the purchase has no such failure."""
+        """Return the verdict of bounds and construction on a failure, with a purchase. None if the nodes that fail are not in it."""
         key = counts, failed
         if key not in self._looks:
             world = self._world(counts)
@@ -170,7 +170,7 @@ class _RemedySearch:
         return self._looks[key]
 
     def _left(self, counts: Counts, failed: Failed) -> int:
-        """Return the number of pods that stay pending in the best answer found."""
+        """Return the number of pods that stay pending after a failure, with a purchase, in the best answer found."""
         key = counts, failed
         if key not in self._verdicts:
             world, part = self._world(counts), self._part(_FAILURE_TIME_FRACTION)
@@ -212,7 +212,10 @@ class _RemedySearch:
         return False if self._verdicts[counts, failed].least else None
 
     def _refuted(self, counts: Counts) -> bool | None:
-        """Return whether some known failure is not survived; None if unknown for one."""
+        """Return True if some known failure is not survived with a purchase; None if that is unknown for one.
+
+        The failure that refutes the purchase moves to the front of ``known``.
+        """
         if any(not each.suffices(counts) for each in self._rooms):
             return True
         unsure = False
@@ -226,7 +229,10 @@ class _RemedySearch:
         return None if unsure else False
 
     def _certifies(self, counts: Counts) -> bool | None:
-        """Run the certificate with a purchase, and record the failures it does not survive; None if undecided."""
+        """Return True if the certificate holds with a purchase, False if it has a counterexample, and None if undecided.
+
+        Counterexamples are added to ``known``.
+        """
         if counts not in self._certified:
             if self.context.over() or len(self._certified) >= _MAX_CERTIFICATES:
                 return None
@@ -264,10 +270,10 @@ class _RemedySearch:
         return None
 
     def _cure(self, counts: Counts, failed: Failed) -> Counts | None:
-        """Return the purchase with more nodes that cures a failure.
+        """Return the purchase with more nodes that cures a failure. None if there is none.
 
-        Prefer one kind of node that cures it alone. Otherwise return the purchase that reduces the pending
-        pods.
+        Prefer one kind of node that cures it alone, at the least cost. Otherwise return the purchase with one node more that
+        returns the most pods for its price.
         """
         before = self._quick(counts, failed)
         best: Counts | None = None
@@ -291,7 +297,15 @@ class _RemedySearch:
         return best
 
     def _partly(self, counts: Counts, failed: Failed, rest: Sequence[tuple[int, Counts]]) -> Counts | None:
-        """Return the purchase that returns the most additional pods for its price."""
+        """Return the candidate purchase that returns the most additional pods for its price.
+
+        Return None if time is up or no candidate returns any; ``why`` then has the reason for the latter.
+
+        Args:
+            counts: The purchase so far.
+            failed: The failure that should be survived.
+            rest: Additional price and purchase of each candidate.
+        """
         before = self._left(counts, failed)
         gains = [((before - self._left(more, failed)) * 10**9 // cost, more) for cost, more in rest if not self.context.over()]
         gain, more = max(gains, default=(0, counts))
@@ -329,7 +343,7 @@ class _RemedySearch:
     # --- cheaper purchases ----------------------------------------------------------------------------------------------
 
     def _reduced(self, counts: Counts) -> Counts:
-        """Remove nodes that are not needed, the dearest first."""
+        """Return a purchase without the nodes that are not needed; the dearest ones are removed first."""
         order = sorted(range(len(self.offers)), key=lambda c: -self.offers[c].cost)
         for c in order:
             while counts[c]:

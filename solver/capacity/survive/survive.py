@@ -83,7 +83,7 @@ def survive(
 
 
 def _judged(snapshot: Snapshot, result: docs.Survival, pool: Pool, scenarios: Sequence[docs.Scenario]) -> Iterator[Violation]:
-    """Let the checker judge each failure, in the workers that decided it. ^C does not end this."""
+    """Yield the violations that the checker finds in each failure, judged by the workers that decided it. ^C does not end this."""
     said = msgspec.structs.replace(result, outcomes=[], counterexamples=[])
     left = {id(scenario): scenario for scenario in scenarios}
     for scenario, faults in Question(pool, Judge, (snapshot, said)).answers(_faults, scenarios, lambda: False):

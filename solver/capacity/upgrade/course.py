@@ -81,7 +81,11 @@ class Walk:
         self._level = preference(self.pool)
 
     def run(self, order: Sequence[int]) -> Course:
-        """Drain nodes in an order with domains contiguous, until all are drained or no single node of a domain can be."""
+        """Return the course that drains nodes in an order, domain by domain, until no single node of a domain can be drained.
+
+        Args:
+            order: The nodes to drain.
+        """
         course = Course()
         for domain in dict.fromkeys(self.pool.domain[n] for n in order):
             course.left += self._domain(course, [n for n in order if self.pool.domain[n] == domain])
@@ -108,12 +112,15 @@ class Walk:
         return self.state.extra + len(surging(self.state, self.surge, queue)) + self.pool.unavailable
 
     def _several(self, queue: Sequence[int]) -> WaveDraft | None:
-        """Drain as many nodes as allowed at once, or the drainable ones among the first."""
+        """Drain as many nodes as allowed at once, or the drainable ones among the first. Return the wave.
+
+        Return None if none can be drained or only one is allowed. No pod has moved then.
+        """
         most = self._limit(queue)
         return self._wave(queue[:most], queue) if most > 1 < len(queue) else None
 
     def _single(self, queue: Sequence[int]) -> WaveDraft | None:
-        """Drain the first node that can be drained alone."""
+        """Drain the first node that can be drained alone. Return its wave. If there is none, return None; no pod has moved then."""
         for n in queue:
             if self.over():
                 return None
@@ -138,7 +145,10 @@ class Walk:
         return WaveDraft(drained, surge, joined, steps)
 
     def _empty(self, n: int, steps: list[Step]) -> bool:
-        """Move all pods off a cordoned node. On failure, leave the node unchanged."""
+        """Move all pods off a cordoned node, and add the moves to ``steps``.
+
+        Return False, with nothing changed, if that fails.
+        """
         before = len(steps)
         for g in self.running(n):
             mask = self.state.places(g, n)

@@ -83,7 +83,10 @@ class Explorer:
         return [n for n in left if domain[n] in open_domains]
 
     def _next(self, n: int, wave: WaveDraft, left: list[int], waves: list[WaveDraft]) -> bool:
-        """Continue once a node is empty. On failure, restore the state."""
+        """Add the wave of an emptied node, and continue with the other nodes. Return True if all can be drained.
+
+        On failure, restore the state.
+        """
         mark = self.state.mark()
         there, new = self.state.present, self.pool.new[n]
         wave.joined = [] if there[new] else [n]
@@ -96,7 +99,15 @@ class Explorer:
         return False
 
     def _drain(self, n: int, start: bytes, steps: list[Step], then: Callable[[], bool]) -> bool:
-        """Move the pods of a node, in every order and to every destination."""
+        """Move the pods of node n, in every order and to every destination, until ``then`` returns True.
+
+        Return False, with the state restored, if it never does.
+
+        Args:
+            start: Identifies the state before the drain.
+            steps: The moves so far. Updated.
+            then: Continues once the node is empty.
+        """
         classes = np.flatnonzero((self.state.counts[:, n] > 0) & self.pool.problem.movable).tolist()
         if not classes:
             return then()

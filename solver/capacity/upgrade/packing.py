@@ -50,9 +50,12 @@ class Packing:
         return None if waiting else steps
 
     def never(self, state: PoolState, n: int, present: Bools) -> bool:
-        """Return True if it is proved that no drain empties node n from this state on, with these nodes (bool[N]).
+        """Return True if it is proved that no drain empties node n from this state on.
 
         The proof is a shortage of resources on the nodes that rules about single pods and nodes admit.
+
+        Args:
+            present: Nodes that may take pods, bool[N].
         """
         pods = _pods(state, n)
         there = present.copy()
@@ -97,7 +100,13 @@ class Packing:
         return False
 
     def _overfull(self, demand: Ints, pods: Ints, bins: list[Ints]) -> bool:
-        """Return True if it is proved that pods of some classes do not fit into bins."""
+        """Return True if it is proved that pods of some classes do not fit into bins.
+
+        Args:
+            demand: Demand of a pod of each class with its slot, int64[K, R + 1].
+            pods: Pods of each class, int64[K].
+            bins: Room of each bin, int64[R + 1].
+        """
         if not bins or len(demand) * len(bins) > MAX_OVERFULL_PAIRS or self._cpsat.done():
             return False
         model = cp_model.CpModel()
@@ -113,7 +122,15 @@ class Packing:
     def _solve(
         self, state: PoolState, n: int, pods: dict[int, int], masks: dict[int, Bools]
     ) -> tuple[cp_model.CpSolverStatus, list[tuple[int, int]] | None]:
-        """Return the status of CP-SAT, and (class, node) of each pod."""
+        """Find nodes for pods together. Only resources, slots and ``masks`` are respected.
+
+        Args:
+            pods: Number of pods by class.
+            masks: Nodes that each class may use, bool[N].
+
+        Returns:
+            The status of CP-SAT, and (class, node) of each pod; None without a solution. UNKNOWN also if the model is too large.
+        """
         cluster, room = state.problem.cluster, {g: np.where(masks[g], state.fit.room(g), 0) for g in pods}
         if any(int(np.minimum(room[g], k).sum()) < k for g, k in pods.items()):
             return cp_model.INFEASIBLE, None

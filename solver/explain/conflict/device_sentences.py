@@ -18,10 +18,12 @@ from kubestow.solver.rules.encodings.dynamic_resources import DeviceShortage, Sh
 
 
 def device_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], nodes: tuple[Bools, Bools]) -> str:
-    """Return the sentence of one topic of DynamicResources.
+    """Return the sentence on a fact of DynamicResources, and name the object in ``fact.object`` where the topic has one.
 
     Args:
-        nodes: The nodes that it excludes, and the nodes that it concerns.
+        topic: A shared claim, a shortage of devices, an allocated claim, a resource without a device class, or another one.
+        classes: Classes of the pods that the sentence is about.
+        nodes: The nodes that the fact excludes, and the nodes that it concerns, bool[N] each.
     """
     barred, inside = nodes
     pods, demands = view.whom(classes), [demand for g in classes if (demand := view.cluster.classes[g].devices) is not None]
@@ -44,7 +46,12 @@ def device_words(fact: Fact, view: RemainingNodes, topic: object, classes: Seque
 
 
 def _shortage(fact: Fact, view: RemainingNodes, topic: DeviceShortage, classes: Sequence[int], inside: Bools) -> str:
-    """Return a sentence on the free devices of drivers and the pods' requests."""
+    """Return a sentence that compares the free devices of drivers with the pods' requests, and set ``fact.object``.
+
+    Args:
+        inside: The nodes that the fact concerns, bool[N]. Of these, those that other facts of the cause leave to the pods count,
+            if there are any.
+    """
     cluster = view.cluster
     assert cluster.devices is not None
     inventory, books = cluster.devices.inventory, cluster.devices.inventory.books

@@ -66,7 +66,7 @@ class FactModel(cp_model.CpModel):
         return self._enforced(super().add_implication(a, b))
 
     def add_at_most_one(self, *literals: Any) -> cp_model.Constraint:
-        """Add a sum instead, because CP-SAT supports no enforcement literals for this constraint."""
+        """Add and return a sum ≤ 1 instead, because CP-SAT supports no enforcement literals for this constraint."""
         listed = literals[0] if len(literals) == 1 and isinstance(literals[0], Sequence) else literals
         return self.add(cp_model.LinearExpr.sum(list(listed)) <= 1)
 

@@ -127,7 +127,7 @@ class Reduction:
         return found
 
     def _merged(self, groups: list[Group]) -> list[Group]:
-        """Merge exclusions of the same nodes by one rule for several owners into one fact."""
+        """Return the groups, with those merged that exclude the same nodes by one rule for several owners."""
         found: dict[Hashable, Group] = {}
         for i, group in enumerate(groups):
             masks = {mask.tobytes() for tag in group.tags for mask in self._encoding.barred.get(tag, {}).values()}
@@ -165,7 +165,11 @@ class Reduction:
         return kept
 
     def _refined(self, groups: list[Group], split: Callable[[Group, list[Group]], list[Group]]) -> list[Group]:
-        """Split each group into its needed parts, if these are not too many; keep the other groups."""
+        """Return the groups, each replaced by its needed parts if these are not too many.
+
+        Args:
+            split: Returns the parts of a group, given all groups.
+        """
         done: list[Group] = []
         for i, group in enumerate(groups):
             parts = split(group, groups)
@@ -186,7 +190,7 @@ class Reduction:
         return _grouped(group.tags, lambda tag: tuple(sorted({self._owners.of(pods[g]) for g in tag.classes})))
 
     def _by_exclusion(self, group: Group, groups: list[Group]) -> list[Group]:
-        """Split a group by the exclusions of the cause that concern its nodes."""
+        """Return the parts of a group whose nodes are alike for all exclusions of the cause."""
         if any(tag.cell is None for tag in group.tags):
             return [group]
         columns = [mask for other in groups for tag in other.tags for mask in self._encoding.barred.get(tag, {}).values()]
@@ -194,7 +198,10 @@ class Reduction:
         return _grouped(group.tags, lambda tag: tuple(bool(mask[first[tag.cell]]) for mask in columns))
 
     def _by_domain(self, group: Group, groups: list[Group]) -> list[Group]:
-        """Split a group by the domains of the first topology key of the cause's rules that distinguishes its nodes."""
+        """Return the parts of a group by domain, under the first topology key of the cause's rules that distinguishes its nodes.
+
+        Return the group itself if no key does.
+        """
         if any(tag.cell is None for tag in group.tags):
             return [group]
         for key in self._topology(groups):

@@ -117,7 +117,10 @@ class Bindable(NamedTuple):
 
 
 def in_some_order(cluster: Cluster, encoding: PlacementModel, context: RunContext) -> Bindable:
-    """Solve a model until a placement has a bind order. Cut off other placements."""
+    """Return a placement that satisfies a model and has a bind order, or that it is proved that there is none.
+
+    Placements without a bind order are cut off in ``encoding``, up to MAX_CUTS times.
+    """
     sure = True
     for _ in range(MAX_CUTS):
         answer = CpSat(context).run(encoding.model, context.deadline.left(), tight=len(encoding.x) <= 2_000)

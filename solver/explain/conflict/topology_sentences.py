@@ -15,7 +15,15 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
-    """Return a sentence on a DoNotSchedule constraint, and set the fact's domain to the one that limits the minimum."""
+    """Return a sentence on a DoNotSchedule constraint.
+
+    If one domain limits the minimum, ``fact.domain`` is set to it.
+
+    Args:
+        topic: The constraint. Other topics get a sentence without numbers.
+        classes: Classes of the pods that the sentence is about.
+        barred: Nodes that the fact excludes, bool[N].
+    """
     if not isinstance(topic, Spread):
         return f"topology spread of {view.whom(classes)}"
     cluster, key = view.cluster, topic.key
@@ -51,7 +59,12 @@ def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Seque
 
 
 def _blockers(view: RemainingNodes, counting: Sequence[int], nodes: Bools) -> str:
-    """Return the rules of the cause that keep pods off some nodes, as a clause."""
+    """Return a clause with the rules of the cause that keep pods of some classes off some nodes; empty if there are none.
+
+    Args:
+        counting: The classes.
+        nodes: The nodes, bool[N].
+    """
     names = {rule for rule, bars in view.bars.items() if any(g in bars and (bars[g] & nodes).any() for g in counting)}
     if any(tags[0].rule == NodeResourcesFit.name and (view.inside(tags) & nodes).any() for tags, _ in view.core):
         names.add(NodeResourcesFit.name)
@@ -59,7 +72,14 @@ def _blockers(view: RemainingNodes, counting: Sequence[int], nodes: Bools) -> st
 
 
 def affinity_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
-    """Return a sentence on required affinity, or on one of the three cases of anti-affinity."""
+    """Return a sentence on required affinity, or on anti-affinity.
+
+    Args:
+        topic: An Affinity, or (case, term) of anti-affinity. The cases are "running", "symmetric" and that of pending pods
+            among each other. Other topics are pods that would each be the first of their group.
+        classes: Classes of the pods that the sentence is about.
+        barred: Nodes that the fact excludes, bool[N].
+    """
     if isinstance(topic, Affinity):
         return _affinity(view, topic, classes)
     if not isinstance(topic, tuple):

@@ -36,13 +36,16 @@ class _Candidate:
 
 
 def cheapest(question: PlacementQuestion, catalogue: Catalogue, clock: TimeSlices, share: float) -> Remedy | None:
-    """Return the cheapest remedy, then the one with the fewest nodes; None if there is none or none was found in time.
+    """Return the remedy that buys nodes of one offer at the least cost. Equal costs: the fewest nodes.
 
-    Never more nodes than pods are bought. Argument ``least`` is ``unproved`` if a cheaper purchase of one
+    Never more nodes than pods are bought. Argument ``least`` of the remedy is ``unproved`` if a cheaper purchase of one
     offer might suffice.
 
     Args:
         share: Fraction of the whole time for all queries together.
+
+    Returns:
+        None if no purchase works, if none was found in time, or if a pod of the question belongs to a DaemonSet.
     """
     if any((owner := controller_of(question.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in question.pods):
         return None  # each new node would add a pod
@@ -74,7 +77,11 @@ def _works(question: PlacementQuestion, offer: Offer, count: int, section: TimeS
 
 
 def remedy_of(offer: Offer, count: int, catalogue: Catalogue, *, sure: bool = True) -> Remedy:
-    """Return the remedy that buys nodes of an offer."""
+    """Return the remedy that buys ``count`` nodes of an offer.
+
+    Args:
+        sure: True if no cheaper purchase of one offer suffices.
+    """
     name, zone, cost = offer.shape.name, offer.zone, money.text(count * offer.cost)
     message = f"add {count} node{'s' if count != 1 else ''} of shape {name} in zone {zone}, {cost} per hour"
     arguments = {"count": str(count), "shape": name, "zone": zone, "price": cost, **({} if sure else {"least": "unproved"})}
@@ -114,7 +121,11 @@ def _candidates(question: PlacementQuestion, catalogue: Catalogue) -> list[_Cand
 
 
 def _best(members: Sequence[tuple[tuple[int, ...], _Candidate]]) -> list[_Candidate]:
-    """Return the candidates with equal labels, taints and drivers that no other one dominates in size and cost."""
+    """Return the candidates that no other one dominates in size and cost.
+
+    Args:
+        members: Candidates with equal labels, taints and drivers, each with its sizes; larger is better in each.
+    """
     kept: list[tuple[tuple[int, ...], _Candidate]] = []
     for size, candidate in sorted(members, key=lambda member: member[0], reverse=True):
         if not any(all(theirs >= own for theirs, own in zip(other, size, strict=True)) for other, _ in kept):

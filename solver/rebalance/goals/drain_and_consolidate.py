@@ -211,10 +211,11 @@ def _pass(builder: MoveBuilder, order: Ints, open_: Bools, wanted: Bools, most: 
 
 
 def _empty(builder: MoveBuilder, n: int, target: Bools, *, push: bool = False) -> bool:
-    """Move all movable pods off a node onto other nodes in use; if that fails, restore it.
+    """Move all movable pods off a node onto other nodes. Return False, with the node restored, if that fails.
 
     Args:
-        push: Pods on the other nodes may be moved to make room.
+        target: Nodes that may take pods, bool[N].
+        push: Pods on these nodes may be moved to make room.
     """
     before = len(builder.steps)
     others = target.copy()

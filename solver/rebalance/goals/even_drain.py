@@ -103,7 +103,7 @@ class _Tied:
         return MoveBuilder(self.problem, self.over).replay(steps) and self._keep(steps)
 
     def _keep(self, steps: list[Step]) -> bool:
-        """Adopt steps that are worth more, as good in every tier, and take no more waves."""
+        """Adopt steps if they are worth more, as good in every tier, and take no more waves. Return whether they were."""
         worth = self._worth(steps)
         if worth <= self.worth or self.values.of_steps(steps) < self.reached or not fits(self.problem, steps):
             return False

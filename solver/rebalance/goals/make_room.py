@@ -204,9 +204,9 @@ class RoomMaker:
         return bool(self.builder.places(g, a)[n])
 
     def _open(self, g: int, a: int, n: int, open_: Bools, top: int, depth: int, most: int) -> bool:
-        """Move others off node n until a pod of class g is accepted there.
+        """Move others off node n until a pod of class g is accepted there. Return False if that fails.
 
-        If this fails, the builder is left as it is then.
+        The moves made until a failure stay in the builder.
         """
         before = len(self.builder.steps)
         outside = open_.copy() if a >= 0 else np.ones_like(open_)
@@ -251,7 +251,10 @@ class RoomMaker:
         return [(int(here[i]), n) for i in order.tolist() if helps[i]], region
 
     def _away(self, h: int, m: int, open_: Bools, top: int, depth: int, most: int) -> bool:
-        """Move a pod of class h off node m; with ``depth`` above 0, to a node where room is made for it."""
+        """Move a pod of class h off node m; with ``depth`` above 0, to a node where room is made for it.
+
+        Return True if it was moved.
+        """
         left = most - int(self.problem.cost[h])
         if left < 0 or self._over():
             return False
@@ -265,7 +268,12 @@ class RoomMaker:
         return False
 
     def _evict(self, pods: list[tuple[int, int]], most: int) -> bool:
-        """Evict a pod for the one to be placed, if allowed: the lowest priority, then the most useful."""
+        """Evict a pod for the one to be placed: the one of least loss that may be evicted. Return True if there was one.
+
+        Args:
+            pods: Candidates as (class, node), most useful first.
+            most: Maximum loss.
+        """
         problem, builder = self.problem, self.builder
         lower = (
             [(h, m) for h, m in pods if problem.evictable[h] and problem.cluster.priority[h] < problem.cluster.priority[self._for]]

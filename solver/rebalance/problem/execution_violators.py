@@ -155,9 +155,10 @@ class Enforced:
             self._let_go(first, found, rank)
 
     def _needed(self, found: dict[int, int], winning: Mapping[int, set[int]]) -> dict[int, int]:
-        """Drop pods that may stay after all because other pods left later.
+        """Return ``found`` without pods that may stay after all because other pods left later.
 
         Args:
+            found: Cause by pod that leaves.
             winning: Per pod, the pods that have to leave for it.
         """
         for i in list(found):

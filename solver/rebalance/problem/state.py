@@ -125,7 +125,7 @@ class PlanState:
         return np.asarray(mask, dtype=bool)
 
     def inside(self, g: int, a: int, mask: Bools) -> Bools:
-        """Restrict a mask of nodes to the domain of node a, one constraint after the other, where nodes remain.
+        """Return a mask of nodes restricted to the domain of node a, for one constraint after the other, where nodes remain.
 
         The constraints are those with DoNotSchedule for which a pod of class g counts. Many moves inside a
         domain share a wave; moves between domains often go one at a time.

@@ -104,7 +104,11 @@ class DeadlockStudy:
             self._search(group, detours=False)
 
     def _search(self, group: Collection[int], *, detours: bool = True) -> None:
-        """Search a group, first with the classes that its rules count, then alone."""
+        """Search for a confinement of a group, first with the classes that its rules count, then alone, and record it in ``found``.
+
+        Args:
+            detours: Record also a confinement that needs detours. Otherwise only one that excludes the target.
+        """
         if self.excluded:
             return
         for chosen in dict.fromkeys((_closed(self.problem, self.state, group), tuple(sorted(group)))):

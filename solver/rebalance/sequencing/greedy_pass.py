@@ -110,7 +110,7 @@ class GreedyPass:
         return bool(steps)
 
     def _by_urgency(self, classes: Iterable[int]) -> list[int]:
-        """Order classes: first those whose sources others wait for, then the largest."""
+        """Return classes in the order to move them: those whose sources others wait for, then the largest. Random with ``rng``."""
         found = sorted(classes)
         if self.rng is not None:
             self.rng.shuffle(found)
@@ -164,7 +164,10 @@ class GreedyPass:
         self._dirty.discard(g)
 
     def _tied(self, g: int) -> None:
-        """Take steps of a class that rules over several nodes concern: one query for each pod."""
+        """Take steps of a class that rules over several nodes concern, one pod at a time, as long as some node accepts one.
+
+        Then evict pods of the class as :meth:`_evict` does.
+        """
         for a in self._sources(g):
             while self.remaining.to_leave(g, a) and not self.over():
                 sinks = self._open_sinks(g, self._near(g, a, self.state.landing(g, a))) if self.remaining.sinks(g) else []
@@ -174,7 +177,7 @@ class GreedyPass:
         self._evict(g)
 
     def _near(self, g: int, a: int, mask: Bools) -> Bools:
-        """Restrict sinks to the pod's own domains where possible, if waves are limited."""
+        """Return the sinks of ``mask``; if waves are limited, only those in the pod's own domains where there are any."""
         if self.problem.limits.maxWaves is None or a < 0:
             return mask
         sinks = np.zeros_like(mask)

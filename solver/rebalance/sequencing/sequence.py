@@ -158,7 +158,10 @@ class _Ordering:
         return Ordered(steps, fewest=fewest, exhausted=exhausted, stuck=[] if steps else self.stuck, confined=self.study.found)
 
     def _few(self) -> Ordered | None:
-        """Search for the fewest steps: briefly, then with larger groups of classes, then at length."""
+        """Return an order with the fewest steps, or a proof that there is none; None if neither is found.
+
+        The search runs briefly, then with larger groups of classes, then at length.
+        """
         if self.needed <= MAX_EXHAUSTIVE_STEPS:
             found = self._fewest(MAX_QUICK_VERDICTS)
             if found is not None:
@@ -192,7 +195,7 @@ class _Ordering:
         return None
 
     def _again(self) -> Ordered:
-        """Try other orders; fewer if one takes long."""
+        """Return the best result after restarts with other random orders; fewer restarts if one takes long."""
         spent = self.effort.spent()
         for _ in range(MAX_RESTARTS):
             if self.effort.over(0.9) or not self.effort.leaves(spent):

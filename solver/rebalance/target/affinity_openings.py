@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class AffinityOpenings:
-    """The openings of some affinity terms under one of their keys.
+    """The domains of one key that pods with some affinity terms can occupy at the end.
+
+    At the end, they are only in domains of ``held``, or all in one other domain.
 
     Attributes:
         key: The topology key.
         members: The classes that have the terms; only these match them.
         codes: Domain of each node, int32[N].
         held: Domains with some of these pods at the start, bool[D].
-        bound: True if too many of these pods always stay for any domain to be opened.
+        bound: True if too many of these pods always stay for any other domain to be opened.
     """
 
     key: str
@@ -49,11 +51,11 @@ class AffinityOpenings:
 
 
 def openings(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
-    """Return the openings of all terms that only classes with these terms match, and no fixed pods.
+    """Return the :class:`AffinityOpenings` of each key, for affinity terms that no fixed pod and only their owners match.
 
     Args:
         rule: InterPodAffinity in the state of the fixed pods and of ``counts``.
-        counts: Running pods, int64[G, N].
+        counts: Running pods that ``rule`` counts, int64[G, N].
     """
     found: list[AffinityOpenings] = []
     for index, a in enumerate(rule.attractions):

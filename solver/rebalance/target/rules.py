@@ -184,7 +184,16 @@ class TargetRules:
                     self._apart(name, group, nodes, others)
 
     def _apart(self, name: str, group: list[int], nodes: Ids, others: list[tuple[list[int], int, int]]) -> None:
-        """Forbid pods of a group to arrive near the others. Pods that were near others at the start may stay."""
+        """Forbid pods of a group to arrive on some nodes of a domain while pods that conflict with them are there.
+
+        Pods of the group that broke the rule there at the start may stay, but then count as breaking it.
+
+        Args:
+            name: The rule.
+            group: The classes.
+            nodes: The nodes of the domain.
+            others: Conflicts of the group: classes, the maximum number of their pods, and the fixed pods that count to it.
+        """
         model = self.model
         arriving = model.arriving(group, nodes)
         was = [(g, n) for g in group for n in nodes.tolist() if self._was_broken(name, g, n)]
@@ -247,7 +256,15 @@ class TargetRules:
                     literals.append(clear)
 
     def _rests(self, a: Attraction, cell: tuple[int, ...], providers: list[int], moving: set[int], least: int) -> bool:
-        """Return True if enough unmoved providers are in every domain of a cell."""
+        """Return True if every domain of a cell has a fixed pod that matches, or enough providers that cannot move.
+
+        Args:
+            a: The terms.
+            cell: A domain for each key of the terms.
+            providers: Classes that match the terms.
+            moving: Nodes where the model moves pods of these classes, or of the class with the terms.
+            least: Number of providers that are enough.
+        """
         for key, d, counts in zip(a.keys, cell, a.counts, strict=True):
             members = self.problem.cluster.members(key)[d]
             if not counts[d] and (moving.intersection(members.tolist()) or self.model.resting(providers, members) < least):
@@ -255,7 +272,11 @@ class TargetRules:
         return True
 
     def _near(self, key: tuple[int, ...], providers: list[int], nodes: Ids, least: int) -> cp_model.IntVar:
-        """Return a literal that implies at least ``least`` providers on these nodes."""
+        """Return a literal that implies at least ``least`` providers on these nodes.
+
+        Args:
+            key: Identifies the condition. Equal keys share one literal.
+        """
         if key not in self._counts:
             model = self.model
             literal = self._counts[key] = model.model.new_bool_var("")
@@ -264,7 +285,11 @@ class TargetRules:
         return self._counts[key]
 
     def _alone(self, index: int, providers: list[int], seen: Bools) -> cp_model.IntVar:
-        """Return a literal that implies that only one provider, or none, is on nodes that the terms see."""
+        """Return a literal that implies that at most one provider is on nodes that the terms see.
+
+        Args:
+            index: Number of the terms in the rule. Equal numbers share one literal.
+        """
         if (index,) not in self._counts:
             literal = self._counts[index,] = self.model.model.new_bool_var("")
             self._at_most(providers, np.flatnonzero(seen), 0, 1, literal)

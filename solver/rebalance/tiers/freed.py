@@ -49,7 +49,10 @@ class Freed(Tier):
         return min(free, measures.enough) if measures.price is None else free - int(measures.price.sum())
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
-        """Model that a node is free or offers its capacity: in rows of capacity for the relaxation, in cells exactly."""
+        """Return the points for freed nodes. Add variables and rows that say which nodes are free.
+
+        Rows of single cells make the model exact; rows of capacity tighten its relaxation.
+        """
         problem, model, points = measures.problem, rules.model, Points()
         leaving = problem.movable | problem.pending
         prices = measures.price

@@ -27,7 +27,7 @@ class Improvement(Tier):
         return BALANCE_PER_POINT * soft - self.per_move(measures.problem) * end.moves + measures.spread.value(end.counts)
 
     def bound(self, measures: Measures) -> int:
-        """Return the bound with each preference at its best, demand spread evenly, and no moves."""
+        """Return the upper bound with each preference at its best, demand spread evenly, and no moves."""
         soft = 0
         if not measures.preferences.empty:
             soft = _pairs(measures)
@@ -54,9 +54,9 @@ class Improvement(Tier):
 
 
 def _fullest(measures: Measures) -> Ints:
-    """Return an upper bound on each node's use, [N, 2] Python integers.
+    """Return an upper bound on the usage of each node at the end, Python integers [N, 2].
 
-    It is the use at the start, or that with the pods that can arrive next to waiting resizes.
+    It is the usage at the start, or that with the pods that can arrive next to waiting resizes.
     """
     problem, spread = measures.problem, measures.spread
     used, width = spread.used.astype(object), spread.used.shape[1]
@@ -65,7 +65,7 @@ def _fullest(measures: Measures) -> Ints:
 
 
 def _pairs(measures: Measures) -> int:
-    """Return the preferences with every pod on its best node and near all pods that it prefers."""
+    """Return an upper bound on the weighted preference points: every pod on its best node, near all pods that it prefers."""
     cluster, preferences = measures.problem.cluster, measures.preferences
     total = sum(int(cluster.count[g]) * max(0, int(preferences.node_points(g).max(initial=0))) for g in range(cluster.n_classes))
     for term in preferences.terms:

@@ -168,5 +168,5 @@ class _Scheduler:
 
 
 def _merged(steps: Sequence[Step]) -> list[Step]:
-    """Merge equal steps."""
+    """Return the steps with equal ones merged into one step of several pods."""
     return [Step(g, a, b, k) for (g, a, b), k in Counter((step.g, step.a, step.b) for step in steps).items()]

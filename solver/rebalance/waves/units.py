@@ -30,7 +30,7 @@ def binding_units(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list
 
 
 def _parts(state: PlanState, binder: Binder, run: list[Step]) -> list[list[Step]]:
-    """Split consecutive bindings of one gang into parts, and apply them to the state.
+    """Return the parts of consecutive bindings of one gang, and apply the bindings to the state.
 
     A binding is a part of its own if it is accepted. Otherwise the part includes the fewest following bindings
     that are accepted together.

@@ -66,7 +66,13 @@ class StatefulSets:
         return self._counted(state) if self.update.counts else self._one(state)
 
     def _ordered_steps(self, state: UpdateState) -> tuple[bool, Batch]:
-        """Return whether the set waits for a pod, and the steps before pods are updated, with OrderedReady."""
+        """Return the steps of a set with OrderedReady that must come before updates.
+
+        It creates missing pods, waits for each to be available, and then deletes pods beyond the replicas one by one.
+
+        Returns:
+            True if no pod may be updated yet, and the steps; none while the set waits for a pod.
+        """
         for slot in range(self.update.replicas):
             pods = state.at(slot)
             if not pods:
@@ -82,18 +88,27 @@ class StatefulSets:
         return False, []
 
     def _created(self, state: UpdateState, slot: int) -> Batch:
-        """Return the creation of a slot's missing pod, if its template is known and quotas admit it."""
+        """Return the creation of a slot's missing pod. Empty if its template is unknown or a quota refuses it."""
         return [UpdateEvent("create", self._fresh[slot])] if slot in self._fresh and state.admits(self._fresh[slot]) else []
 
     def _parallel_steps(self, state: UpdateState) -> tuple[bool, Batch]:
-        """Return whether the set cannot continue, and the steps before pods are updated, with Parallel."""
+        """Return the steps of a set with Parallel that must come before updates.
+
+        It creates missing pods, and then deletes all pods beyond the replicas at once.
+
+        Returns:
+            True if a pod is missing, so that nothing else may happen yet, and the steps.
+        """
         for slot in range(self.update.replicas):
             if not state.at(slot):
                 return True, self._created(state, slot)
         return False, [UpdateEvent("delete", k) for slot in self._condemned for k in state.at(slot)]
 
     def _one(self, state: UpdateState) -> Batch:
-        """Return the deletion of the next old pod, from the highest ordinal down, if no pod above it is missing."""
+        """Return the deletion of the next old pod, from the highest ordinal down to the partition.
+
+        Empty if a new pod above it is not available, or if there is no old pod.
+        """
         for slot in range(self.update.replicas - 1, self.update.partition - 1, -1):
             k = state.at(slot)[0]
             if not state.members[k].new:
@@ -103,7 +118,10 @@ class StatefulSets:
         return []
 
     def _counted(self, state: UpdateState) -> Batch:
-        """Return the deletion of the next old pods, up to the number that maxUnavailable allows (gate MaxUnavailableStatefulSet)."""
+        """Return the deletion of the next old pods, from the highest ordinal down to the partition.
+
+        Their number is what maxUnavailable allows beyond pods that are unavailable already (gate MaxUnavailableStatefulSet).
+        """
         pods = [state.at(slot)[0] for slot in range(self.update.replicas)]
         spare = self.update.unavailable - sum(not state.available(k) for k in pods)
         old = [k for k in reversed(pods[self.update.partition :]) if not state.members[k].new]

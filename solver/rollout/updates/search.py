@@ -94,7 +94,10 @@ class UpdateSearch:
     # --- one course ---------------------------------------------------------------------------------------------------------
 
     def _followed(self) -> UpdateCourse:
-        """Follow the update: all pods that can be placed are placed before the controller continues."""
+        """Return the course in which all pods that can be placed are placed before the controller continues.
+
+        The state is left at its end.
+        """
         events: list[UpdateEvent] = []
         most = len(self.problem.update.new)
         home = {member.slot: self.state.node.get(member.node or "", -1) for member in self.problem.update.members if member.there}
@@ -115,7 +118,11 @@ class UpdateSearch:
         return UpdateCourse(events, complete, complete, self.state.placed(), most)
 
     def _placed(self, home: dict[int, int]) -> list[UpdateEvent]:
-        """Place as many waiting pods as possible, preferably where the last pod of their slot was."""
+        """Bind waiting pods one by one until no node accepts another, and return the steps. The state includes them.
+
+        Args:
+            home: Node of the last pod of each slot, which is preferred.
+        """
         events: list[UpdateEvent] = []
         progress = True
         while progress:
@@ -133,8 +140,11 @@ class UpdateSearch:
     # --- proofs -------------------------------------------------------------------------------------------------------------
 
     def _hopeless(self) -> int:
-        """Return the number of nodes of a DaemonSet that can never take their new pods, assuming that other pods
-        can only be in the way."""
+        """Return the number of nodes of a DaemonSet that can never take their new pod, as far as that is proved.
+
+        Only pods without affinity, spread and claims are examined, up to MAX_PROOF_PODS pods. For these, other pods can
+        only be in the way.
+        """
         update, state = self.problem.update, self.state
         if update.kind != "DaemonSet" or update.strategy == "OnDelete" or self.controller.refused(state) is not None:
             return 0
@@ -143,7 +153,10 @@ class UpdateSearch:
         return sum(self._never(k) for k in new[:MAX_PROOF_PODS] if self._is_independent(k))
 
     def _never(self, k: int) -> bool:
-        """Return True if no node accepts a pod when the workload's other pods are gone, except the one it replaces if that stays."""
+        """Return True if no node accepts pod k even without the workload's other pods.
+
+        The old pod that k replaces is present if it stays until k serves.
+        """
         state, stays = self.state, self._staying(k)
         gone = [UpdateEvent("delete", each) for each in list(state.where) if each not in (k, stays)]
         for event in gone:
@@ -168,7 +181,10 @@ class UpdateSearch:
     # --- all courses --------------------------------------------------------------------------------------------------------
 
     def _explored(self, fallback: UpdateCourse) -> UpdateCourse:
-        """Explore the courses depth first. Remember the states seen."""
+        """Search depth first for a course that completes, without visiting a state twice.
+
+        Return ``fallback`` if none is found, as ``proved`` if all states were visited. The state is left at its start.
+        """
         state, best, most = self.state, fallback, fallback.placed
         seen = {state.key()}
         events: list[UpdateEvent] = []

@@ -104,7 +104,7 @@ class _UpdateDocument:
         self.waves = list(self._waves(self._replayed()))
 
     def _replayed(self) -> list[tuple[UpdateEvent, list[doc.DeviceResult]]]:
-        """Return the steps with the devices that pods get."""
+        """Return the steps of the course, each with the devices that its pod gets."""
         events = self.course.events
         if self.state.cluster.devices is None:
             return [(event, []) for event in events]
@@ -121,7 +121,11 @@ class _UpdateDocument:
         return found
 
     def _waves(self, events: Sequence[tuple[UpdateEvent, list[doc.DeviceResult]]]) -> Iterator[doc.Wave]:
-        """Yield a wave for each run of steps that ends with deleted pods."""
+        """Yield the waves: a wave ends with deleted pods, or with the course. Add each binding to ``assignments``.
+
+        Args:
+            events: The steps, each with the devices that its pod gets.
+        """
         members, names, number = self.update.members, self.state.cluster.nodes.names, 1
         waiting = {k: None for k, member in enumerate(members) if member.there and member.node is None}
         create, gone, waits = list[doc.RolloutPod](), list[str](), list[str]()

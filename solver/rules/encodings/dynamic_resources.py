@@ -277,7 +277,7 @@ class DeviceEncoder:
             load.equations += [([*column, *_times(pods, -1)], "<=") for column in columns.values()]
 
     def _take(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[Group, list[Term]]:
-        """Return the number of devices of each group that a request takes."""
+        """Return, for each group, the number of devices that pods take by one request, as terms. Rows are added to ``load``."""
         if take.every:
             return self._take_every(load, take, pods)
         if len(take.groups) == 1:
