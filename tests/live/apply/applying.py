@@ -70,8 +70,8 @@ class Applying:
         outcome = asyncio.run(asyncio.wait_for(self.go(), 120))
         found = judge_journal(read(str(self.path / "plan.journal.jsonl")), self.document, self.snapshot, digest="r")
         assert found.violations == []
-        assert found.told is not None
-        assert len(found.told.left) == len(outcome.left)
+        assert found.summary is not None
+        assert len(found.summary.left) == len(outcome.left)
         return outcome
 
     def _end(self, now: Snapshot, stands: Mapping[str, str]) -> Ends:

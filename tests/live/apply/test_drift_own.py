@@ -80,8 +80,8 @@ def test_what_comes_after_an_eviction_for_good_is_the_doing_of_the_run_once() ->
 def test_replacements_that_others_delete_or_move_end_the_run_where_they_go_on() -> None:
     now, done = _after_one()
     now.pod("web-9")["spec"]["nodeName"] = "n1"
-    assert _told(now, done) == ["Pod default/web-9, which stands for default/web-1, is on node n1, this run put it on node n2"]
-    label = "Pod default/web-9, which stands for default/web-1, of a coming step"
+    assert _told(now, done) == ["Pod default/web-9, which replaces default/web-1, is on node n1, this run put it on node n2"]
+    label = "Pod default/web-9, which replaces default/web-1, of a coming step"
     assert verdict(_cluster(), now, PLAN, done).faults == [f"{label} is on node n1, it should be on node n2"]
     done.steps.add((3, "default/web-1"))
     assert verdict(_cluster(), now, PLAN, done).faults == []

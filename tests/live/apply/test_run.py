@@ -54,8 +54,8 @@ class Run:
         record = read(str(self.path))
         found = judge_journal(record, self.document, self.before, digest="r")
         assert [v for v in found.violations if v.node not in outcome.not_opened] == []
-        assert found.told is not None
-        assert len(found.told.left) == len(outcome.left)
+        assert found.summary is not None
+        assert len(found.summary.left) == len(outcome.left)
         return outcome
 
 

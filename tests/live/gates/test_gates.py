@@ -20,7 +20,7 @@ NODES = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4")]
 
 def go(stage: Stage, folder: Path) -> Outcome:
     found: Outcome = stage.run(folder, lambda gates: gates.run())
-    told = stage.judged(folder).told
+    told = stage.judged(folder).summary
     assert told is not None
     if found.state == "done":
         assert told.left == []
@@ -288,7 +288,7 @@ def test_a_resumed_run_gives_a_successor_the_place_of_the_pod_that_is_gone(tmp_p
     stage.world.delete("Pod", f"default/{gone}", grace=0)
     assert go(stage, tmp_path).state == "done"
     assert stage.counts("web") == {"n2": 1, "n3": 2}
-    told = stage.judged(tmp_path).told
+    told = stage.judged(tmp_path).summary
     assert told is not None
     assert (told.resumed, told.bindings.done) == (1, 3)
     facts = [line for line in read(str(tmp_path / "p.journal.jsonl")).lines if isinstance(line, Fact)]

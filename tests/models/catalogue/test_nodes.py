@@ -268,7 +268,7 @@ def test_static_pods_of_every_worker_run_on_new_ones() -> None:
 
 def test_a_shape_that_is_too_small_for_its_daemons_is_named() -> None:
     edited, _ = buy([daemon_set("big", cpu="3"), daemon_set("bigger", cpu="2")], shape())
-    assert edited.assumed == ["nodes of shape m are too small for the DaemonSet pods and static pods on each of them: cpu"]
+    assert edited.assumed == ["nodes of shape m are too small for the DaemonSet pods and static pods on each node: cpu"]
 
 
 def test_a_daemon_set_of_an_unknown_priority_class_is_refused() -> None:
