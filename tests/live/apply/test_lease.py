@@ -63,9 +63,7 @@ def test_another_live_run_is_named_with_the_end_of_its_lease() -> None:
         cluster, clock = FakeCluster(), Clock()
         async with Lease(cluster, "one", Times(), clock):
             clock.time += timedelta(seconds=29)
-            with pytest.raises(
-                LeaseTaken, match=r"run one is active .* Lease kube-system/kubestow-apply until 2026-11-22T12:03:30Z"
-            ):
+            with pytest.raises(LeaseTaken, match=r"run one is active .* Lease kube-system/kubestow-apply until 2026-11-22T12:03:30Z"):
                 await Lease(cluster, "two", QUICK, clock).take()
             assert lease_of(cluster)["spec"]["holderIdentity"] == "one"
 
