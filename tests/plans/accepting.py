@@ -108,7 +108,7 @@ class Accepting:
         return found
 
     def _followers(self, going: set[int]) -> set[int]:
-        """Pods that have only such ones beside them of those that they have to be near, and so on."""
+        """Return pods whose required neighbours are all in ``going``, or follow these in turn."""
         world, found = self.world, set(going)
         for _ in world.pods:
             for pod in world.pods:
@@ -139,7 +139,7 @@ class Accepting:
         return gangs
 
     def _twins(self) -> list[list[int]]:
-        """Pods that may change and that nothing tells apart but their node."""
+        """Pods that may change and that differ in their node only."""
         groups: dict[str, list[int]] = {}
         for i in sorted(self.movable | self.pending):
             pod = self.world.pods[i]

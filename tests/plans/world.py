@@ -20,7 +20,7 @@ State = tuple[int, ...]
 
 ABSENT: Final = -1
 CORDON: Final = "node.kubernetes.io/unschedulable"
-#: What some rules are told apart by, and what they are called.
+#: Names that distinguish parts of one rule, and the name of that rule.
 CORDONS: Final = frozenset({"NodeUnschedulable", "cordon taint"})
 _RULES: Final = {"cordon taint": "TaintToleration", "lacking": "InterPodAffinity"}
 _VARIANTS: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution")

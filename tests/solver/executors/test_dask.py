@@ -189,7 +189,7 @@ def test_short_tasks_go_to_workers_together_and_long_ones_alone(local: DaskWorke
     list(run(local, work.slow, range(2), arguments=lambda task: (0.3,)))
     sent.clear()
     list(run(local, work.square, range(20)))
-    assert sent == [1] * 20  # as the longest of the last ones tells
+    assert sent == [1] * 20  # according to the longest of the last ones
 
 
 @pytest.mark.full

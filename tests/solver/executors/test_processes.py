@@ -76,7 +76,7 @@ class Dying(Inline):
 
 
 class Later(Inline):
-    """Workers that do the first task when it is handed out, and others when they are told to."""
+    """Workers that do the first task when they get it, and others on request."""
 
     def __init__(self) -> None:
         super().__init__()

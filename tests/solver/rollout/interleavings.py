@@ -2,7 +2,7 @@
 
 Nodes have room for everything: only what the API server admits matters. Each step is one that a controller may take next: the Deployment
 controller scales a ReplicaSet, a ReplicaSet controller creates a pod or deletes some, a pod becomes ready, a pod that is deleted ends.
-Everything is read here from the plain objects, and nothing of ``models``, ``solver`` or ``checker`` is used.
+This module reads everything from the plain objects and uses no code of ``models``, ``solver`` or ``checker``.
 
 Sources: pkg/controller/deployment/{sync,rolling,recreate}.go, pkg/controller/replicaset, plugin/pkg/admission/{resourcequota,limitranger}.
 """

@@ -137,7 +137,7 @@ class Oracle:
         return False
 
     def document(self, units: Sequence[Cells]) -> Placement:
-        """A Placement for the checker that tells the truth about everything but, maybe, whether it is valid."""
+        """A Placement for the checker that is right about everything except, maybe, its validity."""
         cluster, pods = self.cluster, self.snapshot.pods
         dealt = [0] * cluster.n_classes
         found: list[Assignment] = []

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures and Gt/Lt tolerations in the solver: what is rejected, what tells pods apart, and what is placed."""
+"""NodeDeclaredFeatures and Gt/Lt tolerations in the solver: rejected pods, distinguished pods, and placed pods."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def at(cluster: Cluster, where: dict[str, str]) -> Sequence_:
 
 
 def times(most: int) -> Callable[[], bool]:
-    """Over after so many turns."""
+    """Return a deadline that expires after ``most`` queries."""
     left = iter(range(most))
     return lambda: next(left, None) is None
 
@@ -109,7 +109,7 @@ def admits(encoding: PlacementModel, counts: Ints, *, objective: bool = False) -
 
 
 def freed(lns: Lns, rng: random.Random) -> Cells:
-    """Pods to take out: some of those that may move alone, or all of a group that stands on itself."""
+    """Pods to remove: some of those that may move alone, or all of a group whose pods depend on each other."""
     counts = lns.search.counts
     if rng.random() < 0.4:
         placed = [g for g in range(len(counts)) if counts[g].any() and lns.neighbourhoods._group(g) is not None]
@@ -123,7 +123,7 @@ def freed(lns: Lns, rng: random.Random) -> Cells:
 
 
 def assignments(pods: dict[int, int], nodes: Ints, shape: tuple[int, int], rng: random.Random) -> Iterator[Ints]:
-    """Ways to put at most so many pods of each class on some nodes: all, or as many as are looked at, drawn at random."""
+    """Yield ways to put at most the given number of pods of each class on some nodes: all of the list, or a random part."""
     per_class = [[v for v in itertools.product(range(k + 1), repeat=len(nodes)) if sum(v) <= k] for k in pods.values()]
     listed = list(itertools.islice(itertools.product(*per_class), 20_000))
     for choice in listed if len(listed) <= MOST else rng.sample(listed, MOST):

@@ -15,7 +15,7 @@ INSTANCES = 200
 
 
 def possible(demands: PackingDemands, out: dict[int, int]) -> bool:
-    """Whether some placement leaves out at most so many pods of each priority."""
+    """Return whether some placement leaves out at most the given number of pods of each priority."""
     return any(
         all(
             sum(c - v for c, v, q in zip(demands.count.tolist(), placed, demands.priority.tolist(), strict=True) if q == p) <= out.get(p, 0)

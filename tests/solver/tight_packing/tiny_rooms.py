@@ -14,7 +14,7 @@ from kubestow.solver.tight_packing.demands import PackingDemands
 
 
 def problem(seed: int, *, classes: int = 4, nodes: int = 3) -> PackingDemands:
-    """Up to so many classes of one to three pods, on nodes whose room is about what they want."""
+    """Up to ``classes`` classes of one to three pods, on nodes with about the capacity that the classes request."""
     rng = np.random.default_rng(seed)
     k, n, resources = int(rng.integers(1, classes + 1)), int(rng.integers(1, nodes + 1)), int(rng.integers(1, 4))
     demand = rng.integers(0, 8, (k, resources)) * rng.choice((1, 1, 7, 1000), resources)

@@ -1,7 +1,7 @@
 """Whether the upgrade of a tiny pool gets through: every order of nodes, every way to move their pods one by one, on plain API objects.
 
 One node at a time: with a surge of 1 its clone joins before the drain, with none after it. What single steps are accepted is asked of
-:mod:`tests.plans.accepting`, anew for each wave; nothing of the planner is used.
+:mod:`tests.plans.accepting`, again for each wave; the planner's code is not used.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def gone(objects: list[Object], name: str) -> list[Object]:
 
 
 def joining(objects: list[Object], name: str) -> list[Object]:
-    """The node that stands in for another one, with what runs on every such node."""
+    """The node that replaces another one, with the pods that run on every such node."""
     (old,) = [o for o in objects if o["kind"] == "Node" and o["metadata"]["name"] == name]
     node = copy.deepcopy(old)
     node["metadata"]["name"] = node["metadata"]["labels"][HOST] = f"{name}-new"

@@ -1,4 +1,4 @@
-"""Upgrades of tiny pools beside every order of nodes and every destination."""
+"""Upgrades of tiny pools compared with every order of nodes and every destination."""
 
 from __future__ import annotations
 

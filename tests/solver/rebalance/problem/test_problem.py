@@ -183,7 +183,7 @@ def test_pods_of_several_budgets_or_of_one_that_allows_nothing_do_not_move() -> 
 def test_workloads_are_numbered_where_there_is_a_limit_on_them() -> None:
     objects = [node("n1"), *(running(f"p{i}", "n1", owner=f"ReplicaSet/{'ab'[i // 2]}") for i in range(4))]
     problem = case_of(objects)
-    assert problem.workloads.tolist() == [-1]  # nothing tells them apart
+    assert problem.workloads.tolist() == [-1]  # nothing distinguishes them
     problem = case_of(objects, limits=Limits(maxMovesPerWorkload=1))
     assert [class_of(problem, f"p{i}") for i in (0, 2)] == [class_of(problem, f"p{i}") for i in (1, 3)]
     assert len(set(problem.workloads.tolist())) == 2

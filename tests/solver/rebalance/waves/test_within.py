@@ -37,7 +37,7 @@ def _steps(problem: RebalanceProblem, steps: Sequence[Named]) -> list[Step]:
 
 
 def _chain() -> list[Object]:
-    """q fits on n0 only once p is gone; r, which runs beside q, fits anywhere."""
+    """q fits on n0 only once p is gone; r, which runs next to q, fits anywhere."""
     nodes = [node("n0", cpu="2"), node("n1", cpu="4"), node("n2", cpu="2")]
     return [*nodes, running("p", "n0", cpu="1500m"), running("q", "n1", cpu="1"), running("r", "n1", cpu="100m")]
 
@@ -60,7 +60,7 @@ def test_a_node_is_freed_whole_or_its_pods_stay() -> None:
 
 
 def test_who_needs_a_step_that_is_gone_stays_as_well() -> None:
-    """In two waves n2 is not freed, so b, which was to come beside a pod from there, cannot come."""
+    """In two waves n2 is not freed, so b cannot come: its place is next to a pod from there."""
     objects = [node("n0"), node("n1"), node("n2"), node("n3")]
     objects += [running(f"web-{i}", "n2", labels={"app": "web"}) for i in range(3)]
     objects += [running("lone", "n3", labels={"app": "lone"}, affinity=near("web")), budget("web", "web", minAvailable=2)]
