@@ -211,7 +211,7 @@ def _prose(page: str) -> str:
 
 @pytest.mark.parametrize("page", ABOUT_THE_CODE)
 def test_paths_that_pages_name_exist(page: str) -> None:
-    """In whatever words, but for those in capitals, which stand for any name. What links lead to is looked at in tests/test_docs.py."""
+    """Paths in any words, except those in capitals, which are placeholders. tests/test_docs.py checks the targets of links."""
     for path in re.findall(rf"(?<![\w/.-])((?:{'|'.join(PACKAGES)})/[\w/.*-]*[\w/*])", _prose(page)):
         if not path.rpartition("/")[2].isupper():
             assert list(ROOT.glob(path.rstrip("/"))) or (ROOT / f"{path}.py").exists(), f"{page}: {path}"

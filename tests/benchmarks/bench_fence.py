@@ -331,7 +331,7 @@ def skew_of(way: Way | None) -> int:
 
 
 def close_and_open(count: int, latency: float) -> tuple[float, float]:
-    """Return the seconds that closing and opening so many nodes takes, with a journal on disk."""
+    """Return the seconds that closing and opening ``count`` nodes takes, with a journal on disk."""
     world = World(Behaviour(scheduler="slow", latency=latency))
     world.load([*(node(f"n{i:03}") for i in range(count)), pod("waits", cpu="100")])
 

@@ -1,5 +1,5 @@
-"""How far kubestow is from what bounds it from below: reading beside memory and the bare decoder, runs beside CP-SAT's own time, two cores
-beside one.
+"""Distance of kubestow from its lower bounds: reading vs. memory and the bare decoder, runs vs. CP-SAT's own time, two cores vs.
+one core.
 
     python tests/benchmarks/bench_limits.py passes [--pods 150000]
     python tests/benchmarks/bench_limits.py search [--workers 1,2] [PATTERN…]
@@ -8,7 +8,7 @@ beside one.
 scan for where its values end, decoding it into plain dictionaries, into typed objects, reading it with all checks (``kubestow``); then one
 look at each pod, and the check of a placement. The least of three, but for the check, which is done once.
 
-``search``: ``kubestow solve`` of instances of bench_hard.py, each a process of its own, with so many workers of CP-SAT: how much of the
+``search``: ``kubestow solve`` of instances of bench_hard.py, each a process of its own, with N workers of CP-SAT: how much of the
 seconds it was inside OR-tools, and how many cores were busy there and elsewhere.
 """
 
@@ -77,7 +77,7 @@ def spent(work: Callable[[], object], runs: int = RUNS) -> float:
 
 
 def placed(folder: Path, pods: int) -> tuple[Path, Path]:
-    """A generated cluster of so many pods, and a placement of it."""
+    """A generated cluster of ``pods`` pods, and a placement of it."""
     path, target = folder / "cluster.json", folder / "placement.json"
     bench_scale.generate(path, max(1, pods // bench_scale.PODS_PER_NODE), pods, 1)
     subprocess.run(bench_scale.command("solve", str(path), "-q", "--engine", "greedy", "-f", "json", "-o", str(target)), check=False)
@@ -109,7 +109,7 @@ def looked_at(snapshot: Snapshot, placement: Placement) -> int:
 
 
 def passes_table(rows: Sequence[tuple[str, float, int]]) -> Table:
-    """A row for each; ``beside``: how many times as long as the barest of its kind."""
+    """One row each. ``beside``: ratio to the barest row of its kind."""
     drawn = Table("", "CPU s", "MB/s", "µs a pod", "beside")
     for column in drawn.columns[1:]:
         column.justify = "right"

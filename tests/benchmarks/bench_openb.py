@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_openb.py [--draws 10] [--at-once 10] [--moves 20] [--time-limit 55] [--workers 2]
 
 A draw takes tasks of the trace at random until they ask for 130 % of the GPUs. A cell is the share of all GPUs that is allocated when
-tasks that ask for so many percent have arrived: mean (least, most) of the draws. Published: ten draws of the evaluation of Weng et al.,
+tasks that request that percentage have arrived: mean (least, most) of the draws. Published: ten draws of the evaluation of Weng et al.,
 USENIX ATC 2023; they are not the draws here. Online: each task as it arrives on the node where it strands least (openb_online.py), by
 kubestow's rules; with moves, after every 100 arrivals those that found no place are tried again and tasks go where they strand less. All
 at once is `kubestow solve` of the snapshot in which all arrivals wait, and its bound holds for any placement (openb_bound.py); of the

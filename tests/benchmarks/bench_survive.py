@@ -137,7 +137,7 @@ def survives(snapshot: Snapshot, gone: Sequence[str], seconds: float) -> bool | 
 
 def agreement(snapshot: Snapshot, case: Case, outcomes: Sequence[Scenario], number: int, seconds: float) -> tuple[int, int]:
     """How many failures of a sample were decided again, and of how many the outcome is the same. Half are among those that are not
-    survived, where there are any; equal failures stand for themselves."""
+    survived, where there are any; equal failures count once each."""
     random = Random(1)
     every = [(failed, each.outcome) for each in outcomes if each.outcome != "unknown" for failed in (each.failed, *each.alike)]
     lost = [entry for entry in every if entry[1] == "pending"]

@@ -1,4 +1,4 @@
-"""Preferences beside required affinity that together tie nearly all pods of a cluster into one group.
+"""Preferences and required affinity that together tie nearly all pods of a cluster into one group.
 
     python tests/benchmarks/bench_tied.py [--time-limit 40] [--write FOLDER] [SEED…]
 

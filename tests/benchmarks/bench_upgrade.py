@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_upgrade.py [scale|planted|brute …] [--scale PERCENT] [--count 100]
 
 ``scale``: worn clusters (`kubestow generate --worn`, without bare pods) of which all nodes are the pool. ``planted``: random pools with
-blockers of nine kinds, and the same without (tests/solver/capacity/upgrade/planted.py). ``brute``: tiny random pools beside every order of
+blockers of nine kinds, and the same without (tests/solver/capacity/upgrade/planted.py). ``brute``: tiny random pools and every order of
 nodes and every destination (tests/solver/capacity/upgrade/brute.py). All tables are Markdown.
 """
 

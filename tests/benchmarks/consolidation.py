@@ -1,7 +1,7 @@
 """Consolidation of worn clusters by plans and by two reference heuristics, which were fixed before the planner was tuned.
 
 Free nodes count those that were free before. A plan that frees more nodes has to move more, so a second plan is asked for no more nodes
-than the heuristic freed (``maxFreed``): its moves stand beside the heuristic's for the same number of freed nodes.
+than the heuristic freed (``maxFreed``): its moves are compared with the heuristic's for the same number of freed nodes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Compared:
 
 
 def compare(parameters: Worn, snapshot: Snapshot, plan: RebalancePlan, seconds: float, limited: Callable[[int], RebalancePlan]) -> Compared:
-    """The plan of a cluster beside what the heuristics reach there. ``limited``: makes a plan that frees so many nodes at most."""
+    """A plan for a cluster, and the results of the heuristics. ``limited``: makes a plan that frees at most n nodes."""
     before = trace(snapshot, [])[0]
     free = _free(snapshot, plan)
     rivals = {}

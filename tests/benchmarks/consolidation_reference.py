@@ -2,7 +2,7 @@
 
 Both move pods one by one. The old pod goes, the new one is placed on the first node that all scheduler filters accept (first-fit, pods in
 decreasing order of the larger share of CPU or memory, nodes from the most loaded), and a rule that held for another pod holds afterwards.
-PodDisruptionBudgets do not limit them. Nothing of the planner is used; the rules are those of the checker (solver/verify_*.py).
+PodDisruptionBudgets do not limit them. The planner's code is not used; the rules are those of the checker (solver/verify_*.py).
 
 * :func:`prefix`: nodes in order of the pods that they would have to give away; binary search for the longest prefix of that order that can
   be drained together.

@@ -220,7 +220,7 @@ class Online:
         return True
 
     def tidy(self, moves: int) -> None:
-        """Move up to so many tasks elsewhere, each so that less is stranded, those that gain most first."""
+        """Move up to ``moves`` tasks to nodes where less capacity is stranded, the largest gain first."""
         listed = []
         for n in range(len(self.nodes)):
             listed += [(cost, n, task) for task in self.running[n] if (cost := self._moving(task, n)[0]) < 0]
@@ -249,9 +249,9 @@ def online(nodes: list[Machine], arrivals: list[Task]) -> Online:
 
 
 def run(nodes: list[Machine], arrivals: list[Task], loads: Sequence[int], *, moves: int = 0) -> tuple[list[int], Online]:
-    """Return the thousandths of GPUs that are allocated when tasks that ask for so many percent of all GPUs have arrived, and the cluster
+    """Return the thousandths of GPUs that are allocated when tasks that request each percentage in ``loads`` have arrived, and the cluster
     in the end. With ``moves``, after every ``BATCH`` arrivals those of them that found no place are tried again, the largest first, with
-    one move each, and then tasks go where they strand less: so many moves in all."""
+    one move each, and then tasks go where they strand less: ``moves`` moves in total."""
     cluster, full = online(nodes, arrivals), openb.capacity(nodes)
     found, asked, waiting = list[int](), 0, list[Task]()
     for i, task in enumerate(arrivals, 1):

@@ -53,7 +53,7 @@ class Curve:
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers between two, at most so many: multiples of 1, 2 or 5 times a power of ten."""
+    """Return at most ``most`` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
     power = 10.0 ** math.floor(math.log10((high - low) / most))

@@ -196,7 +196,7 @@ class _Buying:
         return False
 
     def _available(self, node: _Opened | None = None) -> Bools:
-        """bool[O]: offers of shapes of which one more can be had."""
+        """bool[O]: True for offers whose shape has a node available."""
         has: Counter[str] = Counter(self.offers[o.now].shape.name for o in self.opened if o is not node)
         return np.array([has[o.shape.name] for o in self.offers]) < self.most
 

@@ -77,7 +77,7 @@ def _hostile(folder: Path) -> Path:
 
 
 def _template(folder: Path) -> Path:
-    """The Deployment of the rollout with another image and a larger request, beside the snapshot."""
+    """The Deployment of the rollout with another image and a larger request, as a manifest next to the snapshot."""
     listed = yaml.safe_load_all(instance("rollout-three-nodes").read_text())
     objects = [each for document in listed if document for each in (document.get("items") or [document])]
     (app,) = [each for each in objects if each["kind"] == "Deployment"]

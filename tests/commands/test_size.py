@@ -100,7 +100,7 @@ def test_daemon_sets_come_with_nodes_though_their_objects_tell_no_template(tmp_p
     agent = pod("agent-1", cpu="1", node_name="n1", owner="DaemonSet/agent")
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}}
     found = sized(written(tmp_path / "c.json", [node("n1", cpu="2"), agent, owner, pod("p", cpu="2")]), "--catalogue", catalogue)
-    assert bought(found) == {"large": 1}  # beside the agent a small node has one CPU
+    assert bought(found) == {"large": 1}  # next to the agent, a small node has one CPU free
     assert [(w["workload"], w["pods"]) for w in found["workloads"] if w.get("daemon")] == [("DaemonSet default/agent", 1)]
 
 

@@ -13,7 +13,7 @@ whose value changed is not compared, as its proof speaks of another set of place
 with a note where documents differ.
 
 ``--save DIR`` works in DIR and leaves everything there: the files that were read, and ``results/`` of either side. The script imports
-nothing of the project but its list of inputs, so either side may have been rearranged.
+only its list of inputs from the project, so either side may have been rearranged.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tests.fields.api_tree import heads
 from tests.fields.table import KEYS, KINDS, ROWS, VERDICTS, WHOLE, Row, counts
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "fields.md"
-#: Verdicts as they stand in the table, the same for fields that have those of another place.
+#: Verdicts as the table shows them, also for fields that share the verdicts of another path.
 _WORDS: Final = {**VERDICTS, "as": "as there"}
 _HEAD: Final = """# Fields
 

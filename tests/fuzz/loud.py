@@ -52,7 +52,7 @@ Fault = Iterator[str]
 
 
 class Ground:
-    """What a case stands on: random numbers, an empty folder, a small cluster without mistakes, a manifest that fits to it."""
+    """The ground of a case: random numbers, an empty folder, a small cluster without mistakes, and a manifest that fits it."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = random.Random(f"loud-{seed}")

@@ -29,7 +29,7 @@ Path = tuple[Any, ...]
 
 
 def odd(rng: random.Random) -> Any:
-    """A value that hardly any field expects."""
+    """A value that few fields expect."""
     return copy.deepcopy(rng.choice(rng.choice((STRINGS, NUMBERS, _SHAPES))))
 
 

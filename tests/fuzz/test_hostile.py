@@ -180,7 +180,7 @@ def test_a_long_string(what: str, tmp_path: Path) -> None:
 
 
 def _bounded(words: list[str], gigabytes: int) -> subprocess.CompletedProcess[bytes]:
-    """The command with so much address space at most."""
+    """The command with at most this much address space."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (gigabytes << 30, gigabytes << 30))

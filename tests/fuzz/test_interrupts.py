@@ -86,7 +86,7 @@ def strike(arguments: list[str], target: Path, after: float, *signals: int, paus
 
 
 def whole(target: Path, old: bytes | None, name: str) -> bool:
-    """Whether a result was written: all of it, and nothing beside it."""
+    """Return whether a result was written; it is complete, and no other file remains."""
     assert [each for each in os.listdir(target.parent) if each != target.name] == []
     if not target.exists() or target.read_bytes() == old:
         assert old is None or target.exists()

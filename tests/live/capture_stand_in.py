@@ -2,7 +2,7 @@
 calls that ``kubestow capture`` may make, and no others.
 
 The stand-in is a script that knows the plain answers, and asks this module for the others: it reads a :class:`Server` as JSON from the file
-that the environment variable KUBECTL_STATE names. The arguments of all calls are logged beside it, a list a line.
+that the environment variable KUBECTL_STATE names. The arguments of all calls are logged in the same folder, one list a line.
 """
 
 from __future__ import annotations

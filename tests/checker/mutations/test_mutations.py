@@ -1,7 +1,7 @@
 """A thousand lies: each changes a true document so that one of its claims is false, and none is accepted without a word.
 
 ``verify`` answers a lie in one of two ways: there are violations, or what the document says for itself (exemptions, policy, edits) differs
-from what the original says. A lie of the first kind must be told as a violation.
+from what the original says. A lie of the first kind must be reported as a violation.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _answer(document: Document, original: Original, folder: Path) -> tuple[bool,
 
 
 def _lies(first: int, count: int, folder: Path) -> tuple[list[str], Counter[str]]:
-    """Which of so many mutations are accepted in silence, and how often each kind was tried."""
+    """Return the mutations that are accepted silently, and the number of trials by kind."""
     accepted: list[str] = []
     tried: Counter[str] = Counter()
     number = first

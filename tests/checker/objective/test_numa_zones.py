@@ -509,7 +509,7 @@ def test_pods_arrive_in_bind_order_and_take_the_first_zones() -> None:
     assert faults([single, *pods], *map(put, "pqrs")) == []
     # q and r fill the first zone between them, p the second, with room for s.
     assert faults([single, *pods], *map(put, "qrps")) == []
-    # q and s first, then r does not fit beside them, nor p beside r.
+    # With q and s first, r does not fit next to them, nor p next to r.
     assert the_fault([single, *pods], *map(put, "qsrp")) == (
         "p",
         "NodeResourceTopologyMatch: container a asks for cpu 3, memory 1073741824: no NUMA zone has that much (single-numa-node)",

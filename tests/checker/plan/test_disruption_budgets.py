@@ -80,7 +80,7 @@ def test_pods_that_count() -> None:
 
 
 def _leaving(things: list[Object], count: int, *, waves: int = 1) -> set[str]:
-    """The rules that so many pods break by moving from n0 to n1."""
+    """The rules that ``count`` pods violate by moving from n0 to n1."""
     steps = [move(i + 1, i % waves + 1, f"a-{2 * i}", "n0", "n1") for i in range(count)]
     steps.sort(key=lambda step: step.wave)
     for number, step in enumerate(steps, 1):

@@ -46,7 +46,7 @@ def test_only_broken_rules_let_their_pod_go(broken: bool) -> None:
 
 
 def test_another_rule_that_is_broken_lets_nobody_go() -> None:
-    """A nodeSelector, or plain affinity beside a term that holds during execution and is kept."""
+    """A nodeSelector, or plain affinity together with a satisfied term that must hold during execution."""
     assert not _goes(running("a-0", "n0", selector={"disk": "hdd"}, affinity=_enforced(_disk("ssd"))))
     near = together("b")["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     kept = _enforced(together("c"))

@@ -69,7 +69,7 @@ def test_soft_taints_never_reject() -> None:
 )
 def test_gt_and_lt_compare_whole_numbers_where_their_gate_is_on(operator: str, asked: str, offered: str, covered: bool) -> None:
     taint = objects.Taint("sla", "NoSchedule", offered)
-    for key in ("sla", None):  # an empty key stands for every key
+    for key in ("sla", None):  # an empty key matches every key
         toleration = objects.Toleration(key, operator, asked)
         assert node_rules.tolerated([toleration], taint, ON) is covered
         assert Tolerations([toleration], ON).cover(taint) is covered

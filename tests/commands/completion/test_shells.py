@@ -46,7 +46,7 @@ def _installed(name: str) -> str:
     return found
 
 
-#: Stands for the entry points. Unless it is asked what completes a line, it shows the words that it is given.
+#: Replaces the entry points. Unless it is asked what completes a line, it shows the words that it is given.
 _PROGRAM = """\
 #!/bin/sh
 if [ -z "$_KUBESTOW_COMPLETE" ] && [ NAME != kubectl_complete-stow ]; then

@@ -1,8 +1,8 @@
-"""Pending pods that fit only after moves, how many of them being known: by construction no plan has fewer, and one with so many is planted.
+"""Pending pods that fit only after a known number of moves: by construction no plan has fewer, and a plan with as many is planted.
 
 Running pods keep the nodes for what waits (the *pool*) closed. A node opens when ``b`` of its small pods, the blockers, have left it, and
 then takes one waiting pod; whatever else runs there must not move. So each waiting pod costs at least the ``b`` of a node of its own, and
-the least that any choice of nodes costs is ``k``; nodes that are dearer, or that do not suffice for all, stand beside. Shapes:
+the least that any choice of nodes costs is ``k``; further nodes cost more or do not suffice for all. Shapes:
 
 * ``room``: blockers hold the CPUs that are missing;
 * ``rule``: anti-affinity, on one side or the other, between them and what waits;

@@ -46,7 +46,7 @@ class PlantedSizing:
 
 
 class _FromShapes(_Cut):
-    """Pods cut from nodes that can be had."""
+    """Pods cut from nodes of the catalogue."""
 
     types = _LINE
 
@@ -68,7 +68,7 @@ class _FromShapes(_Cut):
 
 
 def net_of(shape: str) -> tuple[int, int]:
-    """What a node of a shape has beside its DaemonSet's pod, mCPU and MiB."""
+    """Capacity of a node of a shape after its DaemonSet's pod, in mCPU and MiB."""
     cpu, memory, _ = SHAPES[shape]
     return cpu - DAEMON[0], memory - DAEMON[1]
 

@@ -24,7 +24,7 @@ SAID = "PodDisruptionBudget default/web counts pod default/web-1 as evicted alth
 
 
 def budget(left: float, pod: str = "web-1") -> Object:
-    """Return a budget that forgets in so many seconds that a pod was about to be evicted."""
+    """Return a budget that forgets an announced eviction after the given number of seconds."""
     since = (datetime.now(UTC) - timedelta(seconds=125 - left)).isoformat().replace("+00:00", "Z")
     status = {"disruptionsAllowed": 0, "disruptedPods": {pod: since}}
     return {

@@ -1,4 +1,4 @@
-"""What a run did itself is no drift; what became of its own pods is. What is told, how often, and what may pass."""
+"""The effects of a run are no drift; the later fate of its own pods is. Which messages appear, how often, and which facts are ignored."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_what_the_run_takes_of_a_budget_itself_is_no_drift_until_the_replacement
     assert _told(now, done) == ["PodDisruptionBudget default/web allows 0 disruptions now, 1 before"]
 
 
-# --- what is told -------------------------------------------------------------------------------------------------------------
+# --- messages -----------------------------------------------------------------------------------------------------------------
 
 
 def test_harmless_drift_is_judged_and_told_once() -> None:

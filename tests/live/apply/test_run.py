@@ -326,7 +326,7 @@ _GRAVES: list[object] = []
 
 
 def killed(run: Run, at: int, after: bool) -> None:
-    """Run until so many requests were sent; then the process is gone: nothing more is sent, and no answer is seen."""
+    """Run until the given number of requests was sent. Then the process is gone: it sends nothing more and sees no answer."""
     world, count, dead = run.world, 0, False
     real = world.send
     loop = asyncio.new_event_loop()

@@ -38,7 +38,7 @@ def left_behind(posed: Posed, *, drained: bool) -> list[str]:
 
 
 def foreign(posed: Posed, *, resumed: bool = False) -> list[str]:
-    """Return pods that the scheduler put, from the first node closed to the last opening, where there was no room before the run: beside
+    """Return pods that the scheduler bound, from the first closed node to the last opening, where the run's start left no capacity: next to
     all that ran there then and the pods of others that came since. ``resumed``: the first part may have got as far as that opening."""
     cordons = [one for one in posed.world.cordons() if one.actor == "client"]
     if not cordons:

@@ -31,7 +31,7 @@ LIMITS = Limits(pause=0.001)
 
 
 def workload(kind: str, name: str = "web", cpu: str = "1", affinity: Object | None = None, **spec: Any) -> Object:
-    """Return a workload whose pods ask for so much."""
+    """Return a workload whose pods have this request."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     inner: Object = {"containers": [container], "schedulingGates": [{"name": GATE}]}
     if affinity is not None:
@@ -45,7 +45,7 @@ def workload(kind: str, name: str = "web", cpu: str = "1", affinity: Object | No
 
 
 class Told(Listener):
-    """Keeps what a listener is told."""
+    """Keeps the calls of a listener."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, str | None] = {}

@@ -237,7 +237,7 @@ def test_a_daemon_set_of_which_there_are_only_pods_is_known_by_them() -> None:
 
 
 def test_where_such_pods_run_is_guessed_by_labels_and_said() -> None:
-    """The controller's affinity stands in place of their own, by which they run on one of two nodes only."""
+    """The controller's affinity replaces that of the pods, which allows one of two nodes only."""
     items = [make.node("n1", labels={"gpu": "yes", "x": "1"}), make.node("n2", labels={"x": "1"}), daemon("gpu", "n1")]
     edited, [name] = buy(items, shape())
     assert running(edited, name) == []
