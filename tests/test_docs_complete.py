@@ -1,7 +1,7 @@
 """Nothing on the pages is left out of the tests: every command that a page shows is run by one of them, and what is said of rules, of what
 is not modelled, of pages and of files is all there is.
 
-A page that no test claims belongs to tests/test_docs.py, which finds it by itself.
+A page that no test claims belongs to tests/test_docs.py, which finds it without a list.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def copied(folder: Path) -> Path:
 
 
 def _offline(folder: Path) -> dict[str, str]:
-    """Return what makes pip take everything but the project itself from this Python, by links in a new folder."""
+    """Return the environment in which pip takes everything except the project from this Python, by links in a new folder."""
     folder.mkdir()
     own = {path.name for path in ROOT.iterdir()}
     for spec in (importlib.util.find_spec(name) for name in ("setuptools", "yaml")):

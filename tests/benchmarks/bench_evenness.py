@@ -168,7 +168,7 @@ def _one() -> Object:
 
 
 def measured(name: str, cluster: Cluster, limit: float) -> Row:
-    """Solve a cluster with default options, but for the time limit, and return what became of it."""
+    """Solve a cluster with default options, but for the time limit, and return the result."""
     with tempfile.TemporaryDirectory() as scratch:
         paths = [Path(scratch) / "snapshot.json", Path(scratch) / "manifests.json"]
         for path, objects in zip(paths, (cluster.snapshot, cluster.manifests), strict=True):

@@ -73,7 +73,7 @@ def rows(patterns: Sequence[str], seeds: Sequence[int]) -> list[Row]:
 
 
 def deciding(tiers: Sequence[bench_scale.Tier]) -> bench_scale.Tier:
-    """The first tier that is not proved, of those that were asked for; else the last of them."""
+    """Return the first requested tier that is not proved, or the last tier."""
     asked = [tier for tier in tiers if tier.tier not in TIE_BREAK]
     return next((tier for tier in asked if tier.value < tier.bound), asked[-1])
 

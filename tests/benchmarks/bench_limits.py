@@ -57,7 +57,7 @@ class _List(msgspec.Struct):
 
 
 def typed(data: bytes) -> list[Any]:
-    """The objects of a list, decoded and nothing else."""
+    """The objects of a list, only decoded."""
     decoders = {name: msgspec.json.Decoder(kind.type) for name, kind in kinds.KINDS.items()}
     head = msgspec.json.Decoder(_Head)
     return [decoders[head.decode(item).kind].decode(item) for item in msgspec.json.decode(data, type=_List).items]

@@ -37,7 +37,7 @@ def allocated(result: Result) -> int:
 
 
 def at_once(nodes: list[Machine], arrivals: list[Task], options: Sequence[str]) -> tuple[int, int, float]:
-    """Return what one process of kubestow allocates when all tasks wait, the bound, and the seconds of the process. Where clearly more is
+    """Return the allocation of one kubestow process when all tasks wait, the bound, and the seconds of the process. Where clearly more is
     asked for than there is, tasks that are worth more than the room they take, by the bound's prices, have the higher priorities."""
     most, kept = openb_bound.priced(nodes, arrivals)
     scarce = sum(task.load for task in arrivals) * 100 > openb.capacity(nodes) * SCARCE

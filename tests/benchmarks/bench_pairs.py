@@ -144,7 +144,7 @@ class Pairs:
         return all(name in place for name in failed) and bool(self.composition.free[place[failed[0]], place[failed[1]]])
 
     def decide(self, failed: Failed) -> tuple[str, Verdict]:
-        """Decide a pair of the rest; return how."""
+        """Decide one remaining pair, and return the method."""
         verdict = self.composition.certificate(failed)
         if verdict is not None:
             return "tested", verdict

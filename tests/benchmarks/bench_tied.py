@@ -31,7 +31,7 @@ USAGE = 0.85
 
 
 def sizes(seed: int) -> tuple[int, int]:
-    """Return nodes and applications at most."""
+    """Return the maximum numbers of nodes and applications."""
     return (120, 60) if seed <= 3 else (200, 140)
 
 

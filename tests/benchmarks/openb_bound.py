@@ -60,7 +60,7 @@ class _Program:
         return len(self._patterns) > before
 
     def solve(self) -> tuple[dict[Kind, int], dict[Kind, int], dict[Kind, dict[int, int]]]:
-        """Return what a mCPU and a MiB of each kind of node, and each share of its GPUs, are worth, in parts of ``UNIT``."""
+        """Return the value of a mCPU and a MiB of each kind of node, and of each share of its GPUs, in parts of ``UNIT``."""
         model = mathopt.Model()
         arrived = {task: model.add_linear_constraint(ub=count) for task, count in self._wanted.items()}
         rows = {}
@@ -118,7 +118,7 @@ class _Program:
         return total // UNIT, gain, patterns
 
     def _best(self, worth: Mapping[int, int]) -> tuple[int, dict[int, int]]:
-        """Return what a GPU is worth when it is cut into shares in the best way, and that way."""
+        """Return the value of a GPU that is cut into shares in the best way, and that way."""
         best, last = [0] * (WHOLE + 1), [0] * (WHOLE + 1)
         for size in range(1, WHOLE + 1):
             best[size] = best[size - 1]

@@ -29,7 +29,7 @@ BATCH = 100
 
 
 def after(room: Room, task: Task) -> Room | None:
-    """Return what a task leaves, on the first GPUs with room for it, as the allocator takes them; None if it does not fit."""
+    """Return the shares that remain on the first GPUs with room for a task, as the allocator takes them; None if it does not fit."""
     cpu, memory, wanted = room[0] - task.cpu, room[1] - task.memory, task.gpus
     if cpu < 0 or memory < 0:
         return None
@@ -43,7 +43,7 @@ def after(room: Room, task: Task) -> Room | None:
 
 
 def before(room: Room, task: Task, held: tuple[int, ...]) -> Room:
-    """Return what is left when a task leaves that held these GPUs, by position."""
+    """Return the free shares after a task leaves that held these GPUs, by position."""
     gpus = list(room[2])
     for k in held:
         gpus[k] += task.share
@@ -67,7 +67,7 @@ class Stranded:
         self._known: dict[Room, int] = {}
 
     def of(self, room: Room) -> int:
-        """Return what is stranded, in thousandths of GPUs times the sum of the weights."""
+        """Return the stranded capacity, in thousandths of GPUs times the sum of the weights."""
         cpu, memory, gpus = room
         key = (cpu, memory, tuple(sorted(gpus)))
         found = self._known.get(key)
@@ -129,7 +129,7 @@ class Online:
         self._targets = {}
 
     def _costs(self, room: Room, task: Task) -> int:
-        """Return what more is stranded where the task goes; there it fits."""
+        """Return the additional stranded capacity if the task goes to a node; it fits there."""
         key = room, task
         found = self._cost.get(key)
         if found is None:
@@ -234,7 +234,7 @@ class Online:
                     moves -= 1
 
     def _moving(self, task: Task, n: int) -> tuple[int, int]:
-        """Return what more is stranded when the last task of a kind on a node goes to the best other node, and that; 0 if there is none."""
+        """Return the change of stranded capacity if the last task of a kind moves to the best other node, and that node; 0 if none fits."""
         room = self.room[n]
         for cost, target in self.best(task):
             if target != n:

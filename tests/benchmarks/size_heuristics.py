@@ -176,7 +176,7 @@ class _Buying:
         return True
 
     def _become(self, node: _Opened, offer: int, pods: Sequence[int]) -> bool:
-        """Move a node's pods, and perhaps more, to its candidate of another offer; all as it was where a rule rejects one of them."""
+        """Move a node's pods, and perhaps more, to its candidate of another offer; undo everything if a rule rejects a pod."""
         old, new = int(node.at[node.now]), int(node.at[offer])
         for g in reversed(node.pods):
             self._place(g, old, -1)

@@ -36,7 +36,7 @@ _AFFINITY_OVER_ZONES: Final = 0.61
 
 
 def soft_cluster(seed: int, *, nodes: int, fill: int) -> list[Object]:
-    """Return nodes in three zones and pending pods that ask for ``fill`` percent of their CPUs or memory, whichever is reached first."""
+    """Return nodes in three zones and pending pods that ask for ``fill`` percent of their CPUs or memory, the scarcer resource."""
     rng = random.Random(f"kubestow/soft clusters/{seed}/{nodes}/{fill}")
     found: list[Object] = []
     room = [0, 0]
@@ -61,7 +61,7 @@ def soft_cluster(seed: int, *, nodes: int, fill: int) -> list[Object]:
 
 
 def _preferences(rng: random.Random, a: int) -> Object:
-    """Return what the spec of an application's pods says of nodes and of other pods."""
+    """Return the node and pod rules in the spec of an application's pods."""
     own: Object = {"labelSelector": {"matchLabels": {"app": f"app{a}"}}}
     affinity: Object = {}
     if rng.random() < _ANTI_AFFINITY:

@@ -40,7 +40,7 @@ class Hearing:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A cluster in which the replacement of web-0 does not become Ready by itself."""
+    """A cluster in which the replacement of web-0 does not become Ready without help."""
     first: list[str] = []
 
     def unready(made: Object) -> bool:

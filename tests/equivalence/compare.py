@@ -154,7 +154,7 @@ def hand_over(before: Path, after: Path) -> None:
 
 
 def parsed(document: bytes | None, form: str) -> Any:
-    """Return what a JSON or YAML document says, None for other forms and for what cannot be read."""
+    """Return the content of a JSON or YAML document; None for other formats and unreadable files."""
     if document is None or form not in ("json", "yaml"):
         return None
     try:

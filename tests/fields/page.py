@@ -43,7 +43,7 @@ def _total() -> dict[str, Counter[str]]:
 
 
 def _paths_of(section: str) -> Counter[str]:
-    """Return how many kinds, or keys, have each verdict."""
+    """Return the number of kinds, or keys, with each verdict."""
     found: Counter[str] = Counter()
     for row in ROWS:
         found[row.verdict] += len(row.paths) if row.kinds == (section,) else 0

@@ -109,7 +109,7 @@ class Ground:
 
 
 def _refused(done: Outcome, *names: str) -> Fault:
-    """Yield what is wrong with an answer that must be a refusal naming ``names``."""
+    """Yield the faults of an answer that must be a refusal naming ``names``."""
     if done.trace:
         yield f"traceback: {done.trace}"
     if done.code != 1:
@@ -123,7 +123,7 @@ def _refused(done: Outcome, *names: str) -> Fault:
 
 
 def _accepted(done: Outcome, *names: str) -> Fault:
-    """Yield what is wrong with an answer that must be a result, with ``names`` on standard error."""
+    """Yield the faults of an answer that must be a result, with ``names`` on standard error."""
     if done.trace:
         yield f"traceback: {done.trace}"
     if done.code not in (0, 3):
@@ -212,7 +212,7 @@ def no_snapshot(on: Ground) -> Fault:
 
 
 def duplicate_keys(on: Ground) -> Fault:
-    """A key twice in one object is refused with its name, whatever its spelling."""
+    """A duplicate key in one object is refused with its name, in any spelling."""
     rng = on.rng
     manifests = rng.random() < 0.4
     objects: list[Object] = [on.manifest] if manifests else on.objects

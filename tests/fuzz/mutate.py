@@ -140,7 +140,7 @@ def text(rng: random.Random, data: bytes) -> bytes:
 
 
 def _encoded(rng: random.Random, data: bytes) -> bytes:
-    """In another encoding, or two of them."""
+    """In another encoding, or in two."""
     as_text = data.decode("utf-8", "replace")
     encoding = rng.choice(("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7", "latin-1", "cp037"))
     other = as_text.encode(encoding, "replace")

@@ -163,7 +163,7 @@ def _long(text: str) -> dict[str, list[Any]]:
 @pytest.mark.full
 @pytest.mark.parametrize("what", _long(""))
 def test_a_long_string(what: str, tmp_path: Path) -> None:
-    """Messages stay short whatever they quote, and no table is laid out for a name of megabytes."""
+    """Messages stay short regardless of the quoted text, and no table is laid out for a name of megabytes."""
     snapshot = write(tmp_path / "s.json", *_long("x" * _MB)[what])
     for words in (
         ["solve", "-f", "table"],

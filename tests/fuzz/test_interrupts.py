@@ -1,5 +1,5 @@
 """Signals at any moment, to real processes: the exit code is that of an interruption or of a run that was over already, what is written is
-whole, and nothing is left behind. The moments are drawn from the number of the test; the long run draws more of them."""
+whole, and nothing is left behind. The moments are drawn from the number of the test; the long run draws more."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ _SHAPES: dict[str, Callable[[int], list[Object]]] = {
 
 
 def _calls(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Return how many calls some work takes, and what it gives; what the garbage collector calls for earlier work is not counted."""
+    """Return the number of calls that some work takes, and its result. Calls of the garbage collector do not count."""
     profile = cProfile.Profile()
     gc.collect()
     gc.disable()

@@ -153,7 +153,7 @@ def devices() -> list[Object]:
 
 
 def cluster() -> list[Object]:
-    """A cluster of one node, three pods, and one of everything else."""
+    """A cluster of one node, three pods, and one object of every other kind."""
     selector = {"matchLabels": {"app": "web"}}
     workload = {"replicas": 2, "selector": selector, "template": template()}
     status = {

@@ -182,7 +182,7 @@ def test_only_annotations_that_are_read_are_kept_wherever_they_are() -> None:
 
 
 def test_annotations_are_kept_by_their_names_and_not_by_their_prefixes() -> None:
-    """Whoever may annotate may write anything under a prefix that is read."""
+    """Anyone who may annotate can write any name under a prefix that is read."""
     given = {f"{prefix}password": SECRET for prefix in interning.ANNOTATIONS}
     given |= {"controller.kubernetes.io/my-cost": "12", "kubestow.dev/tags.app": "tier=web", "kubestow.dev/gang": "train"}
     given |= {"kubernetes.io/config.mirror": SECRET, "kubestow.dev/my-cost": f"5{SECRET}", "kubestow.dev/other": "12345678"}

@@ -1,4 +1,4 @@
-"""Hand-written plans for tests: documents whose summaries are filled in, and what the checker says of them."""
+"""Hand-written plans for tests: documents whose summaries are filled in, and the checker's verdicts."""
 
 from __future__ import annotations
 

@@ -471,7 +471,7 @@ def test_order_numbers_are_shared_inside_one_gang_only() -> None:
     objects = [*ZONES, A, other]
     # the two do not see each other: judged one by one
     assert judged(objects, *shared) == [("b", "Placement"), ("a", "InterPodAffinity")]
-    # whatever the document calls them
+    # regardless of their names in the document
     placement = document(from_objects(objects), *shared)
     placement.assignments[1].gang = "default/g"
     found = verify(from_objects(objects), placement)

@@ -1,7 +1,7 @@
 """Pending pods that fit only after a known number of moves: by construction no plan has fewer, and a plan with as many is planted.
 
 Running pods keep the nodes for what waits (the *pool*) closed. A node opens when ``b`` of its small pods, the blockers, have left it, and
-then takes one waiting pod; whatever else runs there must not move. So each waiting pod costs at least the ``b`` of a node of its own, and
+then takes one waiting pod; all other pods there must not move. So each waiting pod costs at least the ``b`` of a node of its own, and
 the least that any choice of nodes costs is ``k``; further nodes cost more or do not suffice for all. Shapes:
 
 * ``room``: blockers hold the CPUs that are missing;
@@ -120,7 +120,7 @@ class _Making:
         rng, count, most = self.rng, len(self.parts), max(self.parts)
         opening: list[tuple[int, int, bool]] = [(part, 0, True) for part in self.parts]  # price, zone, planted
         if self.shape == "zone":
-            # As many nodes that are dearer in sum, and another zone with cheap nodes, but too few of them.
+            # As many nodes with a higher total price, and another zone with cheap nodes, but too few.
             dear = [*self.parts[:-1], self.parts[-1] + 1]
             opening += [(price, 1, False) for price in dear] + [(1, 2, False)] * (count - 1)
         parking = max(1, (size - len(opening)) // 3)

@@ -1,4 +1,4 @@
-"""A cluster that is followed is the cluster, whatever happens to lists and watches."""
+"""A followed cluster equals the cluster, regardless of what happens to lists and watches."""
 
 from __future__ import annotations
 

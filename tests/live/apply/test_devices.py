@@ -33,7 +33,7 @@ def using(name: str, *templates: str, claims: Sequence[str] = (), **more: Any) -
 
 
 def fleet() -> list[Object]:
-    """Two nodes of four devices each, of which somebody has the first one on each, and six pods of eight devices that want six at most."""
+    """Two nodes of four devices each, whose first device is in use, and six pods of eight devices that request up to six."""
     slices = [published(name, devices("a", "b", "c", "d"), of=name) for name in ("n1", "n2")]
     taken = [claim(f"taken-{name}", exactly(), gets=[got(name, "a")]) for name in ("n1", "n2")]
     templates = [claim_template("one", exactly()), claim_template("two", exactly(count=2)), claim("ours", exactly())]

@@ -1,6 +1,6 @@
 """Plans of random clusters, broken off after each wave: what the run did itself is no drift, and the rest holds on the cluster as it is.
 
-Also: whatever others do to such a cluster, a run goes on only where every state that its waves can be in obeys the rules, and ends by a
+Also: regardless of changes by others, a run goes on only if every state that its waves can be in obeys the rules, and ends by a
 rule only where one does not.
 """
 

@@ -62,7 +62,7 @@ def posed(task: str, seed: int, faults: Faults | None = None) -> Posed:
 
 
 def behaviour(task: str, seed: int, faults: Faults | None = None) -> Behaviour:
-    """Return how the world of a seed behaves. Where pods wait that fit somewhere, its scheduler is slower than the run."""
+    """Return the behaviour of a seed's world. If pods wait that fit somewhere, its scheduler is slower than the run."""
     rng = random.Random(f"behaviour-{task}-{seed}")
     slow = task in ("placement", "gang")
     return Behaviour(

@@ -1,4 +1,4 @@
-"""Gangs that were whole do not stay behind the gate for ever, and whoever is held is named each minute."""
+"""Complete gangs do not stay behind the gate indefinitely, and each minute a message names the pods that are held."""
 
 from __future__ import annotations
 

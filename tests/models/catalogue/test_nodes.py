@@ -1,4 +1,4 @@
-"""Nodes that are bought: names, labels, drivers, and the pods that run on each of them."""
+"""Purchased nodes: names, labels, drivers, and the pods that run on each."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def tiny_cluster(seed: int, kind: str) -> tuple[Cluster, tuple[tuple[int, ...], 
 
 @pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
 def test_no_reachable_placement_exceeds_a_bound(kind: str) -> None:
-    """Whatever incumbent the higher tiers are held at."""
+    """The bound holds for every incumbent of the higher tiers."""
     for seed in range(INSTANCES):
         cluster, scores = tiny_cluster(seed, kind)
         tiers = sorted({*cluster.priority.tolist()}, reverse=True)

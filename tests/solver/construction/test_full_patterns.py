@@ -108,7 +108,7 @@ def test_nodes_that_take_nobody_waste_nothing() -> None:
 
 
 def many() -> Sizes:
-    """Two nodes of 12 units, and pods of 3, 2 and 1 unit that take all but one of them."""
+    """Two nodes of 12 units, and pods of 3, 2 and 1 unit that take all units but one."""
     count = np.array([3, 4, 6], dtype=np.int64)
     return Sizes(np.array([[3], [2], [1]]), np.arange(3), np.array([[12], [12]]), np.repeat(count[:, None], 2, axis=1), count)
 

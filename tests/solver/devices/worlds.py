@@ -1,4 +1,4 @@
-"""Small fleets of nodes with GPUs, and pods that ask for some of them."""
+"""Small fleets of nodes with GPUs, and pods that request some."""
 
 from __future__ import annotations
 

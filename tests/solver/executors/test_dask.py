@@ -296,7 +296,7 @@ def _patiently(target: str) -> DaskWorkers:
 
 
 def _problem(target: str) -> str:
-    """Return what is said when the worker that was just killed is known to be gone."""
+    """Return the message after the worker that was just killed is known to be gone."""
     until = time.monotonic() + 40
     while True:
         with pytest.raises(WorkersError) as told:

@@ -144,7 +144,7 @@ def test_the_limit_makes_a_difference_to_these_clusters() -> None:
 
 
 def _guarded(nodes: int, *, allowed: int = 1) -> list[Object]:
-    """Nodes with a pod each of one app, and one node with room for all of them."""
+    """Nodes with one pod each of one app, and one node with room for all pods."""
     objects = [node("large", cpu="32", labels={"node-role.kubernetes.io/control-plane": ""}), *(node(f"n{i}") for i in range(nodes))]
     objects += [running(f"web-{i}", f"n{i}", cpu="3", labels={"app": "web"}) for i in range(nodes)]
     return [*objects, budget("web", "web", maxUnavailable=allowed), budget("none", "none", maxUnavailable=0)]

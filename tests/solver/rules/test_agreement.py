@@ -182,7 +182,7 @@ def test_encoding_rules_and_checker_agree_at_length(kind: str) -> None:
 
 
 def greedy_placed(seed: int, kind: str) -> int:
-    """Assert that checker and model accept the greedy placement of one instance, and return how many pods it places."""
+    """Assert that checker and model accept the greedy placement of one instance, and return the number of placed pods."""
     _, cluster = compiled(seed, kind)
     built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)), tries=4)
     assert accepted(cluster, built.sequence), f"{kind} seed {seed}"

@@ -50,7 +50,7 @@ def objects(seed: int, kind: str, pods: int = 4) -> list[tiny.Object]:
 
 
 class Oracle:
-    """Which assignments of a tiny instance the checker accepts, whatever binds together."""
+    """Return the assignments of a tiny instance that the checker accepts, for any grouping of binds."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot

@@ -351,7 +351,7 @@ def test_relocating_a_group_is_all_or_nothing() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["pods", "spread", "mixed"])
 def test_relocating_to_anywhere_keeps_the_state_in_step(kind: str) -> None:
-    """Whatever is asked for, also what no rule allows: a gain is real, and without one nothing changes."""
+    """For any request, also one that no rule allows: a gain is real, and without one nothing changes."""
     gains = 0
     for seed in range(60):
         cluster = compiled(tiny_soft.snapshot(seed, kind, nodes=4, pods=8))

@@ -75,7 +75,7 @@ class Brute:
 
 
 def moved(objects: list[Object], world: Accepting, position: Position) -> list[Object]:
-    """The objects with pods where a position has them; whoever moved is Ready."""
+    """The objects with pods at their positions; moved pods are Ready."""
     to = {world.world.pods[i].key: world.world.names[position.at[i]] for i in position.done}
     found = []
     for thing in objects:

@@ -31,7 +31,7 @@ def instance(kind: str, seed: int) -> list[Object]:
 
 
 def placed(snapshot: Snapshot, found: Placement) -> dict[int, int]:
-    """Return how many pods of each priority are placed, highest first."""
+    """Return the number of placed pods of each priority, highest first."""
     priorities = {pod_key(each): each.spec.priority or 0 for each in snapshot.pods}
     counts = dict.fromkeys(sorted(priorities.values(), reverse=True), 0)
     for entry in found.assignments:

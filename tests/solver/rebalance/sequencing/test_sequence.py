@@ -215,7 +215,7 @@ def test_spread_forces_an_order() -> None:
     assert found.steps is not None
     assert found.fewest
     assert named(problem, found.steps) == [("s2", "b", "a"), ("s1", "a", "b")]
-    even = case_of(things[:4])  # one in each zone: whoever goes first makes it none and two
+    even = case_of(things[:4])  # one in each zone: the first move makes it none and two
     assert run(even, target_of(even, {"s1": "b", "s2": "a"})).exhausted
 
 

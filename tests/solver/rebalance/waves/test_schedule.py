@@ -1,4 +1,4 @@
-"""Waves: few, and safe whatever the order of their steps."""
+"""Waves: few, and safe in any order of their steps."""
 
 from __future__ import annotations
 
