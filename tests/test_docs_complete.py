@@ -240,7 +240,7 @@ def test_every_package_has_its_place_in_the_architecture() -> None:
 
 SECTIONS: Final = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", _RULES, re.MULTILINE | re.DOTALL))
 NAMES: Final = [*(rule.name for rule in rules.ALL), "SchedulingGates"]
-#: What shows the words of a rule, where that is not ``explain`` on the example.
+#: Commands that show the words of a rule, if these differ from ``explain`` on the example.
 _LIMITS: Final = ["explain", "instances/rules/namespace-limits.yaml", "-w", "instances/rules/namespace-limits-workload.yaml"]
 _ANNOTATIONS: Final = [
     *("explain", "instances/rules/namespace-annotations.yaml", "-w", "instances/rules/namespace-annotations-workload.yaml"),

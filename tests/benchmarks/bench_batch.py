@@ -36,7 +36,7 @@ OPENERS: Final[dict[str, Callable[[int], Any]]] = {"--jobs": Processes, "--dask 
 
 @dataclass(frozen=True)
 class Took:
-    """What a task took, and where: ``seconds`` on the clock, ``processor``: of the worker's processor time."""
+    """The cost of a task, and its worker: ``seconds`` on the clock, ``processor``: of the worker's processor time."""
 
     seconds: float
     processor: float

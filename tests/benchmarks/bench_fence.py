@@ -52,7 +52,7 @@ class Move:
 
 @dataclass
 class Measured:
-    """What one way did. Seconds are those of the run."""
+    """Result of one method. Seconds are those of the run."""
 
     moves: int = 0
     elsewhere: int = 0
@@ -80,7 +80,7 @@ class Silent:
 
 @dataclass
 class Stage:
-    """What a way works with."""
+    """Inputs of a method."""
 
     api: Api
     cluster: LiveCluster

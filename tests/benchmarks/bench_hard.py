@@ -37,7 +37,7 @@ CLUSTERS: dict[str, tuple[int, int, tuple[str, ...], tuple[str, ...]]] = {
     "greedy": (5_000, 150_000, (), ("--engine", "greedy")),
 }
 PLANTED = ("pack-32x8-100", "rules-32x8-100")
-#: What nobody asks for by name.
+#: Tiers that no instance requests by name.
 TIE_BREAK = ("topologySpread", "strategy")
 
 
@@ -79,7 +79,7 @@ def deciding(tiers: Sequence[bench_scale.Tier]) -> bench_scale.Tier:
 
 
 def cells(row: Row, run: bench_scale.Run) -> list[str]:
-    """What the table says of a run."""
+    """Table row of a run."""
     tier, placed = deciding(run.result.objective), run.result.placed
     gap = "proved" if tier.value == tier.bound else f"{100 * (tier.bound - tier.value) / max(1, abs(tier.value)):.2f}%"
     name = tier.tier if tier.priority is None else f"{tier.tier} {tier.priority}"

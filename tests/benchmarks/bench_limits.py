@@ -85,7 +85,7 @@ def placed(folder: Path, pods: int) -> tuple[Path, Path]:
 
 
 def passes(path: Path, placement: Path) -> Iterator[tuple[str, float, int]]:
-    """What is done, CPU seconds, and how many bytes or pods it looks at."""
+    """The operation, its CPU seconds, and the number of bytes or pods that it reads."""
     data = path.read_bytes()
     bytes_ = len(data)
     scan = msgspec.json.Decoder(msgspec.Raw)
@@ -102,7 +102,7 @@ def passes(path: Path, placement: Path) -> Iterator[tuple[str, float, int]]:
 
 
 def looked_at(snapshot: Snapshot, placement: Placement) -> int:
-    """How many pods are where the placement has a node for them: the least that a check can do."""
+    """Return the number of pods on the nodes of the placement: the least work that a check can do."""
     pods = {pod_key(pod): pod for pod in snapshot.pods}
     nodes = {node.metadata.name: node for node in snapshot.nodes}
     return sum(pods[entry.pod].spec.nodeName is None and entry.node in nodes for entry in placement.assignments)

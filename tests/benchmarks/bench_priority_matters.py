@@ -111,7 +111,7 @@ def placed_tiers(result: Placement) -> list[TierResult]:
 
 
 def proved(result: Placement) -> bool:
-    """Whether value and bound of every placed tier are the same."""
+    """Return whether value and bound are equal in every placed tier."""
     return all(t.value == t.bound for t in placed_tiers(result))
 
 
@@ -150,7 +150,7 @@ class _CpuTime:
 
 def count_cpu_time() -> None:
     """Deadlines of this process are in its CPU seconds from now on."""
-    from ortools.math_opt.python import mathopt  # noqa: F401  # what is imported later would count for the first cell
+    from ortools.math_opt.python import mathopt  # noqa: F401  # a later import would count for the first cell
     from ortools.sat.python import cp_model  # noqa: F401
 
     from kubestow.solver import solve as solving

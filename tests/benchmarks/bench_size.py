@@ -62,7 +62,7 @@ class Run:
 
     @property
     def answered(self) -> bool:
-        """Whether there is a purchase."""
+        """Return whether there is a purchase."""
         return bool(self.sizing) and self.sizing["status"] in ("optimal", "feasible")
 
     @property

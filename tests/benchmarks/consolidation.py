@@ -28,7 +28,7 @@ def cluster(number: int) -> Worn:
 
 
 def trace(snapshot: Snapshot, steps: Iterable[tuple[str, str, str]]) -> list[int]:
-    """How many nodes that may be freed are free at the start and after each step (pod, from, to)."""
+    """Return the number of free nodes that may be freed, at the start and after each step (pod, from, to)."""
     state = State(snapshot)
     freeable = frozenset(state.freeable)
     pods = Counter({name: len(state.nodes[name].mine) for name in freeable})
@@ -45,7 +45,7 @@ def trace(snapshot: Snapshot, steps: Iterable[tuple[str, str, str]]) -> list[int
 
 @dataclass(frozen=True)
 class Rival:
-    """What a heuristic reached. ``ours``: moves of a plan that frees as many nodes and no more, None if it does not get there."""
+    """Result of a heuristic. ``ours``: moves of a plan that frees as many nodes and no more, None if it does not get there."""
 
     freed: int
     moves: int

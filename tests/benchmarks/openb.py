@@ -26,7 +26,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one kind of task asks for. ``cpu``: mCPU; ``memory``: MiB; ``share``: thousandths of each GPU."""
+    """Requests of one kind of task. ``cpu``: mCPU; ``memory``: MiB; ``share``: thousandths of each GPU."""
 
     cpu: int
     memory: int

@@ -19,7 +19,7 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from tests.benchmarks import openb
 from tests.benchmarks.openb import Machine, Task
 
-#: What a node has left: mCPU, MiB, and the shares of each GPU.
+#: Free capacity of a node: mCPU, MiB, and the shares of each GPU.
 Room = tuple[int, int, tuple[int, ...]]
 _MIB = 2**20
 #: Weights of kinds of tasks are whole: times this.

@@ -33,7 +33,7 @@ Points = list[tuple[float, int]]
 
 @dataclass
 class Curve:
-    """What a solve reported of its soft tier: (seconds, points) whenever the incumbent or the bound got better."""
+    """Progress of a solve's soft tier: (seconds, points) whenever the incumbent or the bound got better."""
 
     values: Points = field(default_factory=list)
     bounds: Points = field(default_factory=list)

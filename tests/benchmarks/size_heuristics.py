@@ -111,7 +111,7 @@ class _Buying:
         self.opened: list[_Opened] = []
 
     def _zonal(self, g: int) -> bool:
-        """Whether a pod of the class decides its node's zone: by a rule of its own about domains of more than one node."""
+        """Return whether a pod of the class decides its node's zone: by its own rule about domains of more than one node."""
         pod = self.cluster.snapshot.pods[self.cluster.classes[g].pods[0]]
         keys = {c.topologyKey for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"}
         keys |= {term.topologyKey for which in ("podAffinity", "podAntiAffinity") for term in required_terms(pod, which)}
@@ -120,7 +120,7 @@ class _Buying:
     def run(self, *, narrowing: bool) -> Bought:
         largest = sorted(range(self.cluster.n_classes), key=lambda g: [-self._asks(g, r) for r in ("cpu", "memory")])
         queue = [g for g in largest for _ in range(int(self.cluster.count[g]))]
-        while queue:  # what needs others first comes again once they are there
+        while queue:  # pods that need others are retried after these
             left = [g for i, g in enumerate(queue) if not self._put(g, queue[i:], narrowing)]
             if len(left) == len(queue):
                 break

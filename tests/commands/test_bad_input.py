@@ -21,7 +21,7 @@ OLD = "an earlier result\n"
 
 
 def refusals(directory: Path, *snapshots: str | Path, command: tuple[str, ...] = ("solve",)) -> list[str]:
-    """What standard error says, one entry a line; everything else that a refusal promises is checked here."""
+    """Return standard error, one entry a line. All other promises of a refusal are checked here."""
     target, untouched = directory / "target.json", directory / "untouched.json"
     untouched.write_text(OLD, encoding="utf-8")
     heard = []

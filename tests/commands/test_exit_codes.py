@@ -29,7 +29,7 @@ TEXT = text_of("docs/exit-codes.md")
 COMMANDS = sorted(cli.main.commands)
 #: Covered by the tests below, and those of apply and of verify's journals, instead of an example, which would need a cluster.
 _OTHERWISE = {("capture", 0), ("capture", 3), ("apply", 3), ("verify", 3)}
-#: What makes a command run for a while, or wait for input that never comes.
+#: Arguments with which a command runs for a while, or waits for input that never comes.
 _LONG = {
     "apply": ["-", "--result", "x.json"],
     "batch": ["-o", "out", "solve", "-"],

@@ -1,4 +1,4 @@
-"""What a policy file changes, through the command line: each switch on a snapshot where it decides, and what is said of bad input."""
+"""Effects of a policy file on the command line: each switch on a snapshot where it decides, and messages about bad input."""
 
 from __future__ import annotations
 
@@ -471,7 +471,7 @@ def test_refuse_all_namespaces_anti_affinity(bench: Bench) -> None:
     ):
         fine = [node("n1", labels=labels), pod("p", affinity=harmless)]
         assert where(bench.solve(fine, {"refuseAllNamespacesAntiAffinity": True})) == {"p": "n1"}
-    # What runs already has been let in.
+    # Running pods were admitted before.
     running = [node("n1", labels=labels), node("n2"), pod("hog", node_name="n1", affinity=selfish("zone", namespaceSelector={})), pod("p")]
     assert where(bench.solve(running, {"refuseAllNamespacesAntiAffinity": True})) == {"p": "n2"}
 
@@ -495,7 +495,7 @@ def test_who_may_use_required_anti_affinity(bench: Bench) -> None:
     for fine in (pod("web", affinity=selfish()), {**web, "spec": {**web["spec"], "serviceAccountName": "db"}}, pod("web")):
         assert where(bench.solve([items[0], fine], EVERYBODY_A_NODE)) == {"web": "n1"}
     running = [node("n1", labels=zone), node("n2"), pod("hog", node_name="n1", affinity=selfish("zone")), pod("p")]
-    assert where(bench.solve(running, EVERYBODY_A_NODE))["p"] in ("n1", "n2")  # what runs has been let in
+    assert where(bench.solve(running, EVERYBODY_A_NODE))["p"] in ("n1", "n2")  # running pods were admitted before
 
 
 @pytest.mark.parametrize(

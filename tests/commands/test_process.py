@@ -1,4 +1,4 @@
-"""What only a real process shows: imports, pipes, full devices, signals, terminals."""
+"""Behaviour that only a real process shows: imports, pipes, full devices, signals, terminals."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ CASES = {
 
 @dataclass
 class Written:
-    """What the commands left: ``page``, its ``data``, and the ``result`` document, where there is one."""
+    """Files that the commands wrote: ``page``, its ``data``, and the ``result`` document, if there is one."""
 
     page: Path
     data: dict[str, Any]
@@ -424,7 +424,7 @@ def test_a_document_that_is_no_result_is_one_line_and_no_page(tmp_path: Path, so
 
 @pytest.mark.full
 def test_text_of_a_result_is_text(tmp_path: Path, solved: dict[str, Any], chromium: Chromium) -> None:
-    """What a result says in words is not trusted either."""
+    """Sentences in a result are not trusted either."""
     solved["notes"] = [EVIL, "</script><img src=x onerror=window.harm=1>", "{{ 7 * 7 }}"]
     solved["engine"] = EVIL
     page = tmp_path / "page.html"

@@ -1,4 +1,4 @@
-"""Whether two checkouts of the project answer alike, byte for byte: for changes that are to change no answer.
+"""Comparison of two checkouts of the project, byte for byte: for changes that must not change any answer.
 
     python tests/equivalence/compare.py --before CHECKOUT [--after CHECKOUT] [--only GLOB] [--jobs 2] [--ignore-field NAME] [--save DIR]
     python tests/equivalence/compare.py --before CHECKOUT --values
@@ -58,7 +58,7 @@ _PATIENCE: Final = 600.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left behind. ``document`` is None if it wrote none, ``errors`` is standard error."""
+    """Output of a run. ``document`` is None if it wrote none, ``errors`` is standard error."""
 
     code: int
     output: bytes

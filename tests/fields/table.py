@@ -24,7 +24,7 @@ VERDICTS: Final = {
     "open": "decides, not named yet",
 }
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
-#: Where keys of annotations and labels are, and kinds of which all fields have one verdict.
+#: Sections for keys of annotations and labels, and for kinds whose fields share one verdict.
 KEYS: Final = "annotations and labels"
 KINDS: Final = "whole kinds"
 

@@ -1,4 +1,4 @@
-"""What verdicts.txt calls named as unmodelled is named, by a run with each of these fields."""
+"""Every field that verdicts.txt calls named as unmodelled is named by a run that has the field."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class _Maker:
         self.rng = random.Random(f"case-{seed}")
         self.folder = folder
         self.case = Case(self.rng.choice(_COMMANDS))
-        self.files: dict[str, bytes] = {}  # what is written as it is, for the sake of its hash
+        self.files: dict[str, bytes] = {}  # written unchanged, because of their hash
 
     def make(self) -> Case:
         rng, case = self.rng, self.case

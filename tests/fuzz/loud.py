@@ -179,7 +179,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def no_snapshot(on: Ground) -> Fault:
-    """What is no snapshot is refused by every command."""
+    """Every command refuses files that are no snapshot."""
     rng = on.rng
     nodes = [each for each in on.objects if each["kind"] == "Node"]
     rest = [each for each in on.objects if each["kind"] != "Node"]

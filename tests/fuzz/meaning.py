@@ -43,7 +43,7 @@ class World:
 
 
 def world(objects: list[Any]) -> World:
-    """What is named in these objects, as far as they still have the form of objects."""
+    """Names in these objects, if they still have the form of objects."""
     found = World()
     for each in objects:
         metadata = each.get("metadata") if isinstance(each, dict) else None
@@ -92,7 +92,7 @@ def _spread(rng: random.Random, seen: World) -> Object:
     return found | {name: rng.choice(values) for name, values in options.items() if rng.random() < 0.25}
 
 
-#: What fields of these names may be set to. Callables draw from what the objects name.
+#: Possible values of fields with these names. Callables draw from the names in the objects.
 _FIELDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("cpu", "memory", "pods", "storage", "ephemeral-storage", "available", "allocatable", "capacity"), QUANTITIES),
     **dict.fromkeys(("maxUnavailable", "minAvailable", "maxSurge"), _AMOUNTS),

@@ -42,7 +42,7 @@ def spots(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def at(value: Any, path: Path) -> Any:
-    """What is at a path."""
+    """Return the value at a path."""
     for step in path:
         value = value[step]
     return value

@@ -40,7 +40,7 @@ def good(folder: Path) -> Path:
     return write(folder / "good.json", node("n"), pod("p"))
 
 
-#: Where a text may come in: the words of a command that reads the file, by the names of the good file and the file in question.
+#: Entry points of a text: the words of a command that reads the file, by the names of the good file and the file in question.
 _PLACES: dict[str, Callable[[str, str], list[str]]] = {
     "snapshot": lambda fine, file: ["audit", file],
     "second": lambda fine, file: ["explain", fine, file],

@@ -1,4 +1,4 @@
-"""Where a result cannot go: one line, no part of it in a file, nothing left behind, and an earlier result stays. Real processes."""
+"""An output that cannot be written: one line, no partial or other file, and an earlier result stays. Real processes."""
 
 from __future__ import annotations
 

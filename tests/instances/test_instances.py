@@ -35,7 +35,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True)
 class Row:
-    """What is expected of a solve.
+    """Expected result of a solve.
 
     ``unplaced``: pod -> a rule among its reasons; all other pending pods are placed. ``on``: pod -> nodes, one of which it gets.
     ``together``/``apart``: (node label, pods) that share one value of it, or have a value each. ``before``: bind order.

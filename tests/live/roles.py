@@ -1,4 +1,4 @@
-"""What a server is asked for, as rights, and what a manifest of roles allows."""
+"""Requests to a server as permissions, and the permissions of a manifest of roles."""
 
 from __future__ import annotations
 

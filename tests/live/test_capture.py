@@ -1,4 +1,4 @@
-"""What capture asks kubectl for, what it makes of the answers, and what it says of those it does not get."""
+"""Queries of capture to kubectl, the use of the answers, and messages about failed queries."""
 
 from __future__ import annotations
 

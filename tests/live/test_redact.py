@@ -92,7 +92,7 @@ def trimmed(value: object, *, annotations: bool = True) -> object:
 
 
 def says(snapshot: Snapshot, *, annotations: bool = True) -> Object:
-    """What hard rules read of it: all but the hash of the files, the names of kinds that are not read, new objects of custom kinds, images
+    """All that hard rules read: all but the hash of the files, the names of kinds that are not read, new objects of custom kinds, images
     and service accounts. ``annotations``: less
     those that nothing reads; instances have no such."""
     imageless(vars(snapshot))
@@ -200,7 +200,7 @@ def test_annotations_are_kept_by_their_names_and_not_by_their_prefixes() -> None
 
 
 def test_annotations_of_node_policies_leave_their_names() -> None:
-    """What is not honoured is named by its key; values stay where a rule reads them."""
+    """Unmodelled fields are named by their key; values stay where a rule reads them."""
     balloon, strict = "balloon.balloons.resource-policy.nri.io/pod", "strict.topologyhints.resource-policy.nri.io/container.a"
     given = {balloon: "fast", strict: "true", "class.memory-qos.nri.io": SECRET, "nri.io.example.com/x": SECRET}
     assert kept_annotations(given) == {balloon: "fast", strict: "true", "class.memory-qos.nri.io": ""}

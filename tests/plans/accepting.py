@@ -170,7 +170,7 @@ class Accepting:
         return after if self._valid[after] else None
 
     def _joins(self, i: int, n: int, at: State) -> bool:
-        """Whether a pod that waits comes to the domain that its gang has to share."""
+        """Return whether a pending pod comes to the domain that its gang must share."""
         for members, _, key in self.gangs:
             if key is not None and i in members:
                 homes = [self.world.labels[m].get(key) for m in (n, *(at[j] for j in members if at[j] != ABSENT))]
@@ -178,7 +178,7 @@ class Accepting:
         return True
 
     def valid(self, position: Position) -> bool:
-        """Whether nothing is worse than in the snapshot, and pods that the plan moved break nothing."""
+        """Return whether nothing is worse than in the snapshot, and moved pods violate no rule."""
         world, at = self.world, position.at
         for i, n in enumerate(at):
             if n == ABSENT or world.pods[i].terminating:
@@ -196,14 +196,14 @@ class Accepting:
         return True
 
     def guarded(self, position: Position, i: int) -> bool:
-        """Whether the budget of pod ``i``, if any, lets one go: those that went for good are missing."""
+        """Return whether the budget of pod ``i``, if any, allows one eviction. Pods that were evicted permanently are missing."""
         guard = self._guard.get(i)
         if guard is None:
             return True
         return guard.allowed - len([j for j in guard.pods - guard.free if position.at[j] == ABSENT]) >= 1
 
     def broken(self, position: Position) -> dict[str, int]:
-        """How many subjects break each rule."""
+        """Return the number of subjects that violate each rule."""
         found: dict[str, int] = {}
         for i in self.subjects:
             for rule in self.world.broken(i, position.at, position.done) if position.at[i] != ABSENT else ():

@@ -190,7 +190,7 @@ class Brute(Accepting):
         return Step(self.world.pods[i].key, names[here] if here != ABSENT else None, names[n] if n != ABSENT else None)
 
     def _perfect(self, best: Best) -> bool:
-        """Whether no other end can be better: every tier at a bound that needs no search. More steps then only cost more."""
+        """Return whether no other end can be better: every tier at a bound that needs no search. More steps then only cost more."""
         placed = [*self.rank.values()]
         for name, priority, value in best.tiers:
             match name:

@@ -75,7 +75,7 @@ def test_the_search_of_what_was_read_slowly_ends_earlier(monkeypatch: pytest.Mon
         before(self, options, started)
 
     snapshot = uneven()
-    place(snapshot, Options(engine="greedy"))  # what is imported when it is first needed takes longer than compiling
+    place(snapshot, Options(engine="greedy"))  # the first import takes longer than compiling
     monkeypatch.setattr(deadline.Deadline, "__init__", noted)
     monkeypatch.setattr("kubestow.solver.runtime.deadline.MAX_READING_RATIO", 1e9)
     began = time.monotonic() - 10

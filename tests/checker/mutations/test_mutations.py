@@ -43,7 +43,7 @@ def _read(document: Document, folder: Path) -> Placement | RebalancePlan:
 
 
 def _answer(document: Document, original: Original, folder: Path) -> tuple[bool, list[str]]:
-    """Whether there are violations, and what the document says for itself. A document that cannot be read, or edits that cannot be made,
+    """Return whether there are violations, and the document's own claims. A document that cannot be read, or edits that cannot be made,
     are refused."""
     try:
         result = _read(document, folder)

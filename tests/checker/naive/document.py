@@ -49,7 +49,7 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
 
 
 class _State:
-    """What nodes have and hold."""
+    """Capacity and pods of the nodes."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay, self.capacity = replay, replay.capacity

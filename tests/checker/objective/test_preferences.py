@@ -286,7 +286,7 @@ PODS = st.lists(
 
 
 def _selected(t: Object, own: str, space: str, labels: dict[str, str]) -> bool:
-    """Whether a term of a pod of namespace ``own`` selects a pod, as the API documentation words it."""
+    """Return whether a term of a pod of namespace ``own`` selects a pod, as the API documentation words it."""
     if "namespaceSelector" in t:
         if t["namespaceSelector"] and space != "x":
             return False

@@ -88,7 +88,7 @@ def evict(step: int, wave: int, pod: str, source: str) -> Eviction:
 
 
 def faults(snapshot: Snapshot, document: RebalancePlan) -> list[tuple[str, str]]:
-    """What the checker finds: rules and reasons."""
+    """Return the checker's violations: rules and reasons."""
     return [(fault.rule, fault.why) for fault in verify_plan(snapshot, document)]
 
 

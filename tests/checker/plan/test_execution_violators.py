@@ -27,7 +27,7 @@ def _disk(value: str) -> Object:
 
 
 def _goes(*things: Object, goals: tuple[str, ...] = ("repair",)) -> bool:
-    """Whether pod a-0 on n0 may be evicted for good."""
+    """Return whether pod a-0 on n0 may be evicted permanently."""
     nodes = [node("n0", labels={"disk": "ssd"}), node("n1", labels={"disk": "ssd"})]
     document = plan([*nodes, *things], goals, (), evict(1, 1, "a-0", "n0"), limits=Limits(allowEviction=True))
     return _WHY not in [why for _, why in faults(*document)]

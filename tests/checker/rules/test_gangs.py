@@ -97,7 +97,7 @@ def judged(objects: list[Object], *rows: Row, **how: Any) -> list[tuple[str, str
 
 
 def said(objects: list[Object], placement: Placement) -> list[str]:
-    """What is wrong with the document; nothing else may be."""
+    """Return the faults of the document, which must all be of this rule."""
     found = verify(from_objects(objects), placement)
     assert {violation.rule for violation in found} <= {"Placement"}
     return [violation.why for violation in found]

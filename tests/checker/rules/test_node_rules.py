@@ -94,7 +94,7 @@ _TAINT = st.builds(objects.Taint, st.sampled_from(["a", "b"]), st.sampled_from(_
 
 @given(st.lists(_TOLERATION, max_size=4), _TAINT, st.booleans())
 def test_many_tolerations_cover_what_one_of_them_covers(some: list[objects.Toleration], taint: objects.Taint, compare: bool) -> None:
-    """Where they are many they are looked up, here and in the solver's own reading."""
+    """Long lists of rules use a lookup, here and in the solver's own reading."""
     gates = ON if compare else FeatureGates("1.36")
     filler = [objects.Toleration(f"other-{i}", "Exists") for i in range(40)]
     covered = any(node_rules.tolerates(each, taint, compare=compare) for each in some)

@@ -22,7 +22,7 @@ from kubestow.commands.completion import shells
 
 _ROOT = Path(cli.__file__).resolve().parent
 _SNAPSHOT = str(_ROOT / "instances/quickstart.yaml")
-#: What is typed before TAB, and the words that stand there then.
+#: The input before TAB, and the words on the line after it.
 _TYPED = {
     "kubestow expl": ["kubestow", "explain"],
     "kubestow solve --eng": ["kubestow", "solve", "--engine"],
@@ -126,7 +126,7 @@ def _typed(place: Path, command: list[str], line: str) -> list[str]:
 
 
 def _until(terminal: int, pattern: str) -> str:
-    """What is shown up to here."""
+    """Return the screen up to here."""
     shown = b""
     while select.select([terminal], [], [], 60)[0]:
         try:

@@ -96,7 +96,7 @@ class _Maker:
 
 
 def _document(case: Case, data: bytes, code: int) -> list[str]:
-    """What of a Check does not go together, with itself or with the files."""
+    """Return the contradictions within a Check, and between it and the files."""
     found = from_builtins(json.loads(data), Check)
     wrong = [f"{fit.workload}: {fit.placed} of {fit.replicas} placed" for fit in found.workloads if not 0 <= fit.placed <= fit.replicas]
     unfit = any(fit.fit != "fits" and not fit.known for fit in found.workloads)

@@ -213,7 +213,7 @@ class _Draw:
         self._residents.append(n)
 
     def filled(self) -> list[tuple[int, int]]:
-        """What the pods that fill the nodes leave: the room, and what the residents hold."""
+        """Return the remaining capacity of the full nodes, and the resources that the residents hold."""
         found = list(self.room)
         for n in self._residents:
             found[n] = found[n][0] + _TINY[0], found[n][1] + _TINY[1]

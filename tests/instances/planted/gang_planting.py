@@ -1,4 +1,4 @@
-"""Where the pods of a planted gang go: nodes that all its rules allow, drawn before anything else runs.
+"""Nodes for the pods of a planted gang: nodes that all its rules allow, drawn before anything else runs.
 
 The solver's code is not used, so neither can hide a fault of the other.
 """

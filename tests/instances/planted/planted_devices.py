@@ -47,7 +47,7 @@ _GPUS: Final = ((75, 1), (14, 2), (2, 3), (6, 4), (3, 8))
 
 @dataclass(frozen=True)
 class Ask:
-    """What a pod's claim asks for. ``wants``: (selector of devices, GiB of each or 0, how many) of each request, the class being that of
+    """Requests of a pod's claim. ``wants``: (selector of devices, GiB of each or 0, how many) of each request, the class being that of
     ``family``; ``match``: the attribute that all devices of the claim share."""
 
     family: str

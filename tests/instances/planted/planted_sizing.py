@@ -23,7 +23,7 @@ Object = dict[str, Any]
 #: Millionths per hour of a mCPU and of a MiB.
 CPU, MEMORY = 20, 3
 ZONES = 3
-#: What the DaemonSet takes of each node: mCPU and MiB.
+#: Requests of the DaemonSet on each node: mCPU and MiB.
 DAEMON = (150, 256)
 #: mCPU, MiB, and what a shape costs above the line, in per cent. What is cut is of the shapes on the line.
 SHAPES: Final = {

@@ -28,7 +28,7 @@ from tests.api_server import Server
 PATIENT = Options(timeout=60.0, pause=0.01)
 _LEASE = Times(skew=0.0)
 
-#: What processes that were killed still waited for.
+#: Futures that killed processes were waiting for.
 _GRAVES: list[object] = []
 
 

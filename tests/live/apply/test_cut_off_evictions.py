@@ -16,7 +16,7 @@ from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import SmallWorld, plan, refused, running, waiting
 from tests.live.apply.test_run import Run
 
-#: What is waited for in vain.
+#: Time limit for waits that must fail.
 SHORT = Options(timeout=0.05, pause=0.01)
 #: Less than is waited here until a budget forgets, and enough for anything else on a busy machine.
 LESS = Options(timeout=4.0, pause=0.01)

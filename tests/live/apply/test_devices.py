@@ -232,4 +232,4 @@ def test_a_killed_run_goes_on_with_the_devices_that_are_left(tmp_path: Path) -> 
         each.pod: named(each.devices) for each in posed.document.assignments
     }
     drift = [line for line in (tmp_path / "plan.journal.jsonl").read_text().splitlines() if '"drift"' in line]
-    assert drift == []  # what the run had allocated is its own
+    assert drift == []  # allocations by the run are its own

@@ -160,7 +160,7 @@ def _disturb(rng: random.Random, things: list[Object]) -> None:
 
 
 def _unsafe(now: Snapshot, left: RebalancePlan) -> set[tuple[str, str]]:
-    """What can go wrong in the waves that are left, by going through every state of each."""
+    """Return the faults that are possible in the remaining waves, by enumeration of every state."""
     states, found = States(now), set[tuple[str, str]]()
     for number in sorted({*(move.wave for move in left.moves), *(each.wave for each in left.evictions)}):
         steps: dict[int, list[Goes]] = {}

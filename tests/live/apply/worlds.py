@@ -19,7 +19,7 @@ from tests.plans import tiny
 
 Object = dict[str, Any]
 
-#: What is asked of a world.
+#: Kinds of documents that are run in a world.
 TASKS: Final = ("drain", "repair", "consolidate", "improve", "admit", "placement", "gang")
 #: How pods are called that nobody planned.
 RIVAL: Final = "rival"

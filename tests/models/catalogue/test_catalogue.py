@@ -25,7 +25,7 @@ def shape(**fields: Any) -> dict[str, Any]:
 
 
 def problems(tmp_path: Path, document: Any) -> list[str]:
-    """What is said of a file with this document, without the file's name, which each line begins with."""
+    """Return the messages about a file with this document, without the file's name at the beginning of each line."""
     file = tmp_path / "catalogue.json"
     file.write_text(json.dumps(document) if not isinstance(document, str) else document)
     with pytest.raises(InputError) as raised:

@@ -53,7 +53,7 @@ def buy(items: list[make.Object], one: Shape, zone: str = "a", count: int = 1) -
 
 
 def running(snapshot: Snapshot, name: str) -> list[str]:
-    """What runs on a node: the owners of DaemonSets' pods, the names of others."""
+    """Return the pods on a node: owners for DaemonSets' pods, names for others."""
     found = []
     for pod in snapshot.pods:
         if pod.spec.nodeName == name:

@@ -282,7 +282,7 @@ _ZONES = "zones: [{name: z, resources: {cpu: 1}}]"
         ("defaultConstraints: [{topologyKey: a, maxSkew: 0}]", "defaultConstraints[0].maxSkew", "1"),
         ("defaultConstraints: [{topologyKey: a, maxSkew: 2147483648}]", "defaultConstraints[0].maxSkew", "2147483647"),
         ("defaultConstraints: [{topologyKey: '', maxSkew: 1}]", "defaultConstraints[0].topologyKey", "1"),
-        # what is missing
+        # missing fields
         ("defaultConstraints: [{maxSkew: 1}]", "defaultConstraints[0]", "topologyKey"),
         ("defaultConstraints: [{topologyKey: a}]", "defaultConstraints[0]", "maxSkew"),
         ("topologies: [{nodes: [a]}]", "topologies[0]", "zones"),

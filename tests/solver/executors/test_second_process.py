@@ -32,7 +32,7 @@ def until(happened: Callable[[], Any]) -> Any:
 
 
 def gone(pid: int) -> bool:
-    """Whether there is no such process, or only what its parent has yet to take note of."""
+    """Return whether there is no such process, or only a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""What tasks do in these tests; workers import it by name."""
+"""Tasks of these tests; workers import them by name."""
 
 from __future__ import annotations
 

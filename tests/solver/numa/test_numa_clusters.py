@@ -41,7 +41,7 @@ def named(seed: int, kind: str) -> dict[str, Object]:
 
 
 def arrive(seed: int, node: str, pods: list[Object]) -> list[Outcome]:
-    """What the kubelet of a node says of pods that arrive one after the other."""
+    """Return the kubelet's verdicts on pods that arrive one after the other on a node."""
     return simulate(named(seed, "NodeResourceTopology")[node], named(seed, "Node")[node]["status"]["allocatable"], pods)
 
 

@@ -39,7 +39,7 @@ def _built(
 def _search(
     objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), *, stop: bool = False, **options: Any
 ) -> tuple[PlanSearchResult, list[Progress]]:
-    """What is found, and all progress on the way."""
+    """Return the result, and all progress on the way."""
     asked = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
     problem = read_problem(from_objects(objects), asked)
     told: list[Progress] = []

@@ -74,7 +74,7 @@ def _asked(seed: int, kind: str) -> Iterator[tuple[list[Object], Sequence[str], 
 
 
 def _compare(plan: RebalancePlan, known: Best) -> bool:
-    """Whether a plan is as good as the best one; no better one is possible, and no bound is below it."""
+    """Return whether a plan equals the best one; no better one is possible, and no bound is below it."""
     best = {(name, priority): value for name, priority, value in [*known.tiers, ("moves", None, -known.moves)]}
     for tier in plan.objective:
         value = best.get((tier.tier, tier.priority), 0)

@@ -39,7 +39,7 @@ def solve(objects: list[Object], manifest: Object | None = None) -> Placement:
 
 
 def verdict(found: Placement) -> tuple[bool, bool, int]:
-    """Whether it completes, whether that it does not is proved, and how many new pods are placed."""
+    """Return whether the rollout completes, whether a deadlock is proved, and the number of placed new pods."""
     assert found.rollout is not None
     return found.rollout.complete, found.rollout.proved, len(found.assignments)
 
@@ -261,7 +261,7 @@ def test_thirty_rollouts_end_as_all_interleavings_of_controllers_do() -> None:
 @pytest.mark.full
 @pytest.mark.usefixtures("unaided")
 def test_rollouts_that_are_scaled_as_well_end_as_all_interleavings_do() -> None:
-    """Where the old ReplicaSet may take what a quota leaves, a note says so."""
+    """If the old ReplicaSet may take the remaining quota, a note says so."""
     found = compared(range(200, 260), scaled=True)
     assert found[True, True] >= 1
 

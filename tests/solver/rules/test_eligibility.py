@@ -1,4 +1,4 @@
-"""What classes share of what nodes take is what each of them would be given on its own."""
+"""The share of each class in eligibility equals its result when queried alone."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def new(mode: str, *nodes: str) -> Claim:
         # A new volume is made on the node of the first pod, and other nodes may not reach it.
         (pair(new("ReadWriteOnce", "n0", "n1")), 1),
         (pair(new("ReadWriteMany", "n0", "n1")), 2),
-        # What is made on n0 does not serve n1, which a free volume of another size would have reached.
+        # A volume created on n0 does not serve n1, which a free volume of another size would have reached.
         (pair(new("ReadWriteMany", "n0"), Volume("v", "new", 1, frozenset({"n1"}), "a", csi=False)), 1),
         # A claim counts for its provisioner only until it has taken another volume.
         (pair(new("ReadWriteOnce", "n0"), Volume("v", "new", 1, BOTH, "a", csi=False), limits={"n0": 0, "n1": 1}), 2),

@@ -172,7 +172,7 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
 
 
 def _shared_tally(cluster: Cluster) -> bool:
-    """Whether two constraints count the same pods over the same domains but differ in maxSkew or minDomains: pods that stay then hold the
+    """Return whether two constraints count the same pods and domains but differ in maxSkew or minDomains: pods that stay then hold the
     sharper one as well (:meth:`kubestow.solver.rules.pod_topology_spread.PodTopologySpread.breaks`)."""
     seen: dict[tuple[int | None, str, int], set[tuple[int, int]]] = {}
     for cls in cluster.classes:
@@ -182,7 +182,7 @@ def _shared_tally(cluster: Cluster) -> bool:
 
 
 def _opened(lns: Lns, cluster: Cluster) -> bool:
-    """Whether a freed pod might open its own group before those that stay, which a part binds first."""
+    """Return whether a freed pod might open its own group before those that stay, which a part binds first."""
     return any(cls.affinity is not None and cls.affinity.itself and not lns.search.pods.opening(g) for g, cls in enumerate(cluster.classes))
 
 

@@ -30,7 +30,7 @@ def problem(seed: int, *, classes: int = 4, nodes: int = 3) -> PackingDemands:
 
 
 def fits(demands: PackingDemands, counts: Ints) -> bool:
-    """Whether int64[K, N] keeps within room, numbers and where pods may be."""
+    """Return whether int64[K, N] respects capacities, counts and eligible nodes."""
     load = counts.T @ demands.demand
     return bool((load <= demands.room).all() and (counts.sum(axis=1) <= demands.count).all() and not counts[~demands.allowed].any())
 

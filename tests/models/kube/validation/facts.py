@@ -1,4 +1,4 @@
-"""What an API server takes of a new pod and what it refuses, field by field: facts that Kubernetes' own tests of its validation check.
+"""Accepted and refused values of a new pod's fields: facts that Kubernetes' own tests of its validation check.
 
 Each fact is a part of a pod and whether it is refused. The parts and their values are our own. Facts of different groups do not depend on
 each other. Sources: TestValidate… in pkg/apis/core/validation/validation_test.go of https://github.com/kubernetes/kubernetes/tree/v1.36.2.

@@ -1,4 +1,4 @@
-"""What an API server refuses of new objects, against answers of a real one.
+"""New objects that an API server refuses, compared with answers of a real one.
 
 ``api_server.json`` holds objects at random and the fields that kube-apiserver refused of each in a dry run, with its reasons.
 """

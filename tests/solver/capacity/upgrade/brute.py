@@ -1,4 +1,4 @@
-"""Whether the upgrade of a tiny pool gets through: every order of nodes, every way to move their pods one by one, on plain API objects.
+"""Feasibility of the upgrade of a tiny pool: every order of nodes, every way to move their pods one by one, on plain API objects.
 
 One node at a time: with a surge of 1 its clone joins before the drain, with none after it. What single steps are accepted is asked of
 :mod:`tests.plans.accepting`, again for each wave; the planner's code is not used.
@@ -27,7 +27,7 @@ class Brute:
         self._dead: set[str] = set()
 
     def feasible(self) -> bool:
-        """Whether some course drains all nodes of the pool.
+        """Return whether some course drains all nodes of the pool.
 
         Raises:
             TooLarge: there are more states than are looked at.

@@ -1,4 +1,4 @@
-"""What a snapshot is to a plan: who may move, who only holds rules, who waits, and which nodes may be emptied."""
+"""The problem of a plan, from a snapshot: movable, resident and pending pods, and nodes that may be emptied."""
 
 from __future__ import annotations
 

@@ -390,7 +390,7 @@ def test_kubelets_that_align_take_pods_in_any_order() -> None:
 
 
 def test_pods_that_take_devices_come_in_waves_of_their_own() -> None:
-    """What each of them gets depends on who came before."""
+    """The volume of each depends on the order."""
     api = "resource.k8s.io/v1"
     exact = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
     claims: list[Object] = [

@@ -21,7 +21,7 @@ Named = tuple[str, int, int]
 def _kept(
     objects: Sequence[Object], goals: Sequence[str], most: int | None, *steps: Named, drain: Sequence[str] = (), unit: bool = False
 ) -> list[Any]:
-    """What is left, in words, of steps by name of pod and numbers of nodes."""
+    """Return the remainder in words: steps by name of pod and numbers of nodes."""
     problem = case_of(objects, goals, drain, Limits(maxWaves=most))
     taken = _steps(problem, steps)
     found = within_waves(PlanObjective(problem, goals), taken)

@@ -23,7 +23,7 @@ KINDS = ("Deployment", "StatefulSet", "DaemonSet")
 
 @dataclass(frozen=True)
 class Spec:
-    """What a template asks for. ``apart``: the topology key of its required anti-affinity."""
+    """Requests of a template. ``apart``: the topology key of its required anti-affinity."""
 
     cpu: int
     port: int | None = None
