@@ -41,7 +41,7 @@ class Left:
         needed: Number of these pods that must be placed.
         gang: Name of their gang; None without one.
         priority: Their priority.
-        classes: Classes whose pods can only be placed if these pods can.
+        classes: Classes of which no pod can be placed if these pods cannot.
         unaided: True if no other pending pod could help them.
     """
 

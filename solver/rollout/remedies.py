@@ -98,7 +98,7 @@ class RolloutRemedies:
     # --- capacity -------------------------------------------------------------------------------------------------------------
 
     def _nodes(self, problem: RolloutProblem) -> list[Remedy]:
-        """Return the existing kinds of nodes that need the fewest additional nodes."""
+        """Return the existing kinds of nodes of which the fewest more are needed."""
         best: list[tuple[int, str]] = []
         for like in kinds_of_nodes(problem.snapshot):
             most = min([problem.pace.replicas, MAX_ADDED_NODES, *(number for number, _ in best)])

@@ -107,7 +107,7 @@ class Menu:
         return [(offer, count) for offer, count in found if count]
 
     def hopeless(self) -> list[int]:
-        """Return the classes whose pods fit on no node, existing or purchased."""
+        """Return the classes of which no node, existing or purchased, can take a pod."""
         reach = self.limits[:, self.there].sum(axis=1) + self.most.sum(axis=1)
         return np.flatnonzero(reach == 0).tolist()
 

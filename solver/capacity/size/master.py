@@ -384,7 +384,7 @@ def groups_of(menu: Menu) -> list[Group]:
 
 
 def exclusive(menu: Menu) -> list[list[int]]:
-    """Return sets of classes that share one slot on each node, because a term of anti-affinity by hostname
+    """Return sets of classes of which a node takes one pod in total, because a term of anti-affinity by hostname
     matches its own carriers."""
     carriers: dict[int, list[int]] = {}
     for g, cls in enumerate(menu.cluster.classes):

@@ -36,7 +36,7 @@ from kubestow.solver.rules.placement_model import build_model
 MAX_CUTS = 20
 #: Maximum number of candidates that are queried one by one if no model applies.
 MAX_QUERIED_CANDIDATES = 100
-#: Maximum number of candidates that are first tried one by one.
+#: Maximum number of candidates of which each is first tried alone.
 MAX_SINGLE_CANDIDATES = 20
 #: Number of slots per pod of the question on the nodes that are tried first.
 SLOTS_PER_POD = 2

@@ -53,7 +53,7 @@ def test_tables_of_more_cells_than_64_bits_count_are_not_made() -> None:
 
 
 def listed(sizes: Sizes, slots: Ints | None = None, *, spare: Ints | None = None, most: int = 100_000) -> list[Ints] | None:
-    """Return the listed patterns. By default a node may leave the waste of all nodes together."""
+    """What is listed; by default nodes may leave over what all of them waste."""
     room = np.full(len(sizes.room), PLENTY) if slots is None else slots
     return full_patterns(sizes, room, Listing(sizes.waste if spare is None else spare, most), np.random.default_rng(0))
 
