@@ -1,7 +1,7 @@
 """The runs that the pages show are what the commands print now, all commands on them run, and links lead somewhere.
 
 ``python tests/test_docs.py --write`` puts what they print now into the pages. A comment ``<!-- show: A; B -->`` above a block keeps of the
-output only the paragraphs that begin so, in their order, and marks what is left out. A block may have several commands, of which only the
+output only the paragraphs that begin so, in their order, and marks omissions. A block may have several commands, of which only the
 last prints; a block that shows no output only runs. A command may end with ``2>&1``, which shows standard error as well, and with
 ``; echo $?``, which shows the exit code; otherwise the code is one of those that say something about the answer (0, 3, 4).
 """
@@ -104,7 +104,7 @@ def printed(command: str) -> str:
 
 
 def in_a_shell(line: str, *, with_errors: bool) -> tuple[int, str, str]:
-    """Exit code, output and errors of what is more than a command of kubestow."""
+    """Exit code, output and errors of a script that is more than one command of kubestow."""
     Path("bin").mkdir(exist_ok=True)
     script = Path("bin/kubestow")
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(cli.__file__)} "$@"\n', encoding="utf-8")

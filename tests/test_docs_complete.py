@@ -115,7 +115,7 @@ def test_no_command_hides_in_a_block_of_another_kind(page: str) -> None:
 
 @pytest.mark.parametrize("block", UNNAMED, ids=lambda block: f"{block.page}:{(block.commands or ['no command'])[-1]}")
 def test_blocks_without_a_language_show_what_is_printed(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands run, and the passages between signs of what is left out are printed by the command above them, in that order, on a
+    """The commands run, and the passages between signs of omissions are printed by the command above them, in that order, on a
     terminal."""
     assert block.commands
     monkeypatch.setenv("COLUMNS", "100")

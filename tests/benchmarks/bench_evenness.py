@@ -55,7 +55,7 @@ class Row:
         gap: Gap between value and bound of the tie-break, in per cent.
         status: The status of the document.
         seconds: Wall-clock seconds of reading, search and check.
-        met: Whether the zones are as even as the goal asks.
+        met: True if the zones are as even as the goal requires.
     """
 
     name: str

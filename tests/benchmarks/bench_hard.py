@@ -1,4 +1,4 @@
-"""The instances that are hardest, each by one process of ``kubestow solve``: what it reaches, the bound, seconds and memory.
+"""The instances that are hardest, each by one process of ``kubestow solve``: value, bound, seconds and memory.
 
     python tests/benchmarks/bench_hard.py [--seeds 1,2,3] [--list] [PATTERN…]
 

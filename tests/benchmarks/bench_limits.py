@@ -168,7 +168,7 @@ class Inside:
 
 
 def child(arguments: Sequence[str]) -> None:
-    """``kubestow`` with these arguments; what it took goes to standard output as JSON."""
+    """``kubestow`` with these arguments; times and memory go to standard output as JSON."""
     from kubestow import cli
 
     inside = Inside()

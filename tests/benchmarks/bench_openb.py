@@ -32,7 +32,7 @@ SCARCE = 105
 
 
 def allocated(result: Result) -> int:
-    """Return the thousandths of GPUs that a result allocates: the priority of a task says what it asks for."""
+    """Return the thousandths of GPUs that a result allocates: the priority of a task encodes its request."""
     return sum((tier.priority or 0) % openb.FIRST * tier.value for tier in result.objective if tier.tier == "placed")
 
 
@@ -79,7 +79,7 @@ def online(nodes: list[Machine], seeds: Iterable[int], moves: int) -> str:
 
 
 def whole(nodes: list[Machine], seeds: Iterable[int], options: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of all at once: what is allocated, the bound, and the one of the other."""
+    """Yield the lines of all at once: the allocation, the bound, and their ratio."""
     full, draws, bounds, seconds = openb.capacity(nodes), [], [], []
     for seed in seeds:
         arrivals = openb.draw(nodes, seed, LOADS[-1])

@@ -45,7 +45,7 @@ EMPTY = {"apiVersion": "v1", "kind": "List", "items": []}
 
 @dataclass(frozen=True)
 class Run:
-    """A process of kubestow: its exit code, what it printed, and how long it took. Money in millionths."""
+    """A process of kubestow: exit code, output and duration. Money in millionths."""
 
     code: int
     sizing: dict[str, Any]

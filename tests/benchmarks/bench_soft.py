@@ -40,7 +40,7 @@ from tests.benchmarks.soft_clusters import soft_cluster
 from tests.objects import Object
 
 DATA = Path(__file__).parent / "data"
-#: The strategy tier comes after what is measured here.
+#: The strategy tier comes after the measured tiers.
 POLICY = Policy(strategy="none")
 #: Generator of a family's clusters, given a seed.
 FAMILIES: dict[str, Callable[[int], list[Object]]] = {

@@ -91,7 +91,7 @@ def brute(count: int) -> str:
 
 
 def main() -> None:
-    """Print what is asked for, a row as soon as it is measured."""
+    """Print the requested rows, each as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["scale", "planted", "brute"], choices=["scale", "planted", "brute"])
     parser.add_argument("--scale", type=int, default=100, help="per cent of the size")

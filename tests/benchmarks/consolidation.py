@@ -93,7 +93,7 @@ def _free(snapshot: Snapshot, plan: RebalancePlan) -> int:
 
 
 def table(rows: Sequence[Compared]) -> Iterator[str]:
-    """A row for each cluster, then what they say together."""
+    """A row for each cluster, then a summary."""
     names = list(HEURISTICS)
     heads = "".join(f" {name}: free | moves | plan for as many | ratio |" for name in names)
     yield f"| Nodes | Fill % | Seed | Free before | Plan: free | moves | waves | status | seconds |{heads}"

@@ -1,4 +1,4 @@
-"""Two reference heuristics for consolidation, on raw objects: what a careful script would do.
+"""Two reference heuristics for consolidation, on raw objects, as a careful script would do it.
 
 Both move pods one by one. The old pod goes, the new one is placed on the first node that all scheduler filters accept (first-fit, pods in
 decreasing order of the larger share of CPU or memory, nodes from the most loaded), and a rule that held for another pod holds afterwards.

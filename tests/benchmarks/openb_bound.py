@@ -1,9 +1,9 @@
 """How much of the GPUs any placement of tasks of openb can allocate at most: cutting stock over kinds of nodes, by column generation.
 
 The linear program lets tasks and nodes be split: per kind of node the CPU, the memory and the GPUs of all its nodes are one pool, each GPU
-is cut by a pattern of shares, and no task comes more often than it arrived. What the solver answers in floating point is taken as a hint
-only: its dual values are rounded to whole numbers and completed to a dual solution that is feasible in integers, so that the bound holds
-anyway.
+is cut by a pattern of shares, and no task comes more often than it arrived. The solver's answer in floating point is only
+a hint: its dual values are rounded to whole numbers and completed to a dual solution that is feasible in integers, so that the bound is
+valid in any case.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _preferences(rng: random.Random, a: int) -> Object:
         other = {"labelSelector": {"matchLabels": {"app": f"app{rng.randrange(a)}"}}, "topologyKey": key}
         affinity["podAffinity"] = {PREFERRED: [{"weight": rng.choice(_WEIGHTS), "podAffinityTerm": other}]}
     if rng.random() < _NODE_AFFINITY:
-        # as in the recorded instances, some of what is wanted no node has
+        # as in the recorded instances, no node has some of the preferred labels
         wanted = {"key": rng.choice(["disk", "gen"]), "operator": "In", "values": [rng.choice([*_DISKS, *_GENERATIONS[:2]])]}
         affinity["nodeAffinity"] = {PREFERRED: [{"weight": rng.choice(_WEIGHTS), "preference": {"matchExpressions": [wanted]}}]}
     found: Object = {"affinity": affinity} if affinity else {}

@@ -1,4 +1,4 @@
-"""``apply --until-done`` waits for what is on its way, asks budgets again, and keeps the files of earlier runs."""
+"""``apply --until-done`` waits for starting pods, checks budgets again, and keeps the files of earlier runs."""
 
 from __future__ import annotations
 

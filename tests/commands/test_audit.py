@@ -161,7 +161,7 @@ def test_names_of_any_kind(tmp_path: Path) -> None:
     assert yaml.safe_load(audit(path, "-f", "yaml").stdout) == json.loads(audit(path, "-f", "json").stdout)
 
 
-# --- what is given ------------------------------------------------------------------------------------------------------------
+# --- inputs -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_cluster_without_pods(tmp_path: Path) -> None:

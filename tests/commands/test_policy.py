@@ -190,7 +190,7 @@ def test_anti_affinity_is_of_the_same_family(bench: Bench) -> None:
     [("taints", 50), ("podAffinity", 240), ("requiredAffinity", 150), ("topologySpread", 50), ("containerAffinity", 240)],
 )
 def test_a_multiplier_counts_points_and_not_raw_values(bench: Bench, family: str, points: int) -> None:
-    """With three for one, a family wins against node affinity of three times the weight; its raw points stay what they are."""
+    """With three for one, a family wins against node affinity of three times the weight; its raw points stay the same."""
     items = FAMILIES[family]()
     items[-1]["spec"]["affinity"].update(likes("n1", 110))
     assert where(bench.solve(items))["p"] == "n1"

@@ -185,7 +185,7 @@ def test_a_second_interrupt_aborts_an_engine_that_does_not_listen(tmp_path: Path
 
 
 def _on_a_terminal(command: Sequence[str], **extra: str) -> tuple[int, str]:
-    """Exit code, and what a terminal gets of standard output and standard error."""
+    """Exit code, and the part of standard output and standard error that a terminal gets."""
     return on_a_terminal(command, _environment(extra), _ROOT)
 
 

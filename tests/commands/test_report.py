@@ -1,4 +1,4 @@
-"""``kubestow report`` as a user has it: every kind of result, what is refused, and each page in a real browser."""
+"""``kubestow report`` as a user has it: every kind of result, refused inputs, and each page in a real browser."""
 
 from __future__ import annotations
 

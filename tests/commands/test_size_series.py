@@ -1,4 +1,4 @@
-"""``kubestow size --series`` as a user calls it: one purchase for snapshots of several times, its check, and what is no series."""
+"""``kubestow size --series`` as a user calls it: one purchase for snapshots of several times, its check, and invalid series."""
 
 from __future__ import annotations
 

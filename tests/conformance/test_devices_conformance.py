@@ -1,6 +1,6 @@
 """`explain` against recorded verdicts of kube-scheduler 1.36.2 on devices: the set of rejecting rules on every node, without exception.
 
-Where a fault of its allocator decided (``upstreamFault``), the opposite is meant.
+If a fault of its allocator decided (``upstreamFault``), the opposite is meant.
 """
 
 from __future__ import annotations

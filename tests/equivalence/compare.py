@@ -50,7 +50,7 @@ _DETERMINISTIC: Final = ("solve", "rebalance")
 _NEVER_QUIET: Final = ("generate",)
 _ENDINGS: Final = {"json": "json", "yaml": "yaml", "junit": "xml", "kubectl": "txt"}
 _FILE: Final = re.compile(r"\b(?:instances|tests|shared)/[^\s=]+")
-#: Exit codes with which a command has done what it was asked for.
+#: Exit codes with which a command has done its work.
 _DONE: Final = (0, 3, 4)
 _DIFF_LINES: Final = 20
 _PATIENCE: Final = 600.0

@@ -1,4 +1,4 @@
-"""Input of which a tool might say nothing: unknown kinds and fields, duplicate keys, what is no snapshot, bundles, tables for programs.
+"""Input that a tool might pass over in silence: unknown kinds and fields, duplicate keys, other files, bundles, tables for programs.
 
 Each case knows what must be said, so that nothing can pass in silence: ``python -m tests.fuzz.loud --first 0 --count 1000``. The number of
 a case is all that it takes to repeat it.
@@ -28,7 +28,7 @@ from tests.fuzz.run import Outcome, here
 from tests.fuzz.seeds import Object
 
 _SEARCH: Final = ("--engine", "greedy", "--time-limit", "1", "--workers", "1")
-#: Commands that read a snapshot, with what they need besides.
+#: Commands that read a snapshot, with their other arguments.
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "solve": (*_SEARCH, "-f", "json"),
     "rebalance": ("--goal", "repair", *_SEARCH, "-f", "json"),
@@ -280,7 +280,7 @@ def _misspelt(rng: random.Random, word: str) -> str:
 
 
 def bundles(on: Ground) -> Fault:
-    """Directories of must-gather and of support bundles read as their objects do, and name what is no object."""
+    """Directories of must-gather and of support bundles read as their objects do, and messages name other files."""
     rng = on.rng
     must_gather = rng.random() < 0.5
     root = "bundle"

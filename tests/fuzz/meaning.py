@@ -1,4 +1,4 @@
-"""Damage that keeps the form of Kubernetes objects: fields get values that are odd, rare or at the edge of what they may be, and objects
+"""Damage that keeps the form of Kubernetes objects: fields get values that are odd, rare or at the edge of the allowed range, and objects
 get fields and companions that others have. Much of it is valid, and meets rules that were not made with it in mind."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOTES: Final = (
 
 @dataclass
 class World:
-    """The names that objects use, so that what is put in means something."""
+    """The names that objects use, so that inserted values refer to something."""
 
     nodes: list[str] = field(default_factory=list)
     pods: list[str] = field(default_factory=list)

@@ -188,7 +188,7 @@ def shown(case: Case, data: bytes) -> list[str]:
 
 
 def judge(case: Case, folder: Path, *, process: bool = False) -> list[str]:
-    """Run a case: what it did that it must not, nothing if it is as it should be."""
+    """Run a case, and return its forbidden effects; empty if there are none."""
     done = apart(case.words(), case.given) if process else here(case.words(), case.given)
     found = faults(case, done)
     if found or done.code not in (0, 3, 4):

@@ -1,4 +1,4 @@
-"""Planted gangs as kubestow takes them, and what is checked of its answers."""
+"""Planted gangs as kubestow takes them, and checks of its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One object of every kind that is captured, as a cluster has them: laden with what no snapshot is to hold, which is always SECRET."""
+"""One object of every kind that is captured, as a cluster has them: with contents that no snapshot may hold, which are always SECRET."""
 
 from __future__ import annotations
 

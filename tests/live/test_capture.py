@@ -208,7 +208,7 @@ def test_an_empty_cluster_is_a_snapshot(captured: Capture, tmp_path: Path) -> No
     assert load([str(tmp_path / "empty.json")]).counts() == {}
 
 
-# --- what is missing ----------------------------------------------------------------------------------------------------
+# --- missing kinds ------------------------------------------------------------------------------------------------------
 
 
 def test_extensions_that_a_server_lacks_are_noted(captured: Capture) -> None:

@@ -1,4 +1,4 @@
-"""Redacted objects hold nothing but what is read, and read as the whole ones do."""
+"""Redacted objects hold only fields that are read, and read like the complete ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The man pages: one for each command with all its options, without a warning of those who read such pages, and in what is installed."""
+"""The man pages: one for each command with all its options, without a warning by programs that read such pages, and in the installation."""
 
 from __future__ import annotations
 

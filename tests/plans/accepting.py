@@ -1,6 +1,6 @@
-"""Which single steps a tiny cluster accepts, on plain API objects: what may move, and what is no worse than in the snapshot.
+"""Which single steps a tiny cluster accepts, on plain API objects: movable pods, and states no worse than the snapshot.
 
-See the documentation of plans ("Rebalancing") for what is decided here.
+See the documentation of plans ("Rebalancing") for the definitions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Position(NamedTuple):
 
 
 class Accepting:
-    """A cluster with what a plan may do in it.
+    """A cluster with the permissions of a plan.
 
     ``drain``: names of nodes. ``goals``: as on the command line, without drain.
     """

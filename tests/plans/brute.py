@@ -1,6 +1,6 @@
 """The best plan of a tiny cluster, by breadth-first search over all sequences of accepted single steps.
 
-What a plan is, when a step is accepted and what the goals count: docs, "Rebalancing". Everything is read from plain API objects, with no
+Definitions of plans, accepted steps and goals: docs, "Rebalancing". Everything is read from plain API objects, with no
 code of the planner. A state is the node of each pod and which of them the plan has moved; identical pods are exchangeable.
 """
 
@@ -196,7 +196,7 @@ class Brute(Accepting):
             match name:
                 case "drained":
                     top = 0
-                case "rules":  # pods that cannot move keep what no other pod has a part in
+                case "rules":  # pods that cannot move keep violations without other pods
                     fixed = self.subjects - self.movable
                     top = -sum(len(self.world.pods[i].static[self.world.start[i]] - CORDONS) for i in fixed)
                 case "evictions":

@@ -66,7 +66,7 @@ def test_what_comes_afterwards_is_told_from_what_came_before() -> None:
 
 
 def test_the_search_of_what_was_read_slowly_ends_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its clock begins before the run, by what is kept: more than compiling alone would say."""
+    """Its clock begins before the run, by the recorded time, which exceeds that of compiling alone."""
     kept: list[float] = []
     before = deadline.Deadline.__init__
 

@@ -1,4 +1,4 @@
-"""Random tiny clusters in which everything runs, so that nodes can fail; and what is asked of their failures."""
+"""Random tiny clusters in which everything runs, so that nodes can fail; and questions about their failures."""
 
 from __future__ import annotations
 

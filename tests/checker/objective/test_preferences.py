@@ -604,7 +604,7 @@ def test_default_constraints_heed_node_affinity_and_no_taints() -> None:
     assert points("topologySpread", [*objects, *crowd(1, selector={ZONE: "z0"})], on("n0"), policy=policy) == 0
 
 
-# --- documents that speak of what is not there, and recorded placements -----------------------------------------------------------------
+# --- documents about objects that do not exist, and recorded placements -----------------------------------------------------------------
 
 
 def test_unknown_pods_and_nodes_count_nothing() -> None:

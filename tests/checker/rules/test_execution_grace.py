@@ -1,4 +1,4 @@
-"""The checker's own reading of what is forgiven, against the planner's, and plans that lie about it."""
+"""The checker's own reading of forgiven rules, compared with the planner's, and plans that lie about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker on gangs: every sentence of what a gang is, with a placement it accepts and one it refuses; units against the letter."""
+"""The checker on gangs: every sentence of the definition, with a placement it accepts and one it refuses; units against the letter."""
 
 from __future__ import annotations
 

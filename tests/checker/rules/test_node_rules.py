@@ -1,4 +1,4 @@
-"""Tolerations, and what a pod's spec asks of the kubelet, as the checker reads them; the solver reads tolerations alike."""
+"""Tolerations, and kubelet requirements in a pod's spec, as the checker reads them; the solver reads tolerations alike."""
 
 from __future__ import annotations
 

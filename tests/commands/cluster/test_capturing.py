@@ -1,4 +1,4 @@
-"""A cluster in place of a snapshot: the same answers as in two steps, what is said of the capture, and what is kept for later."""
+"""A cluster instead of a snapshot: the same answers as in two steps, messages about the capture, and the saved snapshot."""
 
 from __future__ import annotations
 

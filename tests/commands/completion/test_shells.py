@@ -166,7 +166,7 @@ def test_kubectl_runs_the_plugin(place: Path) -> None:
     assert done.stdout == "<kubectl-stow><nodes><s.yaml><--sort><name>\n"
 
 
-# --- what is said to each -----------------------------------------------------------------------------------------------
+# --- calls of each shell ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class _Expected:
 
 
 class _Draw:
-    """A cluster with room for small pods everywhere and a gang of them. ``culprit``: its first template, to be made impossible, with
+    """A cluster with room for small pods everywhere and a gang. ``culprit``: its first template, to be made impossible, with
     ``other`` next to it. ``room``: mCPU and MiB left on each node; ``more``: further objects of the snapshot."""
 
     def __init__(self, rng: random.Random) -> None:

@@ -50,7 +50,7 @@ class Admit:
 
 
 def planted_admit(seed: int, *, k: int | None = None, shape: str | None = None, nodes: int | None = None) -> Admit:
-    """The instance of a seed; what is not given is drawn: ``k`` of 1 to 6, 4 to 30 nodes (more where the shape needs them)."""
+    """The instance of a seed; omitted arguments are random: ``k`` of 1 to 6, 4 to 30 nodes (more where the shape needs them)."""
     rng = random.Random(f"kubestow/admit/{seed}/{k}/{shape}/{nodes}")
     kind = shape or SHAPES[seed % len(SHAPES)]
     moves = k or rng.randint(1, MOST)

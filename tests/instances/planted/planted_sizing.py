@@ -25,7 +25,7 @@ CPU, MEMORY = 20, 3
 ZONES = 3
 #: Requests of the DaemonSet on each node: mCPU and MiB.
 DAEMON = (150, 256)
-#: mCPU, MiB, and what a shape costs above the line, in per cent. What is cut is of the shapes on the line.
+#: mCPU, MiB, and the price of a shape above the line, in percent. Pods are cut from the shapes on the line.
 SHAPES: Final = {
     "c.large": (4_000, 8_192, 0), "m.large": (4_000, 16_384, 0), "r.large": (4_000, 32_768, 0), "m.xlarge": (8_000, 32_768, 0),
     "c.xlarge": (8_000, 16_384, 0), "m.small": (2_000, 8_192, 10), "r.xlarge": (8_000, 65_536, 12), "m.2xlarge": (16_000, 65_536, 15),

@@ -48,7 +48,7 @@ class Applying:
         self.kubeconfig = str(self.server.kubeconfig(self.path / "config"))
 
     async def go(self) -> Outcome:
-        """Carry out what is left of the document."""
+        """Apply the remaining steps of the document."""
         journal = str(self.path / "plan.journal.jsonl")
         async with connect(self.kubeconfig, limits=Limits(pause=0.002, silence=5)) as api:
             cluster = LiveCluster(api)

@@ -1,4 +1,4 @@
-"""Runs of the executor on a small cluster: what is asked of it, in which order, and how runs end."""
+"""Runs of the executor on a small cluster: the requests and their order, and the ends of runs."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ def test_killed_at_any_request_and_resumed_it_reaches_the_same_end(tmp_path: Pat
     assert world.bound_by_scheduler == []
 
 
-#: Event loops of processes that were killed: what they waited for never comes.
+#: Event loops of killed processes: the events that they wait for never come.
 _GRAVES: list[object] = []
 
 

@@ -27,7 +27,7 @@ FAULTS = Faults(
 
 
 def judged(case: Posed, outcome: Outcome, *, resumed: bool = False) -> None:
-    """Hold what a run says of itself against what the world saw. ``stopped`` counts only where others had a hand in it."""
+    """Compare the statements of a run with the log of the world. ``stopped`` counts only if others had a hand in it."""
     assert outcome.not_opened == []
     assert left_behind(case, drained=outcome.state == "done") == []
     assert foreign(case, resumed=resumed) == []

@@ -236,7 +236,7 @@ def test_volumes_are_bound_by_the_scheduler_on_the_planned_node(tmp_path: Path) 
 
 
 def test_pods_with_devices_are_let_go_one_after_the_other_in_bind_order(tmp_path: Path) -> None:
-    """The next one goes when the one before is bound: what it gets depends on what the scheduler gave that one."""
+    """Each pod goes when the one before is bound: its choice depends on the scheduler's choice for that one."""
     train, tune = workload("Deployment", "train", replicas=3), workload("Deployment", "tune", replicas=1)
     for each in (train, tune):
         each["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]

@@ -1,4 +1,4 @@
-"""Catalogue files: what is read of them, and that each way of being wrong has a line of its own."""
+"""Catalogue files: the fields that are read, and a separate line for every kind of fault."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INSTANCE = _ROOT / "instances" / "catalogue.yaml"
 
 
 def shape(**fields: Any) -> dict[str, Any]:
-    """A shape without fault but for what is given; fields that are None are left out."""
+    """A shape without faults except the given fields; fields that are None are left out."""
     found = {"name": "m", "allocatable": {"cpu": 4, "memory": "8Gi", "pods": 110}, "zones": ["a", "b"], "price": 0.4, **fields}
     return {key: value for key, value in found.items() if value is not None}
 

@@ -103,7 +103,7 @@ def test_pods_of_nodes_that_the_snapshot_lacks_are_guarded_too() -> None:
     assert only(away, running("here"), budget(minAvailable=1)) == DisruptionBudget("default/b", (0, 1), frozenset(), 1)
 
 
-# --- what is allowed --------------------------------------------------------------------------------------------------
+# --- allowed evictions ------------------------------------------------------------------------------------------------
 
 
 def test_the_status_decides() -> None:

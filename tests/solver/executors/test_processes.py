@@ -114,7 +114,7 @@ class Charging(Inline):
         return isinstance(error, ConnectionError)
 
     def die_of(self, killer: int) -> None:
-        """End what is there: all of it if the killer is."""
+        """End the existing processes, all if the killer does."""
         there, self._there = self._there, []
         self.most_beside.append(len(there))
         died = any(number == killer for _, number in there)

@@ -80,7 +80,7 @@ def test_a_resize_is_given_room_by_another_pod_that_goes() -> None:
 
 
 def test_a_node_is_relieved_of_a_pod_that_holds_more_than_it_asks_for() -> None:
-    """By what they ask for, both fit; by what they hold, the other one would be refused. It is alone that may not go."""
+    """By their requests both fit; by the held resources the other one would be refused. It alone may not go."""
     greedy = running("greedy", "n0", cpu="1")
     greedy["status"]["containerStatuses"] = [{"name": "c", "resources": {"requests": {"cpu": "3", "memory": "128Mi"}}}]
     other = running("other", "n0", cpu="2", node_selector={"disk": "ssd"})

@@ -235,7 +235,7 @@ def test_moves_stay_in_their_zone_where_there_is_room() -> None:
     assert plan.waves <= 3
 
 
-# --- what a plan says of its waves ------------------------------------------------------------------------------------------------------
+# --- statements of plans on waves -------------------------------------------------------------------------------------------------------
 
 
 def test_every_plan_says_in_how_many_waves_its_steps_go_at_least() -> None:

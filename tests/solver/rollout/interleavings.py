@@ -94,7 +94,7 @@ def _strategy(rng: random.Random) -> Object:
 
 
 def _quota(rng: random.Random, name: str, pods: list[Object], after: Object, wanted: int) -> Object:
-    """Near to what is used before, during or after the rollout."""
+    """Close to the usage before, during or after the rollout."""
     hard: Object = {}
     for resource in rng.sample(_RESOURCES, rng.choice((1, 1, 2))):
         used = sum(_uses(pod["spec"]).get(resource, 0) for pod in pods)

@@ -203,7 +203,7 @@ def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", tiny.ALL)
 def test_removing_undoes_placing(kind: str) -> None:
-    """After any walk of places and its reverse, every rule says what it said before."""
+    """After any walk of places and its reverse, every rule gives the same verdict as before."""
     for seed in range(60):
         _, cluster = compiled(seed, kind)
         active = rules.build(cluster)

@@ -1,4 +1,4 @@
-"""Pods change places on full nodes: no rule is broken on the way, and what is gained is what the objective says."""
+"""Pods change places on full nodes: no rule is violated on the way, and the gain is that of the objective."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repacking: packs what is known to have room, keeps to the room, and gives up where there is none."""
+"""Repacking: packs pods that are known to fit, respects capacities, and gives up if there is no packing."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Fact(NamedTuple):
 
     Attributes:
         spec: Fields of the pod spec; ``containers`` and ``volumes`` are added to those of other facts.
-        refused: Whether the API server refuses it.
+        refused: True if the API server refuses it.
         labels: Labels of the pod.
         annotations: Annotations of the pod.
     """

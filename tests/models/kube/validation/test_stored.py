@@ -1,4 +1,4 @@
-"""Values of later versions: bad input in what is new, and in what API servers have stored counted as kube-scheduler does that has them."""
+"""Values of later versions: bad input in new objects; in stored objects they count as in a kube-scheduler that finds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny clusters that run, and what each failure leaves of them as the exact engine says it: failure after failure, from raw objects."""
+"""Tiny running clusters, and their states after each failure by the exact engine: failure after failure, from raw objects."""
 
 from __future__ import annotations
 

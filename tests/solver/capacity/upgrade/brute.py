@@ -90,7 +90,7 @@ def _stays(pod: Object) -> bool:
 
 
 def gone(objects: list[Object], name: str) -> list[Object]:
-    """The objects without a node and what is left on it."""
+    """The objects without a node and its remaining pods."""
     return [
         o for o in objects
         if not (o["kind"] == "Node" and o["metadata"]["name"] == name)

@@ -158,7 +158,7 @@ def test_every_running_pod_of_a_class_is_counted_where_it_runs(kind: str) -> Non
             assert problem.pending[g] == (not any(where))
 
 
-# --- pods alike but for what a plan has to tell apart ------------------------------------------------------------------------------------
+# --- pods alike but for properties that matter to plans -----------------------------------------------------------------------------------
 
 
 def test_pods_that_a_budget_guards_are_apart_from_those_that_need_none() -> None:

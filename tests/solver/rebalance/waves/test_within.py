@@ -1,4 +1,4 @@
-"""Plans of no more waves than asked for: what comes too late goes, and with it what is in vain without it."""
+"""Plans of limited numbers of waves: late steps go, and so do steps that are useless without them."""
 
 from __future__ import annotations
 
