@@ -75,7 +75,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
 
         clusters = Clusters(judged.snapshot, snapshot, inputs.load_later(end, streams) if end else None)
         of_run = judging.judge_run(journal, clusters, result, digest)
-        told, found = of_run.told, [*found, *of_run.violations]
+        told, found = of_run.summary, [*found, *of_run.violations]
     output.write_document(
         streams,
         lambda surface: [

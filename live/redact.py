@@ -81,7 +81,7 @@ READ: Final = frozenset(
 )
 #: Prefix of annotations for tags of containers, whose names contain the container's name.
 _READ_PREFIX: Final = "kubestow.dev/tags."
-#: Annotations of which only the presence matters.
+#: Annotations whose value does not matter, only their presence.
 PRESENT: Final = frozenset(
     {
         "descheduler.alpha.kubernetes.io/evict",

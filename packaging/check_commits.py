@@ -32,7 +32,7 @@ _IMPERATIVES_IN_ED_OR_ING: Final = frozenset({"Embed", "Feed", "Need", "Seed", "
 
 
 def faults(message: str) -> Iterator[str]:
-    """Yield what docs/style.md has against a commit message."""
+    """Yield the violations of docs/style.md by a commit message."""
     lines = [line.rstrip() for line in message.split(_SCISSORS)[0].splitlines() if not line.startswith("#")]
     while lines and not lines[-1]:
         lines.pop()

@@ -176,8 +176,14 @@ def running_lines(source: str) -> Iterator[tuple[int, str]]:
         yield number, ""
 
 
+def without_html_comments(source: str) -> str:
+    """Return the page without its HTML comments, such as ``<!-- show: … -->``. Line numbers stay the same."""
+    return re.sub(r"<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), source, flags=re.DOTALL)
+
+
 def of_docs(file: str, source: str) -> Iterator[Passage]:
     """Yield the paragraphs of a page of documentation, and the cells of its tables; without blocks of code."""
+    source = without_html_comments(source)
     for line, text in _paragraphs("\n".join(text for _, text in running_lines(source)), 1):
         yield Passage(file, line, "docs", re.sub(r"`[^`]*`", "X", text))
     for line, text in enumerate(source.splitlines(), 1):

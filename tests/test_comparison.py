@@ -1,4 +1,4 @@
-"""The table beside other tools: every cell says where what it says is documented."""
+"""The comparison with other tools: every cell links to the documentation of its claim."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_a_misplaced_import_in_a_new_file_fails(tree: Path, file: str, text: str
 
 
 def test_every_cp_sat_solver_is_made_in_one_place() -> None:
-    """Where the family of presolve that loses best solutions is left out (solver/cpsat/solver.py); doctor proves nothing with its own."""
+    """A family of presolve that loses optima is switched off (solver/cpsat/solver.py); doctor proves nothing with its own solver."""
     made = {
         path.relative_to(ROOT).as_posix() for path in (ROOT / "solver").rglob("*.py") if "CpSolver()" in path.read_text(encoding="utf-8")
     }

@@ -1,7 +1,7 @@
 """The runs that the pages show are what the commands print now, all commands on them run, and links lead somewhere.
 
 ``python tests/test_docs.py --write`` puts what they print now into the pages. A comment ``<!-- show: A; B -->`` above a block keeps of the
-output only the paragraphs that begin so, in their order, and marks what is left out. A block may have several commands, of which only the
+output only the paragraphs that begin so, in their order, and marks omissions. A block may have several commands, of which only the
 last prints; a block that shows no output only runs. A command may end with ``2>&1``, which shows standard error as well, and with
 ``; echo $?``, which shows the exit code; otherwise the code is one of those that say something about the answer (0, 3, 4).
 """
@@ -88,7 +88,7 @@ _COMMAND = re.compile(r"(?P<line>.*?)(?P<errors> 2>&1)?(?P<code>; echo \$\?)?")
 
 
 def printed(command: str) -> str:
-    """What a command prints, as a terminal would show it."""
+    """Return the output of a command, as a terminal would show it."""
     parts = _COMMAND.fullmatch(command)
     assert parts is not None
     name, *arguments = shlex.split(parts["line"])
@@ -104,7 +104,7 @@ def printed(command: str) -> str:
 
 
 def in_a_shell(line: str, *, with_errors: bool) -> tuple[int, str, str]:
-    """Exit code, output and errors of what is more than a command of kubestow."""
+    """Exit code, output and errors of a script that is more than one command of kubestow."""
     Path("bin").mkdir(exist_ok=True)
     script = Path("bin/kubestow")
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(cli.__file__)} "$@"\n', encoding="utf-8")
@@ -118,7 +118,7 @@ def in_a_shell(line: str, *, with_errors: bool) -> tuple[int, str, str]:
 
 
 def shown_by(run: Run) -> str:
-    """What a block's commands print now, of the last one the paragraphs that are shown."""
+    """Return the current output of a block's commands; of the last one, the selected paragraphs."""
     with workshop():
         outputs = [printed(command) for command in run.commands]
     assert not any(outputs[:-1]) or not run.shown, run.commands
@@ -196,7 +196,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """What GitHub makes of a page's headings; a heading that is there already gets a number."""
+    """Return GitHub's anchors for a page's headings; a repeated heading gets a number."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     names = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
     return {name if name not in names[:i] else f"{name}-{names[:i].count(name)}" for i, name in enumerate(names)}

@@ -1,7 +1,7 @@
 """Nothing on the pages is left out of the tests: every command that a page shows is run by one of them, and what is said of rules, of what
 is not modelled, of pages and of files is all there is.
 
-A page that no test claims belongs to tests/test_docs.py, which finds it by itself.
+A page that no test claims belongs to tests/test_docs.py, which finds it without a list.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_no_command_hides_in_a_block_of_another_kind(page: str) -> None:
 
 @pytest.mark.parametrize("block", UNNAMED, ids=lambda block: f"{block.page}:{(block.commands or ['no command'])[-1]}")
 def test_blocks_without_a_language_show_what_is_printed(block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands run, and the passages between signs of what is left out are printed by the command above them, in that order, on a
+    """The commands run, and the passages between signs of omissions are printed by the command above them, in that order, on a
     terminal."""
     assert block.commands
     monkeypatch.setenv("COLUMNS", "100")
@@ -211,7 +211,7 @@ def _prose(page: str) -> str:
 
 @pytest.mark.parametrize("page", ABOUT_THE_CODE)
 def test_paths_that_pages_name_exist(page: str) -> None:
-    """In whatever words, but for those in capitals, which stand for any name. What links lead to is looked at in tests/test_docs.py."""
+    """Paths in any words, except those in capitals, which are placeholders. tests/test_docs.py checks the targets of links."""
     for path in re.findall(rf"(?<![\w/.-])((?:{'|'.join(PACKAGES)})/[\w/.*-]*[\w/*])", _prose(page)):
         if not path.rpartition("/")[2].isupper():
             assert list(ROOT.glob(path.rstrip("/"))) or (ROOT / f"{path}.py").exists(), f"{page}: {path}"
@@ -240,7 +240,7 @@ def test_every_package_has_its_place_in_the_architecture() -> None:
 
 SECTIONS: Final = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", _RULES, re.MULTILINE | re.DOTALL))
 NAMES: Final = [*(rule.name for rule in rules.ALL), "SchedulingGates"]
-#: What shows the words of a rule, where that is not ``explain`` on the example.
+#: Commands that show the words of a rule, if these differ from ``explain`` on the example.
 _LIMITS: Final = ["explain", "instances/rules/namespace-limits.yaml", "-w", "instances/rules/namespace-limits-workload.yaml"]
 _ANNOTATIONS: Final = [
     *("explain", "instances/rules/namespace-annotations.yaml", "-w", "instances/rules/namespace-annotations-workload.yaml"),

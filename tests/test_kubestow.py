@@ -27,7 +27,7 @@ WORKLOAD = str(ROOT / "instances/gang-self-affine-workload.yaml")
 OTHER = str(ROOT / "instances/catalogue.yaml")
 DRAIN = str(ROOT / "instances/rebalance-drain.yaml")
 FIXED = kubestow.Options(deterministic=True)
-#: What scripts rely on. A change here is a change for all of them, and belongs into the changelog.
+#: Names on which scripts rely. A change here is a change for all of them, and belongs into the changelog.
 SIGNATURES = {
     "load": "(*paths: 'Path', manifests: 'Sequence[Path]' = (), edits: 'Edits | None' = None, policy: 'Policy | Path | None' = None, "
     "catalogue: 'Path | None' = None, kubernetes_version: 'str | None' = None, feature_gates: 'Mapping[str, bool] | None' = None, "

@@ -1,6 +1,6 @@
 """The action for GitHub, the hooks for pre-commit and the job for GitLab do what they say: their own commands run, without a network.
 
-What they install is this tree: ``kubestow`` on the PATH is its command line.
+They install this tree: ``kubestow`` on the PATH is its command line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ builds = pytest.mark.skipif(int(version("setuptools").partition(".")[0]) < 77, r
 HOSTILE = "$(touch stolen); `touch stolen` \"; touch stolen; '"
 
 
-# --- what is published of them ----------------------------------------------------------------------------------------------
+# --- published parts --------------------------------------------------------------------------------------------------------
 
 
 def test_the_files_are_those_of_their_published_schemas() -> None:
@@ -214,14 +214,14 @@ def test_the_action_installs_what_it_checks_with(place: Place, tmp_path: Path) -
 
 
 def copied(folder: Path) -> Path:
-    """Copy what is built of this tree, as builds leave files behind, and return the folder."""
+    """Copy the files from which a build of this tree starts, as builds leave files behind, and return the folder."""
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "tests", "docs", "build", "*.egg-info", "__pycache__"))
     shutil.copy(ROOT / ".pre-commit-hooks.yaml", folder)
     return folder
 
 
 def _offline(folder: Path) -> dict[str, str]:
-    """Return what makes pip take everything but the project itself from this Python, by links in a new folder."""
+    """Return the environment in which pip takes everything except the project from this Python, by links in a new folder."""
     folder.mkdir()
     own = {path.name for path in ROOT.iterdir()}
     for spec in (importlib.util.find_spec(name) for name in ("setuptools", "yaml")):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.full
 ROOT = Path(cli.__file__).resolve().parent
 TEXT = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
 SCRIPT = "\n".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
-#: What an installation needs of the repository, and the examples.
+#: Files of the repository that an installation needs, and the examples.
 TREE = (
     "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "packaging", "docs",
     *sorted(path.name for path in ROOT.glob("*.py")), *sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}),

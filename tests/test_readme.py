@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The README shows the current output."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ROOT = Path(cli.__file__).resolve().parent
 TIERS = {"full", "alone", "slow", "benchmark"}
 #: Marks that pytest itself knows.
 BUILT_IN = {"parametrize", "skipif", "usefixtures"}
-#: What the quick tier is to contain, by name: a file, and tests of it.
+#: Required content of the quick tier, by name: a file, and its tests.
 QUICK = {
     "micro-instances of rules": ("tests/instances/test_instances.py", r"test_unplaced_pods_and_their_rules\[rules/node-ports"),
     "recorded verdicts, solver": ("tests/conformance/test_explain_conformance.py", r"test_a_sample_agrees_with_kube_scheduler\[volumes"),

@@ -116,7 +116,7 @@ def test_sidecars_keep_what_they_get() -> None:
     assert run(found, pod(container("a", 4), init=[sidecar("s", 1)])) == [rejected("a")]
 
 
-# --- what is aligned ----------------------------------------------------------------------------------------------------
+# --- alignment ----------------------------------------------------------------------------------------------------------
 
 
 def test_of_other_than_guaranteed_pods_only_devices_are_aligned() -> None:

@@ -24,11 +24,11 @@ class Judgement:
 
     Attributes:
         violations: Contradictions to the document.
-        told: Summary of the run, or None if the journal belongs to another document.
+        summary: Summary of the run, or None if the journal belongs to another document.
     """
 
     violations: list[Violation]
-    told: CarriedOut | None
+    summary: CarriedOut | None
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,8 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapsho
     missing = [time for time in dict.fromkeys([*series, sizing.snapshot.capturedAt or ""]) if time not in read]
     strange = [time for time in read if time not in series]
     if missing or strange:
-        more = f"{len(missing)} of them missing, that of {missing[0]} among them" if missing else ""
-        fail([f"the result is of {counted(len(series), 'snapshot')}: {more or f'none of them is of {strange[0]}'}"])
+        more = f"{len(missing)} missing, among these that of {missing[0]}" if missing else ""
+        fail([f"the result is of {counted(len(series), 'snapshot')}: {more or f'none has the time {strange[0]}'}"])
     each = {part.snapshot.capturedAt or "": part for part in parts(sizing)}
     edited = {time: edit(read[time], streams, part.snapshot.edits).snapshot for time, part in each.items()}
     told = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))

@@ -115,7 +115,7 @@ class LiveCluster:
         await asyncio.gather(*self._watches, return_exceptions=True)
         self._watches = []
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- contents -----------------------------------------------------------------------------------------------------
 
     def objects(self, kind: str) -> Mapping[str, Object]:
         """Return the objects of a kind by uid, without managed fields. The mapping changes with the cluster."""

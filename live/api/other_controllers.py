@@ -16,7 +16,7 @@ Role = Literal["autoscaler", "descheduler", "rightsizer", "drainer"]
 DOES: Final[dict[Role, str]] = {
     "autoscaler": "adds nodes while pods wait, closed nodes or not, and removes those with little on them",
     "descheduler": "evicts pods",
-    "rightsizer": "evicts pods, or changes what they request",
+    "rightsizer": "evicts pods, or changes their requests",
     "drainer": "closes and drains nodes",
 }
 

@@ -127,7 +127,7 @@ class Watch:
             uid = stands.uid if stands is not None else known.metadata.uid if known is not None else None
             if stands is None and uid and uid in done.gone:
                 continue  # stopped by the run and not replaced yet
-            label = name if name == key else f"{name}, which stands for {key},"
+            label = name if name == key else f"{name}, which replaces {key},"
             if pod is None:
                 yield f"Pod {label} of a coming step is gone"
             elif uid and pod.metadata.uid and pod.metadata.uid != uid:

@@ -110,7 +110,7 @@ def asked_for(cluster: Cluster, template: TemplateNodes) -> int:
 def scaled_down(cluster: Cluster, template: TemplateNodes) -> str:
     """Return a sentence for a workload that was scaled down below the placement; empty for others."""
     planned, asked = sum(template.nodes.values()), asked_for(cluster, template)
-    return f"{template.ref} was scaled to {asked}: the placement has {planned} pods of it" if asked < planned else ""
+    return f"{template.ref} was scaled to {asked}: its placement has {planned} pods" if asked < planned else ""
 
 
 def _group(template: TemplateNodes, owner: str, pods: list[Object]) -> ReplicaGroup:

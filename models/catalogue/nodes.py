@@ -164,7 +164,7 @@ class Newcomers:
             )
         short = _short(shape, residents, self._original.gates)
         if short:
-            said.append(f"nodes of shape {shape.name} are too small for the DaemonSet pods and static pods on each of them: {short}")
+            said.append(f"nodes of shape {shape.name} are too small for the DaemonSet pods and static pods on each node: {short}")
         for text in said:
             if text not in self._snapshot.assumed:
                 self._snapshot.assumed.append(text)

@@ -1,4 +1,4 @@
-"""Namespaces without an object in the snapshot whose labels decide what a pod affinity term matches.
+"""Namespaces without an object in the snapshot whose labels decide the matches of a pod affinity term.
 
 Every namespace has the label kubernetes.io/metadata.name. Other labels are known only from the Namespace object. Without it, a namespace is
 treated as having no other labels, and no result that depends on them is proved.
@@ -95,7 +95,7 @@ def _terms(pod: Pod) -> list[tuple[PodAffinityTerm, bool]]:
 
 
 def _hits(snapshot: Snapshot, term: PodAffinityTerm, there: Mapping[str, Sequence[int]]) -> tuple[frozenset[str], frozenset[int]]:
-    """Return the namespaces that decide what a term matches, and the pods there that it could match.
+    """Return the namespaces that decide the matches of a term, and the pods there that it could match.
 
     matchLabelKeys are ignored, so the result can only be too large.
     """

@@ -1,6 +1,6 @@
 """The amounts that a pod requests from NUMA zones, for nodes whose Topology Manager rejects unalignable pods.
 
-Source: docs/sources.md#container-affinity; the kubelet's hint providers, which alone decide what is aligned
+Source: docs/sources.md#container-affinity; the kubelet's hint providers, which alone decide the alignment
 (pkg/kubelet/cm: cpumanager/policy_static.go, memorymanager/policy_static.go, devicemanager/topology_hints.go,
 as of v1.34); scheduler-plugins pkg/noderesourcetopology/filter.go for resources that no zone lists.
 """

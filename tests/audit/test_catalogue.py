@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 
 import pytest
-
-from tests.tiers import sampled
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -23,10 +22,12 @@ from kubestow.audit.run import AuditOptions, audit
 from kubestow.audit.view.finding import Code
 from kubestow.models.documents.policy import DEFAULT, Policy, read
 from kubestow.models.snapshot.snapshot import load
+from tests.tiers import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "audit.md"
 INSTANCES = ROOT / "instances" / "audit"
+PAGE_COLUMNS = 100
 BEGIN, END = "<!-- codes -->\n", "<!-- end of codes -->"
 GROUPS = {
     "1": "Rules that are broken now",
@@ -91,14 +92,21 @@ def test_codes_are_well_formed_and_given_once() -> None:
     assert len({kind.name for kind in CODES.values()}) == len(CODES)
 
 
+def wrapped(paragraph: str) -> str:
+    """Wrap a paragraph of the page. A long link gets a line to itself."""
+    return textwrap.fill(paragraph, PAGE_COLUMNS, break_long_words=False, break_on_hyphens=False)
+
+
 def entry(kind: Code) -> str:
-    triggers, fixed = (path.relative_to(ROOT).as_posix() for path in instances(kind.code))
+    triggers, fixed = (f"[`{path.name}`](../{path.relative_to(ROOT).as_posix()})" for path in instances(kind.code))
     policy = policy_file(kind.code)
     under = f", under [a policy](../{policy.relative_to(ROOT).as_posix()})" if policy is not None else ""
-    return (
-        f"### {kind.code} {kind.name}\n\n**{kind.title}** ({kind.severity}). {kind.why}\n\n*What to do.* {kind.fix}\n\n"
-        f"Found in [`{triggers}`](../{triggers}), not in [`{fixed}`](../{fixed}){under}.\n"
+    paragraphs = (
+        f"**{kind.title}** ({kind.severity}). {kind.why}",
+        f"*What to do.* {kind.fix}",
+        f"Found in {triggers}, not in {fixed}{under}.",
     )
+    return f"### {kind.code} {kind.name}\n\n" + "\n\n".join(map(wrapped, paragraphs)) + "\n"
 
 
 def section() -> str:

@@ -218,7 +218,7 @@ def test_a_node_that_states_nothing_is_one_finding() -> None:
     codes = [f.code for f in found(*things, pod("p", node_name="w9"))]
     assert "KS805" in codes
     assert "KS105" not in codes
-    silent["status"] = {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}  # what the API server makes the allocatable of
+    silent["status"] = {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}  # from which the API server derives the allocatable
     assert "KS805" not in [f.code for f in found(silent, pod("p", node_name="w9"))]
 
 

@@ -40,7 +40,7 @@ def items() -> list[dict[str, Any]]:
 
 
 def serve(pipe: Any, folder: str) -> None:
-    """Serve a world until the other end closes; tells the kubeconfig and the objects."""
+    """Serve a simulated cluster until the other end of the pipe closes. Send the kubeconfig and the objects first."""
     world = World(Behaviour(latency=LATENCY, scheduler="off"))
     world.load(items(), templates_of_pods=True)
     with Server(world) as server:

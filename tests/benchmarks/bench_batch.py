@@ -36,7 +36,7 @@ OPENERS: Final[dict[str, Callable[[int], Any]]] = {"--jobs": Processes, "--dask 
 
 @dataclass(frozen=True)
 class Took:
-    """What a task took, and where: ``seconds`` on the clock, ``processor``: of the worker's processor time."""
+    """The cost of a task, and its worker: ``seconds`` on the clock, ``processor``: of the worker's processor time."""
 
     seconds: float
     processor: float
@@ -142,7 +142,7 @@ def _numbers(count: int) -> Iterator[int]:
 
 
 def travels(jobs: int, size: int, tasks: int, folder: str) -> None:
-    """Print what is written to connections by the process that hands out tasks, scheduler included, for a file that workers do not see."""
+    """Print the bytes that the dispatching process writes to connections, scheduler included, for a file that workers do not see."""
     from distributed.comm.tcp import TCP
 
     written, plain = 0, TCP.write

@@ -1,4 +1,4 @@
-"""Pods that ask for devices, placed where all devices are taken in the end, beside a scheduler that takes one pod after the other.
+"""Pods with device requests on clusters whose devices are all used in the end, compared with a pod-by-pod scheduler.
 
     python tests/benchmarks/bench_devices.py [--nodes 64] [--seeds 0,1,2] [--time-limit 30] [--workers 2] [FAMILY…]
     python tests/benchmarks/bench_devices.py fleet [--nodes 1000] [--pods 5000] [--seeds 0] [SOLVE OPTION…]
@@ -6,7 +6,7 @@
 Planted instances (tests/instances/planted/planted_devices.py): claims cut from nodes of 8 GPUs, with constraints, partitions and shares, so
 that everything fits and nothing is left over; goal: all placed and proved in 30 s on 64 nodes. Pod by pod (tests/gangs/pod_by_pod.py): the
 same filters and the scheduler's first-fit choice of devices in the order of arrival, on the first node that takes a pod, and on the one
-that is least allocated. ``fleet``: pods of 1 to 8 GPUs, drawn and not cut, beside the GPUs that they ask for. Only the placed tiers are
+that is least allocated. ``fleet``: pods of 1 to 8 GPUs, drawn and not cut, compared with their requests. Only the placed tiers are
 asked for. Seconds are those of the whole process.
 """
 

@@ -55,7 +55,7 @@ class Row:
         gap: Gap between value and bound of the tie-break, in per cent.
         status: The status of the document.
         seconds: Wall-clock seconds of reading, search and check.
-        met: Whether the zones are as even as the goal asks.
+        met: True if the zones are as even as the goal requires.
     """
 
     name: str
@@ -168,7 +168,7 @@ def _one() -> Object:
 
 
 def measured(name: str, cluster: Cluster, limit: float) -> Row:
-    """Solve a cluster with default options, but for the time limit, and return what became of it."""
+    """Solve a cluster with default options, but for the time limit, and return the result."""
     with tempfile.TemporaryDirectory() as scratch:
         paths = [Path(scratch) / "snapshot.json", Path(scratch) / "manifests.json"]
         for path, objects in zip(paths, (cluster.snapshot, cluster.manifests), strict=True):

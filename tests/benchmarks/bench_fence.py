@@ -52,7 +52,7 @@ class Move:
 
 @dataclass
 class Measured:
-    """What one way did. Seconds are those of the run."""
+    """Result of one method. Seconds are those of the run."""
 
     moves: int = 0
     elsewhere: int = 0
@@ -80,7 +80,7 @@ class Silent:
 
 @dataclass
 class Stage:
-    """What a way works with."""
+    """Inputs of a method."""
 
     api: Api
     cluster: LiveCluster
@@ -105,7 +105,7 @@ class Stage:
         return found
 
     async def carried(self, wave: list[Move], carry: Callable[[Move, set[str]], Awaitable[bool]]) -> int:
-        """Carry a wave out until its pods are gone, and return how many replacements are not where they should be."""
+        """Carry a wave out until its pods are gone, and return the number of misplaced replacements."""
         known = set(self.cluster.objects("Pod"))
         found = await asyncio.gather(*(carry(move, known) for move in wave))
         await self.cluster.until(lambda: None if any(self.cluster.pod(move.uid) for move in wave) else True, 10)
@@ -162,7 +162,7 @@ def moves_of(world: World, ring: int, rounds: int) -> list[list[Move]]:
 
 
 async def closed(stage: Stage) -> int:
-    """Close all nodes and bind; between waves open for those that wait. Return how many pods are not where they should be."""
+    """Close all nodes and bind; between waves open for those that wait. Return the number of misplaced pods."""
     nodes = {move.target for wave in stage.moves for move in wave}
     planned = {move.uid for wave in stage.moves for move in wave}
     fence = Fence(stage.api, stage.cluster, "bench", Silent(), Terms(frozenset(), nodes, planned, stage.cluster.snapshot(), nodes))
@@ -259,7 +259,7 @@ async def _run(way: Way, world: World, server: Server, ring: int, rounds: int) -
 
 
 def on_our_room(world: World, ring: int) -> int:
-    """Return how many foreign pods were bound to nodes of the ring that had not had the room for them before the run."""
+    """Return the number of foreign pods on nodes of the ring that had no room for them before the run."""
     free = {f"n{i:03}": 1000 for i in range(ring)}
     found = 0
     for entry in world.bound():
@@ -271,7 +271,7 @@ def on_our_room(world: World, ring: int) -> int:
 
 
 def waits(world: World) -> Iterator[float]:
-    """Yield how long each small pod waited for a node."""
+    """Yield the waiting time of each small pod."""
     created = {entry.key: entry.time for entry in world.log if (entry.verb, entry.kind) == ("create", "Pod") and "/small-" in entry.key}
     bound = {entry.key: entry.time for entry in world.bound()}
     for key, start in created.items():
@@ -279,7 +279,7 @@ def waits(world: World) -> Iterator[float]:
 
 
 def measure(way: Way, ring: int, rounds: int) -> Measured:
-    """Return what a way does in a world of its own."""
+    """Return the result of a method in a world of its own."""
     world = World(BEHAVIOUR)
     world.load(objects_of(ring))
     with Server(world) as server:
@@ -331,7 +331,7 @@ def skew_of(way: Way | None) -> int:
 
 
 def close_and_open(count: int, latency: float) -> tuple[float, float]:
-    """Return the seconds that closing and opening so many nodes takes, with a journal on disk."""
+    """Return the seconds that closing and opening ``count`` nodes takes, with a journal on disk."""
     world = World(Behaviour(scheduler="slow", latency=latency))
     world.load([*(node(f"n{i:03}") for i in range(count)), pod("waits", cpu="100")])
 

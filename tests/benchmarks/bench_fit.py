@@ -60,7 +60,7 @@ class Row:
 
     @property
     def more(self) -> float:
-        """Return how many per cent more the answer has."""
+        """Return the gain of the answer, in percent."""
         return 100 * (self.units - self.loop) / self.loop if self.loop else (100.0 if self.units else 0.0)
 
 
@@ -71,7 +71,7 @@ def cluster(seed: int, nodes: int, pods: int) -> Snapshot:
 
 
 def templates(seed: int) -> tuple[str, Snapshot]:
-    """Return what is asked for, in words and as manifests."""
+    """Return the question, in words and as manifests."""
     rng = random.Random(f"bench-fit-{seed}")
     made, words = [], []
     for i in range(1 if seed % 3 == 0 else 3):
@@ -104,7 +104,7 @@ def _required(key: str, selector: Object) -> Object:
 
 
 def one_by_one(question: FitQuestion, most: int) -> int:
-    """Return the units that the loop finds, of ``most`` at most."""
+    """Return the units that the loop finds, up to ``most``."""
     instance = question.at(most)
     compiled, active = instance.cluster, rules.build(instance.cluster)
     class_of = {pod_key(compiled.snapshot.pods[i]): g for g, cls in enumerate(compiled.classes) for i in cls.pods}

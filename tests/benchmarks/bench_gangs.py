@@ -4,7 +4,7 @@
 
 Planted-feasible gangs (tests/instances/planted/planted_gangs.py): 8 to 512 pods in up to 8 templates, on 50 to 1,000 nodes with 80 to 98
 % of the CPUs
-requested, each given the time limit; beside it what a scheduler reaches that takes one pod after the other (tests/gangs/pod_by_pod.py).
+requested, each with the time limit, compared with a pod-by-pod scheduler (tests/gangs/pod_by_pod.py).
 Planted-infeasible gangs (tests/instances/planted/gang_causes.py): one known cause each. Seconds are from objects to verified placement.
 ``--count 500`` is the full run. The table is Markdown; instances that went wrong or were slow are named on standard error.
 """

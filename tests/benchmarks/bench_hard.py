@@ -1,4 +1,4 @@
-"""The instances that are hardest, each by one process of ``kubestow solve``: what it reaches, the bound, seconds and memory.
+"""The instances that are hardest, each by one process of ``kubestow solve``: value, bound, seconds and memory.
 
     python tests/benchmarks/bench_hard.py [--seeds 1,2,3] [--list] [PATTERN…]
 
@@ -37,7 +37,7 @@ CLUSTERS: dict[str, tuple[int, int, tuple[str, ...], tuple[str, ...]]] = {
     "greedy": (5_000, 150_000, (), ("--engine", "greedy")),
 }
 PLANTED = ("pack-32x8-100", "rules-32x8-100")
-#: What nobody asks for by name.
+#: Tiers that no instance requests by name.
 TIE_BREAK = ("topologySpread", "strategy")
 
 
@@ -73,13 +73,13 @@ def rows(patterns: Sequence[str], seeds: Sequence[int]) -> list[Row]:
 
 
 def deciding(tiers: Sequence[bench_scale.Tier]) -> bench_scale.Tier:
-    """The first tier that is not proved, of those that were asked for; else the last of them."""
+    """Return the first requested tier that is not proved, or the last tier."""
     asked = [tier for tier in tiers if tier.tier not in TIE_BREAK]
     return next((tier for tier in asked if tier.value < tier.bound), asked[-1])
 
 
 def cells(row: Row, run: bench_scale.Run) -> list[str]:
-    """What the table says of a run."""
+    """Table row of a run."""
     tier, placed = deciding(run.result.objective), run.result.placed
     gap = "proved" if tier.value == tier.bound else f"{100 * (tier.bound - tier.value) / max(1, abs(tier.value)):.2f}%"
     name = tier.tier if tier.priority is None else f"{tier.tier} {tier.priority}"

@@ -1,5 +1,5 @@
-"""How far kubestow is from what bounds it from below: reading beside memory and the bare decoder, runs beside CP-SAT's own time, two cores
-beside one.
+"""Distance of kubestow from its lower bounds: reading vs. memory and the bare decoder, runs vs. CP-SAT's own time, two cores vs.
+one core.
 
     python tests/benchmarks/bench_limits.py passes [--pods 150000]
     python tests/benchmarks/bench_limits.py search [--workers 1,2] [PATTERN…]
@@ -8,7 +8,7 @@ beside one.
 scan for where its values end, decoding it into plain dictionaries, into typed objects, reading it with all checks (``kubestow``); then one
 look at each pod, and the check of a placement. The least of three, but for the check, which is done once.
 
-``search``: ``kubestow solve`` of instances of bench_hard.py, each a process of its own, with so many workers of CP-SAT: how much of the
+``search``: ``kubestow solve`` of instances of bench_hard.py, each a process of its own, with N workers of CP-SAT: how much of the
 seconds it was inside OR-tools, and how many cores were busy there and elsewhere.
 """
 
@@ -57,7 +57,7 @@ class _List(msgspec.Struct):
 
 
 def typed(data: bytes) -> list[Any]:
-    """The objects of a list, decoded and nothing else."""
+    """The objects of a list, only decoded."""
     decoders = {name: msgspec.json.Decoder(kind.type) for name, kind in kinds.KINDS.items()}
     head = msgspec.json.Decoder(_Head)
     return [decoders[head.decode(item).kind].decode(item) for item in msgspec.json.decode(data, type=_List).items]
@@ -77,7 +77,7 @@ def spent(work: Callable[[], object], runs: int = RUNS) -> float:
 
 
 def placed(folder: Path, pods: int) -> tuple[Path, Path]:
-    """A generated cluster of so many pods, and a placement of it."""
+    """A generated cluster of ``pods`` pods, and a placement of it."""
     path, target = folder / "cluster.json", folder / "placement.json"
     bench_scale.generate(path, max(1, pods // bench_scale.PODS_PER_NODE), pods, 1)
     subprocess.run(bench_scale.command("solve", str(path), "-q", "--engine", "greedy", "-f", "json", "-o", str(target)), check=False)
@@ -85,7 +85,7 @@ def placed(folder: Path, pods: int) -> tuple[Path, Path]:
 
 
 def passes(path: Path, placement: Path) -> Iterator[tuple[str, float, int]]:
-    """What is done, CPU seconds, and how many bytes or pods it looks at."""
+    """The operation, its CPU seconds, and the number of bytes or pods that it reads."""
     data = path.read_bytes()
     bytes_ = len(data)
     scan = msgspec.json.Decoder(msgspec.Raw)
@@ -102,14 +102,14 @@ def passes(path: Path, placement: Path) -> Iterator[tuple[str, float, int]]:
 
 
 def looked_at(snapshot: Snapshot, placement: Placement) -> int:
-    """How many pods are where the placement has a node for them: the least that a check can do."""
+    """Return the number of pods on the nodes of the placement: the least work that a check can do."""
     pods = {pod_key(pod): pod for pod in snapshot.pods}
     nodes = {node.metadata.name: node for node in snapshot.nodes}
     return sum(pods[entry.pod].spec.nodeName is None and entry.node in nodes for entry in placement.assignments)
 
 
 def passes_table(rows: Sequence[tuple[str, float, int]]) -> Table:
-    """A row for each; ``beside``: how many times as long as the barest of its kind."""
+    """One row each. ``beside``: ratio to the barest row of its kind."""
     drawn = Table("", "CPU s", "MB/s", "µs a pod", "beside")
     for column in drawn.columns[1:]:
         column.justify = "right"
@@ -168,7 +168,7 @@ class Inside:
 
 
 def child(arguments: Sequence[str]) -> None:
-    """``kubestow`` with these arguments; what it took goes to standard output as JSON."""
+    """``kubestow`` with these arguments; times and memory go to standard output as JSON."""
     from kubestow import cli
 
     inside = Inside()

@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_openb.py [--draws 10] [--at-once 10] [--moves 20] [--time-limit 55] [--workers 2]
 
 A draw takes tasks of the trace at random until they ask for 130 % of the GPUs. A cell is the share of all GPUs that is allocated when
-tasks that ask for so many percent have arrived: mean (least, most) of the draws. Published: ten draws of the evaluation of Weng et al.,
+tasks that request that percentage have arrived: mean (least, most) of the draws. Published: ten draws of the evaluation of Weng et al.,
 USENIX ATC 2023; they are not the draws here. Online: each task as it arrives on the node where it strands least (openb_online.py), by
 kubestow's rules; with moves, after every 100 arrivals those that found no place are tried again and tasks go where they strand less. All
 at once is `kubestow solve` of the snapshot in which all arrivals wait, and its bound holds for any placement (openb_bound.py); of the
@@ -32,12 +32,12 @@ SCARCE = 105
 
 
 def allocated(result: Result) -> int:
-    """Return the thousandths of GPUs that a result allocates: the priority of a task says what it asks for."""
+    """Return the thousandths of GPUs that a result allocates: the priority of a task encodes its request."""
     return sum((tier.priority or 0) % openb.FIRST * tier.value for tier in result.objective if tier.tier == "placed")
 
 
 def at_once(nodes: list[Machine], arrivals: list[Task], options: Sequence[str]) -> tuple[int, int, float]:
-    """Return what one process of kubestow allocates when all tasks wait, the bound, and the seconds of the process. Where clearly more is
+    """Return the allocation of one kubestow process when all tasks wait, the bound, and the seconds of the process. Where clearly more is
     asked for than there is, tasks that are worth more than the room they take, by the bound's prices, have the higher priorities."""
     most, kept = openb_bound.priced(nodes, arrivals)
     scarce = sum(task.load for task in arrivals) * 100 > openb.capacity(nodes) * SCARCE
@@ -79,7 +79,7 @@ def online(nodes: list[Machine], seeds: Iterable[int], moves: int) -> str:
 
 
 def whole(nodes: list[Machine], seeds: Iterable[int], options: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of all at once: what is allocated, the bound, and the one of the other."""
+    """Yield the lines of all at once: the allocation, the bound, and their ratio."""
     full, draws, bounds, seconds = openb.capacity(nodes), [], [], []
     for seed in seeds:
         arrivals = openb.draw(nodes, seed, LOADS[-1])

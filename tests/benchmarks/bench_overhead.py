@@ -1,4 +1,4 @@
-"""Time of the whole command next to another commit, side by side: what a change costs where it should cost nothing.
+"""Time of the whole command next to another commit, side by side: the cost of a change that should cost nothing.
 
     python tests/benchmarks/bench_overhead.py COMMIT [--runs 7] [--options "--strategy none"] [--both] [--most 1.02] SNAPSHOT…
 

@@ -144,7 +144,7 @@ class Pairs:
         return all(name in place for name in failed) and bool(self.composition.free[place[failed[0]], place[failed[1]]])
 
     def decide(self, failed: Failed) -> tuple[str, Verdict]:
-        """Decide a pair of the rest; return how."""
+        """Decide one remaining pair, and return the method."""
         verdict = self.composition.certificate(failed)
         if verdict is not None:
             return "tested", verdict
@@ -185,7 +185,7 @@ def measure(snapshot: Snapshot, sample: int, seed: int) -> Counted:
         if faults := list(judge.scenario(scenario)):
             raise SystemExit(f"the checker refuses {failed}: {faults[0]}")
         began = time.process_time()
-        list(judge.scenario(scenario))  # what it reads once is read by now, as it is in a run over all of them
+        list(judge.scenario(scenario))  # cached by now, as in a run over all pairs
         found.checking += time.process_time() - began
         checked += 1
     found.holding /= max(1, held)

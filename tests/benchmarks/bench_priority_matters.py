@@ -8,11 +8,11 @@ Packing, doi:10.48550/arXiv.2511.08373: 4 to 32 equal nodes, 4 or 8 pods a node 
 100m to 1000m of CPU and 100 MB to 1000 MB of memory, drawn to the byte or to the megabyte (``--megabytes``), and have one of 1, 2 or 4
 priorities; all requests together are 90 to 105 % of what the nodes have, of either resource. Everything is pending, the nodes are empty.
 Their instances of 90 and 95 % are those where kube-scheduler leaves pods; these are all that a seed gives, and easier. At 100 % all pods
-have room, together, but hardly a placement in bytes; in megabytes there are many, each of which fills all nodes to the last few.
+have enough capacity in total, but rarely a placement in bytes; in megabytes there are many, each of which fills all nodes to the last few.
 
 A run is proved if every priority's pods are shown to be as many as can be, given those of the priorities above. Nothing else is asked
 for (a policy without strategy, weights and default constraints). Seconds are the time limit. ``--cpu`` counts this process's CPU seconds in
-place of those of the clock, with one worker, so that a busy machine gives the same shares. Beside it what construction and repair alone
+place of those of the clock, with one worker, so that load does not matter. The last columns show what construction and repair alone
 (``--engine greedy``) place, and in how many cells that is proved.
 """
 
@@ -111,7 +111,7 @@ def placed_tiers(result: Placement) -> list[TierResult]:
 
 
 def proved(result: Placement) -> bool:
-    """Whether value and bound of every placed tier are the same."""
+    """Return whether value and bound are equal in every placed tier."""
     return all(t.value == t.bound for t in placed_tiers(result))
 
 
@@ -150,7 +150,7 @@ class _CpuTime:
 
 def count_cpu_time() -> None:
     """Deadlines of this process are in its CPU seconds from now on."""
-    from ortools.math_opt.python import mathopt  # noqa: F401  # what is imported later would count for the first cell
+    from ortools.math_opt.python import mathopt  # noqa: F401  # a later import would count for the first cell
     from ortools.sat.python import cp_model  # noqa: F401
 
     from kubestow.solver import solve as solving

@@ -79,7 +79,7 @@ def _container(rng: random.Random, app: str, index: int, token: str) -> dict[str
 
 def _pod(number: int, nodes: int, replicas: int) -> dict[str, Any]:
     app_number = number // replicas
-    same = random.Random(app_number)  # what replicas have in common
+    same = random.Random(app_number)  # shared by replicas
     rng = random.Random(-number - 1)
     app, template = f"service-{app_number}", _hex(same, 10)
     name = f"{app}-{template}-{_hex(rng, 5)}{number}"

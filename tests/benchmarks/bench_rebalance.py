@@ -1,4 +1,4 @@
-"""Plans beside what is known or reached otherwise.
+"""Plans compared with known optima and with other methods.
 
     python tests/benchmarks/bench_rebalance.py consolidation [--count 32] [--first 0] [--time-limit 20]
     python tests/benchmarks/bench_rebalance.py admit [--count 48] [--first 0] [--time-limit 20]

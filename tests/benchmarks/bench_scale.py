@@ -4,7 +4,7 @@
 
 Clusters of ``kubestow generate`` with 30 pods a node, all pending. Every size is one fresh process of ``kubestow solve``, from file to
 written, verified placement; options that are not listed here go to it (``--time-limit 60``, ``--engine greedy``). Phases are those of the
-result document; ``rest`` is what the process takes beside them: starting Python, writing. The last rows have the exponent e of
+result document; ``rest`` is the remaining time of the process: starting Python, writing. The last rows have the exponent e of
 seconds ~ pods^e: fitted over all sizes, and between the two largest, where constant costs no longer hide it.
 """
 

@@ -1,4 +1,4 @@
-"""What ``kubestow size`` pays, beside what two heuristics pay, what is planted, and on clusters and manifests of one's own.
+"""Prices of ``kubestow size``, compared with two heuristics and the planted purchase, and on one's own clusters and manifests.
 
     python tests/benchmarks/bench_size.py [--clusters 30] [--nodes 60] [--pods 900] [--time-limit 60]
     python tests/benchmarks/bench_size.py --planted [--nodes 100] [--pods 1000] [--clusters 3] [--time-limit 60]
@@ -38,14 +38,14 @@ from tests.benchmarks.size_heuristics import Bought, by_price, provisioned
 from tests.instances.planted.planted_sizing import planted_sizing
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Nodes up to which a heuristic, which knows every node that it might open, is run beside.
+#: Maximum number of nodes for which a heuristic that knows every possible node is run for comparison.
 _COMPARED = 200
 EMPTY = {"apiVersion": "v1", "kind": "List", "items": []}
 
 
 @dataclass(frozen=True)
 class Run:
-    """A process of kubestow: its exit code, what it printed, and how long it took. Money in millionths."""
+    """A process of kubestow: exit code, output and duration. Money in millionths."""
 
     code: int
     sizing: dict[str, Any]
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def answered(self) -> bool:
-        """Whether there is a purchase."""
+        """Return whether there is a purchase."""
         return bool(self.sizing) and self.sizing["status"] in ("optimal", "feasible")
 
     @property

@@ -40,9 +40,9 @@ from tests.benchmarks.soft_clusters import soft_cluster
 from tests.objects import Object
 
 DATA = Path(__file__).parent / "data"
-#: The strategy tier comes after what is measured here.
+#: The strategy tier comes after the measured tiers.
 POLICY = Policy(strategy="none")
-#: What generates the clusters of a family, given a seed.
+#: Generator of a family's clusters, given a seed.
 FAMILIES: dict[str, Callable[[int], list[Object]]] = {
     "soft-60-70": partial(soft_cluster, nodes=60, fill=70),
     "soft-200-75": partial(soft_cluster, nodes=200, fill=75),

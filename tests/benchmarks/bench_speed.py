@@ -26,7 +26,7 @@ from rich.table import Table
 from tests.benchmarks.bench_scale import Run, run
 
 DATA = Path(__file__).parent / "data"
-#: How many times as fast each shape shall be, and the geometric mean.
+#: Required speed-up of each shape, and of the geometric mean.
 EACH, MEAN = 3.0, 5.0
 
 

@@ -126,7 +126,7 @@ HEADER: Final = (
 
 
 def survives(snapshot: Snapshot, gone: Sequence[str], seconds: float) -> bool | None:
-    """Whether `solve` places all pods of removed nodes; None: it does not know."""
+    """Return whether `solve` places all pods of removed nodes; None if it does not know."""
     edited = apply(snapshot, None, Edits(removeNodes=list(gone))).snapshot
     placed = place(edited, Options(time_limit=seconds, causes=False, policy=hard(DEFAULT)))
     tiers = [tier for tier in placed.objective if tier.tier == "placed"]
@@ -136,8 +136,8 @@ def survives(snapshot: Snapshot, gone: Sequence[str], seconds: float) -> bool | 
 
 
 def agreement(snapshot: Snapshot, case: Case, outcomes: Sequence[Scenario], number: int, seconds: float) -> tuple[int, int]:
-    """How many failures of a sample were decided again, and of how many the outcome is the same. Half are among those that are not
-    survived, where there are any; equal failures stand for themselves."""
+    """Return the number of failures in a sample, and the number with the same outcome. Half are among those that are not
+    survived, where there are any; equal failures count once each."""
     random = Random(1)
     every = [(failed, each.outcome) for each in outcomes if each.outcome != "unknown" for failed in (each.failed, *each.alike)]
     lost = [entry for entry in every if entry[1] == "pending"]

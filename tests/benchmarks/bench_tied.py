@@ -1,4 +1,4 @@
-"""Preferences beside required affinity that together tie nearly all pods of a cluster into one group.
+"""Preferences and required affinity that together tie nearly all pods of a cluster into one group.
 
     python tests/benchmarks/bench_tied.py [--time-limit 40] [--write FOLDER] [SEED…]
 
@@ -31,7 +31,7 @@ USAGE = 0.85
 
 
 def sizes(seed: int) -> tuple[int, int]:
-    """Return nodes and applications at most."""
+    """Return the maximum numbers of nodes and applications."""
     return (120, 60) if seed <= 3 else (200, 140)
 
 

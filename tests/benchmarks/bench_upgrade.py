@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_upgrade.py [scale|planted|brute …] [--scale PERCENT] [--count 100]
 
 ``scale``: worn clusters (`kubestow generate --worn`, without bare pods) of which all nodes are the pool. ``planted``: random pools with
-blockers of nine kinds, and the same without (tests/solver/capacity/upgrade/planted.py). ``brute``: tiny random pools beside every order of
+blockers of nine kinds, and the same without (tests/solver/capacity/upgrade/planted.py). ``brute``: tiny random pools and every order of
 nodes and every destination (tests/solver/capacity/upgrade/brute.py). All tables are Markdown.
 """
 
@@ -54,7 +54,7 @@ def measure(nodes: int, pods: int, fill: int, surge: str, missing: str) -> tuple
 
 
 def answer(found: Upgrade) -> str:
-    """What was found, in short."""
+    """The result, in short."""
     if found.complete:
         return "gets through"
     sure = "proved" if found.proved else "not proved"
@@ -63,13 +63,13 @@ def answer(found: Upgrade) -> str:
 
 
 def replayed(snapshot: Snapshot, found: Upgrade) -> str:
-    """How many waves the checker replays, of those of a document with these."""
+    """Return the number of waves that the checker replays, of a document's waves."""
     left = [text for text in check_upgrade(snapshot, found).open if "rules and budgets in" in text] if len(found.waves) > 100 else []
     return f"{len(found.waves) - int(left[0].split()[4])}" if left else "all"
 
 
 def planted() -> tuple[int, int, int]:
-    """How many pools have exactly their planted blockers named, how many blockers these are, and how many pools get through without."""
+    """Return the pools whose planted blockers are named exactly, the number of blockers, and the pools that get through without."""
     named = blockers = through = 0
     for seed in range(PLANTED):
         made = Planted(seed, tuple(KINDS[(seed + i) % len(KINDS)] for i in range(1 + seed % 4)))
@@ -81,7 +81,7 @@ def planted() -> tuple[int, int, int]:
 
 
 def brute(count: int) -> str:
-    """What brute force and the search say of tiny pools, in a sentence."""
+    """Compare brute force and the search on tiny pools, in a sentence."""
     found = [compare(seed, kind) for kind in ("drain", "tight", "repair") for seed in range(count)]
     known = [(bool(truth), complete, proved) for truth, complete, proved in found if truth is not None]
     through, blocked = sum(truth for truth, _, _ in known), sum(not truth for truth, _, _ in known)
@@ -91,7 +91,7 @@ def brute(count: int) -> str:
 
 
 def main() -> None:
-    """Print what is asked for, a row as soon as it is measured."""
+    """Print the requested rows, each as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["scale", "planted", "brute"], choices=["scale", "planted", "brute"])
     parser.add_argument("--scale", type=int, default=100, help="per cent of the size")

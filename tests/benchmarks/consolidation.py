@@ -1,7 +1,7 @@
 """Consolidation of worn clusters by plans and by two reference heuristics, which were fixed before the planner was tuned.
 
 Free nodes count those that were free before. A plan that frees more nodes has to move more, so a second plan is asked for no more nodes
-than the heuristic freed (``maxFreed``): its moves stand beside the heuristic's for the same number of freed nodes.
+than the heuristic freed (``maxFreed``): its moves are compared with the heuristic's for the same number of freed nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def cluster(number: int) -> Worn:
 
 
 def trace(snapshot: Snapshot, steps: Iterable[tuple[str, str, str]]) -> list[int]:
-    """How many nodes that may be freed are free at the start and after each step (pod, from, to)."""
+    """Return the number of free nodes that may be freed, at the start and after each step (pod, from, to)."""
     state = State(snapshot)
     freeable = frozenset(state.freeable)
     pods = Counter({name: len(state.nodes[name].mine) for name in freeable})
@@ -45,7 +45,7 @@ def trace(snapshot: Snapshot, steps: Iterable[tuple[str, str, str]]) -> list[int
 
 @dataclass(frozen=True)
 class Rival:
-    """What a heuristic reached. ``ours``: moves of a plan that frees as many nodes and no more, None if it does not get there."""
+    """Result of a heuristic. ``ours``: moves of a plan that frees as many nodes and no more, None if it does not get there."""
 
     freed: int
     moves: int
@@ -72,7 +72,7 @@ class Compared:
 
 
 def compare(parameters: Worn, snapshot: Snapshot, plan: RebalancePlan, seconds: float, limited: Callable[[int], RebalancePlan]) -> Compared:
-    """The plan of a cluster beside what the heuristics reach there. ``limited``: makes a plan that frees so many nodes at most."""
+    """A plan for a cluster, and the results of the heuristics. ``limited``: makes a plan that frees at most n nodes."""
     before = trace(snapshot, [])[0]
     free = _free(snapshot, plan)
     rivals = {}
@@ -93,7 +93,7 @@ def _free(snapshot: Snapshot, plan: RebalancePlan) -> int:
 
 
 def table(rows: Sequence[Compared]) -> Iterator[str]:
-    """A row for each cluster, then what they say together."""
+    """A row for each cluster, then a summary."""
     names = list(HEURISTICS)
     heads = "".join(f" {name}: free | moves | plan for as many | ratio |" for name in names)
     yield f"| Nodes | Fill % | Seed | Free before | Plan: free | moves | waves | status | seconds |{heads}"

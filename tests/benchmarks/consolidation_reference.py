@@ -1,8 +1,8 @@
-"""Two reference heuristics for consolidation, on raw objects: what a careful script would do.
+"""Two reference heuristics for consolidation, on raw objects, as a careful script would do it.
 
 Both move pods one by one. The old pod goes, the new one is placed on the first node that all scheduler filters accept (first-fit, pods in
 decreasing order of the larger share of CPU or memory, nodes from the most loaded), and a rule that held for another pod holds afterwards.
-PodDisruptionBudgets do not limit them. Nothing of the planner is used; the rules are those of the checker (solver/verify_*.py).
+PodDisruptionBudgets do not limit them. The planner's code is not used; the rules are those of the checker (solver/verify_*.py).
 
 * :func:`prefix`: nodes in order of the pods that they would have to give away; binary search for the longest prefix of that order that can
   be drained together.
@@ -31,7 +31,7 @@ Step = tuple[int, str, str]
 
 @dataclass(frozen=True)
 class Freed:
-    """What a heuristic reached: nodes without pods but DaemonSets' and static ones, those that had none before among them; its moves in
+    """Result of a heuristic: nodes without pods but DaemonSets' and static ones, those that had none before among them; its moves in
     order."""
 
     nodes: frozenset[str]
@@ -179,7 +179,7 @@ class State:
     # --- rules --------------------------------------------------------------------------------------------------------
 
     def rejected(self, i: int, name: str) -> bool:
-        """Whether a filter rejects the pod, which is nowhere now, on the node."""
+        """Return whether a filter rejects the pod, which has no node now, on the node."""
         at = self.nodes[name]
         if resources.fit_faults(self.requests[i], at.pods, at.used, at.capacity) or not self._allowed(i, name):
             return True
@@ -188,7 +188,7 @@ class State:
         return bool(spread.faults(self._spreads[i], at.node) or self._affinity.faults(self._members[i], at.node))
 
     def _allowed(self, i: int, name: str) -> bool:
-        """What the pod's spec says of the node itself; pods that share their parts share the answer."""
+        """Return the verdict of the pod's own node rules; pods that share the rules share the verdict."""
         spec = self.snapshot.pods[i].spec
         known = self._static.setdefault((id(spec.tolerations), id(spec.affinity), id(spec.nodeSelector)), {})
         if name not in known:
@@ -207,7 +207,7 @@ class State:
         return broken
 
     def _harms(self, i: int, start: str) -> bool:
-        """Whether the move of a pod, which is done, breaks a rule of another: it left a node, and came to a domain."""
+        """Return whether a completed move violates a rule of another pod, on the old node or in the new domain."""
         member = self._members[i]
         left, there = (self.nodes[name].node.metadata.labels or {} for name in (start, self.where[i]))
         for group in self._affinity.answers(member):

@@ -1,6 +1,6 @@
 """openb, a production cluster of 1,213 nodes with 6,212 GPUs, as snapshots with devices: one device per GPU with 1,000 shares.
 
-Source: cluster-trace-gpu-v2023 of github.com/alibaba/clusterdata; data/README.md says what else. What decides: a task with a share gets it
+Source: cluster-trace-gpu-v2023 of github.com/alibaba/clusterdata; see data/README.md. The deciding facts: a task with a share gets it
 from one GPU, one with several GPUs gets whole ones of one node, CPU and memory as usual.
 """
 
@@ -26,7 +26,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one kind of task asks for. ``cpu``: mCPU; ``memory``: MiB; ``share``: thousandths of each GPU."""
+    """Requests of one kind of task. ``cpu``: mCPU; ``memory``: MiB; ``share``: thousandths of each GPU."""
 
     cpu: int
     memory: int
@@ -150,5 +150,5 @@ def _pod(i: int, task: Task, priority: int) -> list[Object]:
 
 
 def kinds(nodes: list[Machine]) -> Counter[tuple[int, int, int]]:
-    """Return how many nodes there are of each (cpu, memory, GPUs)."""
+    """Return the number of nodes of each (cpu, memory, GPUs)."""
     return Counter((node.cpu, node.memory, node.gpus) for node in nodes)

@@ -1,9 +1,9 @@
 """How much of the GPUs any placement of tasks of openb can allocate at most: cutting stock over kinds of nodes, by column generation.
 
 The linear program lets tasks and nodes be split: per kind of node the CPU, the memory and the GPUs of all its nodes are one pool, each GPU
-is cut by a pattern of shares, and no task comes more often than it arrived. What the solver answers in floating point is taken as a hint
-only: its dual values are rounded to whole numbers and completed to a dual solution that is feasible in integers, so that the bound holds
-anyway.
+is cut by a pattern of shares, and no task comes more often than it arrived. The solver's answer in floating point is only
+a hint: its dual values are rounded to whole numbers and completed to a dual solution that is feasible in integers, so that the bound is
+valid in any case.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Program:
         return len(self._patterns) > before
 
     def solve(self) -> tuple[dict[Kind, int], dict[Kind, int], dict[Kind, dict[int, int]]]:
-        """Return what a mCPU and a MiB of each kind of node, and each share of its GPUs, are worth, in parts of ``UNIT``."""
+        """Return the value of a mCPU and a MiB of each kind of node, and of each share of its GPUs, in parts of ``UNIT``."""
         model = mathopt.Model()
         arrived = {task: model.add_linear_constraint(ub=count) for task, count in self._wanted.items()}
         rows = {}
@@ -118,7 +118,7 @@ class _Program:
         return total // UNIT, gain, patterns
 
     def _best(self, worth: Mapping[int, int]) -> tuple[int, dict[int, int]]:
-        """Return what a GPU is worth when it is cut into shares in the best way, and that way."""
+        """Return the value of a GPU that is cut into shares in the best way, and that way."""
         best, last = [0] * (WHOLE + 1), [0] * (WHOLE + 1)
         for size in range(1, WHOLE + 1):
             best[size] = best[size - 1]

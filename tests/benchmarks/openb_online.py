@@ -19,7 +19,7 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from tests.benchmarks import openb
 from tests.benchmarks.openb import Machine, Task
 
-#: What a node has left: mCPU, MiB, and the shares of each GPU.
+#: Free capacity of a node: mCPU, MiB, and the shares of each GPU.
 Room = tuple[int, int, tuple[int, ...]]
 _MIB = 2**20
 #: Weights of kinds of tasks are whole: times this.
@@ -29,7 +29,7 @@ BATCH = 100
 
 
 def after(room: Room, task: Task) -> Room | None:
-    """Return what a task leaves, on the first GPUs with room for it, as the allocator takes them; None if it does not fit."""
+    """Return the shares that remain on the first GPUs with room for a task, as the allocator takes them; None if it does not fit."""
     cpu, memory, wanted = room[0] - task.cpu, room[1] - task.memory, task.gpus
     if cpu < 0 or memory < 0:
         return None
@@ -43,7 +43,7 @@ def after(room: Room, task: Task) -> Room | None:
 
 
 def before(room: Room, task: Task, held: tuple[int, ...]) -> Room:
-    """Return what is left when a task leaves that held these GPUs, by position."""
+    """Return the free shares after a task leaves that held these GPUs, by position."""
     gpus = list(room[2])
     for k in held:
         gpus[k] += task.share
@@ -67,7 +67,7 @@ class Stranded:
         self._known: dict[Room, int] = {}
 
     def of(self, room: Room) -> int:
-        """Return what is stranded, in thousandths of GPUs times the sum of the weights."""
+        """Return the stranded capacity, in thousandths of GPUs times the sum of the weights."""
         cpu, memory, gpus = room
         key = (cpu, memory, tuple(sorted(gpus)))
         found = self._known.get(key)
@@ -129,7 +129,7 @@ class Online:
         self._targets = {}
 
     def _costs(self, room: Room, task: Task) -> int:
-        """Return what more is stranded where the task goes; there it fits."""
+        """Return the additional stranded capacity if the task goes to a node; it fits there."""
         key = room, task
         found = self._cost.get(key)
         if found is None:
@@ -220,7 +220,7 @@ class Online:
         return True
 
     def tidy(self, moves: int) -> None:
-        """Move up to so many tasks elsewhere, each so that less is stranded, those that gain most first."""
+        """Move up to ``moves`` tasks to nodes where less capacity is stranded, the largest gain first."""
         listed = []
         for n in range(len(self.nodes)):
             listed += [(cost, n, task) for task in self.running[n] if (cost := self._moving(task, n)[0]) < 0]
@@ -234,7 +234,7 @@ class Online:
                     moves -= 1
 
     def _moving(self, task: Task, n: int) -> tuple[int, int]:
-        """Return what more is stranded when the last task of a kind on a node goes to the best other node, and that; 0 if there is none."""
+        """Return the change of stranded capacity if the last task of a kind moves to the best other node, and that node; 0 if none fits."""
         room = self.room[n]
         for cost, target in self.best(task):
             if target != n:
@@ -249,9 +249,9 @@ def online(nodes: list[Machine], arrivals: list[Task]) -> Online:
 
 
 def run(nodes: list[Machine], arrivals: list[Task], loads: Sequence[int], *, moves: int = 0) -> tuple[list[int], Online]:
-    """Return the thousandths of GPUs that are allocated when tasks that ask for so many percent of all GPUs have arrived, and the cluster
+    """Return the thousandths of GPUs that are allocated when tasks that request each percentage in ``loads`` have arrived, and the cluster
     in the end. With ``moves``, after every ``BATCH`` arrivals those of them that found no place are tried again, the largest first, with
-    one move each, and then tasks go where they strand less: so many moves in all."""
+    one move each, and then tasks go where they strand less: ``moves`` moves in total."""
     cluster, full = online(nodes, arrivals), openb.capacity(nodes)
     found, asked, waiting = list[int](), 0, list[Task]()
     for i, task in enumerate(arrivals, 1):

@@ -33,7 +33,7 @@ Points = list[tuple[float, int]]
 
 @dataclass
 class Curve:
-    """What a solve reported of its soft tier: (seconds, points) whenever the incumbent or the bound got better."""
+    """Progress of a solve's soft tier: (seconds, points) whenever the incumbent or the bound got better."""
 
     values: Points = field(default_factory=list)
     bounds: Points = field(default_factory=list)
@@ -53,7 +53,7 @@ class Curve:
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers between two, at most so many: multiples of 1, 2 or 5 times a power of ten."""
+    """Return at most ``most`` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
     power = 10.0 ** math.floor(math.log10((high - low) / most))

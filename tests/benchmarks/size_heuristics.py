@@ -111,7 +111,7 @@ class _Buying:
         self.opened: list[_Opened] = []
 
     def _zonal(self, g: int) -> bool:
-        """Whether a pod of the class decides its node's zone: by a rule of its own about domains of more than one node."""
+        """Return whether a pod of the class decides its node's zone: by its own rule about domains of more than one node."""
         pod = self.cluster.snapshot.pods[self.cluster.classes[g].pods[0]]
         keys = {c.topologyKey for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"}
         keys |= {term.topologyKey for which in ("podAffinity", "podAntiAffinity") for term in required_terms(pod, which)}
@@ -120,7 +120,7 @@ class _Buying:
     def run(self, *, narrowing: bool) -> Bought:
         largest = sorted(range(self.cluster.n_classes), key=lambda g: [-self._asks(g, r) for r in ("cpu", "memory")])
         queue = [g for g in largest for _ in range(int(self.cluster.count[g]))]
-        while queue:  # what needs others first comes again once they are there
+        while queue:  # pods that need others are retried after these
             left = [g for i, g in enumerate(queue) if not self._put(g, queue[i:], narrowing)]
             if len(left) == len(queue):
                 break
@@ -176,7 +176,7 @@ class _Buying:
         return True
 
     def _become(self, node: _Opened, offer: int, pods: Sequence[int]) -> bool:
-        """Move a node's pods, and perhaps more, to its candidate of another offer; all as it was where a rule rejects one of them."""
+        """Move a node's pods, and perhaps more, to its candidate of another offer; undo everything if a rule rejects a pod."""
         old, new = int(node.at[node.now]), int(node.at[offer])
         for g in reversed(node.pods):
             self._place(g, old, -1)
@@ -196,7 +196,7 @@ class _Buying:
         return False
 
     def _available(self, node: _Opened | None = None) -> Bools:
-        """bool[O]: offers of shapes of which one more can be had."""
+        """bool[O]: True for offers whose shape has a node available."""
         has: Counter[str] = Counter(self.offers[o.now].shape.name for o in self.opened if o is not node)
         return np.array([has[o.shape.name] for o in self.offers]) < self.most
 

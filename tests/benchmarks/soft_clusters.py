@@ -36,7 +36,7 @@ _AFFINITY_OVER_ZONES: Final = 0.61
 
 
 def soft_cluster(seed: int, *, nodes: int, fill: int) -> list[Object]:
-    """Return nodes in three zones and pending pods that ask for ``fill`` percent of their CPUs or memory, whichever is reached first."""
+    """Return nodes in three zones and pending pods that ask for ``fill`` percent of their CPUs or memory, the scarcer resource."""
     rng = random.Random(f"kubestow/soft clusters/{seed}/{nodes}/{fill}")
     found: list[Object] = []
     room = [0, 0]
@@ -61,7 +61,7 @@ def soft_cluster(seed: int, *, nodes: int, fill: int) -> list[Object]:
 
 
 def _preferences(rng: random.Random, a: int) -> Object:
-    """Return what the spec of an application's pods says of nodes and of other pods."""
+    """Return the node and pod rules in the spec of an application's pods."""
     own: Object = {"labelSelector": {"matchLabels": {"app": f"app{a}"}}}
     affinity: Object = {}
     if rng.random() < _ANTI_AFFINITY:
@@ -72,7 +72,7 @@ def _preferences(rng: random.Random, a: int) -> Object:
         other = {"labelSelector": {"matchLabels": {"app": f"app{rng.randrange(a)}"}}, "topologyKey": key}
         affinity["podAffinity"] = {PREFERRED: [{"weight": rng.choice(_WEIGHTS), "podAffinityTerm": other}]}
     if rng.random() < _NODE_AFFINITY:
-        # as in the recorded instances, some of what is wanted no node has
+        # as in the recorded instances, no node has some of the preferred labels
         wanted = {"key": rng.choice(["disk", "gen"]), "operator": "In", "values": [rng.choice([*_DISKS, *_GENERATIONS[:2]])]}
         affinity["nodeAffinity"] = {PREFERRED: [{"weight": rng.choice(_WEIGHTS), "preference": {"matchExpressions": [wanted]}}]}
     found: Object = {"affinity": affinity} if affinity else {}

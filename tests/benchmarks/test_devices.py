@@ -1,4 +1,4 @@
-"""The table of pods with devices: a row an instance, with what one pod after the other reaches beside it."""
+"""The table of pods with devices: one row an instance, with the result of a pod-by-pod scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the table of the ways to keep others out rests on: with closed nodes nothing goes wrong, and the measure sees it where it does."""
+"""Facts behind the table of fencing methods: closed nodes prevent every fault, and the measure detects faults of other methods."""
 
 from __future__ import annotations
 

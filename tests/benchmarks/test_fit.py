@@ -1,4 +1,4 @@
-"""The benchmark of fit: what it draws, and what its loop finds."""
+"""The benchmark of fit: its random instances, and the results of its loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark of limits counts: time inside OR-tools once, however many calls are under way, and rows beside the barest."""
+"""The counts of the benchmark of limits: time inside OR-tools once, regardless of concurrent calls, and ratios to the barest row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of openb on every fortieth node of it: what is allocated is on the rules' books and below its bound."""
+"""The benchmark of openb on every fortieth node: allocations agree with the rules' state and do not exceed the bound."""
 
 from __future__ import annotations
 

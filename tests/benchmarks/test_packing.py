@@ -8,7 +8,7 @@ from tests.benchmarks.bench_packing import baseline, fresh, instances, solve
 
 pytestmark = pytest.mark.full
 
-#: What CI solves; `bench_packing.py` has the rest.
+#: The instances that CI solves; `bench_packing.py` has the rest.
 SOLVED = instances(["*-8x4-*", "*-16x8-*", "*-32x8-*", "*-64x10-97-*"])
 FRESH = fresh(range(2), ["*"])
 

@@ -1,4 +1,4 @@
-"""The benchmark of plans: what the reference heuristics do is lawful and as told, and the tables say what was measured."""
+"""The benchmark of plans: the moves of the reference heuristics are valid, and the tables show the measurements."""
 
 from __future__ import annotations
 

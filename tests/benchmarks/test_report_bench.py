@@ -1,4 +1,4 @@
-"""What the table of the report page reads, and the page's own limits: 2 s and 2 MB at 200 nodes with 4,000 pods."""
+"""The values in the table of the report page, and the page's limits: 2 s and 2 MB at 200 nodes with 4,000 pods."""
 
 from __future__ import annotations
 

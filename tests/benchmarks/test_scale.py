@@ -1,4 +1,4 @@
-"""What the tables of whole processes read: phases, memory, exponents, ratios, goals."""
+"""The values in the tables of whole processes: phases, memory, exponents, ratios, goals."""
 
 from __future__ import annotations
 

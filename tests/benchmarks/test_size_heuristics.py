@@ -34,7 +34,7 @@ def _shape(name: str, cpu: int, price: float) -> dict[str, object]:
 def test_a_node_is_the_cheapest_shape_that_takes_what_came_to_it(tmp_path: Path) -> None:
     offered = _catalogue(tmp_path, _shape("small", 2, 0.1), _shape("large", 8, 0.39))
     found = provisioned(from_objects([pod(f"p{i}", cpu="1") for i in range(9)]), offered)
-    assert found.counts == {("large", "a"): 1, ("small", "a"): 1}  # what eight pods fill, and what the ninth opens
+    assert found.counts == {("large", "a"): 1, ("small", "a"): 1}  # eight pods fill one, the ninth opens the other
     assert found.cost == 490_000
     assert not found.left
 

@@ -1,4 +1,4 @@
-"""The benchmark of certificates: what is decided again is decided on its own, and the table says what was measured."""
+"""The benchmark of certificates: repeated decisions are independent, and the table shows the measurements."""
 
 from __future__ import annotations
 

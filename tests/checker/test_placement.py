@@ -204,7 +204,7 @@ def test_one_rule(rule: str, asked: Object, bad: Object, good: Object, others: l
     name = asked["metadata"]["name"]
     assert rules(items, name, bad["metadata"]["name"]) == [rule]
     assert rules(items, name, good["metadata"]["name"]) == []
-    # spread is told twice: at the moment of binding, and of the final state
+    # spread is reported twice: at the moment of binding, and in the final state
     assert set(judged(items, (name, bad["metadata"]["name"]))) == {(name, rule)}
     assert judged(items, (name, good["metadata"]["name"])) == []
 

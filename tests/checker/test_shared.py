@@ -1,4 +1,4 @@
-"""What the checker works out once for parts that pods share: the same verdicts as for pods that share nothing."""
+"""Facts that the checker computes once for shared parts of pods: the verdicts equal those of pods that share nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replay of updates finds what is wrong with a document."""
+"""The replay of updates finds the faults of a document."""
 
 from __future__ import annotations
 

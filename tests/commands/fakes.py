@@ -27,7 +27,7 @@ class Violation:
 
 
 class Fakes:
-    """What the fake loader and engines give back, and what they were asked."""
+    """Answers of the fake loader and engines, and the arguments of their calls."""
 
     def __init__(self) -> None:
         pods = [Pod(metadata=ObjectMeta(name=name, namespace="prod"), spec=PodSpec()) for name in ("web-1", "web-2")]

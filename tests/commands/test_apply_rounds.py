@@ -1,4 +1,4 @@
-"""``apply --until-done`` waits for what is on its way, asks budgets again, and keeps the files of earlier runs."""
+"""``apply --until-done`` waits for starting pods, checks budgets again, and keeps the files of earlier runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Hearing:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A cluster in which the replacement of web-0 does not become Ready by itself."""
+    """A cluster in which the replacement of web-0 does not become Ready without help."""
     first: list[str] = []
 
     def unready(made: Object) -> bool:

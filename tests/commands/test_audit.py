@@ -161,7 +161,7 @@ def test_names_of_any_kind(tmp_path: Path) -> None:
     assert yaml.safe_load(audit(path, "-f", "yaml").stdout) == json.loads(audit(path, "-f", "json").stdout)
 
 
-# --- what is given ------------------------------------------------------------------------------------------------------------
+# --- inputs -------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_cluster_without_pods(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_exempt_namespaces_and_a_policy(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_that_is_over_at_once_still_gives_an_answer() -> None:
-    """What needs a search is named; what needs none is found."""
+    """Checks that need a search are named as omitted; the others report their findings."""
     began = time.monotonic()
     found = document(INSTANCES / "KS501-rollout-deadlock.yaml", "--time-limit", "0.001")
     assert "KS501" in [f.code for f in found.findings]

@@ -21,7 +21,7 @@ OLD = "an earlier result\n"
 
 
 def refusals(directory: Path, *snapshots: str | Path, command: tuple[str, ...] = ("solve",)) -> list[str]:
-    """What standard error says, one entry a line; everything else that a refusal promises is checked here."""
+    """Return standard error, one entry a line. All other promises of a refusal are checked here."""
     target, untouched = directory / "target.json", directory / "untouched.json"
     untouched.write_text(OLD, encoding="utf-8")
     heard = []
@@ -388,7 +388,7 @@ def test_a_target_in_a_missing_directory(command: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_may_not_be_read_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
-    """Whoever runs the tests may read everything, so the permission is withdrawn where it is asked for."""
+    """The user of the tests may read everything, so the permission is withdrawn at the query."""
     write(tmp_path / "good.json", node("n"), pod("p"))
     write(tmp_path / "closed.json", node("n"), pod("p"))
     monkeypatch.chdir(tmp_path)

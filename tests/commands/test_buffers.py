@@ -1,4 +1,4 @@
-"""Commands on clusters with CapacityBuffers: what they print, and what they do not pass over."""
+"""Commands on clusters with CapacityBuffers: their output, and the facts that they must mention."""
 
 from __future__ import annotations
 

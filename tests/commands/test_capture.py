@@ -1,4 +1,4 @@
-"""The command capture: the page's runs with a stand-in for kubectl on PATH, what is written where, and how it ends."""
+"""The command capture: the page's runs with a stand-in for kubectl on PATH, the written files, and the end."""
 
 from __future__ import annotations
 

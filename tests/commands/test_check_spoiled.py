@@ -1,4 +1,4 @@
-"""Whatever manifests hold, check judges or refuses them."""
+"""For any manifests, check judges or refuses them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def check(*arguments: object) -> tuple[int, Any]:
 
 
 def one(*arguments: object) -> tuple[str, str, int, int]:
-    """What ``check`` says of the only workload: change, fit, pods placed and asked for."""
+    """Return the verdicts of ``check`` on the only workload: change, fit, placed and requested pods."""
     _, document = check(*arguments)
     (fit,) = document["workloads"]
     return fit["change"], fit["fit"], fit["placed"], fit["replicas"]

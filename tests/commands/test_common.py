@@ -1,4 +1,4 @@
-"""What all commands have in common: usage, bad input, warnings, output, with engines of our own."""
+"""The common part of all commands: usage, bad input, warnings and output, with fake engines."""
 
 from __future__ import annotations
 

@@ -396,7 +396,7 @@ def test_a_result_of_another_snapshot_is_no_valid_one(tmp_path: Path) -> None:
 
 
 def test_explaining_a_bound_pod_takes_it_off_its_node_first(tmp_path: Path) -> None:
-    """Its own requests, port and labels do not stand in its way; those of others do."""
+    """Its own requests, port and labels do not reject it; those of other pods do."""
     port = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}], "resources": {"requests": {"cpu": "3"}}}]
     web = [pod(f"web-{i}", labels={"app": "web"}, affinity=away_from("web"), node_name=f"n{i}", containers=port) for i in (1, 2)]
     snapshot = write(tmp_path, [node("n1"), node("n2"), node("n3", cpu="2"), *web, pod("pending")])

@@ -48,7 +48,7 @@ RUNS: dict[str, tuple[dict[str, str], str]] = {
         {"map.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}, "solve instances/quickstart.yaml -w map.yaml"
     ),
 }  # fmt: skip
-#: What is run first, by section.
+#: Commands that run first, by section.
 BEFORE = {
     "no-such-context": "rebalance instances/rebalance-drain.yaml --drain n1 -o plan.json -q",
     "the-manifests-of-a-result": f"solve {_GANG} -o placement.json -q",

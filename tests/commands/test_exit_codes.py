@@ -27,9 +27,9 @@ pytestmark = pytest.mark.full
 ROOT = Path(cli.__file__).resolve().parent
 TEXT = text_of("docs/exit-codes.md")
 COMMANDS = sorted(cli.main.commands)
-#: Told by the tests below, and those of apply and of verify's journals, instead of an example, which would need a cluster.
+#: Covered by the tests below, and those of apply and of verify's journals, instead of an example, which would need a cluster.
 _OTHERWISE = {("capture", 0), ("capture", 3), ("apply", 3), ("verify", 3)}
-#: What makes a command run for a while, or wait for input that never comes.
+#: Arguments with which a command runs for a while, or waits for input that never comes.
 _LONG = {
     "apply": ["-", "--result", "x.json"],
     "batch": ["-o", "out", "solve", "-"],

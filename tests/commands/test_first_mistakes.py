@@ -74,7 +74,7 @@ def test_a_key_given_twice_is_refused_in_manifests_and_results(cluster: Path, tm
     assert line == f"{result}: status: duplicate key, expected each key once"
 
 
-# --- what is no snapshot ----------------------------------------------------------------------------------------------
+# --- files without snapshot ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", READING, ids=lambda command: command[0])

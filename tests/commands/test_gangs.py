@@ -239,7 +239,7 @@ def test_rollout_from_a_file_that_holds_other_things(shell: Shell, strategy: dic
 
 
 def test_rollout_of_a_template_that_names_its_node(shell: Shell) -> None:
-    """Such pods pass no scheduler. Whatever is said of them, it is no fault of the program's."""
+    """Such pods pass no scheduler. No message calls this a fault of the program."""
     snapshot = shell.file("s.yaml", *_running({"nodeName": "a"}))
     result = CliRunner().invoke(cli.main, ["solve", snapshot, "--rollout", "web"])
     assert "internal fault" not in result.stderr

@@ -35,7 +35,7 @@ def test_the_shown_commands_run_in_their_order(tmp_path: Path, monkeypatch: pyte
         name, *arguments = shlex.split(line)
         result = CliRunner().invoke(cli.main, arguments)
         assert name == "kubestow"
-        refused = "--expect-no-exemptions" in line  # shown for what it refuses
+        refused = "--expect-no-exemptions" in line  # shown for its refusal
         assert result.exit_code == (4 if refused else 0), f"{line}\n{result.stderr}"
     assert load(["shop.json"]).counts()["Pod"] == 15
 

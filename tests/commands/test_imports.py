@@ -1,4 +1,4 @@
-"""What snapshots without devices do not pay for."""
+"""Modules that snapshots without devices do not import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No command overwrites a file that it reads, by whatever name: exit 2, and the file is as it was."""
+"""No command overwrites a file that it reads, under any name: exit 2, and the file is unchanged."""
 
 from __future__ import annotations
 

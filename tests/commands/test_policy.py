@@ -1,4 +1,4 @@
-"""What a policy file changes, through the command line: each switch on a snapshot where it decides, and what is said of bad input."""
+"""Effects of a policy file on the command line: each switch on a snapshot where it decides, and messages about bad input."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_anti_affinity_is_of_the_same_family(bench: Bench) -> None:
     [("taints", 50), ("podAffinity", 240), ("requiredAffinity", 150), ("topologySpread", 50), ("containerAffinity", 240)],
 )
 def test_a_multiplier_counts_points_and_not_raw_values(bench: Bench, family: str, points: int) -> None:
-    """With three for one, a family wins against node affinity of three times the weight; its raw points stay what they are."""
+    """With three for one, a family wins against node affinity of three times the weight; its raw points stay the same."""
     items = FAMILIES[family]()
     items[-1]["spec"]["affinity"].update(likes("n1", 110))
     assert where(bench.solve(items))["p"] == "n1"
@@ -471,7 +471,7 @@ def test_refuse_all_namespaces_anti_affinity(bench: Bench) -> None:
     ):
         fine = [node("n1", labels=labels), pod("p", affinity=harmless)]
         assert where(bench.solve(fine, {"refuseAllNamespacesAntiAffinity": True})) == {"p": "n1"}
-    # What runs already has been let in.
+    # Running pods were admitted before.
     running = [node("n1", labels=labels), node("n2"), pod("hog", node_name="n1", affinity=selfish("zone", namespaceSelector={})), pod("p")]
     assert where(bench.solve(running, {"refuseAllNamespacesAntiAffinity": True})) == {"p": "n2"}
 
@@ -495,7 +495,7 @@ def test_who_may_use_required_anti_affinity(bench: Bench) -> None:
     for fine in (pod("web", affinity=selfish()), {**web, "spec": {**web["spec"], "serviceAccountName": "db"}}, pod("web")):
         assert where(bench.solve([items[0], fine], EVERYBODY_A_NODE)) == {"web": "n1"}
     running = [node("n1", labels=zone), node("n2"), pod("hog", node_name="n1", affinity=selfish("zone")), pod("p")]
-    assert where(bench.solve(running, EVERYBODY_A_NODE))["p"] in ("n1", "n2")  # what runs has been let in
+    assert where(bench.solve(running, EVERYBODY_A_NODE))["p"] in ("n1", "n2")  # running pods were admitted before
 
 
 @pytest.mark.parametrize(

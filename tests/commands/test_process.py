@@ -1,4 +1,4 @@
-"""What only a real process shows: imports, pipes, full devices, signals, terminals."""
+"""Behaviour that only a real process shows: imports, pipes, full devices, signals, terminals."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_second_interrupt_aborts_an_engine_that_does_not_listen(tmp_path: Path
 
 
 def _on_a_terminal(command: Sequence[str], **extra: str) -> tuple[int, str]:
-    """Exit code, and what a terminal gets of standard output and standard error."""
+    """Exit code, and the part of standard output and standard error that a terminal gets."""
     return on_a_terminal(command, _environment(extra), _ROOT)
 
 
@@ -250,7 +250,7 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_at_the_rename_tells_the_truth(tmp_path: Path, number: signal.Signals, when: str) -> None:
-    """The file is whole by then, or as good as: ^C comes too late, and nothing is left beside it."""
+    """The file is complete or almost complete by then: ^C comes too late, and no other file remains."""
     target = tmp_path / "out.json"
     words = ["generate", "--nodes", "1", "--pods", "1", "-o", str(target)]
     command = [sys.executable, "-c", _AT_THE_RENAME, str(_ROOT / "cli.py"), *words, str(int(number)), when]

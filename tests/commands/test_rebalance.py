@@ -34,7 +34,7 @@ Run = Callable[..., Result]
 
 
 class Fakes:
-    """What the fake search and checker give back, and what they were asked."""
+    """Answers of the fake search and checker, and the arguments of their calls."""
 
     def __init__(self) -> None:
         self.snapshot = Snapshot(nodes=[Node(metadata=ObjectMeta(name="n1"))], sha256="abc")

@@ -37,7 +37,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 def run(*arguments: str | Path, given: bytes = b"", code: int = 0, **extra: str) -> Done:
-    """The finished process. Whatever it was asked: the exit code is as expected, standard error says it in plain lines, and bad input
+    """The finished process. For any input, the exit code is as expected, standard error says it in plain lines, and bad input
     or usage leaves standard output empty."""
     done = subprocess.run(command(*arguments), input=given, env=environment(**extra), capture_output=True, timeout=60, check=False)
     said = done.stderr.decode()

@@ -1,4 +1,4 @@
-"""``kubestow report`` as a user has it: every kind of result, what is refused, and each page in a real browser."""
+"""``kubestow report`` as a user has it: every kind of result, refused inputs, and each page in a real browser."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _hostile(folder: Path) -> Path:
 
 
 def _template(folder: Path) -> Path:
-    """The Deployment of the rollout with another image and a larger request, beside the snapshot."""
+    """The Deployment of the rollout with another image and a larger request, as a manifest next to the snapshot."""
     listed = yaml.safe_load_all(instance("rollout-three-nodes").read_text())
     objects = [each for document in listed if document for each in (document.get("items") or [document])]
     (app,) = [each for each in objects if each["kind"] == "Deployment"]
@@ -175,7 +175,7 @@ CASES = {
 
 @dataclass
 class Written:
-    """What the commands left: ``page``, its ``data``, and the ``result`` document, where there is one."""
+    """Files that the commands wrote: ``page``, its ``data``, and the ``result`` document, if there is one."""
 
     page: Path
     data: dict[str, Any]
@@ -424,7 +424,7 @@ def test_a_document_that_is_no_result_is_one_line_and_no_page(tmp_path: Path, so
 
 @pytest.mark.full
 def test_text_of_a_result_is_text(tmp_path: Path, solved: dict[str, Any], chromium: Chromium) -> None:
-    """What a result says in words is not trusted either."""
+    """Sentences in a result are not trusted either."""
     solved["notes"] = [EVIL, "</script><img src=x onerror=window.harm=1>", "{{ 7 * 7 }}"]
     solved["engine"] = EVIL
     page = tmp_path / "page.html"

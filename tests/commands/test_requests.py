@@ -18,7 +18,7 @@ SCALERS = str(ROOT / "instances/right-sizing/vertical-pod-autoscalers.yaml")
 CPU = f"cpu:p80+20%={ROOT / 'instances/right-sizing/prometheus-cpu.json'}"
 
 
-#: What the pods of the pool request of CPU, in mCPU: 11,100 as they are, of which the agents request 700 and workloads without advice all.
+#: CPU requests of the pool's pods in mCPU: 11,100 as they are, of which the agents request 700 and workloads without advice all.
 _EXPECTED = [
     ((), 11100),
     ((KRR,), RECOMMENDED["right-sizing/krr.json"]),

@@ -56,14 +56,14 @@ def bought(sizing: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-# --- what is bought -----------------------------------------------------------------------------------------------------------
+# --- purchases ----------------------------------------------------------------------------------------------------------------
 
 
 def test_what_waits_is_bought_for_at_the_least_cost(tmp_path: Path, catalogue: str) -> None:
     snapshot = written(tmp_path / "cluster.json", [node("n1", cpu="1"), *(pod(f"p{i}", cpu="1") for i in range(11))])
     found = sized(snapshot, "--catalogue", catalogue)
     assert (found["mode"], found["status"]) == ("add", "optimal")
-    assert bought(found) == {"large": 1, "small": 1}  # one pod stays on what is there
+    assert bought(found) == {"large": 1, "small": 1}  # one pod stays on an existing node
     assert found["cost"] == {"value": 0.48, "bound": 0.48, "unit": "per hour"}
     assert found["nodes"]["value"] == 2
     assert len(found["placement"]["assignments"]) == 11
@@ -100,7 +100,7 @@ def test_daemon_sets_come_with_nodes_though_their_objects_tell_no_template(tmp_p
     agent = pod("agent-1", cpu="1", node_name="n1", owner="DaemonSet/agent")
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}}
     found = sized(written(tmp_path / "c.json", [node("n1", cpu="2"), agent, owner, pod("p", cpu="2")]), "--catalogue", catalogue)
-    assert bought(found) == {"large": 1}  # beside the agent a small node has one CPU
+    assert bought(found) == {"large": 1}  # next to the agent, a small node has one CPU free
     assert [(w["workload"], w["pods"]) for w in found["workloads"] if w.get("daemon")] == [("DaemonSet default/agent", 1)]
 
 
@@ -233,7 +233,7 @@ def test_failures_of_a_label_that_no_node_has_nor_can_have_are_bad_input(tmp_pat
 
 # --- catalogues that are none -------------------------------------------------------------------------------------------------
 
-#: By what is wrong: the shapes, and the words of the line.
+#: By fault: the shapes, and the words of the line.
 BAD: dict[str, tuple[list[Object], tuple[str, ...]]] = {
     "no price": ([{k: v for k, v in shape("s", 2, 1).items() if k != "price"}], ("'s'", "price", "missing")),
     "a negative price": ([shape("s", 2, -0.1)], ("'s'", "price", "-0.1")),
@@ -272,7 +272,7 @@ def test_every_problem_of_a_catalogue_has_its_line(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 2
 
 
-# --- what is said of the input ------------------------------------------------------------------------------------------------
+# --- messages about the input -------------------------------------------------------------------------------------------------
 
 
 def test_a_policy_and_what_is_not_modelled_stand_in_the_document_whether_there_is_a_purchase_or_not(tmp_path: Path, catalogue: str) -> None:

@@ -1,4 +1,4 @@
-"""``kubestow size --series`` as a user calls it: one purchase for snapshots of several times, its check, and what is no series."""
+"""``kubestow size --series`` as a user calls it: one purchase for snapshots of several times, its check, and invalid series."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ def test_verify_names_snapshots_that_are_missing_or_of_another_time(tmp_path: Pa
     answer = tmp_path / "answer.json"
     size(*series, "--catalogue", catalogue, "-q", "-o", str(answer))
     found = run("verify", series[0], "--result", str(answer), "-q", code=1)
-    assert "the result is of 2 snapshots: 1 of them missing, that of 2026-11-01T20:00:00Z among them" in found.stderr
+    assert "the result is of 2 snapshots: 1 missing, among these that of 2026-11-01T20:00:00Z" in found.stderr
     other = moment(tmp_path / "c.json", 3, [])
     found = run("verify", *series, other, "--result", str(answer), "-q", code=1)
-    assert "none of them is of 2026-11-03T20:00:00Z" in found.stderr
+    assert "none has the time 2026-11-03T20:00:00Z" in found.stderr
 
 
 def test_rows_and_the_page_have_the_snapshots(tmp_path: Path, series: list[str], catalogue: str) -> None:

@@ -1,4 +1,4 @@
-"""What tables, wide tables and comma-separated values say, as a user gets them."""
+"""Content of tables, wide tables and comma-separated values, as a user gets them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round waits for before it plans: what was begun since the snapshot, and nothing that may stay so for ever."""
+"""A round waits before it plans: for everything begun since the snapshot, and for nothing that may last indefinitely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``verify`` and ``report`` take documents about capacity as the commands print them, and say what is wrong with others."""
+"""``verify`` and ``report`` take documents about capacity as the commands print them, and report the faults of others."""
 
 from __future__ import annotations
 

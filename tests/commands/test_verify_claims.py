@@ -1,4 +1,4 @@
-"""The command verify on documents that lie, made by hand, and on what a document says for itself."""
+"""The command verify on false documents, made by hand, and on the claims that a document makes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`explain` against recorded verdicts of kube-scheduler 1.36.2 on devices: the set of rejecting rules on every node, without exception.
 
-Where a fault of its allocator decided (``upstreamFault``), the opposite is meant.
+If a fault of its allocator decided (``upstreamFault``), the opposite is meant.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cases(every: int = 1) -> list[dict[str, Any]]:
 
 
 def meant(recorded: dict[str, Any]) -> dict[str, list[str]]:
-    """What rejects a pod on each node, the faults of the recorded version put right."""
+    """Return the rejections of a pod on each node, with the faults of the recorded version corrected."""
     found = {node: set[str]() for node in recorded["feasible"]} | {node: set(names) for node, names in recorded["rejected"].items()}
     for node in recorded.get("upstreamFault", ()):
         found[node] ^= {RULE}

@@ -96,7 +96,7 @@ def test_agrees_with_kube_scheduler(file: str, snapshots: int, verdicts: int, ve
 
 
 def of_136(version: str, every: int = 1) -> Iterator[str]:
-    """What differs from the recorded verdicts of 1.36.2, under the feature gates of each snapshot; since 1.37 some say the opposite."""
+    """Differences from the recorded verdicts of 1.36.2, under each snapshot's feature gates; since 1.37 some are reversed."""
     for case in cases("rules-136", every):
         snapshot = from_objects(case["snapshot"]["items"])
         snapshot.gates = FeatureGates(version, gates_of(case))
@@ -155,7 +155,7 @@ def test_upstream_table(case: dict[str, Any]) -> None:
 
 
 def ask(snapshot: Path, *options: str) -> Any:
-    """What ``kubestow explain --per-node -f json`` prints, run as a user runs it."""
+    """Return the output of ``kubestow explain --per-node -f json``, run as a user runs it."""
     command = [sys.executable, cli.__file__, "explain", str(snapshot), "--per-node", "-f", "json", *options]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

@@ -38,7 +38,7 @@ def pending(snapshot: Snapshot) -> list[objects.Pod]:
 
 
 def meant(verdict: dict[str, Any], node: str, rules: list[str]) -> list[str]:
-    """Return the rules that ought to reject: where a fault of the allocator decided, the opposite of what it said."""
+    """Return the rules that ought to reject: where a fault of the allocator decided, the opposite of its verdict."""
     return sorted({*rules} ^ {"DynamicResources"}) if node in verdict.get("upstreamFault", ()) else rules
 
 

@@ -1,4 +1,4 @@
-"""Whether two checkouts of the project answer alike, byte for byte: for changes that are to change no answer.
+"""Comparison of two checkouts of the project, byte for byte: for changes that must not change any answer.
 
     python tests/equivalence/compare.py --before CHECKOUT [--after CHECKOUT] [--only GLOB] [--jobs 2] [--ignore-field NAME] [--save DIR]
     python tests/equivalence/compare.py --before CHECKOUT --values
@@ -13,7 +13,7 @@ whose value changed is not compared, as its proof speaks of another set of place
 with a note where documents differ.
 
 ``--save DIR`` works in DIR and leaves everything there: the files that were read, and ``results/`` of either side. The script imports
-nothing of the project but its list of inputs, so either side may have been rearranged.
+only its list of inputs from the project, so either side may have been rearranged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DETERMINISTIC: Final = ("solve", "rebalance")
 _NEVER_QUIET: Final = ("generate",)
 _ENDINGS: Final = {"json": "json", "yaml": "yaml", "junit": "xml", "kubectl": "txt"}
 _FILE: Final = re.compile(r"\b(?:instances|tests|shared)/[^\s=]+")
-#: Exit codes with which a command has done what it was asked for.
+#: Exit codes with which a command has done its work.
 _DONE: Final = (0, 3, 4)
 _DIFF_LINES: Final = 20
 _PATIENCE: Final = 600.0
@@ -58,7 +58,7 @@ _PATIENCE: Final = 600.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left behind. ``document`` is None if it wrote none, ``errors`` is standard error."""
+    """Output of a run. ``document`` is None if it wrote none, ``errors`` is standard error."""
 
     code: int
     output: bytes
@@ -154,7 +154,7 @@ def hand_over(before: Path, after: Path) -> None:
 
 
 def parsed(document: bytes | None, form: str) -> Any:
-    """Return what a JSON or YAML document says, None for other forms and for what cannot be read."""
+    """Return the content of a JSON or YAML document; None for other formats and unreadable files."""
     if document is None or form not in ("json", "yaml"):
         return None
     try:

@@ -1,1 +1,1 @@
-"""Inputs rebuilt by hand after public reports, and what is said of each."""
+"""Inputs rebuilt by hand after public reports, and the expected output of each."""

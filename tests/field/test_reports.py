@@ -1,4 +1,4 @@
-"""What is said of each public report that was rebuilt as a small input, and why it is right: a table by folder.
+"""Public reports rebuilt as small inputs, with the expected output and its reason: a table by folder.
 
 The folders of ``reports/`` were made by hand after the reports and have no text or names of theirs. A row has the command without
 ``kubestow``, its exit code, what the output has to say, and the reason. ``!`` before a text: the output must not say it.

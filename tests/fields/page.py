@@ -12,23 +12,28 @@ from tests.fields.api_tree import heads
 from tests.fields.table import KEYS, KINDS, ROWS, VERDICTS, WHOLE, Row, counts
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "fields.md"
-#: Verdicts as they stand in the table, the same for fields that have those of another place.
+#: Verdicts as the table shows them, also for fields that share the verdicts of another path.
 _WORDS: Final = {**VERDICTS, "as": "as there"}
 _HEAD: Final = """# Fields
 
 Every field of Kubernetes' API types ({source}), with one of four verdicts:
 
-* **modelled**: kubestow reads it, and the page that is linked says what for.
-* **named as unmodelled**: a result that depends on it says so, as a rule under `unmodelled`
+* **modelled**: kubestow reads the field; the linked page explains its use.
+* **named as unmodelled**: a result that depends on the field says so, usually under `unmodelled`
   ([rules.md](rules.md#what-is-not-modelled)).
-* **without effect**: it decides neither where a pod may go nor what comes of it; the table says why.
-* **decides, not named yet**: it may decide, and kubestow passes over it in silence. This list is to become empty.
+* **without effect**: the field changes no placement and no consequence of one; the table says why.
+* **decides, not named yet**: the field may change a placement, but kubestow ignores it without a
+  message. The aim is an empty list.
 
-Paths are those of `kubectl explain`. One holds for all fields below it, a longer one wins, and `{{a, b}}` stands for
-several. Kinds are read in their best version; older ones of `resource.k8s.io` are turned into it. Pod templates and
-templates of claims count once, with the pod and the claim. This page is made by
-`python tests/fields/test_fields.py --write`; a test fails for a field without a verdict, and for a verdict without its
-field.
+Paths are those of `kubectl explain`.
+
+* A verdict applies to all fields below its path. A longer path takes precedence.
+* `{{a, b}}` abbreviates several paths.
+* Kinds are read in their best version; older versions of `resource.k8s.io` are converted.
+* Pod templates and templates of claims count once, with the pod and the claim.
+
+`python tests/fields/test_fields.py --write` generates this page. A test fails for a field without a
+verdict, and for a verdict without its field.
 
 """
 
@@ -38,7 +43,7 @@ def _total() -> dict[str, Counter[str]]:
 
 
 def _paths_of(section: str) -> Counter[str]:
-    """Return how many kinds, or keys, have each verdict."""
+    """Return the number of kinds, or keys, with each verdict."""
     found: Counter[str] = Counter()
     for row in ROWS:
         found[row.verdict] += len(row.paths) if row.kinds == (section,) else 0

@@ -2,7 +2,7 @@
 
 A line is ``verdict | paths | where or why``, below the kinds that it is of: ``# Deployment, ReplicaSet``, or ``# *`` for
 all kinds, unless a row of the kind itself says otherwise. A path holds for all below it, and a longer one wins; ``*`` is
-the whole object. ``{a,b}`` stands for several. ``as`` says that the fields below are those of another path, with its
+the whole object. ``{a,b}`` abbreviates several. ``as`` says that the fields below are those of another path, with its
 verdicts: they are counted there.
 """
 
@@ -24,7 +24,7 @@ VERDICTS: Final = {
     "open": "decides, not named yet",
 }
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
-#: Where keys of annotations and labels are, and kinds of which all fields have one verdict.
+#: Sections for keys of annotations and labels, and for kinds whose fields share one verdict.
 KEYS: Final = "annotations and labels"
 KINDS: Final = "whole kinds"
 
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the paths that ``a.{b,c}, d`` stands for."""
+    """Return the paths of ``a.{b,c}, d``."""
     found = _BRACES.search(text)
     if found:
         return tuple(path for word in found[1].split(",") for path in expand(text[: found.start()] + word.strip() + text[found.end() :]))

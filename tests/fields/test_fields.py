@@ -32,7 +32,7 @@ READ_IN_VAIN: Final = (
     ("Pod", "spec.securityContext"),
     ("ResourceSlice", "spec.devices.taints.timeAdded"),
 )
-#: How many lines may say "decides, not named yet". It only ever goes down.
+#: Maximum number of lines that may say "decides, not named yet". It only ever decreases.
 OPEN_LINES: Final = 23
 
 

@@ -1,4 +1,4 @@
-"""What verdicts.txt calls named as unmodelled is named, by a run with each of these fields."""
+"""Every field that verdicts.txt calls named as unmodelled is named by a run that has the field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GATE: Final = "DRANodeAllocatableResources"
 
 
 class Example(NamedTuple):
-    """Objects, and the field that is named because of them. ``kubernetes``, ``gate``: under which rules."""
+    """Objects, and the field that they cause to be named. ``kubernetes``, ``gate``: the version and the gate."""
 
     objects: tuple[Object, ...]
     named: str

@@ -22,7 +22,7 @@ from tests.fuzz.meaning import meaning, world
 from tests.fuzz.mutate import STRINGS
 from tests.fuzz.seeds import Object
 
-#: The exit codes of each command, beside 2 where an argument is spoiled.
+#: The exit codes of each command, in addition to 2 where an argument is spoiled.
 CODES: Final = {
     "solve": (0, 1, 3, 4), "rebalance": (0, 1, 3, 4), "verify": (0, 1, 4), "explain": (0, 1), "audit": (0, 1, 4), "report": (0, 1, 4),
     "capture": (0, 1, 3), "nodes": (0, 1), "fit": (0, 1, 3, 4), "size": (0, 1, 3, 4), "survive": (0, 1, 3, 4), "upgrade": (0, 1, 3, 4),
@@ -68,7 +68,7 @@ class _Maker:
         self.rng = random.Random(f"case-{seed}")
         self.folder = folder
         self.case = Case(self.rng.choice(_COMMANDS))
-        self.files: dict[str, bytes] = {}  # what is written as it is, for the sake of its hash
+        self.files: dict[str, bytes] = {}  # written unchanged, because of their hash
 
     def make(self) -> Case:
         rng, case = self.rng, self.case

@@ -1,4 +1,4 @@
-"""Input of which a tool might say nothing: unknown kinds and fields, duplicate keys, what is no snapshot, bundles, tables for programs.
+"""Input that a tool might pass over in silence: unknown kinds and fields, duplicate keys, other files, bundles, tables for programs.
 
 Each case knows what must be said, so that nothing can pass in silence: ``python -m tests.fuzz.loud --first 0 --count 1000``. The number of
 a case is all that it takes to repeat it.
@@ -28,7 +28,7 @@ from tests.fuzz.run import Outcome, here
 from tests.fuzz.seeds import Object
 
 _SEARCH: Final = ("--engine", "greedy", "--time-limit", "1", "--workers", "1")
-#: Commands that read a snapshot, with what they need besides.
+#: Commands that read a snapshot, with their other arguments.
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "solve": (*_SEARCH, "-f", "json"),
     "rebalance": ("--goal", "repair", *_SEARCH, "-f", "json"),
@@ -52,7 +52,7 @@ Fault = Iterator[str]
 
 
 class Ground:
-    """What a case stands on: random numbers, an empty folder, a small cluster without mistakes, a manifest that fits to it."""
+    """The ground of a case: random numbers, an empty folder, a small cluster without mistakes, and a manifest that fits it."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = random.Random(f"loud-{seed}")
@@ -109,7 +109,7 @@ class Ground:
 
 
 def _refused(done: Outcome, *names: str) -> Fault:
-    """Yield what is wrong with an answer that must be a refusal naming ``names``."""
+    """Yield the faults of an answer that must be a refusal naming ``names``."""
     if done.trace:
         yield f"traceback: {done.trace}"
     if done.code != 1:
@@ -123,7 +123,7 @@ def _refused(done: Outcome, *names: str) -> Fault:
 
 
 def _accepted(done: Outcome, *names: str) -> Fault:
-    """Yield what is wrong with an answer that must be a result, with ``names`` on standard error."""
+    """Yield the faults of an answer that must be a result, with ``names`` on standard error."""
     if done.trace:
         yield f"traceback: {done.trace}"
     if done.code not in (0, 3):
@@ -179,7 +179,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def no_snapshot(on: Ground) -> Fault:
-    """What is no snapshot is refused by every command."""
+    """Every command refuses files that are no snapshot."""
     rng = on.rng
     nodes = [each for each in on.objects if each["kind"] == "Node"]
     rest = [each for each in on.objects if each["kind"] != "Node"]
@@ -212,7 +212,7 @@ def no_snapshot(on: Ground) -> Fault:
 
 
 def duplicate_keys(on: Ground) -> Fault:
-    """A key twice in one object is refused with its name, whatever its spelling."""
+    """A duplicate key in one object is refused with its name, in any spelling."""
     rng = on.rng
     manifests = rng.random() < 0.4
     objects: list[Object] = [on.manifest] if manifests else on.objects
@@ -280,7 +280,7 @@ def _misspelt(rng: random.Random, word: str) -> str:
 
 
 def bundles(on: Ground) -> Fault:
-    """Directories of must-gather and of support bundles read as their objects do, and name what is no object."""
+    """Directories of must-gather and of support bundles read as their objects do, and messages name other files."""
     rng = on.rng
     must_gather = rng.random() < 0.5
     root = "bundle"

@@ -1,4 +1,4 @@
-"""Damage that keeps the form of Kubernetes objects: fields get values that are odd, rare or at the edge of what they may be, and objects
+"""Damage that keeps the form of Kubernetes objects: fields get values that are odd, rare or at the edge of the allowed range, and objects
 get fields and companions that others have. Much of it is valid, and meets rules that were not made with it in mind."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOTES: Final = (
 
 @dataclass
 class World:
-    """The names that objects use, so that what is put in means something."""
+    """The names that objects use, so that inserted values refer to something."""
 
     nodes: list[str] = field(default_factory=list)
     pods: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class World:
 
 
 def world(objects: list[Any]) -> World:
-    """What is named in these objects, as far as they still have the form of objects."""
+    """Names in these objects, if they still have the form of objects."""
     found = World()
     for each in objects:
         metadata = each.get("metadata") if isinstance(each, dict) else None
@@ -92,7 +92,7 @@ def _spread(rng: random.Random, seen: World) -> Object:
     return found | {name: rng.choice(values) for name, values in options.items() if rng.random() < 0.25}
 
 
-#: What fields of these names may be set to. Callables draw from what the objects name.
+#: Possible values of fields with these names. Callables draw from the names in the objects.
 _FIELDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("cpu", "memory", "pods", "storage", "ephemeral-storage", "available", "allocatable", "capacity"), QUANTITIES),
     **dict.fromkeys(("maxUnavailable", "minAvailable", "maxSurge"), _AMOUNTS),

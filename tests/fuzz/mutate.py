@@ -29,7 +29,7 @@ Path = tuple[Any, ...]
 
 
 def odd(rng: random.Random) -> Any:
-    """A value that hardly any field expects."""
+    """A value that few fields expect."""
     return copy.deepcopy(rng.choice(rng.choice((STRINGS, NUMBERS, _SHAPES))))
 
 
@@ -42,7 +42,7 @@ def spots(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def at(value: Any, path: Path) -> Any:
-    """What is at a path."""
+    """Return the value at a path."""
     for step in path:
         value = value[step]
     return value
@@ -140,7 +140,7 @@ def text(rng: random.Random, data: bytes) -> bytes:
 
 
 def _encoded(rng: random.Random, data: bytes) -> bytes:
-    """In another encoding, or two of them."""
+    """In another encoding, or in two."""
     as_text = data.decode("utf-8", "replace")
     encoding = rng.choice(("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7", "latin-1", "cp037"))
     other = as_text.encode(encoding, "replace")

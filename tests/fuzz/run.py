@@ -36,7 +36,7 @@ LIMIT: Final = 20
 _ROOT: Final = Path(__file__).resolve().parents[2]
 #: Commands whose documents verify must take.
 _PROVED: Final = ("solve", "rebalance", "fit", "size", "survive", "upgrade")
-#: What the command line says where nobody foresaw what happened: no file, no object.
+#: Messages for unforeseen errors: no file, no object.
 _VAGUE: Final = ("internal fault", "Traceback", "out of memory", "the input is nested too deeply", "text that cannot be encoded")
 
 
@@ -46,7 +46,7 @@ class Hang(BaseException):
 
 @dataclass
 class Outcome:
-    """What a run left: exit code, both outputs, and the traceback of what nobody caught."""
+    """Output of a run: exit code, both streams, and the traceback of an uncaught exception."""
 
     code: int
     out: bytes
@@ -106,7 +106,7 @@ def apart(words: list[str], given: bytes | None = None) -> Outcome:
 
 
 def faults(case: Case, done: Outcome) -> list[str]:
-    """What a run did that it must not."""
+    """Return the forbidden effects of a run."""
     found = [f"traceback: {done.trace}"] if done.trace else []
     allowed = (*CODES[case.command], 2) if case.loose else CODES[case.command]
     if done.code not in allowed:
@@ -131,7 +131,7 @@ def faults(case: Case, done: Outcome) -> list[str]:
 
 
 def _left(case: Case, done: Outcome) -> list[str]:
-    """What is wrong with the files."""
+    """Return the faults of the files."""
     if case.output is None:
         return []
     before = case.output.parent
@@ -161,7 +161,7 @@ class _Page(HTMLParser):
 
 
 def shown(case: Case, data: bytes) -> list[str]:
-    """What is wrong with the form of a result."""
+    """Return the faults in the form of a result."""
     try:
         text = data.decode()
         match case.form:
@@ -188,7 +188,7 @@ def shown(case: Case, data: bytes) -> list[str]:
 
 
 def judge(case: Case, folder: Path, *, process: bool = False) -> list[str]:
-    """Run a case: what it did that it must not, nothing if it is as it should be."""
+    """Run a case, and return its forbidden effects; empty if there are none."""
     done = apart(case.words(), case.given) if process else here(case.words(), case.given)
     found = faults(case, done)
     if found or done.code not in (0, 3, 4):

@@ -24,7 +24,7 @@ from tests.plans import tiny as tiny_plans
 Object = dict[str, Any]
 
 INSTANCES: Final = Path(__file__).resolve().parents[2] / "instances"
-#: How many results are made at most, since each takes a run.
+#: Maximum number of results to make, because each takes a run.
 RESULTS: Final = 40
 
 POLICIES: Final[tuple[Object, ...]] = (

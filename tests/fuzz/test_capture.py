@@ -61,7 +61,7 @@ class _Mad:
 
 
 def _listed(each: dict[str, Any]) -> bool:
-    """Whether the stand-in, which is no subject here, finds its way about an object."""
+    """Return whether the stand-in, which is not tested here, understands an object."""
     texts = (each.get("kind"), each.get("apiVersion"))
     return all(isinstance(text, str) for text in texts) and isinstance(each.get("metadata"), dict) and "name" in each["metadata"]
 

@@ -1,4 +1,4 @@
-"""Whatever the input and the arguments: an exit code of the contract, one line per problem, results that hold, no file left behind, soon.
+"""For any input and arguments: an exit code of the contract, one line per problem, results that hold, no file left behind, soon.
 
 A few hundred cases run here. The long run takes about half an hour on two cores, in pieces on as many as there are::
 

@@ -40,7 +40,7 @@ def good(folder: Path) -> Path:
     return write(folder / "good.json", node("n"), pod("p"))
 
 
-#: Where a text may come in: the words of a command that reads the file, by the names of the good file and the file in question.
+#: Entry points of a text: the words of a command that reads the file, by the names of the good file and the file in question.
 _PLACES: dict[str, Callable[[str, str], list[str]]] = {
     "snapshot": lambda fine, file: ["audit", file],
     "second": lambda fine, file: ["explain", fine, file],
@@ -163,7 +163,7 @@ def _long(text: str) -> dict[str, list[Any]]:
 @pytest.mark.full
 @pytest.mark.parametrize("what", _long(""))
 def test_a_long_string(what: str, tmp_path: Path) -> None:
-    """Messages stay short whatever they quote, and no table is laid out for a name of megabytes."""
+    """Messages stay short regardless of the quoted text, and no table is laid out for a name of megabytes."""
     snapshot = write(tmp_path / "s.json", *_long("x" * _MB)[what])
     for words in (
         ["solve", "-f", "table"],
@@ -180,7 +180,7 @@ def test_a_long_string(what: str, tmp_path: Path) -> None:
 
 
 def _bounded(words: list[str], gigabytes: int) -> subprocess.CompletedProcess[bytes]:
-    """The command with so much address space at most."""
+    """The command with at most this much address space."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (gigabytes << 30, gigabytes << 30))

@@ -1,5 +1,5 @@
 """Signals at any moment, to real processes: the exit code is that of an interruption or of a run that was over already, what is written is
-whole, and nothing is left behind. The moments are drawn from the number of the test; the long run draws more of them."""
+whole, and nothing is left behind. The moments are drawn from the number of the test; the long run draws more."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def strike(arguments: list[str], target: Path, after: float, *signals: int, paus
 
 
 def whole(target: Path, old: bytes | None, name: str) -> bool:
-    """Whether a result was written: all of it, and nothing beside it."""
+    """Return whether a result was written; it is complete, and no other file remains."""
     assert [each for each in os.listdir(target.parent) if each != target.name] == []
     if not target.exists() or target.read_bytes() == old:
         assert old is None or target.exists()

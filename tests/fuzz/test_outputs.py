@@ -1,4 +1,4 @@
-"""Where a result cannot go: one line, no part of it in a file, nothing left behind, and an earlier result stays. Real processes."""
+"""An output that cannot be written: one line, no partial or other file, and an earlier result stays. Real processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Done = subprocess.CompletedProcess[bytes]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot whose results are larger than what a pipe holds."""
+    """A snapshot whose results exceed the buffer of a pipe."""
     path = tmp_path_factory.mktemp("cluster") / "s.json"
     done = run("generate", "--nodes", "20", "--pods", "200", "--bound", "50", "-o", path)
     assert done.returncode == 0, done.stderr
@@ -110,7 +110,7 @@ def test_a_full_disk(name: str, cluster: Path, small_disk: Path) -> None:
 
 @pytest.mark.parametrize("name", _COMMANDS)
 def test_places_where_no_file_can_be(name: str, cluster: Path, tmp_path: Path) -> None:
-    """Known before the work begins. Root may write to what is read-only: these places nobody can write to."""
+    """Known before the work begins. Root may write to read-only files, but nobody can write to these places."""
     (tmp_path / "file").write_bytes(OLD)
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder").mkdir()

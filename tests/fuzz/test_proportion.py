@@ -101,7 +101,7 @@ _SHAPES: dict[str, Callable[[int], list[Object]]] = {
 
 
 def _calls(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Return how many calls some work takes, and what it gives; what the garbage collector calls for earlier work is not counted."""
+    """Return the number of calls that some work takes, and its result. Calls of the garbage collector do not count."""
     profile = cProfile.Profile()
     gc.collect()
     gc.disable()
@@ -133,7 +133,7 @@ def _cost(shape: Callable[[int], list[Object]], count: int) -> tuple[int, int]:
 @pytest.mark.full
 @pytest.mark.parametrize("shape", _SHAPES.values(), ids=_SHAPES)
 def test_twice_the_input_is_about_twice_the_work(shape: Callable[[int], list[Object]]) -> None:
-    _cost(shape, 2 * _MANY)  # what is worked out, or imported, once
+    _cost(shape, 2 * _MANY)  # computed or imported once
     once, twice = _cost(shape, _MANY), _cost(shape, 2 * _MANY)
     assert twice[0] < 2.5 * once[0]
     assert twice[1] < 2.5 * once[1]

@@ -1,4 +1,4 @@
-"""Planted gangs as kubestow takes them, and what is checked of its answers."""
+"""Planted gangs as kubestow takes them, and checks of its answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def planted(instance: Planted, snapshot: Snapshot) -> list[Assignment]:
 
 
 def refusals(snapshot: Snapshot, unit: list[Assignment]) -> list[str]:
-    """What the independent checker has against binding the assignments as one unit."""
+    """Return the checker's violations if the assignments are bound as one unit."""
     pods = {pod_key(pod): pod for pod in snapshot.pods}
     members = [(pods[entry.pod], entry.node) for entry in unit]
     faults = Judge(snapshot, [pod for pod, _ in members]).bind(members)
@@ -58,7 +58,7 @@ def refusals(snapshot: Snapshot, unit: list[Assignment]) -> list[str]:
 
 
 def one_by_one(snapshot: Snapshot, pods: Mapping[int, str]) -> list[str]:
-    """What the checker has against binding pods (by index, in this order) to nodes, each as a unit of its own."""
+    """Return the checker's violations if pods (by index, in this order) are bound to nodes, each as its own unit."""
     judge = Judge(snapshot, [snapshot.pods[i] for i in pods])
     return [
         f"{pod_key(snapshot.pods[i])} on {n}: {rule}: {why}"
@@ -110,7 +110,7 @@ def cause(answer: Answer, instance: Impossible) -> Cause | None:
 
 
 def names(given: Cause, instance: Impossible) -> bool:
-    """Whether a cause contains the planted one: a fact of its rule (and resource), and its domain in some fact."""
+    """Return whether a cause contains the planted one: a fact of its rule (and resource), and its domain in some fact."""
     facts = [f for f in given.facts if f.rule == instance.rule and instance.resource in (None, f.resource)]
     value = "" if instance.domain is None else instance.domain.partition("=")[2]
     return bool(facts) and any(value in f"{f.domain} {f.message}" for f in given.facts)

@@ -35,7 +35,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True)
 class Row:
-    """What is expected of a solve.
+    """Expected result of a solve.
 
     ``unplaced``: pod -> a rule among its reasons; all other pending pods are placed. ``on``: pod -> nodes, one of which it gets.
     ``together``/``apart``: (node label, pods) that share one value of it, or have a value each. ``before``: bind order.
@@ -260,7 +260,7 @@ CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)
 #: Snapshots of one cluster, which has no nodes yet, and what `size` says that each needs alone from the catalogue.
 SERIES = {"series/night.yaml": 1.02, "series/noon.yaml": 0.7012}
 
-#: Settings of other controllers, no snapshots, which commands read beside one.
+#: Settings of other controllers, no snapshots, which commands read in addition to one.
 OTHERS = {"descheduler-policy.yaml", "node-pool.yaml", "rules/namespace-annotations-policy.yaml"}
 
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
@@ -349,7 +349,7 @@ def solved(name: str) -> Placement:
     return place(snapshot(name), Options(time_limit=20.0))
 
 
-#: What `check` says of manifests beside check/cluster.yaml: workloads that do not fit, and codes.
+#: Results of `check` for manifests on check/cluster.yaml: workloads that do not fit, and codes.
 CHECKS: dict[str, tuple[list[str], list[str]]] = {
     "check/shop-before.yaml": ([], []),
     "check/shop.yaml": (["Deployment shop/web", "Deployment shop/report"], ["KS211", "KS501", "KS601"]),

@@ -28,7 +28,7 @@ INSTANCES = Path(__file__).resolve().parents[2] / "instances"
 
 @dataclass(frozen=True)
 class Row:
-    """What is expected of a plan that is proved optimal.
+    """Expected result of a plan that is proved optimal.
 
     ``moves``: of running pods; ``waves``: moves of each wave, none to leave them open; ``to``: pod -> nodes, one of which it gets;
     ``evicted``, ``bound``: pods; ``freed``: how many nodes; ``tiers``: values by name; ``obstacles``: pod -> a part of the sentence;

@@ -1,4 +1,4 @@
-"""One object of every kind that is captured, as a cluster has them: laden with what no snapshot is to hold, which is always SECRET."""
+"""One object of every kind that is captured, as a cluster has them: with contents that no snapshot may hold, which are always SECRET."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def devices() -> list[Object]:
 
 
 def cluster() -> list[Object]:
-    """A cluster of one node, three pods, and one of everything else."""
+    """A cluster of one node, three pods, and one object of every other kind."""
     selector = {"matchLabels": {"app": "web"}}
     workload = {"replicas": 2, "selector": selector, "template": template()}
     status = {

@@ -2,7 +2,7 @@
 calls that ``kubestow capture`` may make, and no others.
 
 The stand-in is a script that knows the plain answers, and asks this module for the others: it reads a :class:`Server` as JSON from the file
-that the environment variable KUBECTL_STATE names. The arguments of all calls are logged beside it, a list a line.
+that the environment variable KUBECTL_STATE names. The arguments of all calls are logged in the same folder, one list a line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 Object = dict[str, Any]
 
-#: Name, short name, apiVersion, namespaced, kind: what real servers with the extensions have, and some of what is none of our business.
+#: Name, short name, apiVersion, namespaced, kind: the kinds of real servers with the extensions, and some irrelevant ones.
 TABLE = [
     ("bindings", "", "v1", True, "Binding"),
     ("configmaps", "cm", "v1", True, "ConfigMap"),
@@ -153,7 +153,7 @@ class Server:
         return 200, {"kind": f"{kind}List", "apiVersion": version, "metadata": metadata, "items": items}
 
     def discovery(self, path: str) -> Object | None:
-        """The documents from which kubectl learns what there is."""
+        """The documents from which kubectl learns the available kinds."""
         versions = sorted({row[2] for row in self.table() if "/" in row[2]})
         if path == "/api":
             return {"kind": "APIVersions", "versions": ["v1"]}

@@ -1,4 +1,4 @@
-"""What a server is asked for, as rights, and what a manifest of roles allows."""
+"""Requests to a server as permissions, and the permissions of a manifest of roles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Right = tuple[str, str, str, str]
 
 
 class Recording(Server):
-    """Keeps what is asked for, as rights: group, resource, verb, and the namespace of Leases."""
+    """Keeps the requests as permissions: group, resource, verb, and the namespace of Leases."""
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if _DISCOVERY.fullmatch(request.path) is None:

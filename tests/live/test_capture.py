@@ -1,4 +1,4 @@
-"""What capture asks kubectl for, what it makes of the answers, and what it says of those it does not get."""
+"""Queries of capture to kubectl, the use of the answers, and messages about failed queries."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_an_empty_cluster_is_a_snapshot(captured: Capture, tmp_path: Path) -> No
     assert load([str(tmp_path / "empty.json")]).counts() == {}
 
 
-# --- what is missing ----------------------------------------------------------------------------------------------------
+# --- missing kinds ------------------------------------------------------------------------------------------------------
 
 
 def test_extensions_that_a_server_lacks_are_noted(captured: Capture) -> None:

@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kubectl caches what it learns of a server."""
+    """kubectl caches its discovery of a server."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("NO_PROXY", "*")

@@ -1,4 +1,4 @@
-"""Redacted objects hold nothing but what is read, and read as the whole ones do."""
+"""Redacted objects hold only fields that are read, and read like the complete ones."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def trimmed(value: object, *, annotations: bool = True) -> object:
 
 
 def says(snapshot: Snapshot, *, annotations: bool = True) -> Object:
-    """What hard rules read of it: all but the hash of the files, the names of kinds that are not read, new objects of custom kinds, images
+    """All that hard rules read: all but the hash of the files, the names of kinds that are not read, new objects of custom kinds, images
     and service accounts. ``annotations``: less
     those that nothing reads; instances have no such."""
     imageless(vars(snapshot))
@@ -182,7 +182,7 @@ def test_only_annotations_that_are_read_are_kept_wherever_they_are() -> None:
 
 
 def test_annotations_are_kept_by_their_names_and_not_by_their_prefixes() -> None:
-    """Whoever may annotate may write anything under a prefix that is read."""
+    """Anyone who may annotate can write any name under a prefix that is read."""
     given = {f"{prefix}password": SECRET for prefix in interning.ANNOTATIONS}
     given |= {"controller.kubernetes.io/my-cost": "12", "kubestow.dev/tags.app": "tier=web", "kubestow.dev/gang": "train"}
     given |= {"kubernetes.io/config.mirror": SECRET, "kubestow.dev/my-cost": f"5{SECRET}", "kubestow.dev/other": "12345678"}
@@ -200,7 +200,7 @@ def test_annotations_are_kept_by_their_names_and_not_by_their_prefixes() -> None
 
 
 def test_annotations_of_node_policies_leave_their_names() -> None:
-    """What is not honoured is named by its key; values stay where a rule reads them."""
+    """Unmodelled fields are named by their key; values stay where a rule reads them."""
     balloon, strict = "balloon.balloons.resource-policy.nri.io/pod", "strict.topologyhints.resource-policy.nri.io/container.a"
     given = {balloon: "fast", strict: "true", "class.memory-qos.nri.io": SECRET, "nri.io.example.com/x": SECRET}
     assert kept_annotations(given) == {balloon: "fast", strict: "true", "class.memory-qos.nri.io": ""}

@@ -15,7 +15,7 @@ from kubestow import cli
 
 ROOT = Path(cli.__file__).resolve().parent
 TEXT = (ROOT / "Containerfile").read_text(encoding="utf-8")
-#: What python:3.13-slim takes unpacked, rounded up, in bytes.
+#: Unpacked size of python:3.13-slim in bytes, rounded up.
 BASE_SIZE = 130_000_000
 LIMIT = 400_000_000
 
@@ -73,7 +73,7 @@ def test_its_steps_make_a_program_below_the_limit(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_builder_builds_it() -> None:
-    """Where there is one that runs."""
+    """Runs only if a builder is available."""
     for builder in ("docker", "podman", "buildah"):
         if shutil.which(builder) and subprocess.run([builder, "info"], capture_output=True, timeout=60, check=False).returncode == 0:
             break

@@ -1,4 +1,4 @@
-"""What is installed: the content of the wheel, packages of the same names, and a read-only place without a home."""
+"""The installation: the content of the wheel, packages of the same names, and a read-only place without a home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The man pages: one for each command with all its options, without a warning of those who read such pages, and in what is installed."""
+"""The man pages: one for each command with all its options, without a warning by programs that read such pages, and in the installation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCRIPT = ROOT / "packaging" / "man.py"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages, of a day that is told."""
+    """The pages for a given date."""
     made = tmp_path_factory.mktemp("man")
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1767225600"}
     subprocess.run([sys.executable, str(SCRIPT), str(made)], env=environment, capture_output=True, check=True, timeout=120)

@@ -1,6 +1,6 @@
-"""Which single steps a tiny cluster accepts, on plain API objects: what may move, and what is no worse than in the snapshot.
+"""Which single steps a tiny cluster accepts, on plain API objects: movable pods, and states no worse than the snapshot.
 
-See the documentation of plans ("Rebalancing") for what is decided here.
+See the documentation of plans ("Rebalancing") for the definitions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Position(NamedTuple):
 
 
 class Accepting:
-    """A cluster with what a plan may do in it.
+    """A cluster with the permissions of a plan.
 
     ``drain``: names of nodes. ``goals``: as on the command line, without drain.
     """
@@ -108,7 +108,7 @@ class Accepting:
         return found
 
     def _followers(self, going: set[int]) -> set[int]:
-        """Pods that have only such ones beside them of those that they have to be near, and so on."""
+        """Return pods whose required neighbours are all in ``going``, or follow these in turn."""
         world, found = self.world, set(going)
         for _ in world.pods:
             for pod in world.pods:
@@ -139,7 +139,7 @@ class Accepting:
         return gangs
 
     def _twins(self) -> list[list[int]]:
-        """Pods that may change and that nothing tells apart but their node."""
+        """Pods that may change and that differ in their node only."""
         groups: dict[str, list[int]] = {}
         for i in sorted(self.movable | self.pending):
             pod = self.world.pods[i]
@@ -170,7 +170,7 @@ class Accepting:
         return after if self._valid[after] else None
 
     def _joins(self, i: int, n: int, at: State) -> bool:
-        """Whether a pod that waits comes to the domain that its gang has to share."""
+        """Return whether a pending pod comes to the domain that its gang must share."""
         for members, _, key in self.gangs:
             if key is not None and i in members:
                 homes = [self.world.labels[m].get(key) for m in (n, *(at[j] for j in members if at[j] != ABSENT))]
@@ -178,7 +178,7 @@ class Accepting:
         return True
 
     def valid(self, position: Position) -> bool:
-        """Whether nothing is worse than in the snapshot, and pods that the plan moved break nothing."""
+        """Return whether nothing is worse than in the snapshot, and moved pods violate no rule."""
         world, at = self.world, position.at
         for i, n in enumerate(at):
             if n == ABSENT or world.pods[i].terminating:
@@ -196,14 +196,14 @@ class Accepting:
         return True
 
     def guarded(self, position: Position, i: int) -> bool:
-        """Whether the budget of pod ``i``, if any, lets one go: those that went for good are missing."""
+        """Return whether the budget of pod ``i``, if any, allows one eviction. Pods that were evicted permanently are missing."""
         guard = self._guard.get(i)
         if guard is None:
             return True
         return guard.allowed - len([j for j in guard.pods - guard.free if position.at[j] == ABSENT]) >= 1
 
     def broken(self, position: Position) -> dict[str, int]:
-        """How many subjects break each rule."""
+        """Return the number of subjects that violate each rule."""
         found: dict[str, int] = {}
         for i in self.subjects:
             for rule in self.world.broken(i, position.at, position.done) if position.at[i] != ABSENT else ():

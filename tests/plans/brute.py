@@ -1,7 +1,7 @@
 """The best plan of a tiny cluster, by breadth-first search over all sequences of accepted single steps.
 
-What a plan is, when a step is accepted and what the goals count: docs, "Rebalancing". Everything is read from plain API objects, with no
-code of the planner. A state is the node of each pod and which of them the plan has moved; pods that nothing tells apart are exchangeable.
+Definitions of plans, accepted steps and goals: docs, "Rebalancing". Everything is read from plain API objects, with no
+code of the planner. A state is the node of each pod and which of them the plan has moved; identical pods are exchangeable.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Brute(Accepting):
     # --- goals ------------------------------------------------------------------------------------------------------
 
     def tiers(self, position: Position, moves: int) -> tuple[Tier, ...] | None:
-        """What a plan is worth that ends here after so many moves; None: it may not end here."""
+        """Return the value of a plan that ends here after ``moves`` moves; None if it may not end here."""
         at = position.at
         for members, needed, _ in self.gangs:
             if 0 < len([i for i in members if at[i] != ABSENT]) < needed:
@@ -190,13 +190,13 @@ class Brute(Accepting):
         return Step(self.world.pods[i].key, names[here] if here != ABSENT else None, names[n] if n != ABSENT else None)
 
     def _perfect(self, best: Best) -> bool:
-        """Whether no other end can be better: every tier at a bound that needs no search. More steps then only cost more."""
+        """Return whether no other end can be better: every tier at a bound that needs no search. More steps then only cost more."""
         placed = [*self.rank.values()]
         for name, priority, value in best.tiers:
             match name:
                 case "drained":
                     top = 0
-                case "rules":  # pods that cannot move keep what no other pod has a part in
+                case "rules":  # pods that cannot move keep violations without other pods
                     fixed = self.subjects - self.movable
                     top = -sum(len(self.world.pods[i].static[self.world.start[i]] - CORDONS) for i in fixed)
                 case "evictions":

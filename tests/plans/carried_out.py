@@ -34,7 +34,7 @@ def carried_out(objects: Iterable[Mapping[str, Any]], plan: RebalancePlan) -> li
                 changed["spec"] = spec if node is None else {**spec, "nodeName": node}
                 if node is None or not thing["spec"].get("nodeName"):
                     changed["status"] = {"phase": "Running" if node else "Pending"}
-                else:  # the replacement has what it asks for
+                else:  # the replacement gets its requests
                     kept = [each for each in thing["status"].get("conditions", ()) if each["type"] != "PodResizePending"]
                     status = {name: value for name, value in thing["status"].items() if name != "containerStatuses"}
                     changed["status"] = {**status, "conditions": kept} if kept else status

@@ -1,4 +1,4 @@
-"""What may move at all, and what disruption budgets allow, on plain API objects.
+"""Movable pods and the limits of disruption budgets, on plain API objects.
 
 Sources: the meaning of a plan (docs); kubernetes/kubernetes pkg/controller/disruption/disruption.go (expected counts) and
 pkg/registry/core/pod/storage/eviction.go (unhealthy pods).
@@ -59,18 +59,18 @@ def exclusion(world: World, pod: Pod, budgets: Sequence[Guard], also_move: Colle
 
 
 def is_static(pod: Pod) -> bool:
-    """Whether the kubelet of its node runs it."""
+    """Return whether the kubelet of its node runs the pod."""
     return "kubernetes.io/config.mirror" in pod.annotations
 
 
 def stays_with_node(pod: Pod) -> bool:
-    """Whether a node counts as empty with the pod on it."""
+    """Return whether a node counts as empty with the pod on it."""
     owner = controller(pod)
     return is_static(pod) or (owner is not None and owner["kind"] == "DaemonSet")
 
 
 def guards(budget: Object, pod: Pod) -> bool:
-    """Whether a PodDisruptionBudget selects the pod."""
+    """Return whether a PodDisruptionBudget selects the pod."""
     return budget["metadata"].get("namespace", "default") == pod.namespace and selects(budget["spec"].get("selector"), pod.labels)
 
 
@@ -84,7 +84,7 @@ class Guard:
 
 
 def healthy(pod: Pod) -> bool:
-    """Whether a running pod is Ready, or nothing is said of it."""
+    """Return whether a running pod is Ready, or has no such condition."""
     conditions = pod.raw["status"].get("conditions")
     if pod.home == ABSENT or pod.terminating:
         return False
@@ -115,7 +115,7 @@ def read(world: World) -> list[Guard]:
 
 
 def status_of(world: World, budget: Object) -> Object:
-    """What the status of a budget says, or would say."""
+    """Return the status of a budget, computed if it is absent."""
     found: Object | None = budget.get("status")
     return found or _computed(world, budget["spec"], [pod for pod in world.pods if guards(budget, pod)])
 

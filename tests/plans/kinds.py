@@ -24,7 +24,7 @@ _IGNORED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass
 class Case:
-    """A cluster, and what is asked of it: goals, nodes to be drained, and limits."""
+    """A cluster, and the question about it: goals, nodes to be drained, and limits."""
 
     objects: list[Object]
     goals: tuple[str, ...] = ()

@@ -456,7 +456,7 @@ def _kept(m: Medium) -> None:
 
 
 def _costs(m: Medium) -> None:
-    """What a move costs, in the annotations that controllers know."""
+    """The cost of a move, in the annotations that controllers know."""
     for pods in m.apps(6):
         for each in pods:
             notes = each["metadata"].setdefault("annotations", {})

@@ -1,6 +1,6 @@
 """Tiny random clusters to be rebalanced, as plain API objects: three or four nodes, four to six pods that may move, some that may not.
 
-Kinds: ``repair`` (rules broken at the start), ``drain``, ``consolidate``, ``admit`` (pods wait, sometimes a gang), ``tight`` (hardly a
+Kinds: ``repair`` (rules broken at the start), ``drain``, ``consolidate``, ``admit`` (pods wait, sometimes a gang), ``tight`` (almost no
 spare place, so that pods go in circles) and ``mixed`` (all of it).
 """
 

@@ -1,8 +1,13 @@
-"""The best plan of a tiny cluster in so many waves, by breadth-first search over all sequences of safe waves.
+"""The best plan of a tiny cluster in a given number of waves, by breadth-first search over all sequences of safe waves.
 
-A wave is a set of steps of different pods. It is safe if each replacement is accepted whichever other steps of the wave have not begun, are
-between stop and replacement, or are done, if nothing is worse than in the snapshot whichever of them are done, and if no budget evicts more
-than it allows as the wave begins. What is part of a safe wave is one, too. Bindings of gangs that are accepted only together are left out.
+A wave is a set of steps of different pods. A wave is safe under three conditions, for every combination of steps that have not begun,
+that are between stop and replacement, and that are done:
+
+* each replacement is accepted;
+* nothing is worse than in the snapshot;
+* no budget evicts more than it allows when the wave begins.
+
+Every subset of a safe wave is safe. Bindings of gangs that are accepted only together are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ Way = tuple[int, int]  # a pod and where it goes, or ABSENT
 def best_in_waves(
     objects: Iterable[Object], goals: Sequence[str], drain: Collection[str], limits: Limits, *, most_states: int = 3_000
 ) -> Best:
-    """Return the best plan within ``limits.maxWaves``, of all limits the only one that counts beside ``allowEviction``.
+    """Return the best plan within ``limits.maxWaves``, the only limit that counts apart from ``allowEviction``.
 
     Raises:
         TooLarge: there are more states, or waves of too many steps.

@@ -20,14 +20,14 @@ State = tuple[int, ...]
 
 ABSENT: Final = -1
 CORDON: Final = "node.kubernetes.io/unschedulable"
-#: What some rules are told apart by, and what they are called.
+#: Names that distinguish parts of one rule, and the name of that rule.
 CORDONS: Final = frozenset({"NodeUnschedulable", "cordon taint"})
 _RULES: Final = {"cordon taint": "TaintToleration", "lacking": "InterPodAffinity"}
 _VARIANTS: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution")
 
 
 def selects(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector takes these labels: none of them if there is none, all of them if it is empty."""
+    """Return whether a selector matches these labels. A missing one matches none, an empty one all."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
@@ -61,7 +61,7 @@ def node_terms(spec: Object, *, enforced: bool = False) -> list[Sequence[Object]
 
 
 def matches_node(terms: Sequence[Object], labels: Mapping[str, str]) -> bool:
-    """Whether some alternative takes the node; one that asks nothing takes none."""
+    """Return whether some alternative accepts the node; one without requirements accepts none."""
     return any(term.get("matchExpressions") and all(_holds(e, labels) for e in term["matchExpressions"]) for term in terms)
 
 
@@ -118,7 +118,7 @@ class Constraint:
     domain: list[str | None]
     eligible: list[bool]
     counted: set[int]
-    own: bool  # whether the pod matches its own selector
+    own: bool  # True if the pod matches its own selector
 
 
 class World:
@@ -180,14 +180,14 @@ class World:
         return found
 
     def affine(self, pod: Pod, n: int) -> bool:
-        """Whether node selector and required node affinity of the pod take the node."""
+        """Return whether the pod's node selector and required node affinity accept the node."""
         labels = self.labels[n]
         if any(labels.get(key) != value for key, value in pod.spec.get("nodeSelector", {}).items()):
             return False
         return all(matches_node(terms, labels) for terms in node_terms(pod.spec))
 
     def _relate(self, pod: Pod) -> None:
-        """What the pod has to do with others."""
+        """The relations of the pod to others."""
         affinity = pod.spec.get("affinity", {})
         terms = required(affinity.get("podAffinity"))
         pod.affinity = [term["topologyKey"] for term in terms]
@@ -273,7 +273,7 @@ class World:
         return found
 
     def _repelled(self, pod: Pod, n: int, state: State) -> bool:
-        """Whether anti-affinity, the pod's or another's, keeps it away."""
+        """Return whether anti-affinity, the pod's or another's, rejects it."""
         labels = self.labels[n]
         for j, keys in pod.foes.items():
             if state[j] != ABSENT:
@@ -283,7 +283,7 @@ class World:
         return False
 
     def _lacks(self, pod: Pod, n: int, state: State) -> bool:
-        """Whether the pod misses others that it has to be near."""
+        """Return whether the pod lacks others that its affinity requires."""
         labels = self.labels[n]
         if any(key not in labels for key in pod.affinity):
             return True
@@ -301,12 +301,12 @@ def _cordon(node: Object) -> Object:
 
 
 def takes(term: Object, owner: Pod, other: Pod) -> bool:
-    """Whether a pod (anti-)affinity term of ``owner`` selects ``other``."""
+    """Return whether a pod (anti-)affinity term of ``owner`` selects ``other``."""
     return other.namespace in (term.get("namespaces") or [owner.namespace]) and selects(term.get("labelSelector"), other.labels)
 
 
 def tolerates(spec: Object, taint: Object) -> bool:
-    """Whether one of the pod's tolerations is for the taint."""
+    """Return whether one of the pod's tolerations matches the taint."""
     for each in spec.get("tolerations", ()):
         same = each.get("effect") in (None, taint["effect"]) and each.get("key") in (None, taint["key"])
         if same and (each.get("operator") == "Exists" or each.get("value", "") == taint.get("value", "")):

@@ -1,4 +1,4 @@
-"""The defects: the code that tells of each, the object, and the line and column of the field that causes it.
+"""The defects: the code that reports each, the object, and the line and column of the field that causes it.
 
 ``@`` in a text marks the place; it is taken out.
 """

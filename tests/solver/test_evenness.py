@@ -1,4 +1,4 @@
-"""Domains that tie: the nodes are filled evenly, with default engine and limits, whichever rule makes the domains."""
+"""Domains that tie: the nodes are filled evenly, with default engine and limits, for every rule that makes domains."""
 
 from __future__ import annotations
 

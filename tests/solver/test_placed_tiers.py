@@ -117,7 +117,7 @@ def test_deterministic_runs_give_equal_documents(engine: Engine) -> None:
         assert place(snapshot, options(engine, seconds=0.7)) == place(snapshot, options(engine, seconds=0.7))
 
 
-# --- which way is taken, and what is said about it ------------------------------------------------------------------------------------
+# --- the chosen engine, and messages about it -----------------------------------------------------------------------------------------
 
 
 def crowded() -> Snapshot:

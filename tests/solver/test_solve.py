@@ -66,7 +66,7 @@ def test_what_comes_afterwards_is_told_from_what_came_before() -> None:
 
 
 def test_the_search_of_what_was_read_slowly_ends_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its clock begins before the run, by what is kept: more than compiling alone would say."""
+    """Its clock begins before the run, by the recorded time, which exceeds that of compiling alone."""
     kept: list[float] = []
     before = deadline.Deadline.__init__
 
@@ -75,7 +75,7 @@ def test_the_search_of_what_was_read_slowly_ends_earlier(monkeypatch: pytest.Mon
         before(self, options, started)
 
     snapshot = uneven()
-    place(snapshot, Options(engine="greedy"))  # what is imported when it is first needed takes longer than compiling
+    place(snapshot, Options(engine="greedy"))  # the first import takes longer than compiling
     monkeypatch.setattr(deadline.Deadline, "__init__", noted)
     monkeypatch.setattr("kubestow.solver.runtime.deadline.MAX_READING_RATIO", 1e9)
     began = time.monotonic() - 10

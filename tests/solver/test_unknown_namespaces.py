@@ -54,7 +54,7 @@ def namespaces(labels: tuple[str | None, ...]) -> list[Object]:
 
 
 def placed(objects: list[Object]) -> tuple[int, int, bool]:
-    """Return how many pods are placed, the bound, and whether a rule depends on labels that are not known."""
+    """Return the number of placed pods, the bound, and whether a rule depends on unknown labels."""
     snapshot = from_objects(objects)
     found = place(snapshot, Options(time_limit=10, workers=1, deterministic=True))
     tiers = [tier for tier in found.objective if tier.tier == "placed"]

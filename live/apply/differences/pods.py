@@ -85,7 +85,7 @@ def _own(now: Pods, done: Done) -> Iterator[Drift]:
         pod = now.get(each.name)
         if not each.uid:
             continue
-        name = each.name if each.name == key else f"{each.name}, which stands for {key},"
+        name = each.name if each.name == key else f"{each.name}, which replaces {key},"
         if pod is None or pod.metadata.uid != each.uid:
             was = f"this run put it {_on(each.node)}" if each.node else "it had no node yet"
             yield Drift("Pod", each.name, "gone", f"Pod {name} is gone ({was})", each.node or "")

@@ -63,7 +63,7 @@ async def _require_fit(step: Step, pod: Object, work: Work) -> None:
     key = key_of(pod)
     why = await work.fits(step, key)
     if why:
-        raise Ended(f"pod {key}{f', which stands for {step.pod},' if key != step.pod else ''} is not bound to {target}: {why}")
+        raise Ended(f"pod {key}{f', which replaces {step.pod},' if key != step.pod else ''} is not bound to {target}: {why}")
 
 
 async def _bind(step: Step, pod: Object, work: Work, deadline: float) -> Object | None:

@@ -80,7 +80,7 @@ def holders(snapshot: Snapshot, pods: Iterable[int]) -> dict[str, Holders]:
 
 
 def split_volumes(snapshot: Snapshot, pods: Iterable[int], new: Collection[int]) -> list[str]:
-    """Return a sentence for each volume that one node at a time can attach and that pods on several nodes use, some of them ``new``."""
+    """Return a sentence for each volume that one node at a time can attach and that pods on several nodes use, ``new`` pods included."""
     found = []
     for each in sorted(holders(snapshot, pods).values(), key=lambda each: each.claim):
         if len(each.pods) < 2 or not any(i in new for there in each.pods.values() for i in there):

@@ -1,4 +1,4 @@
-"""Random tiny clusters in which everything runs, so that nodes can fail; and what is asked of their failures."""
+"""Random tiny clusters in which everything runs, so that nodes can fail; and questions about their failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 def running(seed: int, kind: str, *, nodes: int = 4, pods: int = 7) -> Snapshot:
-    """A cluster of :mod:`tests.tiny` in which nearly all pods run somewhere, whatever rules say, most of them of a ReplicaSet."""
+    """A cluster of :mod:`tests.tiny` in which nearly all pods run somewhere, regardless of rules, most with a ReplicaSet."""
     rng = random.Random(f"running-{kind}-{seed}")
     objects = tiny.snapshot(seed, kind, nodes=nodes, pods=pods)
     names = [each["metadata"]["name"] for each in objects if each["kind"] == "Node"]

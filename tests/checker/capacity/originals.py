@@ -54,7 +54,7 @@ def _set(replicas: int) -> Object:
 
 @cache
 def fit() -> tuple[Snapshot, Fit]:
-    """Replicas beside what runs, a tenth of every node kept free."""
+    """Replicas in addition to the running pods, with a tenth of every node kept free."""
     from kubestow.solver.capacity.fit.fit import fit as engine
 
     before = from_objects([*(node(f"n{i}", cpu="4") for i in range(3)), *web(3, 3)])

@@ -21,7 +21,7 @@ KINDS = [kind for kind in tiny.KINDS if kind != "gated"]
 
 
 def unnamed(faults: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Which of several pods is in the way is told by whoever came first."""
+    """Replace pod names: if several pods are in the way, the reported one depends on the order."""
     return sorted((rule, re.sub(r"\bpod \S+", "a pod", why)) for rule, why in faults)
 
 

@@ -192,7 +192,7 @@ def _only(name: str) -> Object:
     return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]}
 
 
-# --- what is left -------------------------------------------------------------------------------------------------------
+# --- remaining capacity -------------------------------------------------------------------------------------------------
 
 
 def test_reasons_of_pods_that_are_left_are_counted() -> None:

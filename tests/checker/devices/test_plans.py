@@ -1,4 +1,4 @@
-"""Plans and rollouts with devices: what a pod gets when it comes, and what comes free when one goes."""
+"""Plans and rollouts with devices: allocations of new pods, and devices that an eviction frees."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_pod_that_devices_serve_breaks_no_rule_where_it_runs() -> None:
 
 
 def _rolled(*devices: str) -> list[str]:
-    """A rollout that replaces two pods one by one, whose new pods are said to get these devices; what is wrong with that."""
+    """Return the faults of a rollout that replaces two pods one by one and gives the new pods these devices."""
     asks = {"resources": {"requests": {"cpu": "100m", "memory": "1Mi", "example.com/gpu": "1"}}}
     template = deployment(2, strategy=rolling(1, 0))
     template["spec"]["template"]["spec"]["containers"][0] |= asks

@@ -142,7 +142,7 @@ def test_a_claim_is_waited_for_until_its_time_is_over() -> None:
         said(snapshot, part)
 
 
-# --- what is in use -----------------------------------------------------------------------------------------------------
+# --- devices in use -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -501,7 +501,7 @@ def test_capacity_of_devices_that_are_not_shared_is_compared_too() -> None:
     ],
 )
 def test_policies(policy: Object, asked: str | None, consumed: str | None) -> None:
-    """What is left beside the request tells what it took."""
+    """The remaining capacity, given the request, determines the consumed amount."""
     slices = slice_of("s", [shared(memory={"value": "10Gi", "requestPolicy": policy})])
     first = request("a") if asked is None else sized("a", asked)
     said(world(slices, POD, claim("c", first)), None if consumed else "no devices")
@@ -526,7 +526,7 @@ def test_policies(policy: Object, asked: str | None, consumed: str | None) -> No
     ],
 )
 def test_ranges_with_fractions(span: Object, asked: str, whole: str | None, milli: str | None) -> None:
-    """Version 1.37 counts in thousandths. A device with 2 has room for the amount beside what makes it full, and no more."""
+    """Version 1.37 counts in thousandths. A device with 2 holds the amount and a second share that fills it, and no more."""
     slices = slice_of("s", [shared(memory={"value": "2", "requestPolicy": {"validRange": span}})])
     for gates, consumed in ((FeatureGates("1.36"), whole), (FeatureGates("1.37"), milli)):
         said(world(slices, POD, claim("c", sized("a", asked)), gates=gates), None if consumed else "no devices")

@@ -105,7 +105,7 @@ def wants(name: str, *claims: str, resources: Object | None = None, **more: Any)
 
 
 def world(*items: Object, gates: FeatureGates | None = None) -> Snapshot:
-    """The objects, with nodes n1 and n2 and a class ``gpu`` if there are none of them."""
+    """The objects, with nodes n1 and n2 and a class ``gpu`` if these are missing."""
     kinds = {each["kind"] for each in items}
     more = [node("n1"), node("n2")] if "Node" not in kinds else []
     more += [device_class()] if "DeviceClass" not in kinds else []

@@ -29,7 +29,7 @@ def test_a_run_that_did_what_the_placement_says_has_no_fault() -> None:
     run = whole()
     found = judged(run.lines, run)
     assert found.violations == []
-    told = found.told
+    told = found.summary
     assert told is not None
     assert (told.bindings, told.left, told.messages) == (Share(4, 4), [], ["done"])
     assert told.end is not None
@@ -44,15 +44,15 @@ def test_what_was_not_let_go_is_left() -> None:
     run.fact("stopped", message="time is up")
     found = judged(run.lines, run)
     assert found.violations == []
-    assert found.told is not None
-    assert [(each.step, each.begun) for each in found.told.left] == [(1, False), (1, False), (2, False), (3, True)]
-    assert found.told.end is not None
-    assert found.told.end.missed == [
+    assert found.summary is not None
+    assert [(each.step, each.begun) for each in found.summary.left] == [(1, False), (1, False), (2, False), (3, True)]
+    assert found.summary.end is not None
+    assert found.summary.end.missed == [
         "Deployment default/web has 0 pods on node n1, the placement has 2",
         "Deployment default/web has 0 pods on node n2, the placement has 1",
         "StatefulSet default/db has 0 pods on node n2, the placement has 1",
     ]
-    assert found.told.end.foreign == []
+    assert found.summary.end.foreign == []
 
 
 PATCH, FIRST, BINDING = 2, 5, 6  # the requests for web-5d9-a, db-0, and the first Binding
@@ -165,10 +165,10 @@ def test_the_end_belies_the_journal() -> None:
     assert [violation.why for violation in found.violations] == [
         "default/web-5d9-a, which replaces it, is on n2 at the end, and the run says that it put it on n1"
     ]
-    assert found.told is not None
-    assert found.told.end is not None
-    assert found.told.end.missed == ["Deployment default/web has 1 pods on node n1, the placement has 2"]
-    assert "Deployment default/web has 2 pods on node n2, the placement has 1" in found.told.end.foreign
+    assert found.summary is not None
+    assert found.summary.end is not None
+    assert found.summary.end.missed == ["Deployment default/web has 1 pods on node n1, the placement has 2"]
+    assert "Deployment default/web has 2 pods on node n2, the placement has 1" in found.summary.end.foreign
 
 
 @pytest.mark.parametrize(
@@ -230,5 +230,5 @@ def test_spoiled_journals_are_refused_or_judged(seed: int) -> None:
         found[key] = chance.choice(VALUES)
     with suppress(InputError):
         record = parse(b"".join(json.dumps(line).encode() + b"\n" for line in lines), "j")
-        told = judged(record.lines, END).told
+        told = judged(record.lines, END).summary
         assert told is None or told.bindings.of == len(PLACEMENT.assignments)

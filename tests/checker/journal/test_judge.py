@@ -28,7 +28,7 @@ def test_a_run_that_did_what_the_plan_says_has_no_fault() -> None:
     run = whole(PLAN)
     found = judged(run.lines, run)
     assert found.violations == []
-    told = found.told
+    told = found.summary
     assert told is not None
     assert (told.moves, told.evictions, told.bindings) == (Share(4, 4), Share(1, 1), Share(1, 1))
     assert [(wave.wave, wave.pods, wave.done) for wave in told.waves] == [(1, 3, 3), (2, 3, 3)]
@@ -49,7 +49,7 @@ def test_a_run_that_was_cut_off_says_what_is_left() -> None:
     assert {violation.why.partition(": ")[2].partition(";")[0] for violation in found.violations} == {
         "the node was closed and never opened again"
     }
-    told = found.told
+    told = found.summary
     assert told is not None
     assert told.left == [
         Outstanding(4, 2, "default/solo", "n2"),
@@ -64,7 +64,7 @@ def test_a_resumed_run_is_one_run_and_its_pause_does_not_count() -> None:
     at = next(i for i, line in enumerate(run.lines) if isinstance(line, Fact) and line.what == "done") + 1
     pause: list[Line] = [again, Fact("2026-11-22T15:00:01Z", "wave", wave=1)]
     later = [shifted(line) for line in run.lines[at:]]
-    told = judged([*run.lines[:at], *pause, *later]).told
+    told = judged([*run.lines[:at], *pause, *later]).summary
     assert told is not None
     assert told.resumed == 1
     assert told.waves[0].seconds is not None
@@ -272,9 +272,9 @@ def test_a_pod_that_is_elsewhere_at_the_end_is_found() -> None:
 
 
 def end_of(found: Judgement) -> ClusterEnd:
-    assert found.told is not None
-    assert found.told.end is not None
-    return found.told.end
+    assert found.summary is not None
+    assert found.summary.end is not None
+    return found.summary.end
 
 
 def test_a_pod_that_is_said_to_be_evicted_and_is_there_is_found() -> None:
@@ -293,8 +293,8 @@ def test_a_node_with_the_mark_of_the_run_is_found_and_one_that_apply_opened_is_n
     run.open("n1", "n2", "n3", "n4")  # by apply --open, which this journal does not tell
     found = judged(lines, run)
     assert found.violations == []
-    assert found.told is not None
-    assert found.told.leftClosed == []
+    assert found.summary is not None
+    assert found.summary.leftClosed == []
 
 
 def test_what_others_did_is_told_and_no_fault() -> None:
@@ -339,8 +339,8 @@ def placed(*order: int, let_in: int = 0) -> Judgement:
 def test_a_placement_binds_in_order_as_far_as_rules_ask_for_it() -> None:
     for found in (placed(1, 2, 3), placed(3, 1, 2), placed(1, 3, 2), placed(1, 2, 3, let_in=1)):
         assert found.violations == []
-        assert found.told is not None
-        assert found.told.bindings == Share(3, 3)
+        assert found.summary is not None
+        assert found.summary.bindings == Share(3, 3)
         assert end_of(found) == ClusterEnd([], [])
     assert [violation.why.partition(": ")[2] for violation in placed(2, 1, 3).violations] == [
         "default/x-1 counts other pods and is bound before default/x-0, which comes first"
@@ -353,8 +353,8 @@ def test_whenever_a_good_run_is_cut_off_only_closed_nodes_are_a_fault() -> None:
     for length in range(1, len(lines) + 1):
         found = judged(lines[:length])
         assert all("closed and never opened" in violation.why for violation in found.violations), length
-        assert found.told is not None
-        told = found.told.moves.done + found.told.evictions.done + found.told.bindings.done
-        assert done <= told == 6 - len(found.told.left)
+        assert found.summary is not None
+        told = found.summary.moves.done + found.summary.evictions.done + found.summary.bindings.done
+        assert done <= told == 6 - len(found.summary.left)
         done = told
     assert done == 6

@@ -1,4 +1,4 @@
-"""Changes of the devices that a Placement names, each of which makes it say something else than what is allocated."""
+"""Changes of the devices that a Placement names, each of which contradicts the allocation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 Document = dict[str, Any]
-#: Changes a document in place, and returns what is false now; None if it has nothing to change.
+#: Changes a document in place, and returns the statement that is false now; None if there is nothing to change.
 DeviceMutation = Callable[[Random, Document, "list[Document]"], str | None]
 MUTATIONS: Final[list[DeviceMutation]] = []
 

@@ -189,7 +189,7 @@ def assignment_unknown(rng: Random, doc: Document, original: Original) -> str | 
 
 @_mutation
 def assignment_moved(rng: Random, doc: Document, original: Original) -> str | None:
-    """To a node that rejects it beside all others, whatever the order; two pods may change places."""
+    """Move a pod to a node that rejects it next to all others, in any order; two pods may change places."""
     world, entries = original.world, doc["assignments"]
     if world is None or not entries:
         return None

@@ -93,7 +93,7 @@ def policy(rng: Random, doc: Document, _: Original) -> str | None:
 
 @_mutation
 def move_dropped(rng: Random, doc: Document, _: Original) -> str | None:
-    """With the steps numbered anew: the node that it leaves or goes to holds another number of pods than ``after`` says."""
+    """Renumber the steps, so that the old or new node holds another number of pods than ``after`` says."""
     single = [move for move in _final(doc) if [m["pod"] for m in doc["moves"]].count(move["pod"]) == 1]
     if not single:
         return None

@@ -1,7 +1,7 @@
 """A thousand lies: each changes a true document so that one of its claims is false, and none is accepted without a word.
 
 ``verify`` answers a lie in one of two ways: there are violations, or what the document says for itself (exemptions, policy, edits) differs
-from what the original says. A lie of the first kind must be told as a violation.
+from what the original says. A lie of the first kind must be reported as a violation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _read(document: Document, folder: Path) -> Placement | RebalancePlan:
 
 
 def _answer(document: Document, original: Original, folder: Path) -> tuple[bool, list[str]]:
-    """Whether there are violations, and what the document says for itself. A document that cannot be read, or edits that cannot be made,
+    """Return whether there are violations, and the document's own claims. A document that cannot be read, or edits that cannot be made,
     are refused."""
     try:
         result = _read(document, folder)
@@ -54,7 +54,7 @@ def _answer(document: Document, original: Original, folder: Path) -> tuple[bool,
 
 
 def _lies(first: int, count: int, folder: Path) -> tuple[list[str], Counter[str]]:
-    """Which of so many mutations are accepted in silence, and how often each kind was tried."""
+    """Return the mutations that are accepted silently, and the number of trials by kind."""
     accepted: list[str] = []
     tried: Counter[str] = Counter()
     number = first

@@ -1,1 +1,1 @@
-"""What ``verify`` means, read as plainly as it can be: pod by pod, everything counted anew each time, nothing shared."""
+"""The meaning of ``verify`` in the plainest code: pod by pod, with every count taken from scratch and nothing shared."""

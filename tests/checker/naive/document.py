@@ -22,7 +22,7 @@ Unit = list[tuple[Assignment, objects.Pod]]
 
 
 def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
-    """Return what ``kubestow.checker.placement.verify`` does."""
+    """Return the violations, as ``kubestow.checker.placement.verify`` does."""
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}
@@ -49,7 +49,7 @@ def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
 
 
 class _State:
-    """What nodes have and hold."""
+    """Capacity and pods of the nodes."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay, self.capacity = replay, replay.capacity

@@ -81,7 +81,7 @@ class Replay:
             self.devices.allocate(new.pod, new.node, self.requests(new), self.capacity[new.node.metadata.name or ""])
 
     def bind(self, unit: Sequence[tuple[Assignment, objects.Pod]]) -> list[Violation]:
-        """Bind the pods of a unit; tell what is wrong with each."""
+        """Bind the pods of a unit, and return the faults of each."""
         found: list[Violation] = []
         coming = [There(pod, self.nodes[entry.node], placed=True) for entry, pod in unit]
         if len(unit) == 1:

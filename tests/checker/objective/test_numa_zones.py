@@ -459,7 +459,7 @@ def test_as_many_zones_as_the_policy_says() -> None:
     for numbers in ("0", "012"):
         found = faults([four(policy=RESTRICTED), wide], put("p", a=numbers))
         assert f"has {len(numbers)} zone{'s' * (len(numbers) > 1)}, under restricted it gets 2" in found[0][1]
-    # By what there is in all, not by what is left.
+    # By the total capacity, not by the remaining capacity.
     less = nrt(zone(0, left="1"), zone(1, left="1"), policy=RESTRICTED)
     assert "it gets 1" in faults([less, pod("p", fixed_cpus("a", "2"))], put("p", a="01"))[0][1]
     found = faults([two(policy=RESTRICTED), pod("p", fixed_cpus("a", "9"))], put("p", a="01"))
@@ -509,7 +509,7 @@ def test_pods_arrive_in_bind_order_and_take_the_first_zones() -> None:
     assert faults([single, *pods], *map(put, "pqrs")) == []
     # q and r fill the first zone between them, p the second, with room for s.
     assert faults([single, *pods], *map(put, "qrps")) == []
-    # q and s first, then r does not fit beside them, nor p beside r.
+    # With q and s first, r does not fit next to them, nor p next to r.
     assert the_fault([single, *pods], *map(put, "qsrp")) == (
         "p",
         "NodeResourceTopologyMatch: container a asks for cpu 3, memory 1073741824: no NUMA zone has that much (single-numa-node)",

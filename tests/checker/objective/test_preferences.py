@@ -286,7 +286,7 @@ PODS = st.lists(
 
 
 def _selected(t: Object, own: str, space: str, labels: dict[str, str]) -> bool:
-    """Whether a term of a pod of namespace ``own`` selects a pod, as the API documentation words it."""
+    """Return whether a term of a pod of namespace ``own`` selects a pod, as the API documentation words it."""
     if "namespaceSelector" in t:
         if t["namespaceSelector"] and space != "x":
             return False
@@ -604,7 +604,7 @@ def test_default_constraints_heed_node_affinity_and_no_taints() -> None:
     assert points("topologySpread", [*objects, *crowd(1, selector={ZONE: "z0"})], on("n0"), policy=policy) == 0
 
 
-# --- documents that speak of what is not there, and recorded placements -----------------------------------------------------------------
+# --- documents about objects that do not exist, and recorded placements -----------------------------------------------------------------
 
 
 def test_unknown_pods_and_nodes_count_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Hand-written plans for tests: documents whose summaries are filled in, and what the checker says of them."""
+"""Hand-written plans for tests: documents whose summaries are filled in, and the checker's verdicts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def evict(step: int, wave: int, pod: str, source: str) -> Eviction:
 
 
 def faults(snapshot: Snapshot, document: RebalancePlan) -> list[tuple[str, str]]:
-    """What the checker finds: rules and reasons."""
+    """Return the checker's violations: rules and reasons."""
     return [(fault.rule, fault.why) for fault in verify_plan(snapshot, document)]
 
 

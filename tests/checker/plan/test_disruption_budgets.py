@@ -37,7 +37,7 @@ def _with(thing: Object, **status: Any) -> Object:
 
 
 def _allowed(*things: Object) -> int:
-    """What the one budget of a cluster allows."""
+    """Return the number of disruptions that the cluster's only budget allows."""
     snapshot = from_objects([node("n0"), node("n1"), *things])
     (guard,) = Guards(snapshot).of(snapshot.pods[0])
     return guard.allowed
@@ -80,7 +80,7 @@ def test_pods_that_count() -> None:
 
 
 def _leaving(things: list[Object], count: int, *, waves: int = 1) -> set[str]:
-    """The rules that so many pods break by moving from n0 to n1."""
+    """The rules that ``count`` pods violate by moving from n0 to n1."""
     steps = [move(i + 1, i % waves + 1, f"a-{2 * i}", "n0", "n1") for i in range(count)]
     steps.sort(key=lambda step: step.wave)
     for number, step in enumerate(steps, 1):
@@ -120,7 +120,7 @@ def test_evicted_pods_stay_missing() -> None:
 
 
 def _moved_on(thing: Object, *budgets: Object, evicted: bool = False) -> list[str]:
-    """What is wrong with a plan that moves a pod from a node that is drained, and then again, or evicts it."""
+    """Return the faults of a plan that moves a pod off a drained node, and then moves it again or evicts it."""
     things = [*(node(f"n{i}") for i in range(3)), thing, *budgets]
     tiers = (tier("drained", 0), tier("evictions", -int(evicted), 0), tier("moves", -2 + int(evicted)))
     second = evict(2, 2, "a-0", "n1") if evicted else move(2, 2, "a-0", "n1", "n2")

@@ -27,7 +27,7 @@ def _disk(value: str) -> Object:
 
 
 def _goes(*things: Object, goals: tuple[str, ...] = ("repair",)) -> bool:
-    """Whether pod a-0 on n0 may be evicted for good."""
+    """Return whether pod a-0 on n0 may be evicted permanently."""
     nodes = [node("n0", labels={"disk": "ssd"}), node("n1", labels={"disk": "ssd"})]
     document = plan([*nodes, *things], goals, (), evict(1, 1, "a-0", "n0"), limits=Limits(allowEviction=True))
     return _WHY not in [why for _, why in faults(*document)]
@@ -46,7 +46,7 @@ def test_only_broken_rules_let_their_pod_go(broken: bool) -> None:
 
 
 def test_another_rule_that_is_broken_lets_nobody_go() -> None:
-    """A nodeSelector, or plain affinity beside a term that holds during execution and is kept."""
+    """A nodeSelector, or plain affinity together with a satisfied term that must hold during execution."""
     assert not _goes(running("a-0", "n0", selector={"disk": "hdd"}, affinity=_enforced(_disk("ssd"))))
     near = together("b")["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     kept = _enforced(together("c"))

@@ -57,7 +57,7 @@ def test_summaries_agree_with_the_checker_of_placements() -> None:
 
 
 def test_drain() -> None:
-    """Daemons, static pods and what is being deleted are not counted."""
+    """Daemons, static pods and terminating pods are not counted."""
     static = pod("static", node_name="n0")
     static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     going = running("c-0", "n0")

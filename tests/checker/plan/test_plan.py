@@ -230,7 +230,7 @@ def _moved(things: list[Object], *steps: Any, excluded: tuple[Excluded, ...] = (
 
 
 def test_landing_rules() -> None:
-    """One landing each, refused by one rule, and accepted without what it refuses."""
+    """One landing each, refused by one rule, and accepted without that rule."""
     port = {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
     plain, pinned = running("a-0", "n0"), running("a-0", "n0", selector={"kubernetes.io/hostname": "n0"})
     cases: list[tuple[str, list[Object], list[Object]]] = [

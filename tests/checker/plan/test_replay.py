@@ -63,7 +63,7 @@ def same_domain(key: str, one: str, other: str) -> bool:
 
 
 def scan_affinity(asked: Sketch, target: str, there: list[tuple[Sketch, str]]) -> bool:
-    """Whether InterPodAffinity rejects, by the letter of the rule."""
+    """Return whether InterPodAffinity rejects, by the letter of the rule."""
     if any(other.label == value and same_domain(key, where, target) for value, key in asked.anti for other, where in there):
         return True
     if any(asked.label == value and same_domain(key, where, target) for other, where in there for value, key in other.anti):
@@ -79,7 +79,7 @@ def scan_affinity(asked: Sketch, target: str, there: list[tuple[Sketch, str]]) -
 
 
 def scan_spread(asked: Sketch, target: str, there: list[tuple[Sketch, str]]) -> bool:
-    """Whether PodTopologySpread rejects, by the letter of the rule."""
+    """Return whether PodTopologySpread rejects, by the letter of the rule."""
     eligible = [name for name, labels in NODES.items() if all(key in labels for _, key, _ in asked.spread)]
     for value, key, skew in asked.spread:
         if key not in NODES[target]:

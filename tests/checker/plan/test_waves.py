@@ -89,7 +89,7 @@ def test_agrees_with_enumeration(kind: str) -> None:
         for number in range(1, 4):
             wave = _draw(rng, states, names)
             if not wave or any(board.volumes.open_claims(states.pods[goes.pod]) for step in wave for goes in step):
-                continue  # what a claim gets depends on who comes first, which states do not know
+                continue  # a claim's volume depends on the order, which states ignore
             expected = set(states.unsafe(wave))
             entries = [[Entry(i, number, *goes) for goes in step] for i, step in enumerate(wave, 1)]
             found = list(Wave(board, entries).judge())
@@ -99,7 +99,7 @@ def test_agrees_with_enumeration(kind: str) -> None:
                 assert {fault.rule for fault in found} == {rule for _, rule in expected}, (seed, wave, found, expected)
             if found:
                 unsafe += 1
-                break  # what follows a wave that breaks something is judged by what it left
+                break  # later waves are judged from the violation's outcome
             safe += 1
             states.take(wave)
     assert safe >= 3

@@ -1,4 +1,4 @@
-"""The checker's own reading of what is forgiven, against the planner's, and plans that lie about it."""
+"""The checker's own reading of forgiven rules, compared with the planner's, and plans that lie about it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW, MANY = 15, 300
 
 
 def agree(seeds: range) -> int:
-    """Assert that planner and checker forgive the same rules; return how many."""
+    """Assert that planner and checker forgive the same rules; return their number."""
     total = 0
     for seed in seeds:
         now, earlier, grace = random_history(seed)
@@ -45,7 +45,7 @@ def test_planner_and_checker_forgive_the_same_rules() -> None:
 
 
 def plans(seeds: range) -> int:
-    """Assert that plans with a history hold; return how many forgive something."""
+    """Assert that plans with a history hold; return the number of plans that forgive something."""
     total = 0
     for seed in seeds:
         now, earlier, grace = random_history(seed)

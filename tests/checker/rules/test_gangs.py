@@ -1,4 +1,4 @@
-"""The checker on gangs: every sentence of what a gang is, with a placement it accepts and one it refuses; units against the letter."""
+"""The checker on gangs: every sentence of the definition, with a placement it accepts and one it refuses; units against the letter."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def judged(objects: list[Object], *rows: Row, **how: Any) -> list[tuple[str, str
 
 
 def said(objects: list[Object], placement: Placement) -> list[str]:
-    """What is wrong with the document; nothing else may be."""
+    """Return the faults of the document, which must all be of this rule."""
     found = verify(from_objects(objects), placement)
     assert {violation.rule for violation in found} <= {"Placement"}
     return [violation.why for violation in found]
@@ -471,7 +471,7 @@ def test_order_numbers_are_shared_inside_one_gang_only() -> None:
     objects = [*ZONES, A, other]
     # the two do not see each other: judged one by one
     assert judged(objects, *shared) == [("b", "Placement"), ("a", "InterPodAffinity")]
-    # whatever the document calls them
+    # regardless of their names in the document
     placement = document(from_objects(objects), *shared)
     placement.assignments[1].gang = "default/g"
     found = verify(from_objects(objects), placement)

@@ -1,4 +1,4 @@
-"""Tolerations, and what a pod's spec asks of the kubelet, as the checker reads them; the solver reads tolerations alike."""
+"""Tolerations, and kubelet requirements in a pod's spec, as the checker reads them; the solver reads tolerations alike."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_soft_taints_never_reject() -> None:
 )
 def test_gt_and_lt_compare_whole_numbers_where_their_gate_is_on(operator: str, asked: str, offered: str, covered: bool) -> None:
     taint = objects.Taint("sla", "NoSchedule", offered)
-    for key in ("sla", None):  # an empty key stands for every key
+    for key in ("sla", None):  # an empty key matches every key
         toleration = objects.Toleration(key, operator, asked)
         assert node_rules.tolerated([toleration], taint, ON) is covered
         assert Tolerations([toleration], ON).cover(taint) is covered
@@ -94,7 +94,7 @@ _TAINT = st.builds(objects.Taint, st.sampled_from(["a", "b"]), st.sampled_from(_
 
 @given(st.lists(_TOLERATION, max_size=4), _TAINT, st.booleans())
 def test_many_tolerations_cover_what_one_of_them_covers(some: list[objects.Toleration], taint: objects.Taint, compare: bool) -> None:
-    """Where they are many they are looked up, here and in the solver's own reading."""
+    """Long lists of rules use a lookup, here and in the solver's own reading."""
     gates = ON if compare else FeatureGates("1.36")
     filler = [objects.Toleration(f"other-{i}", "Exists") for i in range(40)]
     covered = any(node_rules.tolerates(each, taint, compare=compare) for each in some)

@@ -1,4 +1,4 @@
-"""What a bound pod holds while it is resized in place, by version and feature gates: checker and solver read the same."""
+"""Resources held by a bound pod during an in-place resize, by version and feature gates: checker and solver agree."""
 
 from __future__ import annotations
 

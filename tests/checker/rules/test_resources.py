@@ -87,7 +87,7 @@ def test_amounts_beyond_64_bits() -> None:
     ("allocated", "actual", "reason", "held"),
     [
         (None, None, None, 2000),
-        ("3", None, None, 2000),  # without resources a container status tells nothing
+        ("3", None, None, 2000),  # without resources a container status has no effect
         ("1", "4", None, 4000),
         ("1", "1", "Deferred", 2000),
         ("1", "1", "Infeasible", 1000),

@@ -63,7 +63,7 @@ def until(holds: Callable[[], Any], what: str) -> None:
 
 
 def told(pid: int, file: str) -> str:
-    """Return what Linux says of a process, nothing of one that is gone."""
+    """Return Linux's status of a process; empty if the process is gone."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/{file}").read_text("utf-8").replace("\0", " ")
     return ""

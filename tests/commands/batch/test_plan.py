@@ -1,4 +1,4 @@
-"""Plans: sets of options from a matrix or by name, and what is said of a plan that is wrong."""
+"""Plans: sets of options from a matrix or by name, and messages about invalid plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster in place of a snapshot: the same answers as in two steps, what is said of the capture, and what is kept for later."""
+"""A cluster instead of a snapshot: the same answers as in two steps, messages about the capture, and the saved snapshot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROOT = Path(cli.__file__).resolve().parent
 _OBJECTS = objects_of(_ROOT / "instances/quickstart.yaml")
 _BUDGETS = "/apis/policy/v1/poddisruptionbudgets"
 _POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {containers: [{name: c, resources: {requests: {cpu: 100m}}}]}\n"
-#: Commands that read a snapshot, with what they need beside it.
+#: Commands that read a snapshot, with their other arguments.
 _COMMANDS = {
     "solve": (),
     "fit": ("-w", "one.yaml"),

@@ -22,7 +22,7 @@ from kubestow.commands.completion import shells
 
 _ROOT = Path(cli.__file__).resolve().parent
 _SNAPSHOT = str(_ROOT / "instances/quickstart.yaml")
-#: What is typed before TAB, and the words that stand there then.
+#: The input before TAB, and the words on the line after it.
 _TYPED = {
     "kubestow expl": ["kubestow", "explain"],
     "kubestow solve --eng": ["kubestow", "solve", "--engine"],
@@ -46,7 +46,7 @@ def _installed(name: str) -> str:
     return found
 
 
-#: Stands for the entry points. Unless it is asked what completes a line, it shows the words that it is given.
+#: Replaces the entry points. Unless it is asked what completes a line, it shows the words that it is given.
 _PROGRAM = """\
 #!/bin/sh
 if [ -z "$_KUBESTOW_COMPLETE" ] && [ NAME != kubectl_complete-stow ]; then
@@ -126,7 +126,7 @@ def _typed(place: Path, command: list[str], line: str) -> list[str]:
 
 
 def _until(terminal: int, pattern: str) -> str:
-    """What is shown up to here."""
+    """Return the screen up to here."""
     shown = b""
     while select.select([terminal], [], [], 60)[0]:
         try:
@@ -166,7 +166,7 @@ def test_kubectl_runs_the_plugin(place: Path) -> None:
     assert done.stdout == "<kubectl-stow><nodes><s.yaml><--sort><name>\n"
 
 
-# --- what is said to each -----------------------------------------------------------------------------------------------
+# --- calls of each shell ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What completes the values of options, from the snapshot, catalogue and kubeconfig on the line."""
+"""Completions of option values, from the snapshot, catalogue and kubeconfig on the line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OBJECTS: list[dict[str, Any]] = [
     _workload("StatefulSet", "web", "till"),
     _workload("StatefulSet", "db", "till"),
 ]
-#: What users type after ``kubestow``, and what they can go on with.
+#: The words after ``kubestow``, and the completions.
 _ASKED = {
     "explain c.json --node ": ["n1", "n2"],
     "explain c.json --pod ": ["shop/web-0", "till/db-0"],

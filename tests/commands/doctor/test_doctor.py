@@ -1,4 +1,4 @@
-"""The doctor: what it looks at, and what it makes of what is missing."""
+"""The doctor: its checks, and its messages about missing requirements."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class _Maker:
 
 
 def _document(case: Case, data: bytes, code: int) -> list[str]:
-    """What of a Check does not go together, with itself or with the files."""
+    """Return the contradictions within a Check, and between it and the files."""
     found = from_builtins(json.loads(data), Check)
     wrong = [f"{fit.workload}: {fit.placed} of {fit.replicas} placed" for fit in found.workloads if not 0 <= fit.placed <= fit.replicas]
     unfit = any(fit.fit != "fits" and not fit.known for fit in found.workloads)
@@ -125,7 +125,7 @@ def _places(case: Case, found: Check) -> list[str]:
 
 
 def judge(case: Case, *, process: bool = False) -> list[str]:
-    """Run a case: what it did that it must not."""
+    """Run a case, and return its forbidden effects."""
     done = (run.apart if process else run.here)(case.words(), case.given)
     found = run.faults(case, done)
     if found or done.code not in (0, 3, 4):
@@ -140,7 +140,7 @@ def make(seed: int, folder: Path) -> Case:
 
 
 def several(first: int, count: int) -> dict[int, list[str]]:
-    """Run cases; return by number what is wrong."""
+    """Run cases, and return the faults by number."""
     wrong: dict[int, list[str]] = {}
     for seed in range(first, first + count):
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:

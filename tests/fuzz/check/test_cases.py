@@ -1,4 +1,4 @@
-"""Whatever the manifests and the cluster: ``check`` ends as it says, in a form that can be read, with places that are in the files."""
+"""For any manifests and cluster, ``check`` ends as documented, in a readable form, with positions that exist in the files."""
 
 from __future__ import annotations
 

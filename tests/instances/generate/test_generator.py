@@ -78,7 +78,7 @@ def usage(found: Snapshot) -> dict[str, float]:
 
 
 def hard(item: Object) -> bool:
-    """Whether a pod has a hard rule other than its dedicated pool."""
+    """Return whether a pod has a hard rule other than its dedicated pool."""
     spec = item["spec"]
     affinity = spec.get("affinity", {}).values()
     return (
@@ -205,7 +205,7 @@ def test_shares_of_zero_leave_rules_out() -> None:
 
 
 def test_every_kind_of_rule_and_preference_occurs() -> None:
-    """What docs/generate.md lists is in a cluster of some size."""
+    """Everything that docs/generate.md lists is in a cluster of some size."""
     text = b"".join(map(msgspec.json.encode, generate(Parameters(300, 9000, seed=1, rules=60, preferences=60)).objects())).decode()
     host, zone = '"topologyKey":"kubernetes.io/hostname"', '"topologyKey":"topology.kubernetes.io/zone"'
     for part in (
@@ -342,7 +342,7 @@ def test_fill(caps: list[int], count: int, expected: list[int] | None) -> None:
 
 
 def test_the_options_say_the_defaults_of_the_parameters() -> None:
-    """What is not given is not handed on: the defaults in the help are those of the dataclass."""
+    """Options that are not given are not passed on: the defaults in the help are those of the dataclass."""
     shown = {p.name: p.default for p in cli.main.commands["generate"].params if not p.required}
     own = {field.name: field.default for field in dataclasses.fields(Parameters) if field.name in shown}
     assert own.pop("rules") == 30  # said in words
@@ -350,7 +350,7 @@ def test_the_options_say_the_defaults_of_the_parameters() -> None:
 
 
 def test_nodes_have_the_labels_that_every_kubelet_sets() -> None:
-    """What selects Linux nodes, as most published manifests do, finds some; none of them is of the control plane."""
+    """Selectors of Linux nodes, as in most published manifests, find some; no such node belongs to the control plane."""
     for node in read(generate(Parameters(nodes=30, pods=60, seed=3))).nodes:
         labels = node.metadata.labels or {}
         assert labels["kubernetes.io/os"] == labels["beta.kubernetes.io/os"] == "linux"

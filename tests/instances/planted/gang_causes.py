@@ -42,8 +42,8 @@ class _Expected:
 
 
 class _Draw:
-    """A cluster with room for small pods everywhere and a gang of them. ``culprit``: its first template, to be made impossible, with
-    ``other`` beside it. ``room``: mCPU and MiB left on each node; ``more``: further objects of the snapshot."""
+    """A cluster with room for small pods everywhere and a gang. ``culprit``: its first template, to be made impossible, with
+    ``other`` next to it. ``room``: mCPU and MiB left on each node; ``more``: further objects of the snapshot."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -159,7 +159,7 @@ class _Draw:
         return _Expected("NodePorts")
 
     def volumes(self) -> _Expected:
-        """A volume that is only to be had in another zone, by its node affinity or by its label, or only by one pod at a time."""
+        """A volume that is available only in another zone, by its node affinity or its label, or only for one pod at a time."""
         rng, pod = self.rng, self.culprit
         here, there = rng.sample([self.fleet.value(ZONE, nodes[0]) for nodes in self.fleet.members(ZONE)], 2)
         how = rng.choice(("VolumeBinding", "VolumeZone", "VolumeRestrictions"))
@@ -208,12 +208,12 @@ class _Draw:
         return _Expected("NodeResourceTopologyMatch")
 
     def _resident(self, name: str, n: int, *, app: str, **spec: Any) -> None:
-        """A tiny running pod beside those that fill the node."""
+        """A tiny running pod next to those that fill the node."""
         self.more.append(bound(name, self.fleet.name(n), *_TINY, app=app, **spec))
         self._residents.append(n)
 
     def filled(self) -> list[tuple[int, int]]:
-        """What the pods that fill the nodes leave: the room, and what the residents hold."""
+        """Return the remaining capacity of the full nodes, and the resources that the residents hold."""
         found = list(self.room)
         for n in self._residents:
             found[n] = found[n][0] + _TINY[0], found[n][1] + _TINY[1]

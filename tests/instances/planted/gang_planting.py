@@ -1,6 +1,6 @@
-"""Where the pods of a planted gang go: nodes that all its rules allow, drawn before anything else runs.
+"""Nodes for the pods of a planted gang: nodes that all its rules allow, drawn before anything else runs.
 
-Nothing of the solver is used, so that neither can hide a fault of the other.
+The solver's code is not used, so neither can hide a fault of the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from tests.instances.planted.gang_fleet import DISK, Racks
 from tests.instances.planted.gang_templates import Template
 
-#: Of a node the gang gets at most this part (percent), and so many pods.
+#: Limits of the gang on one node: percent of its capacity, and number of pods.
 _SHARE: Final = 60
 _PODS: Final = 90
 #: Percent of the pods that join others of the gang on a node: room in large pieces.
@@ -26,9 +26,9 @@ Domains = tuple[str, tuple[int, ...]]
 class Plan:
     """A template and what its rules mean for the planted placement.
 
-    ``weight``: CPU of a pod beside those of the other templates; ``ratio``: MiB for each mCPU. ``home``: key and the only domains allowed.
+    ``weight``: CPU of a pod relative to those of other templates; ``ratio``: MiB for each mCPU. ``home``: key and the only domains allowed.
     ``cover``: domains (with their key) of which each gets a pod. ``per_node``: most replicas on a node; ``per_domain``: key whose domains
-    take one each. ``even``: key and maxSkew over all domains. ``after``: template (by place) beside whose pods all go, in domains of the
+    take one each. ``even``: key and maxSkew over all domains. ``after``: template (by position) that attracts all pods, in domains of the
     key. ``foes``: templates with which no node is shared.
     """
 

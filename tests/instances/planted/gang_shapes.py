@@ -1,4 +1,4 @@
-"""What planted gangs look like: templates that need each other, a domain for all of them, or rules for each template on its own."""
+"""Shapes of planted gangs: templates that need each other, one domain for all, or separate rules for each template."""
 
 from __future__ import annotations
 

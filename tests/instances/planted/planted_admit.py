@@ -1,8 +1,8 @@
-"""Pending pods that fit only after moves, how many of them being known: by construction no plan has fewer, and one with so many is planted.
+"""Pending pods that fit only after a known number of moves: by construction no plan has fewer, and a plan with as many is planted.
 
 Running pods keep the nodes for what waits (the *pool*) closed. A node opens when ``b`` of its small pods, the blockers, have left it, and
-then takes one waiting pod; whatever else runs there must not move. So each waiting pod costs at least the ``b`` of a node of its own, and
-the least that any choice of nodes costs is ``k``; nodes that are dearer, or that do not suffice for all, stand beside. Shapes:
+then takes one waiting pod; all other pods there must not move. So each waiting pod costs at least the ``b`` of a node of its own, and
+the least that any choice of nodes costs is ``k``; further nodes cost more or do not suffice for all. Shapes:
 
 * ``room``: blockers hold the CPUs that are missing;
 * ``rule``: anti-affinity, on one side or the other, between them and what waits;
@@ -50,7 +50,7 @@ class Admit:
 
 
 def planted_admit(seed: int, *, k: int | None = None, shape: str | None = None, nodes: int | None = None) -> Admit:
-    """The instance of a seed; what is not given is drawn: ``k`` of 1 to 6, 4 to 30 nodes (more where the shape needs them)."""
+    """The instance of a seed; omitted arguments are random: ``k`` of 1 to 6, 4 to 30 nodes (more where the shape needs them)."""
     rng = random.Random(f"kubestow/admit/{seed}/{k}/{shape}/{nodes}")
     kind = shape or SHAPES[seed % len(SHAPES)]
     moves = k or rng.randint(1, MOST)
@@ -120,7 +120,7 @@ class _Making:
         rng, count, most = self.rng, len(self.parts), max(self.parts)
         opening: list[tuple[int, int, bool]] = [(part, 0, True) for part in self.parts]  # price, zone, planted
         if self.shape == "zone":
-            # As many nodes that are dearer in sum, and another zone with cheap nodes, but too few of them.
+            # As many nodes with a higher total price, and another zone with cheap nodes, but too few.
             dear = [*self.parts[:-1], self.parts[-1] + 1]
             opening += [(price, 1, False) for price in dear] + [(1, 2, False)] * (count - 1)
         parking = max(1, (size - len(opening)) // 3)

@@ -9,7 +9,7 @@ Families, each with a driver of its own:
 * ``shares``: GPUs that several pods may have, each a part of its memory;
 * ``mixed``: nodes of each kind, and pods without devices.
 
-Pods come in random order. All nodes have as many CPUs as the pods of the fullest one request, so that devices are what is short.
+Pods come in random order. All nodes have as many CPUs as the pods of the fullest one request, so that only devices are scarce.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _GPUS: Final = ((75, 1), (14, 2), (2, 3), (6, 4), (3, 8))
 
 @dataclass(frozen=True)
 class Ask:
-    """What a pod's claim asks for. ``wants``: (selector of devices, GiB of each or 0, how many) of each request, the class being that of
+    """Requests of a pod's claim. ``wants``: (selector of devices, GiB of each or 0, how many) of each request, the class being that of
     ``family``; ``match``: the attribute that all devices of the claim share."""
 
     family: str
@@ -130,7 +130,7 @@ def drawn_devices(nodes: int, pods: int, seed: int, *, per_node: int = 8) -> lis
 
 
 def _asking(pods: Sequence[tuple[Ask | None, int]]) -> Iterator[Object]:
-    """Templates, pods in this order, and their claims, from what each pod asks for and its mCPU."""
+    """Templates, pods in this order, and their claims, from the requests of each pod and its mCPU."""
     templates = {ask: f"claim-{i}" for i, ask in enumerate(dict.fromkeys(ask for ask, _ in pods if ask is not None))}
     for asked, name in templates.items():
         yield _template(name, asked)

@@ -48,7 +48,7 @@ class Planted:
 def feasible(
     seed: int, *, nodes: int | None = None, pods: int | None = None, usage: int | None = None, shape: str | None = None
 ) -> Planted:
-    """A cluster, a gang and where it fits; what is not given is drawn: 50 to 1,000 nodes, a gang of 8 to 512 pods in 1 to 8 templates,
+    """A cluster, a gang and its places; omitted arguments are random: 50 to 1,000 nodes, a gang of 8 to 512 pods in 1 to 8 templates,
     running pods that request ``usage`` (80 to 98) percent of all CPUs.
 
     Raises:

@@ -23,9 +23,9 @@ Object = dict[str, Any]
 #: Millionths per hour of a mCPU and of a MiB.
 CPU, MEMORY = 20, 3
 ZONES = 3
-#: What the DaemonSet takes of each node: mCPU and MiB.
+#: Requests of the DaemonSet on each node: mCPU and MiB.
 DAEMON = (150, 256)
-#: mCPU, MiB, and what a shape costs above the line, in per cent. What is cut is of the shapes on the line.
+#: mCPU, MiB, and the price of a shape above the line, in percent. Pods are cut from the shapes on the line.
 SHAPES: Final = {
     "c.large": (4_000, 8_192, 0), "m.large": (4_000, 16_384, 0), "r.large": (4_000, 32_768, 0), "m.xlarge": (8_000, 32_768, 0),
     "c.xlarge": (8_000, 16_384, 0), "m.small": (2_000, 8_192, 10), "r.xlarge": (8_000, 65_536, 12), "m.2xlarge": (16_000, 65_536, 15),
@@ -46,7 +46,7 @@ class PlantedSizing:
 
 
 class _FromShapes(_Cut):
-    """Pods cut from nodes that can be had."""
+    """Pods cut from nodes of the catalogue."""
 
     types = _LINE
 
@@ -68,7 +68,7 @@ class _FromShapes(_Cut):
 
 
 def net_of(shape: str) -> tuple[int, int]:
-    """What a node of a shape has beside its DaemonSet's pod, mCPU and MiB."""
+    """Capacity of a node of a shape after its DaemonSet's pod, in mCPU and MiB."""
     cpu, memory, _ = SHAPES[shape]
     return cpu - DAEMON[0], memory - DAEMON[1]
 

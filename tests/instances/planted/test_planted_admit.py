@@ -83,7 +83,7 @@ def test_what_waits_is_read_as_the_gang_that_it_is(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [s for s in SEEDS if SHAPES[s % len(SHAPES)] != "chain"])
 def test_fewer_moves_open_too_few_nodes(seed: int) -> None:
-    """A node takes a waiting pod only when so many of its pods have left it, whatever else moves; the cheapest choice of nodes costs k."""
+    """A node takes a waiting pod only when b of its pods have left it, regardless of other moves; the cheapest choice of nodes costs k."""
     instance = planted_admit(seed)
     on: dict[str, list[str]] = {}
     for pod, name in movable(instance):

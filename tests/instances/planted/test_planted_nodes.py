@@ -1,4 +1,4 @@
-"""Nodes that are exactly the sum of some pods: what is cut adds up, and rules are drawn."""
+"""Nodes that are exactly the sum of some pods: the cuts add up, and rules are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is planted holds: everything is placed, every node is exactly full, and nothing costs less."""
+"""Planted purchases are right: everything is placed, every node is exactly full, and nothing costs less."""
 
 from __future__ import annotations
 

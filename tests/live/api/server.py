@@ -46,7 +46,7 @@ def status(code: int, reason: str, message: str, **headers: str) -> web.Response
 @dataclass
 class Server:
     """``faults``: asked in turn before a request is answered; one that gives an answer is used up. ``forgotten``: watches that begin
-    before this version are told so. ``deaf``: watches say nothing. ``silent``: paths that get no answer. ``slow``: seconds that each answer
+    before this version get 410. ``deaf``: watches say nothing. ``silent``: paths that get no answer. ``slow``: seconds that each answer
     takes. ``most``: requests at a time so far; ``peers``: connections."""
 
     version: int = 100
@@ -245,7 +245,7 @@ def kubeconfig(path: Path, server: str, user: Object | None = None, cluster: Obj
 
 
 def once(method: str, path: str, answer: Callable[[], web.StreamResponse], times: int = 1) -> Iterable[Fault]:
-    """Return faults that answer so many requests of a method whose path has this in it."""
+    """Return faults that answer the first ``times`` requests of a method whose path contains this part."""
     return [lambda request: answer() if request.method == method and path in request.path_qs else None for _ in range(times)]
 
 

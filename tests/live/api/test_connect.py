@@ -81,7 +81,7 @@ def run(server: Server, use: Callable[[], Awaitable[None]], context: ssl.SSLCont
 
 
 async def refused(path: str) -> str:
-    """Return what is said of a kubeconfig while its server runs."""
+    """Return the messages about a kubeconfig while its server runs."""
     with pytest.raises(InputError) as error:
         await version(path)
     (line,) = error.value.problems

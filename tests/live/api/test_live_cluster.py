@@ -1,4 +1,4 @@
-"""A cluster that is followed is the cluster, whatever happens to lists and watches."""
+"""A followed cluster equals the cluster, regardless of what happens to lists and watches."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_refresh_knows_what_no_watch_has_told(tmp_path: Path) -> None:
         await cluster.refresh()
         await equal(server, cluster)
         assert (cluster.named("Pod", "web-2", "default") or {})["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "2"
-        # The watch tells it late, and in its order: nothing that is gone comes back.
+        # The watch reports it late, and in order: no deleted object comes back.
         server.deaf = False
         server.put(pod("last"))
         await cluster.until(lambda: cluster.named("Pod", "last", "default"), 20)

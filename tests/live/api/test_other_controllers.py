@@ -1,4 +1,4 @@
-"""Autoscalers, deschedulers and the like are recognised where they run, and nowhere else."""
+"""Autoscalers, deschedulers and similar controllers are recognised if they run, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing older takes the place of something newer, in whatever order it is heard of."""
+"""Nothing older replaces something newer, in any order of arrival."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LIMITS = Limits(pause=0.002)
 
 
 def states(world: World, cluster: LiveCluster) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Yield what is there and what is known of it, a kind at a time."""
+    """Yield the existing and the known objects, one kind at a time."""
     for kind in ("Pod", "Node", "Service", "ReplicaSet"):
         theirs, ours = world.all(kind), cluster.objects(kind).values()
         yield tuple({each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in found} for found in (theirs, ours))  # type: ignore[misc]

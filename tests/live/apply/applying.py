@@ -28,7 +28,7 @@ from tests.api_server import Server
 PATIENT = Options(timeout=60.0, pause=0.01)
 _LEASE = Times(skew=0.0)
 
-#: What processes that were killed still waited for.
+#: Futures that killed processes were waiting for.
 _GRAVES: list[object] = []
 
 
@@ -48,7 +48,7 @@ class Applying:
         self.kubeconfig = str(self.server.kubeconfig(self.path / "config"))
 
     async def go(self) -> Outcome:
-        """Carry out what is left of the document."""
+        """Apply the remaining steps of the document."""
         journal = str(self.path / "plan.journal.jsonl")
         async with connect(self.kubeconfig, limits=Limits(pause=0.002, silence=5)) as api:
             cluster = LiveCluster(api)
@@ -70,8 +70,8 @@ class Applying:
         outcome = asyncio.run(asyncio.wait_for(self.go(), 120))
         found = judge_journal(read(str(self.path / "plan.journal.jsonl")), self.document, self.snapshot, digest="r")
         assert found.violations == []
-        assert found.told is not None
-        assert len(found.told.left) == len(outcome.left)
+        assert found.summary is not None
+        assert len(found.summary.left) == len(outcome.left)
         return outcome
 
     def _end(self, now: Snapshot, stands: Mapping[str, str]) -> Ends:

@@ -1,4 +1,4 @@
-"""A small cluster whose plans a change may break or not: what each kind of drift is tried on."""
+"""A small cluster whose plans a change may or may not break: the ground for every kind of drift."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster in one dictionary, for tests of what changes nodes: patches with resource versions, and a watch that never lags unless told."""
+"""A cluster in one dictionary, for tests of changes to nodes: patches with resource versions, and a watch that lags only on request."""
 
 from __future__ import annotations
 

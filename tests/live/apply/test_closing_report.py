@@ -1,4 +1,4 @@
-"""What a run says at its end is about what is: pods that run, nodes that stayed closed, workloads that were scaled down, refused tokens."""
+"""Final messages of a run describe the cluster: running pods, closed nodes, workloads that were scaled down, refused tokens."""
 
 from __future__ import annotations
 

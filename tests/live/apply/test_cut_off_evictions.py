@@ -16,7 +16,7 @@ from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import SmallWorld, plan, refused, running, waiting
 from tests.live.apply.test_run import Run
 
-#: What is waited for in vain.
+#: Time limit for waits that must fail.
 SHORT = Options(timeout=0.05, pause=0.01)
 #: Less than is waited here until a budget forgets, and enough for anything else on a busy machine.
 LESS = Options(timeout=4.0, pause=0.01)
@@ -24,7 +24,7 @@ SAID = "PodDisruptionBudget default/web counts pod default/web-1 as evicted alth
 
 
 def budget(left: float, pod: str = "web-1") -> Object:
-    """Return a budget that forgets in so many seconds that a pod was about to be evicted."""
+    """Return a budget that forgets an announced eviction after the given number of seconds."""
     since = (datetime.now(UTC) - timedelta(seconds=125 - left)).isoformat().replace("+00:00", "Z")
     status = {"disruptionsAllowed": 0, "disruptedPods": {pod: since}}
     return {

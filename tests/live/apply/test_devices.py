@@ -33,7 +33,7 @@ def using(name: str, *templates: str, claims: Sequence[str] = (), **more: Any) -
 
 
 def fleet() -> list[Object]:
-    """Two nodes of four devices each, of which somebody has the first one on each, and six pods of eight devices that want six at most."""
+    """Two nodes of four devices each, whose first device is in use, and six pods of eight devices that request up to six."""
     slices = [published(name, devices("a", "b", "c", "d"), of=name) for name in ("n1", "n2")]
     taken = [claim(f"taken-{name}", exactly(), gets=[got(name, "a")]) for name in ("n1", "n2")]
     templates = [claim_template("one", exactly()), claim_template("two", exactly(count=2)), claim("ours", exactly())]
@@ -232,4 +232,4 @@ def test_a_killed_run_goes_on_with_the_devices_that_are_left(tmp_path: Path) -> 
         each.pod: named(each.devices) for each in posed.document.assignments
     }
     drift = [line for line in (tmp_path / "plan.journal.jsonl").read_text().splitlines() if '"drift"' in line]
-    assert drift == []  # what the run had allocated is its own
+    assert drift == []  # allocations by the run are its own

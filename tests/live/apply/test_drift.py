@@ -47,7 +47,7 @@ GANG = {"kubestow.dev/gang": "g", "kubestow.dev/min-member": "2"}
 
 
 def cluster() -> World:
-    """Zones a (n1, n2), b (n3, n4), c (n5). What moves in the plans is on n1, and n2 is where it goes; ``api`` goes from n3 to n4."""
+    """Zones a (n1, n2), b (n3, n4), c (n5). Pods that plans move are on n1 and go to n2; ``api`` goes from n3 to n4."""
     zones = {"n1": "a", "n2": "a", "n3": "b", "n4": "b", "n5": "c"}
     items = [node(name, labels={ZONE: zone, "disk": "ssd"}) for name, zone in zones.items()]
     items += [

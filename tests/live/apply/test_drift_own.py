@@ -1,4 +1,4 @@
-"""What a run did itself is no drift; what became of its own pods is. What is told, how often, and what may pass."""
+"""The effects of a run are no drift; the later fate of its own pods is. Which messages appear, how often, and which facts are ignored."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_what_comes_after_an_eviction_for_good_is_the_doing_of_the_run_once() ->
 def test_replacements_that_others_delete_or_move_end_the_run_where_they_go_on() -> None:
     now, done = _after_one()
     now.pod("web-9")["spec"]["nodeName"] = "n1"
-    assert _told(now, done) == ["Pod default/web-9, which stands for default/web-1, is on node n1, this run put it on node n2"]
-    label = "Pod default/web-9, which stands for default/web-1, of a coming step"
+    assert _told(now, done) == ["Pod default/web-9, which replaces default/web-1, is on node n1, this run put it on node n2"]
+    label = "Pod default/web-9, which replaces default/web-1, of a coming step"
     assert verdict(_cluster(), now, PLAN, done).faults == [f"{label} is on node n1, it should be on node n2"]
     done.steps.add((3, "default/web-1"))
     assert verdict(_cluster(), now, PLAN, done).faults == []
@@ -171,7 +171,7 @@ def test_what_the_run_takes_of_a_budget_itself_is_no_drift_until_the_replacement
     assert _told(now, done) == ["PodDisruptionBudget default/web allows 0 disruptions now, 1 before"]
 
 
-# --- what is told -------------------------------------------------------------------------------------------------------------
+# --- messages -----------------------------------------------------------------------------------------------------------------
 
 
 def test_harmless_drift_is_judged_and_told_once() -> None:

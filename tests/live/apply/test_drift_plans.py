@@ -1,6 +1,6 @@
 """Plans of random clusters, broken off after each wave: what the run did itself is no drift, and the rest holds on the cluster as it is.
 
-Also: whatever others do to such a cluster, a run goes on only where every state that its waves can be in obeys the rules, and ends by a
+Also: regardless of changes by others, a run goes on only if every state that its waves can be in obeys the rules, and ends by a
 rule only where one does not.
 """
 
@@ -160,7 +160,7 @@ def _disturb(rng: random.Random, things: list[Object]) -> None:
 
 
 def _unsafe(now: Snapshot, left: RebalancePlan) -> set[tuple[str, str]]:
-    """What can go wrong in the waves that are left, by going through every state of each."""
+    """Return the faults that are possible in the remaining waves, by enumeration of every state."""
     states, found = States(now), set[tuple[str, str]]()
     for number in sorted({*(move.wave for move in left.moves), *(each.wave for each in left.evictions)}):
         steps: dict[int, list[Goes]] = {}

@@ -39,7 +39,7 @@ _UNREADY = "disruptions used up"
 
 
 class Notes(Listener):
-    """What a user reads."""
+    """Return the messages for users."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

@@ -1,4 +1,4 @@
-"""Closed nodes of a run: whose they are is told by the annotation, and nothing else gets in."""
+"""Closed nodes of a run: the annotation names the run, and no other pod gets in."""
 
 from __future__ import annotations
 

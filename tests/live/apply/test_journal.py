@@ -1,4 +1,4 @@
-"""The journal as a file: what is on disk before a request is sent, who may write it, and what ends it."""
+"""The journal as a file: its content before a request is sent, its only writer, and its end."""
 
 from __future__ import annotations
 

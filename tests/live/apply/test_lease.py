@@ -179,7 +179,7 @@ def test_a_connection_that_breaks_while_the_lease_is_taken_or_given_back_leaves_
                 cluster.put(body)
             return Answer(0)
 
-        for _ in range(2):  # made, and then taken from what is there
+        for _ in range(2):  # created, and then taken over
             cluster.before = lost
             async with Lease(cluster, "one") as lease:
                 lease.check()

@@ -1,4 +1,4 @@
-"""What a killed run leaves is found, told, and undone, and nothing else is touched."""
+"""The remains of a killed run are found, reported and undone, and nothing else is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a journal says of how far a run is, at every moment at which the run may have been killed."""
+"""The progress in a journal, at every moment at which the run may have been killed."""
 
 from __future__ import annotations
 

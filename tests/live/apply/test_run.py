@@ -1,4 +1,4 @@
-"""Runs of the executor on a small cluster: what is asked of it, in which order, and how runs end."""
+"""Runs of the executor on a small cluster: the requests and their order, and the ends of runs."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Run:
         record = read(str(self.path))
         found = judge_journal(record, self.document, self.before, digest="r")
         assert [v for v in found.violations if v.node not in outcome.not_opened] == []
-        assert found.told is not None
-        assert len(found.told.left) == len(outcome.left)
+        assert found.summary is not None
+        assert len(found.summary.left) == len(outcome.left)
         return outcome
 
 
@@ -321,12 +321,12 @@ def test_killed_at_any_request_and_resumed_it_reaches_the_same_end(tmp_path: Pat
     assert world.bound_by_scheduler == []
 
 
-#: Event loops of processes that were killed: what they waited for never comes.
+#: Event loops of killed processes: the events that they wait for never come.
 _GRAVES: list[object] = []
 
 
 def killed(run: Run, at: int, after: bool) -> None:
-    """Run until so many requests were sent; then the process is gone: nothing more is sent, and no answer is seen."""
+    """Run until the given number of requests was sent. Then the process is gone: it sends nothing more and sees no answer."""
     world, count, dead = run.world, 0, False
     real = world.send
     loop = asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""Random clusters over HTTP: every run ends as the document says, or stops with a reason and leaves nothing of itself behind."""
+"""Random clusters over HTTP: every run ends as the document says, or stops with a reason and leaves no trace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAULTS = Faults(
 
 
 def judged(case: Posed, outcome: Outcome, *, resumed: bool = False) -> None:
-    """Hold what a run says of itself against what the world saw. ``stopped`` counts only where others had a hand in it."""
+    """Compare the statements of a run with the log of the world. ``stopped`` counts only if others had a hand in it."""
     assert outcome.not_opened == []
     assert left_behind(case, drained=outcome.state == "done") == []
     assert foreign(case, resumed=resumed) == []
@@ -73,7 +73,7 @@ def test_runs_when_requests_fail_and_watches_end(seed: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("seed", numbers(2, 20, 500))
 def test_killed_at_a_random_request_and_resumed_a_run_reaches_the_same_end(seed: int, tmp_path: Path) -> None:
-    """The same seed gives the same cluster again, so that the first run tells how many requests there are and how it ends."""
+    """The same seed gives the same cluster again, so the first run shows the number of requests and the end."""
     task, rng = TASKS[seed % len(TASKS)], random.Random(f"kill-{seed}")
     (tmp_path / "whole").mkdir()
     whole, ended = carried_out(task, seed, tmp_path / "whole")

@@ -1,4 +1,4 @@
-"""What a world's log says of a run, whatever the run says of itself. Each function returns sentences, none if all is well."""
+"""Verdicts on a run from its world's log, independent of the run's own words. Each function returns sentences, none if all is well."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 def left_behind(posed: Posed, *, drained: bool) -> list[str]:
-    """Return what a run left of itself in the cluster when it ended, and budgets that it violated."""
+    """Return the remains of a run in the cluster after its end, and budgets that it violated."""
     world, found = posed.world, []
     if world.budget_violations():
         found.append(f"budgets were violated: {world.budget_violations()}")
@@ -38,7 +38,7 @@ def left_behind(posed: Posed, *, drained: bool) -> list[str]:
 
 
 def foreign(posed: Posed, *, resumed: bool = False) -> list[str]:
-    """Return pods that the scheduler put, from the first node closed to the last opening, where there was no room before the run: beside
+    """Return pods that the scheduler bound, from the first closed node to the last opening, where the run's start left no capacity: next to
     all that ran there then and the pods of others that came since. ``resumed``: the first part may have got as far as that opening."""
     cordons = [one for one in posed.world.cordons() if one.actor == "client"]
     if not cordons:
@@ -64,7 +64,7 @@ def foreign(posed: Posed, *, resumed: bool = False) -> list[str]:
 
 
 def _room(posed: Posed, node: Object) -> Counter[str]:
-    """Return what was free on a node before the run."""
+    """Return the free capacity of a node before the run."""
     room = Counter(amounts((node.get("status") or {}).get("allocatable")))
     for pod in posed.start:
         over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
@@ -117,7 +117,7 @@ def half_done(posed: Posed) -> list[str]:
 
 
 def _wanted(posed: Posed) -> dict[str, Counter[tuple[str, str]]]:
-    """Return how often pods of each controller are to leave which node, and to be bound to which."""
+    """Return the numbers of pods of each controller that are to leave each node, and to be bound to each."""
     document = posed.document
     if isinstance(document, Placement):
         bound = [(entry.pod, entry.node) for entry in document.assignments if _was_pending(posed, entry.pod)]
@@ -162,6 +162,6 @@ def _owner_of(posed: Posed, key: str) -> str:
 
 
 def _owner(key: str, pod: Object) -> str:
-    """Return what makes pods like this one: its controller, or its name."""
+    """Return the owner that recreates this pod: its controller, or its name."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((str(each["uid"]) for each in owners if each.get("controller")), key)

@@ -19,7 +19,7 @@ from tests.plans import tiny
 
 Object = dict[str, Any]
 
-#: What is asked of a world.
+#: Kinds of documents that are run in a world.
 TASKS: Final = ("drain", "repair", "consolidate", "improve", "admit", "placement", "gang")
 #: How pods are called that nobody planned.
 RIVAL: Final = "rival"
@@ -62,7 +62,7 @@ def posed(task: str, seed: int, faults: Faults | None = None) -> Posed:
 
 
 def behaviour(task: str, seed: int, faults: Faults | None = None) -> Behaviour:
-    """Return how the world of a seed behaves. Where pods wait that fit somewhere, its scheduler is slower than the run."""
+    """Return the behaviour of a seed's world. If pods wait that fit somewhere, its scheduler is slower than the run."""
     rng = random.Random(f"behaviour-{task}-{seed}")
     slow = task in ("placement", "gang")
     return Behaviour(

@@ -31,7 +31,7 @@ LIMITS = Limits(pause=0.001)
 
 
 def workload(kind: str, name: str = "web", cpu: str = "1", affinity: Object | None = None, **spec: Any) -> Object:
-    """Return a workload whose pods ask for so much."""
+    """Return a workload whose pods have this request."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     inner: Object = {"containers": [container], "schedulingGates": [{"name": GATE}]}
     if affinity is not None:
@@ -45,7 +45,7 @@ def workload(kind: str, name: str = "web", cpu: str = "1", affinity: Object | No
 
 
 class Told(Listener):
-    """Keeps what a listener is told."""
+    """Keeps the calls of a listener."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, str | None] = {}
@@ -101,7 +101,7 @@ class Stage:
         return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in labelled}
 
     def counts(self, app: str) -> dict[str, int]:
-        """Return how many pods of a workload are on each node; those without one under an empty name."""
+        """Return the number of a workload's pods on each node; unbound pods under an empty name."""
         nodes = sorted(self.pods(app).values())
         return {node: nodes.count(node) for node in nodes}
 
@@ -125,7 +125,7 @@ class Stage:
         return done
 
     def judged(self, folder: Path) -> Judgement:
-        """Return what the checker says of the journal and of the world as it is."""
+        """Return the checker's judgement of the journal and the current world."""
         clusters = Clusters(self.added.snapshot, self.before, from_objects(self.world.items()))
         return judge_gated(read(str(folder / "p.journal.jsonl")), self.placement, clusters, digest="r")
 

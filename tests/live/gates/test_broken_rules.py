@@ -1,4 +1,4 @@
-"""What a server reports of rules that hold during execution, over time."""
+"""Reports of a server about rules that must hold during execution, over time."""
 
 from __future__ import annotations
 

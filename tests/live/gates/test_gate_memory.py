@@ -1,4 +1,4 @@
-"""Gangs that were whole do not stay behind the gate for ever, and whoever is held is named each minute."""
+"""Complete gangs do not stay behind the gate indefinitely, and each minute a message names the pods that are held."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_fewer_pods_than_planned_go_to_the_nodes_that_are_there(tmp_path: Path) 
 
 @pytest.mark.full
 def test_the_next_server_knows_which_gangs_were_whole(tmp_path: Path) -> None:
-    """The gang is lost while no server runs: only the Lease tells."""
+    """The gang is lost while no server runs: only the Lease shows it."""
     stage = Stage(NODES, [gang()], ["n1", "n2"], options=SOON)
 
     async def first() -> None:

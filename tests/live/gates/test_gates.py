@@ -20,7 +20,7 @@ NODES = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4")]
 
 def go(stage: Stage, folder: Path) -> Outcome:
     found: Outcome = stage.run(folder, lambda gates: gates.run())
-    told = stage.judged(folder).told
+    told = stage.judged(folder).summary
     assert told is not None
     if found.state == "done":
         assert told.left == []
@@ -236,7 +236,7 @@ def test_volumes_are_bound_by_the_scheduler_on_the_planned_node(tmp_path: Path) 
 
 
 def test_pods_with_devices_are_let_go_one_after_the_other_in_bind_order(tmp_path: Path) -> None:
-    """The next one goes when the one before is bound: what it gets depends on what the scheduler gave that one."""
+    """Each pod goes when the one before is bound: its choice depends on the scheduler's choice for that one."""
     train, tune = workload("Deployment", "train", replicas=3), workload("Deployment", "tune", replicas=1)
     for each in (train, tune):
         each["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
@@ -288,7 +288,7 @@ def test_a_resumed_run_gives_a_successor_the_place_of_the_pod_that_is_gone(tmp_p
     stage.world.delete("Pod", f"default/{gone}", grace=0)
     assert go(stage, tmp_path).state == "done"
     assert stage.counts("web") == {"n2": 1, "n3": 2}
-    told = stage.judged(tmp_path).told
+    told = stage.judged(tmp_path).summary
     assert told is not None
     assert (told.resumed, told.bindings.done) == (1, 3)
     facts = [line for line in read(str(tmp_path / "p.journal.jsonl")).lines if isinstance(line, Fact)]

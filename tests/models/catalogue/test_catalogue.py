@@ -1,4 +1,4 @@
-"""Catalogue files: what is read of them, and that each way of being wrong has a line of its own."""
+"""Catalogue files: the fields that are read, and a separate line for every kind of fault."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _INSTANCE = _ROOT / "instances" / "catalogue.yaml"
 
 
 def shape(**fields: Any) -> dict[str, Any]:
-    """A shape without fault but for what is given; fields that are None are left out."""
+    """A shape without faults except the given fields; fields that are None are left out."""
     found = {"name": "m", "allocatable": {"cpu": 4, "memory": "8Gi", "pods": 110}, "zones": ["a", "b"], "price": 0.4, **fields}
     return {key: value for key, value in found.items() if value is not None}
 
 
 def problems(tmp_path: Path, document: Any) -> list[str]:
-    """What is said of a file with this document, without the file's name, which each line begins with."""
+    """Return the messages about a file with this document, without the file's name at the beginning of each line."""
     file = tmp_path / "catalogue.json"
     file.write_text(json.dumps(document) if not isinstance(document, str) else document)
     with pytest.raises(InputError) as raised:

@@ -1,4 +1,4 @@
-"""Money in millionths: what is read, what is refused, and what documents and people get to see."""
+"""Money in millionths: accepted amounts, refused ones, and their form in documents and tables."""
 
 from __future__ import annotations
 

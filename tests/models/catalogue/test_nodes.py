@@ -1,4 +1,4 @@
-"""Nodes that are bought: names, labels, drivers, and the pods that run on each of them."""
+"""Purchased nodes: names, labels, drivers, and the pods that run on each."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def buy(items: list[make.Object], one: Shape, zone: str = "a", count: int = 1) -
 
 
 def running(snapshot: Snapshot, name: str) -> list[str]:
-    """What runs on a node: the owners of DaemonSets' pods, the names of others."""
+    """Return the pods on a node: owners for DaemonSets' pods, names for others."""
     found = []
     for pod in snapshot.pods:
         if pod.spec.nodeName == name:
@@ -237,7 +237,7 @@ def test_a_daemon_set_of_which_there_are_only_pods_is_known_by_them() -> None:
 
 
 def test_where_such_pods_run_is_guessed_by_labels_and_said() -> None:
-    """The controller's affinity stands in place of their own, by which they run on one of two nodes only."""
+    """The controller's affinity replaces that of the pods, which allows one of two nodes only."""
     items = [make.node("n1", labels={"gpu": "yes", "x": "1"}), make.node("n2", labels={"x": "1"}), daemon("gpu", "n1")]
     edited, [name] = buy(items, shape())
     assert running(edited, name) == []
@@ -268,7 +268,7 @@ def test_static_pods_of_every_worker_run_on_new_ones() -> None:
 
 def test_a_shape_that_is_too_small_for_its_daemons_is_named() -> None:
     edited, _ = buy([daemon_set("big", cpu="3"), daemon_set("bigger", cpu="2")], shape())
-    assert edited.assumed == ["nodes of shape m are too small for the DaemonSet pods and static pods on each of them: cpu"]
+    assert edited.assumed == ["nodes of shape m are too small for the DaemonSet pods and static pods on each node: cpu"]
 
 
 def test_a_daemon_set_of_an_unknown_priority_class_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What tells pod classes and templates apart is taken from the fields of their types."""
+"""The properties that distinguish pod classes and templates come from the fields of their types."""
 
 from __future__ import annotations
 

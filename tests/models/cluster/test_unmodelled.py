@@ -1,4 +1,4 @@
-"""What is named as not honoured, and that what is honoured is not named."""
+"""Unmodelled fields are named, and modelled ones are not."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_two_drivers_may_have_pools_of_one_name() -> None:
     assert seen(*objects) == {"a": ["a/d", "a/d"]}
     found = snapshot(*objects, claim("c", gets=[{**got("a", "d"), "driver": "other.example.com"}]))
     what = inventory(found, NodeTable(found.nodes))
-    assert what.books.left == [4]  # it took nothing of the other driver's counters
+    assert what.books.left == [4]  # it used no counters of the other driver
 
 
 def test_allocated_devices_take_counters_wherever_they_serve() -> None:

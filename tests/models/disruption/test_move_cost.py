@@ -28,7 +28,7 @@ def _pod(name: str, *, cost: str | None = None, born: str | None = None, note: s
 def _costs(*pods: Object, **moves: Any) -> list[int]:
     """Of every pod."""
     found = costs(from_objects([node("n"), *pods]), Policy(moves=Moves(**moves)), range(len(pods)))
-    assert 1 not in [cost for i, cost in found.items() if "annotations" not in pods[i]["metadata"]]  # what costs 1 is not told
+    assert 1 not in [cost for i, cost in found.items() if "annotations" not in pods[i]["metadata"]]  # a cost of 1 is not written
     return [found.get(i, 1) for i in range(len(pods))]
 
 

@@ -103,7 +103,7 @@ def test_pods_of_nodes_that_the_snapshot_lacks_are_guarded_too() -> None:
     assert only(away, running("here"), budget(minAvailable=1)) == DisruptionBudget("default/b", (0, 1), frozenset(), 1)
 
 
-# --- what is allowed --------------------------------------------------------------------------------------------------
+# --- allowed evictions ------------------------------------------------------------------------------------------------
 
 
 def test_the_status_decides() -> None:
@@ -207,7 +207,7 @@ def test_controllers_without_a_scale_fail_safe(owner: str) -> None:
 @pytest.mark.parametrize(
     ("status", "never"),
     [
-        (None, False),  # nobody tells how many pods there are to be
+        (None, False),  # the intended number of pods is unknown
         ({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 2}, False),
         ({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2, "expectedPods": 2}, True),
         ({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}, False),  # the fail-safe

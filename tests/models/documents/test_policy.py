@@ -1,4 +1,4 @@
-"""The policy file: its fields and defaults, what is refused and how, and which nodes it gives a topology."""
+"""The policy file: its fields and defaults, refused files and messages, and the nodes that get a topology."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def refused(read: Read, text: str | bytes) -> str:
     return line.removeprefix("policy.yaml: ")
 
 
-# --- what is read --------------------------------------------------------------------------------------------------------
+# --- accepted files ------------------------------------------------------------------------------------------------------
 
 
 def test_every_field_is_read(read: Read) -> None:
@@ -226,7 +226,7 @@ def test_a_result_without_a_policy_has_none() -> None:
     assert "policy" not in to_builtins(Placement(SnapshotRef("abc", 0, 0, 0), "greedy", "optimal", [], []))
 
 
-# --- what is refused -----------------------------------------------------------------------------------------------------
+# --- refused files -------------------------------------------------------------------------------------------------------
 
 _ZONES = "zones: [{name: z, resources: {cpu: 1}}]"
 
@@ -282,7 +282,7 @@ _ZONES = "zones: [{name: z, resources: {cpu: 1}}]"
         ("defaultConstraints: [{topologyKey: a, maxSkew: 0}]", "defaultConstraints[0].maxSkew", "1"),
         ("defaultConstraints: [{topologyKey: a, maxSkew: 2147483648}]", "defaultConstraints[0].maxSkew", "2147483647"),
         ("defaultConstraints: [{topologyKey: '', maxSkew: 1}]", "defaultConstraints[0].topologyKey", "1"),
-        # what is missing
+        # missing fields
         ("defaultConstraints: [{maxSkew: 1}]", "defaultConstraints[0]", "topologyKey"),
         ("defaultConstraints: [{topologyKey: a}]", "defaultConstraints[0]", "maxSkew"),
         ("topologies: [{nodes: [a]}]", "topologies[0]", "zones"),

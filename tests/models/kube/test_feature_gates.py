@@ -1,4 +1,4 @@
-"""Versions and feature gates: what each version has, what may be set, and which version a text names."""
+"""Versions and feature gates: the gates of each version, those that may be set, and the version that a text names."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_pod_scope_asks_for_the_larger_of_start_and_run() -> None:
     init = [
         container("early", cpu=6, memory="1Gi"),  # before the sidecar: 6
         container("s", always=True, cpu=1, memory="2Gi"),
-        container("late", cpu=6, memory="1Gi"),  # beside the sidecar: 7
+        container("late", cpu=6, memory="1Gi"),  # with the sidecar: 7
     ]
     apps = [container("a", cpu=2, memory="4Gi"), container("b", cpu=3, memory="4Gi")]  # with the sidecar: 6, 10 Gi
     assert asks(*apps, init=init, scope="pod") == (Ask("", (("cpu", 7000), ("memory", 10 * GIB)), "pod"),)

@@ -214,7 +214,7 @@ def test_remarks() -> None:
         ("a[", "x", False),
         ("a/b[", "x", False),
         ("*x", "xxx", True),
-        # what the specification adds
+        # additions of the specification
         ("[!1]", "!", True),
         ("[!1]", "1", True),
         ("[!1]", "2", False),

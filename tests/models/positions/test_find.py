@@ -70,7 +70,7 @@ def of(text: str, field: str | None, *, kind: str = "Deployment", namespace: str
         (f"{POD}.topologySpreadConstraints[0].topologyKey", 21, 11),
         ("metadata.labels[example.com/zone]", 7, 12),
         ("metadata.labels[owner]", 7, 46),
-        # what is not there: the nearest that is
+        # missing fields: the nearest one that exists
         (f"{POD}.containers[0].resources.limits.cpu", 14, 9),
         (f"{POD}.containers[7].resources", 12, 7),
         (f"{POD}.affinity.podAntiAffinity", 11, 5),

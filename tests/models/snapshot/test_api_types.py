@@ -107,7 +107,7 @@ def build() -> dict[str, object]:
     while queue:
         name = queue.pop()
         if name not in reached:
-            # What a manifest says of status counts nowhere.
+            # The status in a manifest has no effect.
             reached[name] = {field: "" if field == "status" else below for field, below in types[name].items()}
             queue += [below for below in reached[name].values() if below]
     return {

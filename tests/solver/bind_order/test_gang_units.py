@@ -190,7 +190,7 @@ def test_an_order_that_cannot_be_read_is_refused() -> None:
 
 
 def verdicts(found: Oracle, active: Sequence[Rule]) -> list[list[bool]]:
-    """Everything that the rules say now, and what they would say with each pod placed once more."""
+    """All current verdicts of the rules, and those with each pod placed once more."""
     said: list[list[bool]] = []
     for g in range(found.cluster.n_classes):
         said += [rule.rejects(g).tolist() for rule in active]

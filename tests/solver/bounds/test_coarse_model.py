@@ -185,7 +185,7 @@ def test_bounds_hold_at_every_stage_on_tiny_clusters(kind: str) -> None:
 
 
 def test_pods_that_take_room_in_zones_can_keep_others_from_losing() -> None:
-    """Alone, the two containers of `p1`, which repel each other, share the only zone that has room; beside `p0` they find none."""
+    """Alone, the two containers of `p1`, which repel each other, share the only zone that has room; next to `p0` they find none."""
     assert check(tiny_soft.snapshot(1035, "containers"), "containers seed 1035") == 1
 
 
@@ -292,7 +292,7 @@ def test_a_pull_that_no_node_of_the_class_can_meet_is_worth_nothing() -> None:
 
 @pytest.mark.parametrize(("pods", "cpu", "worth"), [(2, "1", 2), (4, "1", 4 * 1), (5, "1", 5 * 1), (4, "500m", 4 * 3), (6, "500m", 6 * 3)])
 def test_what_one_domain_can_hold_bounds_a_pull(pods: int, cpu: str, worth: int) -> None:
-    """Nodes of 2 CPU attract pods to each other: nobody sees more mates than fit beside it."""
+    """Nodes of 2 CPU attract pods to each other: no pod can have more mates than fit next to it."""
     objects = [node(f"n{i}", cpu="2") for i in range(5)]
     objects += [pod(f"p{i}", cpu=cpu, labels={"app": "a"}, affinity=terms(pulls=[near("a", HOST, 1)])) for i in range(pods)]
     assert bound(objects)[0].bound == worth

@@ -1,4 +1,4 @@
-"""What single nodes see, over alike nodes: its optimum is that of the plain model or above it, and mostly comes back from single nodes."""
+"""Patterns of single nodes, over node classes: the optimum is at least the plain model's, and mostly equals that of single nodes."""
 
 from __future__ import annotations
 

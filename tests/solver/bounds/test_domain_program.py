@@ -66,7 +66,7 @@ def test_no_placement_exceeds_the_program(kind: str) -> None:
 
 
 def test_pairs_on_nodes_are_as_many_as_can_be() -> None:
-    """Beside a search over all ways to fill nodes."""
+    """Compared with a search over all ways to fill nodes."""
     rng = random.Random(0)
     for _ in range(60):
         most = rng.randint(1, 4), rng.randint(1, 4)

@@ -111,7 +111,7 @@ def test_merged_classes_keep_what_a_node_takes_of_them() -> None:
 
 
 def test_odd_byte_counts_of_many_digits() -> None:
-    """No common unit, and products beyond int64: what is rounded away must not cost a pod either way."""
+    """No common unit, and products beyond int64: rounding must not cost a pod either way."""
     heap = 2**37 + 1
     objects = [*nodes(10, memory=str(3 * heap)), *pods("p", 40, memory=str(heap)), *pods("q", 3, memory=str(2 * heap - 1))]
     assert bounded(objects) == {0: 30}
@@ -206,7 +206,7 @@ def tiny_cluster(seed: int, kind: str) -> tuple[Cluster, tuple[tuple[int, ...], 
 
 @pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
 def test_no_reachable_placement_exceeds_a_bound(kind: str) -> None:
-    """Whatever incumbent the higher tiers are held at."""
+    """The bound holds for every incumbent of the higher tiers."""
     for seed in range(INSTANCES):
         cluster, scores = tiny_cluster(seed, kind)
         tiers = sorted({*cluster.priority.tolist()}, reverse=True)
@@ -340,7 +340,7 @@ def test_a_stop_that_is_already_set_ends_it() -> None:
 
 
 def test_too_many_pairs_are_grouped_more_coarsely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes that differ only in what is free: 19 CPUs in all, of which pods of one CPU can use 16."""
+    """Nodes that differ only in free capacity: 19 CPUs in all, of which pods of one CPU can use 16."""
     fixed = [pod(f"f{i}", cpu=f"{i * 100}m", node_name=f"n{i}") for i in range(5)]
     objects = [*nodes(5, cpu="4"), *fixed, *pods("p", 30, cpu="1")]
     assert bounded(objects) == {0: 16}

@@ -63,7 +63,7 @@ def contended(seed: int, *, whole: bool = False) -> list[Object]:
 
 
 def bounds(objects: list[Object]) -> tuple[Components, int, int] | None:
-    """The groups, what they add up to one by one, and the optimum."""
+    """The groups, the sum of their separate values, and the optimum."""
     cluster = compiled(objects)
     active = rules.build(cluster)
     limits = possible(cluster, active)

@@ -37,7 +37,7 @@ def compiled(objects: list[Object]) -> Cluster:
 
 
 def times(most: int) -> Callable[[], bool]:
-    """Over after so many questions."""
+    """Return a deadline that expires after ``most`` queries."""
     left = iter(range(most))
     return lambda: next(left, None) is None
 

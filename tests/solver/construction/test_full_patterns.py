@@ -1,4 +1,4 @@
-"""The ways to fill a node, beside all combinations of its pods."""
+"""The ways to fill a node, compared with all combinations of its pods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def measured(objects: list[Object]) -> Sizes:
 
 
 def drawn(seed: int, *, resources: int, spare: int) -> Sizes:
-    """Pods of a few sizes, and nodes cut from them with so much to spare."""
+    """Pods of a few sizes, and nodes cut from them with the given spare capacity."""
     rng = random.Random(seed)
     demand = np.unique([[rng.randint(0, 6) for _ in range(resources)] for _ in range(rng.randint(1, 4))], axis=0)
     demand = demand[demand.any(axis=1)]
@@ -108,7 +108,7 @@ def test_nodes_that_take_nobody_waste_nothing() -> None:
 
 
 def many() -> Sizes:
-    """Two nodes of 12 units, and pods of 3, 2 and 1 unit that take all but one of them."""
+    """Two nodes of 12 units, and pods of 3, 2 and 1 unit that take all units but one."""
     count = np.array([3, 4, 6], dtype=np.int64)
     return Sizes(np.array([[3], [2], [1]]), np.arange(3), np.array([[12], [12]]), np.repeat(count[:, None], 2, axis=1), count)
 

@@ -73,7 +73,7 @@ def test_a_required_topology_leaves_the_domain_that_has_room() -> None:
     where = placed(oracle(*nodes, *running, *pods))
     assert set(where.values()) == {"n2", "n3"}
     assert len(where) == 4
-    # Without the topology the same gang is spread over what is free.
+    # Without the topology the same gang is spread over all free nodes.
     assert len(placed(oracle(*nodes, *running, *(member(f"a{i}", "a", cpu="1") for i in range(10))))) == 10
     assert placed(oracle(*nodes, *running, *(member(f"a{i}", "a", cpu="1", notes=notes) for i in range(5)))) == {}
 

@@ -1,4 +1,4 @@
-"""Repair by ejection: what a few exchanges must find, what it may never lose, and that its results obey every rule."""
+"""Repair by ejection: exchanges that it must find, pods that it may never lose, and results that obey every rule."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compiled(objects: list[Object]) -> Cluster:
 
 
 def insertions(most: int) -> Callable[[], float]:
-    """Progress that counts what is asked instead of time."""
+    """Progress that counts queries instead of time."""
     asked = 0
 
     def progress() -> float:

@@ -49,7 +49,7 @@ def shares(cluster: Cluster) -> Ints:
 
 
 def times(most: int) -> Callable[[], bool]:
-    """Over after so many questions."""
+    """Return a deadline that expires after ``most`` queries."""
     left = iter(range(most))
     return lambda: next(left, None) is None
 

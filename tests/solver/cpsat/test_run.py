@@ -1,4 +1,4 @@
-"""What CP-SAT is asked counts against the time that is left, also where it refuses to answer."""
+"""Calls of CP-SAT count against the remaining time, also if it refuses to answer."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def _choices(found: Instance, request: Request, n: int) -> Iterator[tuple[int, .
     if request.count is not None:
         yield from combinations(good, request.count)
         return
-    # All that match and are large enough; shared devices that are full are left out, whichever these are when the pod comes.
+    # All matching devices that are large enough. Full shared devices are left out, which depends on the moment.
     large = [i for i in matching if _large(request, inventory.kind(i))]
     fixed = [i for i in large if not inventory.kind(i).shared]
     spare = [i for i in good if inventory.kind(i).shared]

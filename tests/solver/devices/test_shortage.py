@@ -1,4 +1,4 @@
-"""What nodes lack of devices, in words."""
+"""The missing devices of nodes, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small fleets of nodes with GPUs, and pods that ask for some of them."""
+"""Small fleets of nodes with GPUs, and pods that request some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ API: Final = "resource.k8s.io/v1"
 
 
 def fleet(nodes: int, gpus: int, asked: Sequence[int]) -> list[Object]:
-    """Nodes of so many GPUs, and a pod for each number that is asked for."""
+    """``nodes`` nodes of ``gpus`` GPUs each, and a pod for each number in ``asked``."""
     found: list[Object] = [
         {
             "apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "gpu"},

@@ -1,4 +1,4 @@
-"""How many cores there are: those of the process, and what groups of control leave of them."""
+"""The number of cores: those of the process, within the limits of control groups."""
 
 from __future__ import annotations
 

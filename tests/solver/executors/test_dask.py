@@ -189,7 +189,7 @@ def test_short_tasks_go_to_workers_together_and_long_ones_alone(local: DaskWorke
     list(run(local, work.slow, range(2), arguments=lambda task: (0.3,)))
     sent.clear()
     list(run(local, work.square, range(20)))
-    assert sent == [1] * 20  # as the longest of the last ones tells
+    assert sent == [1] * 20  # according to the longest of the last ones
 
 
 @pytest.mark.full
@@ -296,7 +296,7 @@ def _patiently(target: str) -> DaskWorkers:
 
 
 def _problem(target: str) -> str:
-    """Return what is said when the worker that was just killed is known to be gone."""
+    """Return the message after the worker that was just killed is known to be gone."""
     until = time.monotonic() + 40
     while True:
         with pytest.raises(WorkersError) as told:

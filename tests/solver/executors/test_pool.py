@@ -22,7 +22,7 @@ ROOT = Path(cli.__file__).resolve().parent
 
 
 class Inline:
-    """Workers that are this process, and gone after so many batches. ``sent``: the batches."""
+    """Workers in this process, which are gone after ``ends_after`` batches. ``sent``: the batches."""
 
     width, shared_fate, tries, ahead = 2, False, 1, 2
 

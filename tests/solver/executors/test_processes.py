@@ -76,7 +76,7 @@ class Dying(Inline):
 
 
 class Later(Inline):
-    """Workers that do the first task when it is handed out, and others when they are told to."""
+    """Workers that do the first task when they get it, and others on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class Charging(Inline):
         return isinstance(error, ConnectionError)
 
     def die_of(self, killer: int) -> None:
-        """End what is there: all of it if the killer is."""
+        """End the existing processes, all if the killer does."""
         there, self._there = self._there, []
         self.most_beside.append(len(there))
         died = any(number == killer for _, number in there)

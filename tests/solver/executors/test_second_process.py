@@ -1,4 +1,4 @@
-"""A second process that hears and tells while it works: what it prints, how it ends, and that none is left over."""
+"""A second process that exchanges messages while it works: its output, its end, and that no process remains."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def until(happened: Callable[[], Any]) -> Any:
 
 
 def gone(pid: int) -> bool:
-    """Whether there is no such process, or only what its parent has yet to take note of."""
+    """Return whether there is no such process, or only a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -40,7 +40,7 @@ def gone(pid: int) -> bool:
 
 
 def messages(process: SecondProcess, number: int) -> list[Any]:
-    """Wait for so many messages."""
+    """Wait for the given number of messages."""
     found: list[Any] = []
 
     def enough() -> bool:

@@ -1,4 +1,4 @@
-"""What tasks do in these tests; workers import it by name."""
+"""Tasks of these tests; workers import them by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fail(number: int) -> int:
 
 
 def odd(number: int) -> Any:
-    """Return what nobody can send, of one number."""
+    """Return an object that cannot be sent, for one number."""
     return threading.Lock() if number == 7 else number
 
 
@@ -104,7 +104,7 @@ def echo(value: Any) -> Any:
 
 
 def by_task(found: Iterator[Done[int, Any]]) -> dict[int, Done[int, Any]]:
-    """Return what came of each task; none comes twice."""
+    """Return the outcome of each task; no task has two."""
     done: dict[int, Done[int, Any]] = {}
     for each in found:
         assert each.task not in done
@@ -145,7 +145,7 @@ def fail_at(subject: list[int], number: int) -> int:
 
 
 def parrot(channel: Channel, first: Any) -> None:
-    """Tell what it is given and whatever it hears, until that is None."""
+    """Send the argument and every received message back, until a message is None."""
     channel.tell(first)
     while True:
         for message in channel.found():

@@ -10,5 +10,5 @@ from kubestow.solver.runtime.run_context import RunContext
 
 
 def within(seconds: float, stop: threading.Event | None = None, **options: Any) -> RunContext:
-    """Return the context of a run that may take so many seconds from now."""
+    """Return the context of a run with the given time limit in seconds, from now."""
     return RunContext.start(Options(time_limit=seconds, **options), stop)

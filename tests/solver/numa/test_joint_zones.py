@@ -94,12 +94,12 @@ class Zones:
         return sum(n for n, pool in zip(asked, chosen, strict=False) if pool != self.whole and pool & zones == pool)
 
     def holds(self, asked: list[int], chosen: list[int]) -> bool:
-        """Whether no set of zones is overfull; what came before the last one is known to fit."""
+        """Return whether no set of zones is overfull; the pods before the last one are known to fit."""
         around = (zones for zones in range(1, self.whole + 1) if chosen[-1] & zones == chosen[-1] != self.whole)
         return all(self.inside(asked, chosen, zones) <= self.free[zones] for zones in around)
 
     def tight(self, asked: list[int], chosen: list[int]) -> bool:
-        """Whether nobody has a wider pool than needed."""
+        """Return whether no container has a wider pool than needed."""
         for n, pool in zip(asked, chosen, strict=True):
             for smaller in self.pools:
                 if smaller != pool and smaller & pool == smaller:
@@ -146,7 +146,7 @@ def test_the_example_is_two_machines_of_two_sockets_and_four_zones() -> None:
     assert [node.metadata.name for node in snapshot().nodes] == ["north", "south"]
     for name in ("north", "south"):
         assert machine(name).socket == (0, 0, 1, 1)
-    # What is left is the same by machine, and not by zone.
+    # The remaining capacity is the same by machine, but not by zone.
     left = [[zone["cpu"] for zone in machine(name).available] for name in ("north", "south")]
     assert left == [[6000, 2000, 2000, 2000], [3000, 3000, 3000, 3000]]
     assert all(len(pod.spec.containers or ()) == 1 for pod in pending())

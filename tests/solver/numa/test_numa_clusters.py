@@ -41,7 +41,7 @@ def named(seed: int, kind: str) -> dict[str, Object]:
 
 
 def arrive(seed: int, node: str, pods: list[Object]) -> list[Outcome]:
-    """What the kubelet of a node says of pods that arrive one after the other."""
+    """Return the kubelet's verdicts on pods that arrive one after the other on a node."""
     return simulate(named(seed, "NodeResourceTopology")[node], named(seed, "Node")[node]["status"]["allocatable"], pods)
 
 
@@ -102,6 +102,6 @@ def test_greedy_places_more_than_first_fit() -> None:
     naive = {seed: placed(seed, tries_zones=True)[1] for seed in SEEDS}
     # When this was written: 2009 of ours, 1971 of first-fit.
     assert sum(ours.values()) > 1.01 * sum(naive.values())
-    # It is no luck of a few: hardly ever is first-fit ahead.
+    # This is not luck: first-fit is rarely ahead.
     behind = [seed for seed in SEEDS if ours[seed] < naive[seed]]
     assert len(behind) <= 0.05 * len(SEEDS), behind

@@ -77,7 +77,7 @@ def node(
 
 
 class Reading:
-    """The kubelet of one node. ``free``: by resource what no pod has; ``all``: what there is, free or not."""
+    """The kubelet of one node. ``free``: unused capacity by resource; ``all``: total capacity."""
 
     def __init__(self, left: list[dict[str, int]], total: list[dict[str, int]], policy: str) -> None:
         self.zones, self.policy, self.total = len(total), policy, total

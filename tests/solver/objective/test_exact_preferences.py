@@ -122,7 +122,7 @@ def check(seed: int, kind: str, policy: Policy) -> bool:
     except OverflowError:
         return False
     found = tuple((values(result, tier) or [0])[0] for tier in ("soft", "topologySpread", "strategy"))
-    if result.assignments:  # the later tiers are about what is placed
+    if result.assignments:  # the later tiers concern placed pods
         assert found == best, f"{where}: {result.objective}"
         assert all(tier.value == tier.bound for tier in result.objective), f"{where}: {result.objective}"
     return bool(values(result, "soft"))

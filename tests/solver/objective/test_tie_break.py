@@ -82,7 +82,7 @@ def test_plans_even_them_out() -> None:
         (idle("p", asks("a", cpu="50m", memory="1Gi"), init=(asks("i"),)), (50, 0)),  # the init container alone: 100m
         (idle("p", asks("a", cpu="1"), init=(asks("s", {"restartPolicy": "Always"}),)), (100, 400 * MIB)),
         (idle("p", resources={"requests": {"cpu": "1"}}), (0, 200 * MIB)),  # the pod's own request is what counts
-        (idle("p", {"name": "c", "image": "i", "resources": {"limits": {"cpu": "2"}}}), (0, 200 * MIB)),  # a limit stands in
+        (idle("p", {"name": "c", "image": "i", "resources": {"limits": {"cpu": "2"}}}), (0, 200 * MIB)),  # a limit counts as a request
     ],
 )
 def test_what_is_supposed_of_containers(made: Object, more: tuple[int, int]) -> None:

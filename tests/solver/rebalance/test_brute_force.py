@@ -222,7 +222,7 @@ def agree(objects: list[Object], goals: Sequence[str], drain: Sequence[str], lim
     assert (len(moves), len(plan.evictions), len(plan.moves) - len(moves)) == (
         known.moves, known.evictions, len(known.steps) - known.moves - known.evictions,
     )  # fmt: skip
-    assert plan.status == "optimal" or not proved, plan.objective  # what may yet stay or come back is not told apart by counts
+    assert plan.status == "optimal" or not proved, plan.objective  # counts do not distinguish pods that may stay or return
     if proved and not plan.evictions and plan.limits == Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove):
         again = rebalance(from_objects(carried_out(objects, plan)), PlanOptions(tuple(goals), tuple(drain), limits, options))
         assert not again.moves, "a second plan"

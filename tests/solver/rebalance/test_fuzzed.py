@@ -1,4 +1,4 @@
-"""What fuzzing found: clusters as no API server would have them, on which planner and checker have to agree all the same."""
+"""Clusters found by fuzzing, which no API server would have. Planner and checker must agree on them nevertheless."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _built(
 def _search(
     objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), *, stop: bool = False, **options: Any
 ) -> tuple[PlanSearchResult, list[Progress]]:
-    """What is found, and all progress on the way."""
+    """Return the result, and all progress on the way."""
     asked = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
     problem = read_problem(from_objects(objects), asked)
     told: list[Progress] = []
@@ -123,7 +123,7 @@ def _hard() -> list[Object]:
 
 
 def _thirds() -> list[Object]:
-    """Two nodes have room for the sums of all pods, but none has for two of them."""
+    """Two nodes have room for the sum of all pods, but neither has room for two pods."""
     sizes = {"n0": "1200m", "n1": "1200m", "n2": "1300m"}
     return [*(node(name, cpu="2") for name in sizes), *(running(f"p-{name}", name, cpu=cpu) for name, cpu in sizes.items())]
 

@@ -74,7 +74,7 @@ def _asked(seed: int, kind: str) -> Iterator[tuple[list[Object], Sequence[str], 
 
 
 def _compare(plan: RebalancePlan, known: Best) -> bool:
-    """Whether a plan is as good as the best one; no better one is possible, and no bound is below it."""
+    """Return whether a plan equals the best one; no better one is possible, and no bound is below it."""
     best = {(name, priority): value for name, priority, value in [*known.tiers, ("moves", None, -known.moves)]}
     for tier in plan.objective:
         value = best.get((tier.tier, tier.priority), 0)
@@ -144,7 +144,7 @@ def test_the_limit_makes_a_difference_to_these_clusters() -> None:
 
 
 def _guarded(nodes: int, *, allowed: int = 1) -> list[Object]:
-    """Nodes with a pod each of one app, and one node with room for all of them."""
+    """Nodes with one pod each of one app, and one node with room for all pods."""
     objects = [node("large", cpu="32", labels={"node-role.kubernetes.io/control-plane": ""}), *(node(f"n{i}") for i in range(nodes))]
     objects += [running(f"web-{i}", f"n{i}", cpu="3", labels={"app": "web"}) for i in range(nodes)]
     return [*objects, budget("web", "web", maxUnavailable=allowed), budget("none", "none", maxUnavailable=0)]
@@ -235,7 +235,7 @@ def test_moves_stay_in_their_zone_where_there_is_room() -> None:
     assert plan.waves <= 3
 
 
-# --- what a plan says of its waves ------------------------------------------------------------------------------------------------------
+# --- statements of plans on waves -------------------------------------------------------------------------------------------------------
 
 
 def test_every_plan_says_in_how_many_waves_its_steps_go_at_least() -> None:

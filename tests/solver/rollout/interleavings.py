@@ -2,7 +2,7 @@
 
 Nodes have room for everything: only what the API server admits matters. Each step is one that a controller may take next: the Deployment
 controller scales a ReplicaSet, a ReplicaSet controller creates a pod or deletes some, a pod becomes ready, a pod that is deleted ends.
-Everything is read here from the plain objects, and nothing of ``models``, ``solver`` or ``checker`` is used.
+This module reads everything from the plain objects and uses no code of ``models``, ``solver`` or ``checker``.
 
 Sources: pkg/controller/deployment/{sync,rolling,recreate}.go, pkg/controller/replicaset, plugin/pkg/admission/{resourcequota,limitranger}.
 """
@@ -94,7 +94,7 @@ def _strategy(rng: random.Random) -> Object:
 
 
 def _quota(rng: random.Random, name: str, pods: list[Object], after: Object, wanted: int) -> Object:
-    """Near to what is used before, during or after the rollout."""
+    """Close to the usage before, during or after the rollout."""
     hard: Object = {}
     for resource in rng.sample(_RESOURCES, rng.choice((1, 1, 2))):
         used = sum(_uses(pod["spec"]).get(resource, 0) for pod in pods)

@@ -138,7 +138,7 @@ class _Now:
 
 class Brute:
     """Tries every course of ``default/web``'s rollout on the raw objects: new pods one by one on every node that the checker accepts
-    until none takes another, then what the controllers delete, told anew here."""
+    until none takes another, then the deletions of the controllers, implemented here independently."""
 
     def __init__(self, snapshot: Snapshot, manifests: Snapshot | None = None) -> None:
         found = read(snapshot, "web", manifests)

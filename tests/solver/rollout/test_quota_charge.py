@@ -47,7 +47,7 @@ def solve(objects: list[Object], options: Options = OPTIONS) -> Placement:
 
 
 def verdict(found: Placement) -> tuple[bool, bool, int]:
-    """Whether it completes, whether that it does not is proved, and how many new pods are placed."""
+    """Return whether the rollout completes, whether a deadlock is proved, and the number of placed new pods."""
     assert found.rollout is not None
     return found.rollout.complete, found.rollout.proved, len(found.assignments)
 

@@ -39,7 +39,7 @@ def solve(objects: list[Object], manifest: Object | None = None) -> Placement:
 
 
 def verdict(found: Placement) -> tuple[bool, bool, int]:
-    """Whether it completes, whether that it does not is proved, and how many new pods are placed."""
+    """Return whether the rollout completes, whether a deadlock is proved, and the number of placed new pods."""
     assert found.rollout is not None
     return found.rollout.complete, found.rollout.proved, len(found.assignments)
 
@@ -138,7 +138,7 @@ def test_pods_of_a_class_whose_quota_is_too_small_stop_half_way() -> None:
 
 
 def test_larger_pods_take_the_quota_as_the_old_ones_leave() -> None:
-    """900m hold three new pods, but not two of them beside two old ones."""
+    """900m hold three new pods, but not two new ones with two old ones."""
     found = solve([*web(3, rolling(2, 0), after="300m"), quota(requests_cpu="900m")])
     assert verdict(found) == (False, True, 2)
     assert "raise quota q: requests.cpu 1 instead of 900m" in messages(found)
@@ -261,7 +261,7 @@ def test_thirty_rollouts_end_as_all_interleavings_of_controllers_do() -> None:
 @pytest.mark.full
 @pytest.mark.usefixtures("unaided")
 def test_rollouts_that_are_scaled_as_well_end_as_all_interleavings_do() -> None:
-    """Where the old ReplicaSet may take what a quota leaves, a note says so."""
+    """If the old ReplicaSet may take the remaining quota, a note says so."""
     found = compared(range(200, 260), scaled=True)
     assert found[True, True] >= 1
 
@@ -303,7 +303,7 @@ def _less(way: Remedy, most: int) -> dict[str, str]:
 
 
 class Limited(Brute):
-    """Brute force with a quota of pods and CPU: as many new pods are created as it leaves beside the old ones there."""
+    """Brute force with a quota of pods and CPU: as many new pods are created as it allows in addition to the old ones."""
 
     def __init__(self, snapshot: Snapshot, pods: int, cpu: int) -> None:
         super().__init__(snapshot)

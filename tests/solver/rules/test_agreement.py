@@ -31,7 +31,7 @@ from tests import tiny
 State = tuple[int, ...]
 #: Instances per kind of rule in the tiers quick, full and slow.
 FEW, CI, LONG = 8, 250, 4000
-#: Random assignments judged per instance, beside as many that are known to be reachable.
+#: Random assignments judged per instance, and the same number of assignments that are known to be reachable.
 SAMPLE = 8
 
 
@@ -182,7 +182,7 @@ def test_encoding_rules_and_checker_agree_at_length(kind: str) -> None:
 
 
 def greedy_placed(seed: int, kind: str) -> int:
-    """Assert that checker and model accept the greedy placement of one instance, and return how many pods it places."""
+    """Assert that checker and model accept the greedy placement of one instance, and return the number of placed pods."""
     _, cluster = compiled(seed, kind)
     built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)), tries=4)
     assert accepted(cluster, built.sequence), f"{kind} seed {seed}"
@@ -203,7 +203,7 @@ def test_greedy_is_accepted_by_checker_and_model(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", tiny.ALL)
 def test_removing_undoes_placing(kind: str) -> None:
-    """After any walk of places and its reverse, every rule says what it said before."""
+    """After any walk of places and its reverse, every rule gives the same verdict as before."""
     for seed in range(60):
         _, cluster = compiled(seed, kind)
         active = rules.build(cluster)

@@ -1,4 +1,4 @@
-"""DynamicResources as pods come and go: what they take, give back, and share; nodes that must provide extended resources by devices."""
+"""DynamicResources as pods come and go: allocated, freed and shared devices; nodes that must provide extended resources by devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What classes share of what nodes take is what each of them would be given on its own."""
+"""The share of each class in eligibility equals its result when queried alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def compiled(objects: list[dict[str, Any]]) -> Cluster:
 
 
 def one_by_one(cluster: Cluster, active: list[Rule]) -> Ints:
-    """What :func:`alone` says, each class being asked about by itself."""
+    """The result of :func:`alone`, with each class queried separately."""
     upper = np.repeat(cluster.count[:, None], cluster.n_nodes, axis=1)
     for g in range(cluster.n_classes):
         for rule in active:

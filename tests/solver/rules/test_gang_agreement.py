@@ -50,7 +50,7 @@ def objects(seed: int, kind: str, pods: int = 4) -> list[tiny.Object]:
 
 
 class Oracle:
-    """Which assignments of a tiny instance the checker accepts, whatever binds together."""
+    """Return the assignments of a tiny instance that the checker accepts, for any grouping of binds."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -80,7 +80,7 @@ class Oracle:
         return found
 
     def binds(self, before: State, after: State) -> bool:
-        """Whether the checker accepts the difference of two states as one unit."""
+        """Return whether the checker accepts the difference of two states as one unit."""
         if (before, after) not in self._bound:
             judge = Judge(self.snapshot, self.pending)
             nothing = (0,) * len(before)
@@ -124,8 +124,10 @@ class Oracle:
         return found
 
     def apart(self, before: State, unit: Cells) -> bool:
-        """Where the model is stricter than the rules: in one unit, pods of two classes of different terms, each of which starts groups
-        by itself and would end the other's start, open different domains. It takes each opener to come alone, one after the other."""
+        """Return whether the model is stricter than the rules, because it assumes that openers come one after the other.
+
+        The case: in one unit, pods of two classes with different terms open different domains. Each class can start groups alone, and
+        would prevent the other's start."""
         affinity = [self.cluster.classes[g].affinity for g, _ in unit]
         for (g, n), own in zip(unit, affinity, strict=True):
             for (h, m), other in zip(unit, affinity, strict=True):
@@ -137,7 +139,7 @@ class Oracle:
         return False
 
     def document(self, units: Sequence[Cells]) -> Placement:
-        """A Placement for the checker that tells the truth about everything but, maybe, whether it is valid."""
+        """A Placement for the checker that is right about everything except, maybe, its validity."""
         cluster, pods = self.cluster, self.snapshot.pods
         dealt = [0] * cluster.n_classes
         found: list[Assignment] = []
@@ -169,7 +171,7 @@ class Oracle:
         return not verify(self.snapshot, self.document(units))
 
     def accepted(self, state: State, *, strict: bool = False) -> bool:
-        """Whether the checker accepts the assignment in some partition into units, in some order."""
+        """Return whether the checker accepts the assignment in some partition into units, in some order."""
         if not self.whole(state):
             return False
         units = self.path(state, strict=strict)

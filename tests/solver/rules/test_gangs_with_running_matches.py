@@ -167,5 +167,5 @@ def test_a_pair_is_placed_beside_a_full_node_with_a_match() -> None:
     assert {(entry.pod, entry.node) for entry in result.assignments} == {("default/m0", "n0"), ("default/m1", "n0")}
     assert len({entry.order for entry in result.assignments}) == 1  # one unit
     alone = Instance(nodes, ((Sketch("b", 1), 1),), (Sketch("b", 1, ((frozenset("b"), HOST),)),) * 2)
-    assert not alone.fits()  # of one template: Kubernetes lets nobody open a node beside a match
+    assert not alone.fits()  # of one template: Kubernetes lets no pod open a node if a match exists
     assert not place(snapshots.from_objects(alone.objects()), Options(workers=1, time_limit=30, policy=PLAIN)).assignments

@@ -1,4 +1,4 @@
-"""LimitRanger and ResourceQuota from end to end: what is left, why, what would help, and a placement that ignores them."""
+"""LimitRanger and ResourceQuota from end to end: unplaced pods, reasons, remedies, and a placement that ignores the rules."""
 
 from __future__ import annotations
 

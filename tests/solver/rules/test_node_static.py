@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures and Gt/Lt tolerations in the solver: what is rejected, what tells pods apart, and what is placed."""
+"""NodeDeclaredFeatures and Gt/Lt tolerations in the solver: rejected pods, distinguished pods, and placed pods."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def running(name: str, info: str | None, label: str | None = None) -> dict[str, 
 
 def test_a_pod_goes_to_nodes_of_the_operating_system_that_it_names() -> None:
     nodes = [running("lin", "linux"), running("win", "windows"), running("labelled", None, "windows"), running("unknown", None)]
-    nodes += [running("relabelled", "linux", "windows")]  # what the kubelet says of itself counts
+    nodes += [running("relabelled", "linux", "windows")]  # the kubelet's own labels count
     snapshot = from_objects([*nodes, pod("p", os={"name": "linux"}), pod("w", os={"name": "windows"}), pod("any")])
     assert rejected(snapshot, "p") == {"win": ["PodOS"], "labelled": ["PodOS"]}
     assert rejected(snapshot, "w") == {"lin": ["PodOS"], "relabelled": ["PodOS"]}

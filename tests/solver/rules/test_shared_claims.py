@@ -21,7 +21,7 @@ EVERY = 2
 
 
 def placed(case: Tiny, engine: Engine = "auto") -> int:
-    """Return how many pods are placed, proved and accepted by the checker."""
+    """Return the number of pods that are placed, proved and accepted by the checker."""
     snapshot = from_objects(case.objects())
     found = place(snapshot, Options(engine=engine, time_limit=30.0, workers=1, causes=False))
     assert found.status == ("optimal" if found.assignments else "infeasible")
@@ -56,14 +56,14 @@ def new(mode: str, *nodes: str) -> Claim:
         (pair(local(), Volume("v", "local", 1, frozenset({"n0"}), "a", csi=False)), 1),
         # The first pod takes the smallest volume of its node: only from n1 that is the one of both nodes.
         (pair(local(), Volume("s", "local", 1, frozenset({"n0"}), "a", csi=False), Volume("v", "local", 2, BOTH, "a", csi=False)), 2),
-        # A volume that names the claim serves it, whatever its labels are.
+        # A volume that names the claim serves it, regardless of its labels.
         (pair(replace(local(), label="b"), Volume("v", "local", 1, BOTH, "a", csi=False, reserved="c")), 2),
         # A new volume is made on the node of the first pod, and other nodes may not reach it.
         (pair(new("ReadWriteOnce", "n0", "n1")), 1),
         (pair(new("ReadWriteMany", "n0", "n1")), 2),
-        # What is made on n0 does not serve n1, which a free volume of another size would have reached.
+        # A volume created on n0 does not serve n1, which a free volume of another size would have reached.
         (pair(new("ReadWriteMany", "n0"), Volume("v", "new", 1, frozenset({"n1"}), "a", csi=False)), 1),
-        # A claim counts for its provisioner only until it has taken a volume of something else.
+        # A claim counts for its provisioner only until it has taken another volume.
         (pair(new("ReadWriteOnce", "n0"), Volume("v", "new", 1, BOTH, "a", csi=False), limits={"n0": 0, "n1": 1}), 2),
         (pair(new("ReadWriteOnce", "n0"), Volume("v", "new", 1, BOTH, "a", csi=True), limits={"n0": 0, "n1": 1}), 1),
     ],

@@ -92,7 +92,7 @@ class Tiny:
         return {each for each in found if each in csi or each.startswith("claim")}
 
     def bind(self, name: str, there: str, chosen: frozenset[Binding]) -> frozenset[Binding] | None:
-        """Return what the open claims of a pod take on a node; None: the node is rejected."""
+        """Return the volumes that the open claims of a pod take on a node; None if the node is rejected."""
         known = {claim: (volume, first) for claim, volume, first in chosen}
         reach = {volume.name: volume.reach for volume in self.volumes}
         taken = {volume for _, volume, _ in chosen}
@@ -102,7 +102,7 @@ class Tiny:
                 fine = there in reach[claim.bound]
             elif claim.name in known:
                 volume, first = known[claim.name]
-                # The node of a new volume is that of the first pod. A volume for several nodes is taken to reach all of them.
+                # The node of a new volume is that of the first pod. A volume for several nodes is assumed to reach all nodes.
                 alone = claim.mode == "ReadWriteOnce" and there != first
                 fine = there in reach[volume] if volume else there in claim.provision and not alone and claim.selected in (None, there)
             else:

@@ -1,4 +1,4 @@
-"""Incumbents and bounds over time: nothing is told twice, every tier ends with its result, and many points are thinned out."""
+"""Incumbents and bounds over time: nothing is recorded twice, every tier ends with its result, and many points are thinned out."""
 
 from __future__ import annotations
 

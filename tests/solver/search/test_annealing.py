@@ -1,4 +1,4 @@
-"""Moving pods one by one: what a move is worth is what the objective says of it, and the best placement met is the one that stays."""
+"""Moving pods one by one: the gain of a move is that of the objective, and the best placement remains."""
 
 from __future__ import annotations
 

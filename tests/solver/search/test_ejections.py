@@ -1,4 +1,4 @@
-"""Pods change places on full nodes: no rule is broken on the way, and what is gained is what the objective says."""
+"""Pods change places on full nodes: no rule is violated on the way, and the gain is that of the objective."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.solver.search.test_unit_moves import ZONE, annealed, likes_zone, near
 
 
 def full(weights: tuple[int, int] = (10, 10)) -> list[Object]:
-    """Two full nodes of two zones, and pods of which half prefer each of them."""
+    """Two full nodes of two zones, and pods that prefer them, half the pods each."""
     objects = [node(f"n{z}", cpu="4", labels={ZONE: f"z{z}"}) for z in range(2)]
     for z in (1, 0):
         objects += [pod(f"p{z}{i}", cpu="1", labels={"app": f"a{z}"}, affinity=likes_zone(f"z{z}", weights[z])) for i in range(4)]

@@ -1,4 +1,4 @@
-"""Groups beside others: where one would be if it were alone, and how others give way to it."""
+"""Groups next to others: the place where one would be alone, and how others yield the slots."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.objects import Object, node, pod
 
 
 class Scattered:
-    """Four pods that attract four others have one each on four nodes, beside a large pod each; ``spare``: a node for large pods only."""
+    """Four pods that attract four others have one each on four nodes, each next to a large pod; ``spare``: a node for large pods only."""
 
     def __init__(self, *, spare: bool) -> None:
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "b"}}}

@@ -72,7 +72,7 @@ def at(cluster: Cluster, where: dict[str, str]) -> Sequence_:
 
 
 def times(most: int) -> Callable[[], bool]:
-    """Over after so many turns."""
+    """Return a deadline that expires after ``most`` queries."""
     left = iter(range(most))
     return lambda: next(left, None) is None
 
@@ -109,7 +109,7 @@ def admits(encoding: PlacementModel, counts: Ints, *, objective: bool = False) -
 
 
 def freed(lns: Lns, rng: random.Random) -> Cells:
-    """Pods to take out: some of those that may move alone, or all of a group that stands on itself."""
+    """Pods to remove: some of those that may move alone, or all of a group whose pods depend on each other."""
     counts = lns.search.counts
     if rng.random() < 0.4:
         placed = [g for g in range(len(counts)) if counts[g].any() and lns.neighbourhoods._group(g) is not None]
@@ -123,7 +123,7 @@ def freed(lns: Lns, rng: random.Random) -> Cells:
 
 
 def assignments(pods: dict[int, int], nodes: Ints, shape: tuple[int, int], rng: random.Random) -> Iterator[Ints]:
-    """Ways to put at most so many pods of each class on some nodes: all, or as many as are looked at, drawn at random."""
+    """Yield ways to put at most the given number of pods of each class on some nodes: all of the list, or a random part."""
     per_class = [[v for v in itertools.product(range(k + 1), repeat=len(nodes)) if sum(v) <= k] for k in pods.values()]
     listed = list(itertools.islice(itertools.product(*per_class), 20_000))
     for choice in listed if len(listed) <= MOST else rng.sample(listed, MOST):
@@ -172,7 +172,7 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
 
 
 def _shared_tally(cluster: Cluster) -> bool:
-    """Whether two constraints count the same pods over the same domains but differ in maxSkew or minDomains: pods that stay then hold the
+    """Return whether two constraints count the same pods and domains but differ in maxSkew or minDomains: pods that stay then hold the
     sharper one as well (:meth:`kubestow.solver.rules.pod_topology_spread.PodTopologySpread.breaks`)."""
     seen: dict[tuple[int | None, str, int], set[tuple[int, int]]] = {}
     for cls in cluster.classes:
@@ -182,7 +182,7 @@ def _shared_tally(cluster: Cluster) -> bool:
 
 
 def _opened(lns: Lns, cluster: Cluster) -> bool:
-    """Whether a freed pod might open its own group before those that stay, which a part binds first."""
+    """Return whether a freed pod might open its own group before those that stay, which a part binds first."""
     return any(cls.affinity is not None and cls.affinity.itself and not lns.search.pods.opening(g) for g, cls in enumerate(cluster.classes))
 
 
@@ -351,7 +351,7 @@ def test_relocating_a_group_is_all_or_nothing() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["pods", "spread", "mixed"])
 def test_relocating_to_anywhere_keeps_the_state_in_step(kind: str) -> None:
-    """Whatever is asked for, also what no rule allows: a gain is real, and without one nothing changes."""
+    """For any request, also one that no rule allows: a gain is real, and without one nothing changes."""
     gains = 0
     for seed in range(60):
         cluster = compiled(tiny_soft.snapshot(seed, kind, nodes=4, pods=8))

@@ -1,4 +1,4 @@
-"""The search of the soft tier: what it must never trade, where its bound holds, what it reports."""
+"""The search of the soft tier: tiers that it must never trade, the validity of its bound, and its reports."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_it_is_ended_when_the_search_is_interrupted_or_fails(started: Started, m
     assert [process._process.poll() is None for process in started.all] == [False]
 
 
-# --- what is told ---------------------------------------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------------------------------------------
 
 
 class Told:
@@ -168,7 +168,7 @@ def searching(snapshot: Snapshot, sequence: list[tuple[int, int, int]], peer: To
 
 
 def attracted() -> Snapshot:
-    """Two pods, the first of which would like to be beside the second."""
+    """Two pods, the first of which prefers to be next to the second."""
     affinity = {"podAffinity": repels("b")["podAntiAffinity"]}
     objects = [node(f"n{i}", cpu="2", labels={"zone": f"z{i}"}) for i in range(2)]
     return from_objects([*objects, pod("a", affinity=affinity), pod("b", labels={"app": "b"})])
@@ -267,7 +267,7 @@ def _no_work(channel: Channel) -> None:
 
 
 class Bounding(Told):
-    """A search that goes on bounding groups and tells nothing."""
+    """A search that keeps bounding groups and reports nothing."""
 
     bounds = True
     asked = 0

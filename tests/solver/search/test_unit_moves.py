@@ -1,4 +1,4 @@
-"""Pods that stand on each other move together: no rule is broken on the way, and what is gained is what the objective says."""
+"""Pods that depend on each other move together: no rule is violated on the way, and the gain is that of the objective."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def near(app: str, weight: int) -> Object:
 
 
 def searching(objects: list[Object], seed: int = 0, first: int = 99) -> LocalSearch:
-    """A search that begins with all pods on so many nodes."""
+    """A search that begins with all pods on the first ``first`` nodes."""
     snapshot = from_objects(objects)
     cluster = compile_cluster(snapshot, select(snapshot))
     active = rules.build(cluster)
@@ -62,7 +62,7 @@ def zones(*cpu: str) -> list[Object]:
 
 
 def together() -> list[Object]:
-    """Five pods that stand on each other in the zone that they do not prefer."""
+    """Five pods that depend on each other, in the zone that they do not prefer."""
     affinity = needs("a") | likes_zone("z1", 10)
     return zones("4", "4") + [pod(f"p{i}", cpu="1", labels={"app": "a"}, affinity=affinity) for i in range(5)]
 

@@ -1,4 +1,4 @@
-"""What is left of an instance when rules across pods are set aside."""
+"""The remainder of an instance when rules across pods are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refuted is impossible by brute force; what a dive finds has room."""
+"""Refuted packings are impossible by brute force; packings found by a dive fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INSTANCES = 200
 
 
 def possible(demands: PackingDemands, out: dict[int, int]) -> bool:
-    """Whether some placement leaves out at most so many pods of each priority."""
+    """Return whether some placement leaves out at most the given number of pods of each priority."""
     return any(
         all(
             sum(c - v for c, v, q in zip(demands.count.tolist(), placed, demands.priority.tolist(), strict=True) if q == p) <= out.get(p, 0)
@@ -31,7 +31,7 @@ def test_refutes_only_what_is_impossible_and_dives_to_what_has_room(seed: int) -
     rng = np.random.default_rng(seed)
     best = most(demands)
     total = {p: int(demands.count[demands.priority == p].sum()) for p in best}
-    for more in (0, 1):  # what the optimum leaves out, and one pod less of some priority
+    for more in (0, 1):  # pods that the optimum leaves out, and one pod fewer of some priority
         out = {p: max(0, total[p] - best[p] - more * int(rng.integers(0, 2))) for p in best}
         proof = FullNodes(demands, out)
         cpsat = CpSat(context())

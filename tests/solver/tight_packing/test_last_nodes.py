@@ -1,4 +1,4 @@
-"""All pods on a few nodes: found where brute force finds it, and nowhere else."""
+"""All pods on a few nodes: found if and only if brute force finds it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_never_claims_what_brute_force_cannot_do(seed: int) -> None:
 
 
 def test_gives_up_where_no_node_can_be_filled() -> None:
-    """Bytes: among so many sums none is met."""
+    """Bytes: among that many sums none is met."""
     demands = equal(2, 16, 8)
     demands.demand[:, 1] = np.random.default_rng(0).integers(10**8, 10**9, len(demands.demand))
     demands.room[:, 1] = -(-demands.demand[:, 1].sum() // 16)

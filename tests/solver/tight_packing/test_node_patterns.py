@@ -21,7 +21,7 @@ def node(seed: int) -> NodeRoom:
 
 
 def brute(one: NodeRoom) -> set[tuple[int, ...]]:
-    """What is left is compared in units of what the pods ask for."""
+    """Remaining capacities are compared in units of the pods' requests."""
     here = one.demand[(one.count > 0) & (one.demand <= one.room).all(axis=1)]
     units = [int(np.gcd.reduce(here[:, r])) if len(here) else 0 for r in range(len(one.room))]
     found = set()

@@ -1,4 +1,4 @@
-"""Repacking: packs what is known to have room, keeps to the room, and gives up where there is none."""
+"""Repacking: packs pods that are known to fit, respects capacities, and gives up if there is no packing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.tiers import sampled
 
 
 def planted(seed: int, nodes: int, each: int, spare: float) -> PackingDemands:
-    """Pods of which some complete placement is known, on nodes of the same size, with so much of it to spare."""
+    """Pods with a known complete placement, on nodes of equal size with the given spare capacity."""
     rng = np.random.default_rng(seed)
     demand = rng.integers(100, 1000, (nodes * each, 2))
     load = demand.reshape(nodes, each, 2).sum(axis=1)

@@ -29,7 +29,7 @@ INSTANCES = 25
 @pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.ALL)
 def test_no_placement_exceeds_a_bound_and_packings_obey_the_rules(kind: str) -> None:
-    """Whatever incumbent the higher tiers are held at."""
+    """The bound holds for every incumbent of the higher tiers."""
     for seed in range(INSTANCES):
         cluster, scores = tiny_cluster(seed, kind)
         tiers = sorted({*cluster.priority.tolist()}, reverse=True)

@@ -14,7 +14,7 @@ from kubestow.solver.tight_packing.demands import PackingDemands
 
 
 def problem(seed: int, *, classes: int = 4, nodes: int = 3) -> PackingDemands:
-    """Up to so many classes of one to three pods, on nodes whose room is about what they want."""
+    """Up to ``classes`` classes of one to three pods, on nodes with about the capacity that the classes request."""
     rng = np.random.default_rng(seed)
     k, n, resources = int(rng.integers(1, classes + 1)), int(rng.integers(1, nodes + 1)), int(rng.integers(1, 4))
     demand = rng.integers(0, 8, (k, resources)) * rng.choice((1, 1, 7, 1000), resources)
@@ -30,7 +30,7 @@ def problem(seed: int, *, classes: int = 4, nodes: int = 3) -> PackingDemands:
 
 
 def fits(demands: PackingDemands, counts: Ints) -> bool:
-    """Whether int64[K, N] keeps within room, numbers and where pods may be."""
+    """Return whether int64[K, N] respects capacities, counts and eligible nodes."""
     load = counts.T @ demands.demand
     return bool((load <= demands.room).all() and (counts.sum(axis=1) <= demands.count).all() and not counts[~demands.allowed].any())
 

@@ -1,4 +1,4 @@
-"""One state that goes on from wave to wave judges what a snapshot made anew for each wave does."""
+"""One state that continues from wave to wave gives the same verdicts as a new snapshot for each wave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opportunity cost of required anti-affinity: which terms count, what they close, what quotas charge; the checker's own reading agrees."""
+"""Opportunity cost of required anti-affinity: terms that count, closed nodes, charges to quotas; the checker's own reading agrees."""
 
 from __future__ import annotations
 

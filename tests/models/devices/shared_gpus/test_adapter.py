@@ -83,7 +83,7 @@ def test_hami_and_volcano_cards_shares_and_asks(system: Literal["hami", "volcano
     (part,) = request(found, "part").firstAvailable
     assert part.capacity.requests == {"cores": 0, "memory": "8192Mi", "slots": 1}
     alone = request(found, "alone").exactly
-    assert alone.capacity.requests == {"cores": 100}  # what is not named is taken as a whole
+    assert alone.capacity.requests == {"cores": 100}  # an unnamed resource is taken as a whole
     assert [each.cel.expression.count("contains") for each in alone.selectors] == [2]
     assert "default/other-shared-gpus" not in found.resource_claims
     for each in found.pods:

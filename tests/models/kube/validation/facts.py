@@ -1,4 +1,4 @@
-"""What an API server takes of a new pod and what it refuses, field by field: facts that Kubernetes' own tests of its validation check.
+"""Accepted and refused values of a new pod's fields: facts that Kubernetes' own tests of its validation check.
 
 Each fact is a part of a pod and whether it is refused. The parts and their values are our own. Facts of different groups do not depend on
 each other. Sources: TestValidate… in pkg/apis/core/validation/validation_test.go of https://github.com/kubernetes/kubernetes/tree/v1.36.2.
@@ -22,7 +22,7 @@ class Fact(NamedTuple):
 
     Attributes:
         spec: Fields of the pod spec; ``containers`` and ``volumes`` are added to those of other facts.
-        refused: Whether the API server refuses it.
+        refused: True if the API server refuses it.
         labels: Labels of the pod.
         annotations: Annotations of the pod.
     """

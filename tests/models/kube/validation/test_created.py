@@ -1,4 +1,4 @@
-"""What an API server refuses of new objects, against answers of a real one.
+"""New objects that an API server refuses, compared with answers of a real one.
 
 ``api_server.json`` holds objects at random and the fields that kube-apiserver refused of each in a dry run, with its reasons.
 """
@@ -21,7 +21,7 @@ from tests.objects import Object, node
 
 _RECORDED: Final = json.loads(Path(__file__).with_name("api_server.json").read_text(encoding="utf-8"))
 _GATES: Final = feature_gates("1.36", {})
-#: Rules that hold for stored objects as well, which are told in words of our own.
+#: Rules that hold for stored objects as well, whose messages are kubestow's own.
 _OWN_WORDS: Final = (
     "containerPort", "hostPort: Invalid value", "taken", "matchLabelKeys: Forbidden", "operator: Unsupported value", "Duplicate value",
     "topologyKey: Required value", "values: Required value", "`selector` does not match", "must be greater than or equal to aggregate",

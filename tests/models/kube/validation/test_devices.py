@@ -1,4 +1,4 @@
-"""Objects of resource.k8s.io: what a new one may not say, what is filled in, and older versions."""
+"""Objects of resource.k8s.io: refused fields of new ones, defaults, and older versions."""
 
 from __future__ import annotations
 

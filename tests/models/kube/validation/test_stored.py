@@ -1,4 +1,4 @@
-"""Values of later versions: bad input in what is new, and in what API servers have stored counted as kube-scheduler does that has them."""
+"""Values of later versions: bad input in new objects; in stored objects they count as in a kube-scheduler that finds them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def of_nodes(operator: str, field: str = "matchExpressions") -> Object:
 
 
 AFFINITY = "spec.affinity"
-#: What is odd in a pod: its field, what becomes of it, and the nodes that take the pod while it waits.
+#: An odd field of a pod, its effect, and the nodes that accept the pod while it is pending.
 ODDITIES: dict[str, tuple[Object, str, str, list[str]]] = {
     "operator of a toleration": (
         {"tolerations": [{"key": "k", "operator": "Foo", "value": "v"}]},

@@ -15,7 +15,7 @@ from tests import tiny
 from tests.solver.capacity.fit.random_fits import LEFT_OUT, all_fit, drawn, with_gangs
 from tests.tiers import sampled
 
-#: Kinds of rules; of each so many clusters with one template, with two, and with gangs.
+#: Kinds of rules, each with the number of clusters with one template, with two, and with gangs.
 KINDS = [kind for kind in tiny.KINDS if kind != "gated"]
 ALONE, RATIO, GANGS = 25, 13, 14
 OPTIONS = Options(time_limit=60.0, workers=1)

@@ -1,4 +1,4 @@
-"""Tiny clusters that run, and what each failure leaves of them as the exact engine says it: failure after failure, from raw objects."""
+"""Tiny running clusters, and their states after each failure by the exact engine: failure after failure, from raw objects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _owned(rng: random.Random, pod: kube.Pod) -> kube.Pod:
 
 
 def comes_back(snapshot: Snapshot, gone: Collection[str], priority: int | None = None) -> tuple[int, int]:
-    """Return how many pods have to come back after a failure, and how many at most do: by the exact engine."""
+    """Return the number of pods to reschedule after a failure, and the maximum that can be, by the exact engine."""
     left = without(snapshot, gone, priority)
     waiting = [pod for pod in left.pods if not pod.spec.nodeName and not kube.is_terminal(pod)]
     return len(waiting), len(place(left, EXACT).assignments)

@@ -1,4 +1,4 @@
-"""The headroom after failures, derived from one instance, is that of each failure compiled by itself."""
+"""The headroom after failures from one shared instance equals that of a separately compiled instance for each failure."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def pending(*objects: Object, **asked: Any) -> dict[str, list[str]]:
 
 
 def numbers(*objects: Object, **asked: Any) -> dict[str, int]:
-    """How many pods stay pending, by failure."""
+    """Return the number of pods that stay pending, by failure."""
     return {failed: len(pods) for failed, pods in pending(*objects, **asked).items()}
 
 

@@ -49,7 +49,7 @@ def victims(left: Snapshot) -> list[Pod]:
 
 
 def most_back(snapshot: Snapshot, gone: Sequence[str]) -> tuple[int, int]:
-    """Return how many pods have to come back after a failure, and how many at most do, by trying everything."""
+    """Return the number of pods to reschedule after a failure, and the maximum that can be, by enumeration."""
     left = without(snapshot, gone, PRIORITY)
     waiting = [pod for pod in left.pods if not pod.spec.nodeName and not is_terminal(pod)]
     may = victims(left)

@@ -109,7 +109,7 @@ def test_failures_that_are_said_to_be_equal_end_alike_in_many_clusters(kind: str
         check(doubled(seed, kind), ASKED[seed % 4])
 
 
-# --- what a failure is ------------------------------------------------------------------------------------------------------------
+# --- kinds of failures ------------------------------------------------------------------------------------------------------------
 
 
 def cluster(nodes: int = 4, pods: int = 8, zones: int = 2, *, cpu: str = "4", **spec: object) -> list[Object]:

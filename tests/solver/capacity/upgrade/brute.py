@@ -1,7 +1,7 @@
-"""Whether the upgrade of a tiny pool gets through: every order of nodes, every way to move their pods one by one, on plain API objects.
+"""Feasibility of the upgrade of a tiny pool: every order of nodes, every way to move their pods one by one, on plain API objects.
 
 One node at a time: with a surge of 1 its clone joins before the drain, with none after it. What single steps are accepted is asked of
-:mod:`tests.plans.accepting`, anew for each wave; nothing of the planner is used.
+:mod:`tests.plans.accepting`, again for each wave; the planner's code is not used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Brute:
         self._dead: set[str] = set()
 
     def feasible(self) -> bool:
-        """Whether some course drains all nodes of the pool.
+        """Return whether some course drains all nodes of the pool.
 
         Raises:
             TooLarge: there are more states than are looked at.
@@ -75,7 +75,7 @@ class Brute:
 
 
 def moved(objects: list[Object], world: Accepting, position: Position) -> list[Object]:
-    """The objects with pods where a position has them; whoever moved is Ready."""
+    """The objects with pods at their positions; moved pods are Ready."""
     to = {world.world.pods[i].key: world.world.names[position.at[i]] for i in position.done}
     found = []
     for thing in objects:
@@ -90,7 +90,7 @@ def _stays(pod: Object) -> bool:
 
 
 def gone(objects: list[Object], name: str) -> list[Object]:
-    """The objects without a node and what is left on it."""
+    """The objects without a node and its remaining pods."""
     return [
         o for o in objects
         if not (o["kind"] == "Node" and o["metadata"]["name"] == name)
@@ -99,7 +99,7 @@ def gone(objects: list[Object], name: str) -> list[Object]:
 
 
 def joining(objects: list[Object], name: str) -> list[Object]:
-    """The node that stands in for another one, with what runs on every such node."""
+    """The node that replaces another one, with the pods that run on every such node."""
     (old,) = [o for o in objects if o["kind"] == "Node" and o["metadata"]["name"] == name]
     node = copy.deepcopy(old)
     node["metadata"]["name"] = node["metadata"]["labels"][HOST] = f"{name}-new"

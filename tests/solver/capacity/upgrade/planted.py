@@ -12,7 +12,7 @@ Object = dict[str, Any]
 #: (node, kind, object) of a blocker.
 Held = tuple[str, str, str]
 
-#: What makes the new nodes of a planted pool: less room than the old ones have.
+#: Shape of a planted pool's new nodes: smaller than the old ones.
 TO: Final = {"status": {"allocatable": {"cpu": "15"}}}
 KINDS: Final = ("none", "all", "percent", "twice", "bare", "annotation", "local", "rule", "room")
 _SAFE: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"

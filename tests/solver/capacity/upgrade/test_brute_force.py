@@ -1,4 +1,4 @@
-"""Upgrades of tiny pools beside every order of nodes and every destination."""
+"""Upgrades of tiny pools compared with every order of nodes and every destination."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pool_of(seed: int, kind: str) -> tuple[list[Object], list[str]]:
 
 
 def compare(seed: int, kind: str, *, resized: bool = False) -> tuple[bool | None, bool, bool]:
-    """Whether it gets through: by brute force (None: too large), by the search, and whether that it does not is proved. ``resized``: pods
+    """Return feasibility by brute force (None: too large) and by the search, and whether infeasibility is proved. ``resized``: pods
     hold other than they ask for."""
     objects, pool = pool_of(seed, kind)
     objects = tiny.resized(objects, seed) if resized else objects

@@ -1,4 +1,4 @@
-"""Nodes that a cause asks for, added by hand: then the pods find places beside all others."""
+"""Nodes that a remedy proposes, added by hand: all pods then find places, in addition to the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def instance(kind: str, seed: int) -> list[Object]:
 
 
 def placed(snapshot: Snapshot, found: Placement) -> dict[int, int]:
-    """Return how many pods of each priority are placed, highest first."""
+    """Return the number of placed pods of each priority, highest first."""
     priorities = {pod_key(each): each.spec.priority or 0 for each in snapshot.pods}
     counts = dict.fromkeys(sorted(priorities.values(), reverse=True), 0)
     for entry in found.assignments:
@@ -63,7 +63,7 @@ def remedies(objects: list[Object]) -> set[str]:
 
 
 def test_spread_constraints_of_pods_that_are_placed_at_once_hold_in_the_end() -> None:
-    """Pod a counts b over zones: beside a second b in its zone it would not stay within maxSkew."""
+    """Pod a counts b over zones: with a second b in its zone it would exceed maxSkew."""
     with_b = {"labelSelector": {"matchLabels": {"app": "b"}}, "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     with_b["nodeAffinityPolicy"] = "Ignore"
     near_a = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}

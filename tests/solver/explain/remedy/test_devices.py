@@ -1,4 +1,4 @@
-"""What helps pods that lack devices: each remedy is applied, and the pods can be placed then."""
+"""Remedies for pods that lack devices: each is applied, and the pods can be placed then."""
 
 from __future__ import annotations
 

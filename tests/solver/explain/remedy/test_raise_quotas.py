@@ -59,7 +59,7 @@ def test_a_quota_is_raised_by_what_is_missing() -> None:
 
 
 def test_what_an_earlier_pod_takes_of_a_raised_quota_is_counted() -> None:
-    """big is refused first; whatever suffices for small beside a big that is still refused is the least."""
+    """big is refused first; the smallest quota is the one that suffices for small while big is still refused."""
     _, found = solved([quota(requests_cpu="2")], [pod("big", cpu="3"), pod("mid", cpu="2"), pod("small", cpu="500m")], Policy())
     messages = {cause.pods[0]: [way.message for way in cause.waysOut if way.change == "raiseQuota"] for cause in found.causes}
     assert messages == {

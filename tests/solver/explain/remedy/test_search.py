@@ -288,7 +288,7 @@ def test_pods_that_repel_or_skew_are_evicted_too() -> None:
 
 
 def test_overcommitted_nodes_lose_no_more_than_newcomers_need() -> None:
-    """What runs on them may stay as long as nobody comes."""
+    """Their running pods may stay as long as no pod comes."""
     over = [pod(f"o-{i}", cpu="3", priority=0, node_name="a") for i in range(3)]
     fit = [pod("x", cpu="4", priority=0, node_name="b")]
     found = ask(unit([node("a"), node("b"), *over, *fit, *webs(1, cpu="2", priority=5)]), "NodeResourcesFit")

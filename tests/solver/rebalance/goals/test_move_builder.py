@@ -31,7 +31,7 @@ def begin(problem: RebalanceProblem) -> MoveBuilder:
 
 
 def accepted(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
-    """Whether steps are accepted pod by pod, one after the other, within the limits. For plans without gangs."""
+    """Return whether steps are accepted pod by pod, one after the other, within the limits. For plans without gangs."""
     builder = begin(problem)
     for step in steps:
         for _ in range(step.k):

@@ -1,4 +1,4 @@
-"""What a pod gains by a move is the difference of the tier's values, move for move; and moves beyond a limit are worth nothing."""
+"""The gain of a pod's move is the difference of the tier's values, move for move; moves beyond a limit gain nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a snapshot is to a plan: who may move, who only holds rules, who waits, and which nodes may be emptied."""
+"""The problem of a plan, from a snapshot: movable, resident and pending pods, and nodes that may be emptied."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_every_running_pod_of_a_class_is_counted_where_it_runs(kind: str) -> Non
             assert problem.pending[g] == (not any(where))
 
 
-# --- pods alike but for what a plan has to tell apart ------------------------------------------------------------------------------------
+# --- pods alike but for properties that matter to plans -----------------------------------------------------------------------------------
 
 
 def test_pods_that_a_budget_guards_are_apart_from_those_that_need_none() -> None:
@@ -183,7 +183,7 @@ def test_pods_of_several_budgets_or_of_one_that_allows_nothing_do_not_move() -> 
 def test_workloads_are_numbered_where_there_is_a_limit_on_them() -> None:
     objects = [node("n1"), *(running(f"p{i}", "n1", owner=f"ReplicaSet/{'ab'[i // 2]}") for i in range(4))]
     problem = case_of(objects)
-    assert problem.workloads.tolist() == [-1]  # nothing tells them apart
+    assert problem.workloads.tolist() == [-1]  # nothing distinguishes them
     problem = case_of(objects, limits=Limits(maxMovesPerWorkload=1))
     assert [class_of(problem, f"p{i}") for i in (0, 2)] == [class_of(problem, f"p{i}") for i in (1, 3)]
     assert len(set(problem.workloads.tolist())) == 2

@@ -1,4 +1,4 @@
-"""The steps that a state accepts, and what it says is broken, against a scan of plain objects, along random walks on tiny clusters."""
+"""The accepted steps of a state, and its violations, compared with a scan of plain objects, along random walks on tiny clusters."""
 
 from __future__ import annotations
 

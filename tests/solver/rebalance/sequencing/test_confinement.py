@@ -1,4 +1,4 @@
-"""What few classes prove of an end state: never more than holds with all other pods there."""
+"""Proofs about an end state from few classes: never stronger than the facts with all other pods present."""
 
 from __future__ import annotations
 

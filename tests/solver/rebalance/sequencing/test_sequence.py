@@ -65,7 +65,7 @@ def run(problem: RebalanceProblem, target: Ints, *, steps_at_most: int | None = 
 
 
 def replay(problem: RebalanceProblem, target: Ints, steps: list[Step]) -> None:
-    """Each step is accepted, and the last leads to the target; what is bound as a unit ends in a valid state."""
+    """Each step is accepted, and the last leads to the target; every unit ends in a valid state."""
     state = PlanState(problem)
     i = 0
     while i < len(steps):
@@ -215,7 +215,7 @@ def test_spread_forces_an_order() -> None:
     assert found.steps is not None
     assert found.fewest
     assert named(problem, found.steps) == [("s2", "b", "a"), ("s1", "a", "b")]
-    even = case_of(things[:4])  # one in each zone: whoever goes first makes it none and two
+    even = case_of(things[:4])  # one in each zone: the first move makes it none and two
     assert run(even, target_of(even, {"s1": "b", "s2": "a"})).exhausted
 
 
@@ -274,7 +274,7 @@ def test_many_circles_and_one_spare_place(*, alike: bool, steps: int) -> None:
 
 
 def test_two_runs_give_the_same_steps() -> None:
-    """Larger than what is searched, with dead ends: passes in other orders decide."""
+    """Too large for the exact search, with dead ends: passes in other orders decide."""
     rng = random.Random(3)
     things: list[Object] = [node(f"n{i}", "8") for i in range(20)]
     sizes = [rng.choice((500, 900, 1100, 1500, 2100)) for _ in range(90)]

@@ -16,7 +16,7 @@ from tests.solver.rollout.updates.world import KINDS, World, case
 
 
 def compare(kind: str, seed: int) -> str:
-    """Return how the answer differs from that of the search; empty if it does not."""
+    """Return the difference between the answer and that of the search; empty if there is none."""
     found = case(kind, seed)
     snapshot, manifests = from_objects(found.objects), from_objects([found.manifest], manifests=True)
     if found.counts:

@@ -1,6 +1,6 @@
 """Random updates of all three controllers, and a search over every interleaving of controller and scheduler.
 
-Everything is read here from the plain objects, and nothing of ``models``, ``solver`` or ``checker`` is used. A step is one that the
+The plain objects are the only input; no code of ``models``, ``solver`` or ``checker`` is used. A step is one that the
 controller or the scheduler may take next: a pod is created, gets a node or is deleted. Pods that get a node serve at once, others stay as
 they are.
 
@@ -23,7 +23,7 @@ KINDS = ("Deployment", "StatefulSet", "DaemonSet")
 
 @dataclass(frozen=True)
 class Spec:
-    """What a template asks for. ``apart``: the topology key of its required anti-affinity."""
+    """Requests of a template. ``apart``: the topology key of its required anti-affinity."""
 
     cpu: int
     port: int | None = None
