@@ -1,16 +1,7 @@
 """Points that pods on the same node gain from each other, for a coarse model over lists of alike nodes.
 
-The coarse model only knows the pods of each class on all alike nodes together. This module adds u[g, a], the number of
-these nodes that hold a ≥ 1 pods of class g. w[g, h, a, b] is the number that hold a pods of g and b of h, where g and h
-attract or repel each other. This is the local polytope of a graphical model (Wainwright and Jordan,
-doi:10.1561/2200000001), with whole nodes counted.
-
-If the terms between classes form a tree, every integer solution belongs to real nodes. Then the model is exact except
-where three classes compete for the room of one node. A class with several partners has a row for each a that bounds what
-the partners take together.
-
-Pods in a domain of a wider key are written in unary where that matters, and j pods on one node are j pods in its domain.
-So fractions of pods cannot satisfy both attraction on nodes and repulsion in zones, or the reverse."""
+Variables: u[g, a], the number of these nodes that hold a ≥ 1 pods of class g; w[g, h, a, b], the number that hold a pods
+of g and b of h, where g and h attract or repel each other. See docs/algorithms/groups-and-shared-room.md."""
 
 from __future__ import annotations
 

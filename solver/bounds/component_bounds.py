@@ -1,10 +1,7 @@
 """Upper bounds on the soft tier, by groups of classes that no preference and no hard rule ties together except through
 shared room.
 
-A group alone in the cluster scores at least as much as together with the others. So the sum of the groups' optima is an
-upper bound, and each optimum shows where to put its group. Parts of a group that only repel each other can only lose
-points by that, so the sum of their bounds also bounds the group. This is the Lagrangian relaxation of the capacity rows
-at multiplier 0 (Geoffrion, doi:10.1007/BFb0120690)."""
+A group alone scores at least as much as among the others. See docs/algorithms/groups-and-shared-room.md."""
 
 from __future__ import annotations
 

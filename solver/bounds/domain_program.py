@@ -1,14 +1,7 @@
 """Upper bound from a linear program over the domains of one topology key, such as zones.
 
-The program decides how many pods of each class a domain holds, and how many of each of two classes that attract each
-other. u[g, d, k] says that domain d holds k ≥ 1 pods of class g; m[g, h, d, k, j] that it holds k pods of g and j of h.
-This is the local polytope of a graphical model for each domain (Wainwright and Jordan, doi:10.1561/2200000001). The pods
-of a class and the room of a domain, for which all classes compete, tie the domains together.
-
-The points that k and j pods gain from each other on single nodes come from a table of best packings of the two classes
-alone. A class that attracts several others on nodes has columns for the number of nodes with a of its pods and b of
-another class. Repulsion is left out except between equal pods. The program is small, and its bound is evaluated in
-integers."""
+Columns: u[g, d, k], domain d holds k ≥ 1 pods of class g; m[g, h, d, k, j], it holds k pods of g and j of h. See
+docs/algorithms/groups-and-shared-room.md (Models of one group)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
 """Upper bounds on the placed tiers for instances of any size, from a relaxation over pod classes and groups of nodes.
 
-The bound of tier p applies to the pods of priority p. It holds for every placement with at least ``placed[q]`` pods of
-every higher priority q. The bounds of solver.search.exact mean the same, because that search also holds higher tiers at
-no less than their incumbents.
-
-If the higher tiers are at their optimum, the bound holds for the lexicographic optimum. If not, it holds for every
-placement that is no worse in the higher tiers. So value and bound bracket the optimum of the first unproved tier, and
-bounds of lower tiers refer to the incumbent values."""
+The bound of tier p holds for every placement with at least ``placed[q]`` pods of every higher priority q. See
+docs/bounds.md (Composition)."""
 
 from __future__ import annotations
 

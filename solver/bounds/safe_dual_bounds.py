@@ -1,10 +1,7 @@
 """Linear programs with integer data, and exact upper bounds that do not depend on the solver's precision.
 
-An LP solved in floating point proves nothing, so its result is only a hint. For max c·x, A·x ≤ b, 0 ≤ x ≤ u, *every*
-vector y ≥ 0 gives b·y + Σ_j max(0, c_j - (A^T y)_j) · u_j ≥ c·x by weak duality. The solver's multipliers are rounded to
-integers over a power of two, negative ones are set to 0, and the expression is evaluated in integers (Neumaier and
-Shcherbina, Safe bounds in linear and mixed-integer linear programming, 2004, doi:10.1007/s10107-003-0433-3). An early
-stop, tolerances or a fault of the solver can weaken the bound but never make it wrong."""
+Any multipliers y ≥ 0 give the bound b·y + Σ_j max(0, c_j - (A^T y)_j) · u_j of max c·x, A·x ≤ b, 0 ≤ x ≤ u. See
+docs/bounds.md (Safe dual bounds)."""
 
 from __future__ import annotations
 

@@ -1,14 +1,7 @@
 """Upper bound on all groups together, by a linear program over the room that they share.
 
-A group only gets the points of single nodes if there is room for its pods next to those of all others. x[c, k] is the
-number of pods of class c on nodes of kind k. Nodes of a kind give every class the same points, and each class is eligible
-on all or none. Their pooled room counts as that of one node. Points from pairs of pods count in full, but no group gets
-more than its bound.
-
-Without capacity rows the optimum is the sum of the groups' bounds. With them, it is the transportation problem of the
-classes (Hitchcock, 1941, doi:10.1002/sapm1941201224) with several resources. The multipliers of these rows are prices of
-room: a Lagrangian relaxation of the capacity that couples groups (Fisher, doi:10.1287/mnsc.27.1.1), at its best
-multipliers."""
+Columns: x[c, k], pods of class c on nodes of kind k. The multipliers of the capacity rows are prices of room. See
+docs/algorithms/groups-and-shared-room.md (Shadow prices)."""
 
 from __future__ import annotations
 

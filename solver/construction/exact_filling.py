@@ -1,15 +1,7 @@
 """Placement of all pods on nodes with almost no slack: choose a pattern for each node, then deal pods to the patterns.
 
-A node that may waste no more than all nodes together has few ways to be filled, often a few hundred patterns
-(:mod:`kubestow.solver.construction.full_patterns`). One pattern per node is chosen so that the sums match the pods of
-each size. Patterns are drawn at random, with chances tilted so that the expected sums match (exponential tilting). Then
-three nodes at a time are corrected by looking up sums of two patterns.
-
-The nodes then offer places for pods of a size instead of resources. Construction and repair deal the places to the
-classes, under all rules. If that fails, other patterns are chosen.
-
-Sources: Gilmore and Gomory, patterns of cutting stock, doi:10.1287/opre.9.6.849; Horowitz and Sahni, sums looked up in
-lists of sums, doi:10.1145/321812.321823."""
+Patterns come from :mod:`kubestow.solver.construction.full_patterns`, are drawn at random with tilted chances, and are
+corrected three nodes at a time. See docs/algorithms/full-nodes.md."""
 
 from __future__ import annotations
 

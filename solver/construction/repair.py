@@ -1,12 +1,7 @@
 """Repair of a placement with pending pods: squeeze them in, or eject a few other pods to make room.
 
-Pods are inserted one at a time, highest priority first. A pod goes where it fits, or onto the node that it overfills
-least. Exchanges of pods between nodes then reduce the excess (squeeze). If that fails, pods leave the overfull nodes for
-the pool of pending pods, preferably pods that were rarely hard to insert. Random exchanges within the room of every node
-come in between (perturb).
-
-Source: Nagata and Bräysy, a powerful route minimization heuristic, doi:10.1016/j.orl.2009.04.006. A route there is a node
-here; penalties are per class."""
+The ejection pool of Nagata and Bräysy; a route there is a node here, and penalties are per class. See
+docs/algorithms/repair.md."""
 
 from __future__ import annotations
 

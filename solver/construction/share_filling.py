@@ -1,11 +1,7 @@
 """Placement of pods that take shares of devices, node by node, so that devices are full to the last unit.
 
-If shares fill every device, construction class by class leaves gaps that no pod fits. Here each device gets a set of
-shares that adds up to its free capacity (subset sums). Large shares are drawn more often than small ones, so that shares
-that fit anywhere remain for the end. Then a few nodes at a time, some with gaps, are emptied and filled again.
-
-Sources: Gupta and Ho, minimum bin slack, doi:10.1080/095372899232894; Schrimpf et al., ruin and recreate,
-doi:10.1006/jcph.1999.6413."""
+Each device gets a set of shares that adds up to its free capacity (subset sums). See docs/algorithms/full-nodes.md
+(Shared devices)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """Cuts for classes that attract each other and repel themselves in the same domains.
 
-If a product and a convex cost are relaxed separately, fractions of pods can meet everywhere at no cost. A joint bound
-prevents this. For a centre with a pods in a domain and leaves with b_i, the points w_i·a·b_i - s·a(a-1) - s_i·b_i(b_i-1)
-never exceed a plane α·a + Σ β_i·b_i + γ that lies above every integer point. A small linear program finds the plane that
-is lowest at the classes' totals over all domains. Summed over the domains, the plane bounds the whole star. Its
-coefficients are rounded up, so the cut is exact."""
+A plane above every integer point of a star bounds attraction and repulsion together. See docs/algorithms/exact.md
+(Star cuts)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,7 @@
 """Simulated annealing of the soft objective of a complete placement, mostly pod by pod, with heat-bath moves.
 
-A move takes one pod out and puts it back on a node drawn with probability ∝ exp(gain / temperature), so no move is
-rejected. Nodes are drawn by the Gumbel-max trick. In between, tied pods move together
-(:mod:`kubestow.solver.search.unit_moves`), and on full nodes some pods eject others
-(:mod:`kubestow.solver.search.ejections`). The set of placed pods never changes, and every state obeys all hard rules. The
-caller must check that the result has a bind order.
-
-Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpatrick et al.,
-doi:10.1126/science.220.4598.671."""
+The set of placed pods never changes, and every state obeys all hard rules. The caller must check that the result has a
+bind order. See docs/algorithms/annealing.md."""
 
 from __future__ import annotations
 

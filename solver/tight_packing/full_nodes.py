@@ -1,10 +1,7 @@
 """Proofs that no placement reaches a number of pods, from the sets of pods (*patterns*) that can fill one node.
 
-The pods of some priority and above must be placed, except a few. Total capacity minus their total demand is the most that
-any single node may leave unused. This holds for every resource and every weighted sum of resources. If the slack is
-small, few patterns fill a node well enough, and often none of these contains some pod that must be placed. Otherwise the
-patterns become columns of a linear program (:mod:`kubestow.solver.tight_packing.pattern_program`). All arithmetic is in
-integers."""
+No node may leave more unused than the slack of all nodes. All arithmetic is in integers. See
+docs/algorithms/tight-packing.md (The slack of a target)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """Exact packing of all given pods onto a few nodes with almost no slack, or a proof that it is impossible.
 
-For each kind of node, all sets of pods are listed that waste no more than the total slack
-(:mod:`kubestow.solver.tight_packing.node_patterns`). The pod that is hardest to place must be in one of these sets on
-some node. The remaining pods are dealt to the other nodes in the same way.
-
-Source: Knuth, Dancing links, arXiv:cs/0011047, on exact covers."""
+The pod that is hardest to place must be in one of the listed sets of some node. The remaining pods are dealt to the
+other nodes in the same way. See docs/algorithms/tight-packing.md."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
 """Packing with almost no slack: nodes are filled one by one, the last few together.
 
-A node gets the unplaced pod that is hardest to place, and from a random sample of the others a set that leaves almost no
-room (:mod:`kubestow.solver.tight_packing.node_patterns`). The slack is kept for the last nodes, which must take all
-remaining pods (:mod:`kubestow.solver.tight_packing.last_nodes`). If they cannot, some nodes are emptied and filled again.
-Sets are listed for a few pods at a time: large nodes first get random pods until only a few more fit.
-
-Source: Gupta and Ho, the minimum bin slack heuristic, doi:10.1080/095372899232894, which fills one bin at a time as full
-as possible."""
+A node gets the unplaced pod that is hardest to place, and a set of sampled pods that leaves almost no room. See
+docs/algorithms/tight-packing.md."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
 """Sets of pods (*patterns*) that fit one node and leave little room unused, listed by meeting in the middle.
 
-The classes are split into two halves; for patterns of few pods, each pattern's pods are split instead. Every set of a
-half that fits is one integer. It holds the residual capacity of each resource in a field of its own, below a guard bit
-that an oversized pod borrows. One list is sorted and searched for complements of the sets in the other list.
-
-Source: Horowitz and Sahni, doi:10.1145/321812.321823."""
+Every set of a half is one integer with a field for each resource. See docs/algorithms/tight-packing.md (Listing)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
 """Packing with almost no slack by exact repacking of a few nodes at a time.
 
-All pods are on nodes from the start, too many on some. Each step takes the pods off the worst node and a few others, and
-deals them out so that the worst of these nodes is as good as possible. A step is exact, because the sums of all subsets
-of up to :attr:`RepackingParameters.max_pods` pods are listed. Overload on one node spreads over all nodes until
-everything fits. Two nodes of eight pods have 2^16 splits, so the remainder is far smaller than any pod.
-
-For one resource: Fleszar and Hindi, new heuristics for one-dimensional bin-packing, doi:10.1016/S0305-0548(00)00082-4,
-whose minimum bin slack fills one bin exactly; and differencing of numbers, Karmarkar and Karp, for even shares."""
+All pods are on nodes from the start, too many on some. Each step deals out the pods of the worst node and a few others so
+that the worst of these is as good as possible. See docs/algorithms/tight-packing.md."""
 
 from __future__ import annotations
 

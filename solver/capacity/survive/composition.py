@@ -1,18 +1,6 @@
 """Composed certificates: certificates of single failures that do not interact certify these failures together.
 
-Each single certificate was found while the nodes of the other failures still ran. It stays valid without them
-if
-
-* no pod goes to a node of another failure,
-* no selector of affinity, anti-affinity or spread constraints matches a pod on the nodes of another
-  failure. These are also all the pods that return after it. Classes with a match are checked against these
-  rules again.
-* the nodes that receive pods of several failures have room for all,
-* there is no other interaction: volumes, host ports and NUMA zones on one node, or a minimum number of
-  domains.
-
-A domain that vanishes with its last node can then only raise the minimum of a spread constraint. If pods bind
-failure after failure, each pod passes its filters as it did alone.
+The conditions and the argument are in docs/algorithms/capacity.md (Survive).
 """
 
 from __future__ import annotations

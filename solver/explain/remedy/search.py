@@ -1,17 +1,6 @@
 """The search for the cheapest changes after which unplaceable pods can be placed, each proved by solving the changed objects.
 
-The order is by cost for an operator: by rank, then by size.
-
-* 0: quotas raised by the missing amount; a maxSkew raised by 1.
-* 1: a cordoned node uncordoned, otherwise nodes added (by number), then nodes of a catalogue (by cost).
-* 2: running pods of lower priority evicted (the lowest priority first, then by number).
-* 3: fewer replicas of one workload, a lower min-member, or fewer devices in a claim (by loss).
-* 4: a maxSkew raised by more than 1 (by increase).
-* 5: a required rule dropped: a toleration added, a required topology preferred, a spread ScheduleAnyway,
-  anti-affinity, a constraint on devices, affinity, a node selector, a selector of devices, a host port, the
-  anti-affinity of running pods, in this order. Each further owner adds 10.
-* 6, only if nothing above works: one pod moved to another node.
-* 7, only if nothing above works: two relaxations together.
+Changes are tried in order of cost for an operator, by rank, then by size: docs/algorithms/causes.md lists the ranks.
 """
 
 from __future__ import annotations

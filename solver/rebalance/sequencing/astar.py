@@ -1,10 +1,7 @@
 """The fewest steps to a placement, by A* over the states that accepted steps reach.
 
-Stopovers of any movable pod are included. The steps that the counts still require are a lower bound on the
-remaining steps. Each step uses up a required one or is one or two detours. So states are visited in order of
-detours, direct sequences first. After Hart, Nilsson and Raphael 1968, doi:10.1109/TSSC.1968.300136. The
-successors of a state are generated only as their number of detours comes up (partial expansion: Yoshizumi,
-Miura and Ishida 2000, AAAI).
+The steps that the counts still require are a lower bound on the remaining steps. Stopovers of any movable pod
+are included. See docs/algorithms/plans.md (Order of steps).
 """
 
 from __future__ import annotations

@@ -1,16 +1,7 @@
 """A few pod classes that no order of steps brings to their end state, wherever all other movable pods are.
 
-A deadlock is refuted once, not once for each place of the pods that have no part in it. Those pods, the
-*bystanders*, are taken out of the cluster. The remainder is a relaxation: nodes have more room, and fewer pods
-keep others away. Rules that need other pods to be present are checked only if no bystander matches them. So an
-end state that is unreachable without bystanders is unreachable with them.
-
-The search lists all states that the remaining classes can reach, with the fewest moves. The model of end states
-takes the list as a combinatorial Benders cut (Codato and Fischetti 2006, doi:10.1287/opre.1060.0286). The cut
-excludes unreachable states and counts stopovers as moves.
-
-Bystanders keep a claim on room. They rest during a step, so they must fit into the room that the remaining
-classes leave free both before and after the step, summed over the nodes.
+The others are taken out of the cluster, which is a relaxation. The list of reachable states is a combinatorial
+Benders cut for the model of end states. See docs/algorithms/plans.md (Branch and check).
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """The CP-SAT model of a plan's end state: x[g, n], pods of class g on node n at the end, staying pods included.
 
-It is a relaxation: every state that accepted steps can reach is a solution, and so is the start. In contrast to
-the model of a solve, rules that are broken at the start may stay broken. Rules bind arriving pods, and staying
-pods only where they satisfied the rule. Volumes and zones are left to the order of the steps.
-
-The model counts pods by class, so it treats as many pods as possible as staying. Fewer arrivals mean weaker
-rules.
+It is a relaxation: every state that accepted steps can reach is a solution. Volumes and zones are left to the
+order of the steps. See docs/model.md (The plan) and docs/algorithms/plans.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """List scheduling of an accepted sequence of steps in few waves, whose steps may run at once and in any order.
 
-Every wave begins with the first remaining step, which is accepted on its own. It takes every other step that
-may come forward and is safe with the other steps of the wave. A step may come forward if two conditions hold.
-No earlier remaining step shares a key with it (:mod:`kubestow.solver.rebalance.waves.ordering`). The capacity
-that earlier steps need at its target stays free. So the remaining steps are again an accepted sequence. A
-refused step is checked again only after a wave that changes the cause of the refusal.
+A step that a wave refused is checked again only after a wave that changes the cause of the refusal. See
+docs/algorithms/plans.md (Waves).
 """
 
 from __future__ import annotations
