@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 CODE: Final = ("solver", "models", "checker", "audit", "report", "live", "commands", "packaging", "instances")
 MAX_DOCS_COLUMNS: Final = 120
+#: The guide itself, which quotes the words that it forbids.
+GUIDE: Final = ROOT / "docs" / "style.md"
 
 _NOUNS = r"(?:is|are|they|it|there|a|no|each|others)"
 
@@ -198,7 +200,7 @@ def files(paths: Iterable[str] = ()) -> Iterator[Path]:
     chosen = chosen if paths else [*chosen, ROOT / "CONTRIBUTING.md"]
     for path in chosen:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.suffix in (".py", ".md") and "__pycache__" not in file.parts:
+            if file.suffix in (".py", ".md") and "__pycache__" not in file.parts and file != GUIDE:
                 yield file
 
 

@@ -28,7 +28,7 @@ from tests.report.documents import test_schemas
 from tests.test_docs import ALL, ELSEWHERE, PAGES, ROOT, anchors, text_of
 
 #: Kinds of fenced blocks that show no commands.
-_NO_COMMANDS: Final = ("json", "python", "text", "yaml")
+_NO_COMMANDS: Final = ("json", "math", "python", "text", "yaml")
 _RULES: Final = text_of("docs/rules.md")
 
 

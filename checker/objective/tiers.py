@@ -79,13 +79,9 @@ def objective_faults(
     """Return NUMA zone faults, pods that a kubelet rejects, and wrong values of tiers and families.
 
     Args:
-        snapshot: The snapshot.
-        placement: The document.
         entries: Assignments of known pods to known nodes, in bind order.
         where: All pods with their nodes.
-        pending: Keys of the pods to be placed.
-        state: Capacity and use of the nodes in the final state.
-        gangs: Gangs of the pods to be placed.
+        pending: Keys of the pods to be placed, whose gangs are ``gangs``.
     """
     policy = placement.policy or DEFAULT
     found: list[Violation] = []

@@ -39,15 +39,12 @@ def compile_cluster(
 ) -> Cluster:
     """Compile a snapshot into an instance that places the pending pods of ``scope`` among its fixed pods.
 
-    Args:
-        running: Movable running pods among the pending ones: index into ``snapshot.pods`` -> number. Pods with different
-            numbers share no class, and none belongs to a gang.
+    ``running`` maps movable running pods to numbers. Pods with different numbers share no class, and none is in a gang.
 
     Raises:
         InputError: A quantity exceeds 64 bits, or a container-affinity annotation or node topology cannot be read.
     """
-    trees = _trees(snapshot, policy)
-    nodes = NodeTable(snapshot.nodes)
+    trees, nodes = _trees(snapshot, policy), NodeTable(snapshot.nodes)
     devices = _devices(snapshot, scope, nodes, running or {})
     reader = TemplateReader(
         snapshot, scope, policy, daemon_namespaces=daemon_namespaces, running=running or {}, trees=trees.values(), devices=devices

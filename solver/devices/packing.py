@@ -100,7 +100,7 @@ class _PackingSearch:
     # --- shortages --------------------------------------------------------------------------------------------------------------
 
     def _needed(self) -> list[dict[object, tuple[int, int]]]:
-        """Return what the pods from each position in the order on need at least.
+        """Return the least amounts that the pods from each position of the order on need together.
 
         Returns:
             By position, for each kind of amount, the minimum total of these pods and the smallest piece.

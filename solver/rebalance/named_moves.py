@@ -16,13 +16,9 @@ Reason = Callable[[int, int, Sequence[str]], str]
 def name_moves(
     problem: RebalanceProblem, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason
 ) -> tuple[list[Move], list[Eviction]]:
-    """Return moves and evictions, step by step.
+    """Return moves and evictions, step by step. ``units`` is True for waves whose bindings are one unit of a gang.
 
-    Within a class, pods that never moved leave first, in input order. Evicted pods leave in the order of
-    ``problem.leaving``.
-
-    Args:
-        units: Per wave, True if its bindings are one unit of a gang.
+    Within a class, pods that never moved leave first, in input order. Evicted pods leave in the order of ``problem.leaving``.
     """
     pods, names = problem.cluster.snapshot.pods, problem.cluster.nodes.names
     index = {name: n for n, name in enumerate(names)}

@@ -24,7 +24,7 @@ from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal, charged
+from kubestow.solver.search.annealing import START_TEMPERATURE, anneal, charged
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.exact import SoftModel
 from kubestow.solver.search.exchange import GroupFound, Peer, PlacementFound
@@ -223,7 +223,7 @@ class PreferenceSearch:
             return progress()
 
         with charged(search, prices.charges(self.parameters.charged_fraction)):
-            anneal(search, share, hot=hot, cold=END_TEMPERATURE)
+            anneal(search, share, hot=hot)
         if self._worth(best, search) < best.value or not self._adopt(best, search.counts):
             search.go_to(best.counts)
 
@@ -237,7 +237,7 @@ class PreferenceSearch:
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal_fraction)
         if components.prices is not None:
             self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE / 10)
-        anneal(search, self._clock.of(search, seconds, sweeps), hot=START_TEMPERATURE / 10, cold=END_TEMPERATURE)
+        anneal(search, self._clock.of(search, seconds, sweeps), hot=START_TEMPERATURE / 10)
         self._adopt(best, search.counts)
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
@@ -292,14 +292,7 @@ class PreferenceSearch:
         def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
             base = self._worth(best, search)
             clock = self._clock.of(search, seconds, self.parameters.anneal_sweeps)
-            anneal(
-                search,
-                clock,
-                hot=hot,
-                cold=END_TEMPERATURE,
-                only=only,
-                on_better=lambda gain: self._report(base + gain, best.bound),
-            )
+            anneal(search, clock, hot=hot, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
         def neighbourhoods(seconds: float, _: float) -> bool:

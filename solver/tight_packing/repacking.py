@@ -134,7 +134,7 @@ class Repacking:
         return chosen
 
     def _repack(self, nodes: list[int]) -> bool:
-        """Repack the pods of some nodes, at most ``most`` of them. Return True if the least slack of these nodes grew.
+        """Repack at most ``most`` pods of some nodes. Return True if the least slack of these nodes grew.
 
         Otherwise nothing changes.
         """
