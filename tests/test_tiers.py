@@ -77,7 +77,7 @@ def test_tiers_are_documented_with_the_commands_that_ci_runs() -> None:
     for marker in TIERS:
         assert f"`{marker}`" in page
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert '-m pytest -n 2 -m "not slow and not benchmark and not alone"' in script
+    assert '-m pytest -n 3 -m "not slow and not benchmark and not alone"' in script
     assert '-m pytest -n 0 -m "alone and not slow and not benchmark"' in script
 
 

@@ -31,6 +31,7 @@ def test_the_first_open_tier_that_was_asked_for_decides() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_generated_instance_is_solved_and_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(bench_hard.CLUSTERS, "greedy", (4, 60, (), ("--engine", "greedy")))
     for row in rows(["greedy*", "pack-32x8-100-seed*"], [3]):

@@ -43,6 +43,7 @@ def test_the_least_of_the_runs_counts() -> None:
     assert len(done) == 4
 
 
+@pytest.mark.slow
 def test_each_pass_does_what_it_says(tmp_path: Path) -> None:
     path, target = placed(tmp_path, 60)
     rows = list(passes(path, target))

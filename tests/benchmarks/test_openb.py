@@ -96,7 +96,7 @@ def test_what_a_result_allocates_is_read_from_its_tiers() -> None:
     assert bench_openb.allocated(Result("feasible", "lns", _Pending(15), tiers)) == 2 * 1_000 + 5 * 470 + 3 * 20
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_all_at_once_is_no_worse_than_one_after_the_other(arrivals: list[Task]) -> None:
     part = openb.until(NODES, arrivals, 100)
     together, most, _ = bench_openb.at_once(NODES, part, ("--time-limit", "20", "--workers", "1"))

@@ -97,6 +97,7 @@ def test_goals_of_planted_instances() -> None:
     assert not rules.met(fake(1.0, placed=10, bound=11))  # complete, and not proved
 
 
+@pytest.mark.slow
 def test_a_small_planted_instance_is_solved() -> None:
     (instance,) = bench_planted.instances(4, 16, [0], 60.0, ["planted-97-s0"])
     cells = bench_planted.row(instance, bench_planted.solve(instance))

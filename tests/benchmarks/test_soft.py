@@ -46,6 +46,7 @@ def test_generated_instances_have_names_of_their_families() -> None:
     assert fresh([1, 2], ["soft-60-*"]) == ["soft-60-70-seed1", "soft-60-70-seed2"]
 
 
+@pytest.mark.slow
 def test_clusters_that_pods_compete_for_are_bounded_together() -> None:
     """Group by group all pods have all that they prefer, and the gap was two thirds of the value."""
     result = place(from_objects(contended_cluster(1, nodes=60)), Options(time_limit=15, policy=POLICY))

@@ -200,7 +200,7 @@ def test_the_files_of_a_round_are_called_like_the_first_document() -> None:
     assert round_files.of("p.json.round-2.json", 3) == round_files.RoundFiles(3, "p.json.round-3.json", "p.json.round-3.snapshot.json")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_journals_of_all_rounds_make_room_for_the_next_plan(cluster: Cluster) -> None:
     """Round 1 leaves nodes closed for the next one, which opens them."""
     cluster.planned()

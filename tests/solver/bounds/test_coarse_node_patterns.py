@@ -104,7 +104,7 @@ def test_coarse_models_bound_a_few_groups_that_attract_each_other_on_nodes(monke
     assert sum(groups for groups, _ in found) > 4
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_coarse_models_bound_groups_that_attract_each_other_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coarse_node_patterns, "MAX_PART_VARIABLES", 0)
     for most in (0, 25, 80):

@@ -94,7 +94,7 @@ def test_groups_that_compete_are_never_bounded_too_tightly() -> None:
     assert tighter > 20
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_no_more_of_them() -> None:
     assert sum(bounds(contended(seed)) is not None for seed in range(80, 1_000)) == 920
 
@@ -161,6 +161,7 @@ def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
 
 
 @pytest.mark.parametrize(("engine", "percent"), [("lns", 100), ("greedy", 99)])
+@pytest.mark.full
 def test_a_search_that_is_guided_by_prices_proves_what_it_finds(engine: Engine, percent: int) -> None:
     """400 pods of 40 workloads want 20 of 60 nodes, which take 160; the bound is that of the 160 that gain most."""
     rng = random.Random(7)
