@@ -24,7 +24,7 @@ _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-
     "--sort",
     type=click.Choice(_SORTS),
     default="name",
-    help="Sort rows: by name, the highest use first, or (free-…) the most free capacity first.",
+    help="Sort rows: by name, the highest use first, or (free-*) the most free capacity first.",
 )
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with these labels, and the pods on them: pool=old,zone!=a.")
 @options.output("table", "wide", "csv", "json", "yaml")

@@ -121,4 +121,4 @@ def test_templates_whose_selectors_take_each_others_pods_are_refused(cluster: st
     other = written(tmp_path / "other.json", {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "one"}, "template": template})
     result = run(cluster, "-w", web, "-w", other)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "the selector of another template takes it, too" in result.stderr
+    assert "the selector of another template matches it, too" in result.stderr

@@ -156,7 +156,7 @@ def test_kubectl_completes_the_plugin_by_its_program(place: Path) -> None:
     assert done.stdout.splitlines() == ["a1", "a2", ":4"]
     _write(place / "bin" / "kubectl_complete-stow", script("kubectl"))  # as krew needs it, which links one program
     done = subprocess.run([*asked, "solve", "s.yaml", "--eng"], cwd=place, env=_environment(place), capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["--engine\tHow to search.", ":4"]
+    assert done.stdout.splitlines() == ["--engine\tSearch engine.", ":4"]
 
 
 @pytest.mark.full

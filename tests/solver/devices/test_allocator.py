@@ -214,8 +214,8 @@ def test_counters_are_charged_for_the_first_share() -> None:
         (MIXED, [claim("c", exactly(expression="device.driver +"))], "yntax"),
         (MIXED, [claim("c", exactly(expression='device.attributes["gpu.example.com"].none == 1'))], "none"),
         (MIXED, [claim("c", exactly(count=None), constraints=[same()])], "device 1 breaks a constraint"),
-        (devices(*(str(i) for i in range(40))), [claim("c", exactly(count=33))], "32 devices at most"),
-        (devices(*(str(i) for i in range(40))), [claim("c", exactly(count=None))], "32 devices at most"),
+        (devices(*(str(i) for i in range(40))), [claim("c", exactly(count=33))], "at most 32 devices"),
+        (devices(*(str(i) for i in range(40))), [claim("c", exactly(count=None))], "at most 32 devices"),
         (devices("0", "0"), [claim("c", exactly(count=None))], "two devices 0"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from kubestow.checker.capacity.series import check_series, parts
 from kubestow.models.catalogue.catalogue import Catalogue, of_shapes
-from kubestow.models.catalogue.money import UNIT
+from kubestow.models.catalogue.money import MILLIONTHS_PER_UNIT
 from kubestow.models.documents import capacity
 from kubestow.models.documents.catalogue import Shape
 from kubestow.models.documents.sizing import Sizing
@@ -71,7 +71,7 @@ def agree(kind: str, seed: int) -> None:
     found = size_series(snapshots, catalogue, asked, OPTIONS)
     assert found.status in ("optimal", "infeasible"), "tiny questions are decided"
     best = tiny.brute_series(snapshots, catalogue, asked, OPTIONS, most=5)
-    got = None if found.status == "infeasible" else (round(found.cost.value * UNIT), found.nodes.value)
+    got = None if found.status == "infeasible" else (round(found.cost.value * MILLIONTHS_PER_UNIT), found.nodes.value)
     assert got == best, f"{kind} {seed}: {asked}"
 
 

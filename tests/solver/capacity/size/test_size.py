@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kubestow.models.catalogue.catalogue import Catalogue, of_shapes, read
-from kubestow.models.catalogue.money import UNIT
+from kubestow.models.catalogue.money import MILLIONTHS_PER_UNIT
 from kubestow.models.documents.catalogue import Shape
 from kubestow.models.documents.sizing import Sizing
 from kubestow.models.snapshot.snapshot import from_objects
@@ -53,7 +53,7 @@ def agree(kind: str, seed: int) -> None:
     found = size(snapshot, catalogue, asked, OPTIONS)
     assert found.status in ("optimal", "infeasible"), "tiny questions are decided"
     best = tiny.brute(snapshot, catalogue, asked, OPTIONS, most=5)
-    got = None if found.status == "infeasible" else (round(found.cost.value * UNIT), found.nodes.value)
+    got = None if found.status == "infeasible" else (round(found.cost.value * MILLIONTHS_PER_UNIT), found.nodes.value)
     assert got == best, f"{kind} {seed}: {asked}"
 
 
@@ -221,4 +221,6 @@ def test_near_a_purchase_that_is_known_to_do_and_never_below_its_bound(tmp_path:
     found = sized(planted.objects, read(str(file)), time_limit=10.0, deterministic=True)
     assert found.placement is not None
     assert not found.placement.unplaced
-    assert round(found.cost.bound * UNIT) <= planted.cost <= round(found.cost.value * UNIT) <= planted.cost * 1.1
+    assert (
+        round(found.cost.bound * MILLIONTHS_PER_UNIT) <= planted.cost <= round(found.cost.value * MILLIONTHS_PER_UNIT) <= planted.cost * 1.1
+    )
