@@ -76,8 +76,7 @@ class NodeChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 def read(path: str) -> dict[str, Any]:
-    """Return ``to`` from a YAML or JSON file: a patch, or a Node, of which only the fields of :class:`NodeChange`
-    count.
+    """Return ``to`` from a YAML or JSON file: a patch, or a Node reduced to the fields of :class:`NodeChange`.
 
     Raises:
         InputError: The file is unreadable, or has an unknown field or invalid value; one line per problem.

@@ -16,13 +16,9 @@ Reason = Callable[[int, int, Sequence[str]], str]
 def name_moves(
     problem: RebalanceProblem, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason
 ) -> tuple[list[Move], list[Eviction]]:
-    """Return moves and evictions, step by step.
+    """Return moves and evictions by step. Of a class, pods that never moved leave first, in input order.
 
-    Within a class, pods that never moved leave first, in input order. Evicted pods leave in the order of
-    ``problem.leaving``.
-
-    Args:
-        units: Per wave, True if its bindings are one unit of a gang.
+    Evicted pods leave in the order of ``problem.leaving``. ``units``: per wave, True if its bindings are one unit of a gang.
     """
     pods, names = problem.cluster.snapshot.pods, problem.cluster.nodes.names
     index = {name: n for n, name in enumerate(names)}

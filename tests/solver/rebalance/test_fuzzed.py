@@ -1,4 +1,4 @@
-"""What fuzzing found: clusters as no API server would have them, on which planner and checker have to agree all the same."""
+"""Findings of fuzzing: clusters that no API server would have, on which planner and checker must agree nevertheless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that were wrong once: what a bound forgot, whom a goal evicted for nothing, and who would have had to go twice."""
+"""Regression tests: incomplete bounds, needless evictions, and pods that had to move twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the way of a goal that a plan does not reach: every kind of sentence."""
+"""Obstacles to goals that a plan does not reach: every kind of sentence."""
 
 from __future__ import annotations
 

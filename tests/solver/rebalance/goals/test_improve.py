@@ -1,4 +1,4 @@
-"""Moves for the sake of preferences and balance: what a move gains is exact, and each is worth what a move has to bring."""
+"""Moves for preferences and balance: gains are exact, and each move gains at least the required amount."""
 
 from __future__ import annotations
 

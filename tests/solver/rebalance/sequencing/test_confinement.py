@@ -1,4 +1,4 @@
-"""What few classes prove of an end state: never more than holds with all other pods there."""
+"""Proofs from a few classes about an end state: they never claim more than holds with all other pods there."""
 
 from __future__ import annotations
 
@@ -141,7 +141,9 @@ def test_rules_that_bystanders_may_fulfil_are_not_held_against_an_end_state() ->
     things = [node("a", cpu="3"), node("b", cpu="3"), pod("p", "a", affinity=near), pod("m1", "a", app="m"), pod("q", "b")]
     problem = case_of(things)
     target = target_of(problem, {"p": "b", "m1": "b"})
-    alone = confinement._ConfinedSearch(problem, PlanState(problem), tuple(s.g for s in _moves(problem, ("p", "a", "b"))), lambda: False).run(100)
+    alone = confinement._ConfinedSearch(
+        problem, PlanState(problem), tuple(s.g for s in _moves(problem, ("p", "a", "b"))), lambda: False
+    ).run(100)
     assert alone is not None
     assert alone.detours(problem, target) == 0
 
