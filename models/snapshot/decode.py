@@ -87,7 +87,7 @@ _QUICK_HEAD: Final = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([a-z0-9./]+)"\s*,\s
 _IS_ARRAY: Final = re.compile(rb"\s*\[")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _PLACED: Final = re.compile(r"(.*) - at `\$\.(.*)`\Z")
-MAX_LIST_DEPTH: Final = 20
+MAX_LIST_DEPTH: Final = 20  # nesting depth of lists
 
 
 def identity(kind: object, metadata: object) -> str:

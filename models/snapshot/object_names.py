@@ -17,6 +17,7 @@ from kubestow.models.kube.lenient_decode import shorten
 #: Names of most kinds, such as pods and nodes. Most have no dot and match the first pattern.
 _PLAIN: Final = re.compile(r"[a-z0-9][-a-z0-9]*+(?<!-)\Z", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]++(?:(?:-++|\.)[a-z0-9]++)*+\Z", re.ASCII)
+#: Characters of a DNS subdomain.
 _MAX_NAME_CHARACTERS: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\Z", re.ASCII)
 #: API servers use UUIDs and kubelets hashes; other sources of snapshots use their own format.

@@ -32,6 +32,7 @@ _MESSAGE: Final = re.compile(rb"\s*(Warning: |WARNING: |[IWEF]\d{4} \d\d:\d\d:\d
 _RELEASE: Final = re.compile(rb"(?:Release [^\n]*\n)?\s*NAME: \S+\r?\n(?:\s*[A-Z][A-Z ]+:[^\n]*\n)*?\s*STATUS: ")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PROC: Final = Path("/proc")
+#: Bytes read at a time, between two checks of the size limit.
 _CHUNK_BYTES: Final = 2**20
 #: Limit at a quarter of the memory that is free when a file is read.
 _LIMIT_BY_MEMORY: Final = -1

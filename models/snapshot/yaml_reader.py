@@ -15,9 +15,11 @@ import yaml
 #: The C parser if PyYAML was built with it; it is an order of magnitude faster.
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
+#: Nesting depth of lists and mappings.
 _MAX_DEPTH: Final = 200
 #: Nodes that aliases may add to one document. Real manifests add a few hundred; an alias bomb adds billions.
 _MAX_ALIASED_NODES: Final = 1_000_000
+#: Digits up to which a scalar is read as an integer; Python converts no more than 4300.
 _MAX_DIGITS: Final = 4000
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})

@@ -19,11 +19,11 @@ from kubestow.solver.rebalance.problem.end_state import steps_to
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.sequencing.confinement import arrivals
-from kubestow.solver.rebalance.sequencing.sequence import Ordered, count_pods, order
+from kubestow.solver.rebalance.sequencing.sequence import OrderResult, count_pods, order
 from kubestow.solver.rebalance.target.model import TargetModel
 from kubestow.solver.rebalance.target.rules import TargetRules
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
-from kubestow.solver.rebalance.waves.within import within_waves
+from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Variables up to which tiers are solved with the full linear relaxation.
@@ -72,7 +72,7 @@ class _Relaxed:
     proved: bool
 
 
-class Exact:
+class ExactPlanSearch:
     """The exact engine for one problem."""
 
     def __init__(self, values: PlanObjective, context: RunContext) -> None:
@@ -119,7 +119,7 @@ class Exact:
     # --- end states that have no order, or a longer one
     # -------------------------------------------------------------------------
 
-    def _order(self, counts: Ints) -> Ordered:
+    def _order(self, counts: Ints) -> OrderResult:
         problem = self.problem
         most = None
         if problem.limits.maxMoves is not None:
@@ -130,7 +130,7 @@ class Exact:
         self.deadline.charge(CHECK_SECONDS)
         return order(problem, counts, self.context, seconds=max(0.1, self.deadline.left() * ORDER_TIME_FRACTION), steps_at_most=most)
 
-    def _set_aside(self, relaxed: _Relaxed, found: Ordered) -> None:
+    def _record_open(self, relaxed: _Relaxed, found: OrderResult) -> None:
         """Record the possible values of the end state unless they are known."""
         if found.steps is None:
             if found.stuck and self.problem.limits.maxMoves is None and (self._stuck is None or relaxed.values > self._stuck[0]):
@@ -151,7 +151,7 @@ class Exact:
             self._note("an end state was set aside because no shortest order of steps was found in time; bounds count it as possible")
             self._open.append(tuple(at_best))
 
-    def _cut_off(self, relaxed: _Relaxed, found: Ordered) -> None:
+    def _cut_off(self, relaxed: _Relaxed, found: OrderResult) -> None:
         """Exclude an end state that is worth less than the model says, or correct its value in the model.
 
         If a few classes prove that it has no order, all end states with the same places of these classes are
@@ -160,12 +160,12 @@ class Exact:
         problem = self.problem
         if self._confine(relaxed, found):
             if found.steps is None:
-                self._set_aside(relaxed, found)
+                self._record_open(relaxed, found)
             return
-        self._set_aside(relaxed, found)
+        self._record_open(relaxed, found)
         self.model.forbid(relaxed.counts, [g for g in sorted(self.model.left) if problem.movable[g] or problem.pending[g]])
 
-    def _confine(self, relaxed: _Relaxed, found: Ordered) -> bool:
+    def _confine(self, relaxed: _Relaxed, found: OrderResult) -> bool:
         """Confine classes to the states that they can reach.
 
         Returns:

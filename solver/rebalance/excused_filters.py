@@ -28,41 +28,41 @@ FIELDS: Final = {NodeAffinity.name: ("nodeAffinity",), InterPodAffinity.name: ("
 _MAX_NAMED_RULES: Final = 5
 
 
-def excuse(snapshot: Snapshot, asked: PlanOptions) -> tuple[PlanOptions, Forgiveness]:
+def excuse(snapshot: Snapshot, plan_options: PlanOptions) -> tuple[PlanOptions, Forgiveness]:
     """Return the plan options with the rules that the history forgives, and these rules.
 
     Raises:
         InputError: A snapshot lacks its time, or see
             :func:`kubestow.solver.rebalance.problem.problem.read_problem`.
     """
-    if "repair" not in asked.goals:
-        return asked, Forgiveness()
-    found = forgive(snapshot, asked.history, asked.options.exempt)
+    if "repair" not in plan_options.goals:
+        return plan_options, Forgiveness()
+    found = forgive(snapshot, plan_options.history, plan_options.options.exempt)
     if not found.rules:
-        return asked, found
-    before = _broken(snapshot, asked)
+        return plan_options, found
+    before = _broken(snapshot, plan_options)
     excused: dict[int, frozenset[str]] = {}
     for name, fields in FIELDS.items():
         rules: list[tuple[int, Rule]] = [each for each in found.rules if each[1][0] in fields]
         if rules:
-            after = _broken(without(snapshot, rules), replace(asked, anchors=frozenset(i for i, _ in rules)))
+            after = _broken(without(snapshot, rules), replace(plan_options, anchors=frozenset(i for i, _ in rules)))
             for i, broken in before.items():
                 if name in broken and name not in after.get(i, ()):
                     excused[i] = excused.get(i, frozenset()) | {name}
-    return replace(asked, forgiven=frozenset(found.rules), excused=excused), found
+    return replace(plan_options, forgiven=frozenset(found.rules), excused=excused), found
 
 
-def account(plan: RebalancePlan, snapshot: Snapshot, asked: PlanOptions, found: Forgiveness) -> None:
+def account(plan: RebalancePlan, snapshot: Snapshot, plan_options: PlanOptions, found: Forgiveness) -> None:
     """Record in a plan the forgiven rules and the notes about them."""
-    history = asked.history
-    if "repair" not in asked.goals:
+    history = plan_options.history
+    if "repair" not in plan_options.goals:
         return
     if history.grace or history.earlier or found.rules:
         earlier = [
             EarlierSnapshot(each.sha256, each.capture.time if each.capture is not None else "")
             for each in sorted(history.earlier, key=time_of)
         ]
-        names = sorted((pod_key(snapshot.pods[i]), name) for i, excused in asked.excused.items() for name in excused)
+        names = sorted((pod_key(snapshot.pods[i]), name) for i, excused in plan_options.excused.items() for name in excused)
         plan.executionGrace = ExecutionGrace(history.grace, earlier, [ForgivenRule(*each) for each in names])
     plan.notes += [*warnings(snapshot.pods), *sentences(snapshot, history, found)]
 
@@ -84,9 +84,9 @@ def sentences(snapshot: Snapshot, history: History, found: Forgiveness) -> list[
     return texts
 
 
-def _broken(snapshot: Snapshot, asked: PlanOptions) -> dict[int, frozenset[str]]:
+def _broken(snapshot: Snapshot, plan_options: PlanOptions) -> dict[int, frozenset[str]]:
     """Return the filters that running pods break, by index of the pod."""
-    problem = read_problem(snapshot, replace(asked, goals=(), forgiven=(), excused={}))
+    problem = read_problem(snapshot, replace(plan_options, goals=(), forgiven=(), excused={}))
     state = PlanState(problem)
     found: dict[int, frozenset[str]] = {}
     for g in np.flatnonzero(problem.subjects).tolist():

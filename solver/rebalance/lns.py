@@ -21,7 +21,7 @@ from kubestow.solver.rebalance.sequencing.sequence import order
 from kubestow.solver.rebalance.target.model import TargetModel
 from kubestow.solver.rebalance.target.rules import SharedRules, TargetRules
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
-from kubestow.solver.rebalance.waves.within import within_waves
+from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Model variables of the first neighbourhood.
@@ -42,7 +42,7 @@ MAX_IDLE_NEIGHBOURHOODS = 400
 BUILD_SECONDS = 2e-4
 
 
-class Lns:
+class PlanLns:
     """The search by neighbourhoods. It covers only the tiers before preferences and balance."""
 
     def __init__(self, values: PlanObjective, goals: Sequence[str], context: RunContext) -> None:

@@ -45,7 +45,7 @@ MAX_UNEXPLAINED_WAVES = 10
 
 def rebalance(
     snapshot: Snapshot,
-    asked: PlanOptions,
+    plan_options: PlanOptions,
     *,
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
@@ -62,32 +62,32 @@ def rebalance(
         InternalFault: The independent checker found the plan invalid.
     """
     started = time.monotonic()
-    options = asked.options
+    options = plan_options.options
     report = ProgressReporter(on_progress, started)
     report("compile")
-    if "admit" in asked.goals:
+    if "admit" in plan_options.goals:
         refuse_domain_blocking(snapshot, select(snapshot, include_gated=options.include_gated), options.policy)
-    asked, forgiveness = excuse(snapshot, asked)
-    problem = read_problem(snapshot, asked)
-    values = PlanObjective(problem, asked.goals)
+    plan_options, forgiveness = excuse(snapshot, plan_options)
+    problem = read_problem(snapshot, plan_options)
+    values = PlanObjective(problem, plan_options.goals)
     compiled = time.monotonic()
     running = int(problem.start[problem.movable].sum())
     report("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
     deadline = Deadline(options, (started if began is None else began) - _reserve(options.time_limit, compiled - started))
     context = RunContext(options, deadline, stop or threading.Event(), report)
-    found = search(problem, values, asked.goals, context)
-    if problem.drain and "improve" not in asked.goals:
+    found = search(problem, values, plan_options.goals, context)
+    if problem.drain and "improve" not in plan_options.goals:
         found.steps = even_drain(values, found.steps, context.over)
         found.values = values.of_steps(found.steps)
     _loosen(problem, values, found)
     report("waves")
     waves = group(problem, found.steps)
     solved = time.monotonic()
-    plan = _document(problem, values, asked, found, waves)
-    account(plan, snapshot, asked, forgiveness)
+    plan = _document(problem, values, plan_options, found, waves)
+    account(plan, snapshot, plan_options, forgiveness)
     report("verify")
     plan.before, plan.after, plan.leastWaves = summary(snapshot, plan)
-    insist(verify_plan(snapshot, plan, earlier=asked.history.earlier))
+    insist(verify_plan(snapshot, plan, earlier=plan_options.history.earlier))
     if not options.deterministic:
         plan.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
@@ -120,13 +120,13 @@ def _loosen(problem: RebalanceProblem, values: PlanObjective, found: PlanSearchR
 
 
 def _document(
-    problem: RebalanceProblem, values: PlanObjective, asked: PlanOptions, found: PlanSearchResult, waves: Sequence[Sequence[Step]]
+    problem: RebalanceProblem, values: PlanObjective, plan_options: PlanOptions, found: PlanSearchResult, waves: Sequence[Sequence[Step]]
 ) -> plans.RebalancePlan:
-    snapshot, options = problem.cluster.snapshot, asked.options
-    broken = _broken(problem) if "repair" in asked.goals else {}
+    snapshot, options = problem.cluster.snapshot, plan_options.options
+    broken = _broken(problem) if "repair" in plan_options.goals else {}
     end = problem.end(found.steps)
     freed = values.freed(end) & ~values.freed(problem.start)
-    moves, evictions = name_moves(problem, waves, _units(problem, waves), Reasons(problem, broken, freed, asked.goals))
+    moves, evictions = name_moves(problem, waves, _units(problem, waves), Reasons(problem, broken, freed, plan_options.goals))
     tiers = [
         TierResult(tier.name, value, max(value, bound), tier.priority)
         for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True)
@@ -140,7 +140,7 @@ def _document(
             includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
             kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
         ),
-        goals=[*(["drain"] if asked.drain else []), *asked.goals],
+        goals=[*(["drain"] if plan_options.drain else []), *plan_options.goals],
         engine=found.engine,
         status="optimal" if all(t.value == t.bound for t in tiers) and not _unsure(problem) else "feasible",
         objective=tiers,
@@ -149,16 +149,16 @@ def _document(
         before=nothing,
         after=nothing,
         drain=[names[n] for n in sorted(problem.drain)],
-        freed=[names[n] for n in np.flatnonzero(freed)] if "consolidate" in asked.goals else [],
-        limits=asked.limits,
-        obstacles=obstacles(problem, values, found, asked),
+        freed=[names[n] for n in np.flatnonzero(freed)] if "consolidate" in plan_options.goals else [],
+        limits=plan_options.limits,
+        obstacles=obstacles(problem, values, found, plan_options),
         excluded=problem.excluded,
         unmodelled=[
             *unmodelled.find(snapshot, (snapshot.pods[i] for i in scope.pending), tiers=options.policy.networkTiers),
             *_unknown(problem),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=[*found.notes, *_notes(problem, asked), *_many_waves(problem, found.steps)],
+        notes=[*found.notes, *_notes(problem, plan_options), *_many_waves(problem, found.steps)],
     )  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def _broken(problem: RebalanceProblem) -> dict[tuple[int, int], list[str]]:
     found: dict[tuple[int, int], list[str]] = {}
     for g in np.flatnonzero(problem.movable).tolist():
         nodes = np.flatnonzero(problem.start[g])
-        for name, mask in problem.counting(g, state.breaks(g, nodes)).items():
+        for name, mask in problem.counted_rules(g, state.breaks(g, nodes)).items():
             for n in nodes[mask].tolist():
                 found.setdefault((g, n), []).append(name)
     return found
@@ -200,10 +200,10 @@ def _unknown(problem: RebalanceProblem) -> list[doc.Unmodelled]:
     ]
 
 
-def _notes(problem: RebalanceProblem, asked: PlanOptions) -> list[str]:
+def _notes(problem: RebalanceProblem, plan_options: PlanOptions) -> list[str]:
     found = []
     snapshot = problem.cluster.snapshot
-    waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot).pending] if "admit" not in asked.goals else []
+    waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot).pending] if "admit" not in plan_options.goals else []
     if waiting:
         some = ", ".join(waiting[:3]) + (", …" if len(waiting) > 3 else "")
         found.append(

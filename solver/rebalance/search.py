@@ -14,7 +14,7 @@ from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.sequencing.sequence import order
 from kubestow.solver.rebalance.tiers.improvement import Improvement
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
-from kubestow.solver.rebalance.waves.within import within_waves
+from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -50,21 +50,21 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
         return found
     pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
     if options.engine == "exact" or (options.engine == "auto" and pairs <= MAX_EXACT_CELLS):
-        from kubestow.solver.rebalance.exact import Exact
+        from kubestow.solver.rebalance.exact import ExactPlanSearch
 
         try:
-            result = Exact(values, context).solve(found.steps)
+            result = ExactPlanSearch(values, context).solve(found.steps)
         except OverflowError:
             found.notes.append("skipped the exact engine: utilisation exceeds the numbers that CP-SAT can sum")
             return found
         return _better(found, result, values, context)
-    from kubestow.solver.rebalance.lns import Lns
+    from kubestow.solver.rebalance.lns import PlanLns
 
     if options.engine == "auto":
         found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {MAX_EXACT_CELLS})")
     first = next((t for t, tier in enumerate(values.tiers) if isinstance(tier, Improvement)), len(values.tiers))
     if found.values[:first] < tuple(found.bounds[:first]):
-        found = Lns(values, goals, context).run(found)
+        found = PlanLns(values, goals, context).run(found)
     if first < len(values.tiers) and not context.over():
         from kubestow.solver.rebalance.improvement.search import ImprovementSearch
 
@@ -108,7 +108,7 @@ def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str])
         work[goal](builder)
         now = values.of(builder.state.counts, builder.state) if reached else ()
         if any(now[i] < kept[i] for i in range(reached)):
-            builder.back_to(before)
+            builder.rewind_to(before)
         reached = max([reached, *(i + 1 for i, tier in enumerate(values.tiers) if tier.goal == goal)])
         if goal == "consolidate":
             builder.kept_empty |= values.freed(builder.state.counts)

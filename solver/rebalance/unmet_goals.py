@@ -100,7 +100,7 @@ def _left(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
         here = _named(problem, g, n, int(state.counts[g, n]))
         return [Obstacle("drain", f"{key} stays on {names[n]}: {reason}", key, names[n]) for key in here]
 
-    found: list[_Described] = [(1, partial(stays, i)) for i in problem.left_over]
+    found: list[_Described] = [(1, partial(stays, i)) for i in problem.stranded]
     for n in problem.drain:
         cells = np.flatnonzero(problem.movable & (state.counts[:, n] > 0)).tolist()
         found += [(int(state.counts[g, n]), partial(moves_not, g, n)) for g in cells]
@@ -153,7 +153,7 @@ def _held_back(problem: RebalanceProblem, what: str) -> str:
 def _too_many_evictions(problem: RebalanceProblem, state: PlanState, g: int) -> str | None:
     """Return the reason why no more pods of a class are evicted, if it is the budget and the number of waves."""
     budget = problem.budget[g]
-    most = problem.evictions_at_most.get(budget) if budget is not None else None
+    most = problem.eviction_limits.get(budget) if budget is not None else None
     if budget is None or most is None:
         return None
     left = np.maximum(problem.start - state.counts, 0)[(problem.guarded == budget) & problem.movable]
@@ -177,7 +177,7 @@ def _rejections(state: PlanState, g: int, nodes: Bools) -> str:
         mask = rule.rejects(g) & nodes
         if mask.any():
             words.append(f"{rule.name} on {int(mask.sum())} of {total} ({rule.message(g, mask)})")
-    crowded = state.crowded(g) & nodes & ~np.logical_or.reduce([rule.rejects(g) for rule in state.rules])
+    crowded = state.blocks_waiting_resizes(g) & nodes & ~np.logical_or.reduce([rule.rejects(g) for rule in state.rules])
     if crowded.any():
         words.append(f"{state.fit.name} on {int(crowded.sum())} of {total} (the free resources are kept for another pod's waiting resize)")
     if not words:
@@ -196,7 +196,7 @@ def _broken(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
     found: list[_Described] = []
     for g in np.flatnonzero(problem.subjects).tolist():
         nodes = np.flatnonzero(state.counts[g])
-        for rule, pods in problem.counting(g, state.breaking(g, nodes)).items():
+        for rule, pods in problem.counted_rules(g, state.breaking(g, nodes)).items():
             found += [(k, partial(describe, g, n, rule, k)) for n, k in zip(nodes.tolist(), pods.tolist(), strict=True) if k]
     return _short("repair", found)
 

@@ -66,7 +66,7 @@ TABLE: dict[tuple[str, str], Row] = {
     ("consolidate", "--goal consolidate"): Row(3, freed=2, tiers={"freed": 2}, stays=frozenset({f"agent-n{i}" for i in range(1, 6)})),
     ("drain", "--drain n1"): Row(5, waves=(3, 2), stays=frozenset({"agent-n1"}), tiers={"drained": 0}),
     ("drain", "--drain n1 --max-waves 1"): Row(
-        3, waves=(3,), obstacles={"web-3": "2 of its pods go in 1 wave", "web-4": "2 of its pods"}, stays=frozenset({"agent-n1"}),
+        3, waves=(3,), obstacles={"web-3": "2 evictions in 1 wave", "web-4": "2 evictions"}, stays=frozenset({"agent-n1"}),
         tiers={"drained": -2}, exit=3,
     ),
     ("repair", "--goal repair"): Row(3, to={"db-0": {"b1"}}, stays=frozenset({"tool"}), tiers={"rules": 0}),

@@ -61,7 +61,7 @@ def move_off(builder: MoveBuilder, g: int, n: int, allowed: Bools | None = None)
     if not mask.any():
         return False
     if builder.problem.limits.maxWaves is not None:
-        mask = builder.state.inside(g, n, mask)
+        mask = builder.state.prefer_own_domain(g, n, mask)
     builder.take(Step(g, n, builder.tightest(g, mask)))
     return True
 
@@ -97,7 +97,7 @@ def make_room(builder: MoveBuilder, g: int, a: int, allowed: Bools | None = None
             builder.drop_needless(before, lambda n=n: bool(builder.places(g, a)[n]))  # type: ignore[misc]
             builder.take(Step(g, a, n))
             return True
-        builder.back_to(before)
+        builder.rewind_to(before)
     return False
 
 
@@ -105,7 +105,8 @@ def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None, pack
     """Free nodes one by one, those with the lowest cost of moves relative to their price first.
 
     Pods that went to a node which was freed later moved twice. So the nodes that can be freed are closed from
-    the beginning in a second pass. This is repeated as long as as many nodes are freed.
+    the beginning in a second pass. This is repeated
+    as long as it frees no fewer nodes.
 
     Args:
         price: Value of a freed node, int64[N].
@@ -128,11 +129,11 @@ def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None, pack
     for first in firsts[1:]:
         if builder.over():
             break
-        builder.back_to(begin)
+        builder.rewind_to(begin)
         found, made = _freed_from(builder, order, open_, first, price, most)
         if (int(price[found].sum()), -_moves(made)) > (int(price[best].sum()), -_moves(steps)):
             best, steps = found, made
-    builder.back_to(begin)
+    builder.rewind_to(begin)
     for step in steps:
         builder.take(step)
     if best.any():
@@ -151,7 +152,7 @@ def _freed_from(builder: MoveBuilder, order: Ints, open_: Bools, first: Bools, p
     for _ in range(MAX_REPEATED_PASSES):
         if builder.over() or not best.any():
             break
-        builder.back_to(begin)
+        builder.rewind_to(begin)
         found = _pass(builder, order, open_, best, most)
         gained = int(price[found].sum()) - int(price[best].sum())
         if gained < 0 or (not gained and _moves(builder.steps[begin:]) >= _moves(steps)):
@@ -222,6 +223,6 @@ def _empty(builder: MoveBuilder, n: int, target: Bools, *, push: bool = False) -
     others[n] = False
     for g in builder.running(n):
         if not move_off(builder, g, n, others) and not (push and make_room(builder, g, n, others)):
-            builder.back_to(before)
+            builder.rewind_to(before)
             return False
     return True

@@ -18,7 +18,7 @@ from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.schedule import waves
-from kubestow.solver.rebalance.waves.within import fits
+from kubestow.solver.rebalance.waves.wave_limit import fits
 
 #: Total number of steps that changes of single targets may replay. A replay checks each step of the plan, so a
 #: plan of few steps allows many changes.
@@ -43,18 +43,18 @@ def even_drain(values: PlanObjective, steps: list[Step], over: Callable[[], bool
     chosen = [i for i, step in enumerate(single) if step.a in problem.drain and step.b >= 0 and (step.g, step.b) not in sources]
     if not chosen:
         return steps
-    tied = _Tied(values, single, over)
-    if not tied.choose_all(chosen):
-        tied.choose_each(chosen)
-    return steps if tied.steps == single else tied.steps
+    plans = _EqualPlans(values, single, over)
+    if not plans.choose_all(chosen):
+        plans.choose_each(chosen)
+    return steps if plans.steps == single else plans.steps
 
 
-class _Tied:
+class _EqualPlans:
     """Plans with equal values in all tiers. ``steps`` is the one with the best targets."""
 
     def __init__(self, values: PlanObjective, steps: list[Step], over: Callable[[], bool]) -> None:
         self.values, self.problem, self.steps, self.over = values, values.problem, steps, over
-        self.reached, self.worth = values.of_steps(steps), self._worth(steps)
+        self.reached, self.utility = values.of_steps(steps), self._utility(steps)
         self.waves = len(waves(self.problem, steps))
 
     def choose_all(self, chosen: Sequence[int]) -> bool:
@@ -83,9 +83,9 @@ class _Tied:
             changed = False
             for i in chosen:
                 step = self.steps[i]
-                worth = gains.moving(step.g, step.b)
-                for target in np.argsort(-worth, kind="stable").tolist():
-                    if worth[target] <= worth[step.b] or target in self.problem.drain:
+                utility = gains.moving(step.g, step.b)
+                for target in np.argsort(-utility, kind="stable").tolist():
+                    if utility[target] <= utility[step.b] or target in self.problem.drain:
                         break
                     if left < len(self.steps) or self.over():
                         return
@@ -104,15 +104,15 @@ class _Tied:
 
     def _keep(self, steps: list[Step]) -> bool:
         """Adopt steps if they are worth more, as good in every tier, and take no more waves. Return whether they were."""
-        worth = self._worth(steps)
-        if worth <= self.worth or self.values.of_steps(steps) < self.reached or not fits(self.problem, steps):
+        utility = self._utility(steps)
+        if utility <= self.utility or self.values.of_steps(steps) < self.reached or not fits(self.problem, steps):
             return False
         if len(waves(self.problem, steps)) > self.waves:
             return False
-        self.steps, self.worth = list(steps), worth
+        self.steps, self.utility = list(steps), utility
         return True
 
-    def _worth(self, steps: Sequence[Step]) -> int:
+    def _utility(self, steps: Sequence[Step]) -> int:
         """Return preferences and balance of the end state, in units of balance."""
         counts, preferences = self.problem.end(steps), self.values.preferences
         return BALANCE_PER_POINT * preferences.total(preferences.families(counts)) + self.values.spread.value(counts)

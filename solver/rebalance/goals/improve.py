@@ -120,8 +120,8 @@ def _sweep(builder: MoveBuilder, gains: Gains, wanted: int, seen: dict[tuple[int
             while state.counts[g, n] and builder.within(g):
                 if builder.over():
                     return moved
-                worth = gains.moving(g, n)
-                gain = worth - worth[n]
+                utility = gains.moving(g, n)
+                gain = utility - utility[n]
                 target, best = -1, int(gain.max(initial=0))
                 if best >= wanted:
                     mask = builder.places(g, n) & (gain > 0)

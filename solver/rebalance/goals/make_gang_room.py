@@ -33,7 +33,7 @@ def admit_gang(builder: MoveBuilder, room_maker: RoomMaker, k: int) -> bool:
             break
         limit = best[2] if best is not None and best[:2] == (-count, 0) else INFEASIBLE_COST
         steps = _fill(builder, room_maker, gang, region, limit)
-        builder.back_to(before)
+        builder.rewind_to(before)
         if steps is not None:
             gone = sum(step.b < 0 for step in steps)
             bound = sum(step.k for step in steps if step.a < 0)
@@ -108,7 +108,7 @@ def _fill(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: 
     vouched = [] if region is None else affinity.vouch(gang.classes, region)
     whole = _members(builder, room_maker, gang, region, limit)
     steps = builder.steps[before:]
-    builder.back_to(before)
+    builder.rewind_to(before)
     affinity.unvouch(vouched)
     if not whole:
         return None
@@ -121,7 +121,7 @@ def _fill(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: 
         for step in reversed(bound):
             builder.state.undo(step)
         return [*moves, *bound]
-    builder.back_to(before)
+    builder.rewind_to(before)
     return steps if builder.replay(steps) else None
 
 

@@ -191,7 +191,7 @@ class RoomMaker:
             if self._open(g, a, n, open_, top, depth, most):
                 most = self._spent(before) - 1
                 best = [*builder.steps[before:], Step(g, a, n)]
-            builder.back_to(before)
+            builder.rewind_to(before)
         for step in best or ():
             builder.take(step)
         return best is not None

@@ -55,7 +55,7 @@ class MoveBuilder:
         if budget is not None and self._gone.get(budget, 0) >= self.problem.budgets[budget].allowed:
             return False
         for kind, which in self._counters(Step(g, 0, -1 if eviction else 0)):
-            most = self._most[kind] if kind != "budget" else self.problem.evictions_at_most.get(which)
+            most = self._most[kind] if kind != "budget" else self.problem.eviction_limits.get(which)
             if most is not None and self._spent.get((kind, which), 0) >= most:
                 return False
         return True
@@ -85,14 +85,14 @@ class MoveBuilder:
         made = self.steps[before:]
         for skipped in list(made):
             rest = [step for step in made if step is not skipped]
-            self.back_to(before)
+            self.rewind_to(before)
             if self.replay(rest) and lands():
                 made = rest
         if self.steps[before:] != made:
-            self.back_to(before)
+            self.rewind_to(before)
             self.replay(made)
 
-    def back_to(self, length: int) -> None:
+    def rewind_to(self, length: int) -> None:
         """Take back steps until ``length`` steps remain."""
         while len(self.steps) > length:
             step = self.steps.pop()

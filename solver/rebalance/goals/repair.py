@@ -37,7 +37,7 @@ def _move(builder: MoveBuilder) -> None:
                 return
             if not problem.movable[g] or not state.counts[g, n] or failed.get(g, 0) >= MAX_FAILURES_PER_CLASS or state.never(g).all():
                 continue
-            while state.counts[g, n] and problem.counting(g, state.breaks(g, np.array([n]))):
+            while state.counts[g, n] and problem.counted_rules(g, state.breaks(g, np.array([n]))):
                 if not (move_off(builder, g, n) or make_room(builder, g, n)):
                     failed[g] = failed.get(g, 0) + 1
                     break
@@ -49,14 +49,14 @@ def _evict(builder: MoveBuilder) -> bool:
     problem, counts = builder.problem, builder.state.counts
 
     def first(entry: tuple[int, int]) -> tuple[int, int]:
-        return int(problem.cluster.priority[entry[0]]), problem.turn(*entry, int(counts[entry]))
+        return int(problem.cluster.priority[entry[0]]), problem.departure_rank(*entry, int(counts[entry]))
 
     for g, n in sorted(_worst(builder), key=first):
         if problem.evictable[g] and not problem.closed[n]:
             before = len(builder.steps)
             if _let_go(builder, g, n):
                 return True
-            builder.back_to(before)
+            builder.rewind_to(before)
     return False
 
 
@@ -87,7 +87,7 @@ def _worst(builder: MoveBuilder) -> list[tuple[int, int]]:
     found = []
     for g in np.flatnonzero(builder.problem.subjects).tolist():
         nodes = np.flatnonzero(builder.state.counts[g])
-        masks = builder.problem.counting(g, builder.state.breaks(g, nodes))
+        masks = builder.problem.counted_rules(g, builder.state.breaks(g, nodes))
         if masks:
             total = np.sum([mask.astype(np.int64) for mask in masks.values()], axis=0)
             found += [(g, n, k) for n, k in zip(nodes.tolist(), total.tolist(), strict=True) if k]

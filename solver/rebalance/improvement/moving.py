@@ -14,7 +14,7 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.rebalance.improvement.worth import LIMIT_PENALTY, Worth
+from kubestow.solver.rebalance.improvement.improvement_state import LIMIT_PENALTY, ImprovementState
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
@@ -35,7 +35,7 @@ class MovingSearch(LocalSearch):
 
     def __init__(self, measures: Measures, state: PlanState, limits: Ints, *, seed: int) -> None:
         self.problem: RebalanceProblem = measures.problem
-        self.worth = Worth(self.problem, measures.preferences, measures.spread, state.counts)
+        self.worth = ImprovementState(self.problem, measures.preferences, measures.spread, state.counts)
         super().__init__(measures.preferences, state.rules, limits, state.counts, seed=seed, soft=self.worth)
 
     def _movable(self, g: int) -> bool:

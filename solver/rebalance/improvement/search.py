@@ -23,7 +23,7 @@ from kubestow.solver.rebalance.sequencing.sequence import order
 from kubestow.solver.rebalance.tiers.freed import Freed
 from kubestow.solver.rebalance.tiers.improvement import Improvement
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
-from kubestow.solver.rebalance.waves.within import within_waves
+from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.annealing import END_TEMPERATURE, START_TEMPERATURE, anneal
 from kubestow.solver.search.clock import SearchClock

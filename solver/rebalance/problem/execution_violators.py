@@ -31,7 +31,7 @@ def violators(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
 
 
 @dataclass
-class _Wanted:
+class _RequiredAffinity:
     """Pod affinity of one pod.
 
     Attributes:
@@ -72,7 +72,7 @@ class Enforced:
         self._apart: set[tuple[int, int]] = set()
         #: One entry with the terms that hold during execution. If the pod also has other terms, a second entry
         #: with all.
-        self._wanted: dict[int, list[_Wanted]] = {}
+        self._affinities: dict[int, list[_RequiredAffinity]] = {}
         self._here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in self._labels and not is_terminal(pod)]
         table: NodeTable | None = None
         for i in self._here:
@@ -87,40 +87,40 @@ class Enforced:
             self._read_anti(i, _terms(affinity.podAntiAffinity), forgiven)
             if (wanted := _terms(affinity.podAffinity)) and (i, ("podAffinity", 0)) not in forgiven:
                 every = _terms(affinity.podAffinity, ignored=True)
-                self._wanted[i] = [self._read(i, terms) for terms in ([wanted] if len(every) == len(wanted) else [wanted, every])]
+                self._affinities[i] = [self._read(i, terms) for terms in ([wanted] if len(every) == len(wanted) else [wanted, every])]
         #: Set by :meth:`order`. Per pod that broke a rule when it was considered: the number of pods gone by
         #: then.
         self.begun: dict[int, int] = {}
         #: Per pod, the pods that must be near it.
         self._needed_by: dict[int, list[int]] = {}
-        for i, both in self._wanted.items():
+        for i, both in self._affinities.items():
             for j in both[0].full - {i}:
                 self._needed_by.setdefault(j, []).append(i)
 
     def broken(self) -> set[tuple[int, Rule]]:
         """Return the broken rules, each with the pod that has it (not necessarily the pod that would leave)."""
         found: set[tuple[int, Rule]] = {(i, ("nodeAffinity", 0)) for i in self.selection}
-        found |= {(i, ("podAffinity", 0)) for i in self._wanted if self.lonely(i, ())}
+        found |= {(i, ("podAffinity", 0)) for i in self._affinities if self.misses_affinity(i, ())}
         return found | {(i, ("podAntiAffinity", k)) for i, k in self._apart}
 
     def violators(self) -> set[int]:
         """Return the pods that may have to leave, in any order of departures."""
-        found = self.selection | self.losing.keys() | {i for i in self._wanted if self.lonely(i, ())}
+        found = self.selection | self.losing.keys() | {i for i in self._affinities if self.misses_affinity(i, ())}
         queue = list(found)
         for j in queue:
             for i in self._needed_by.get(j, ()):
-                if i not in found and any(near and near <= found for near in self._wanted[i][0].near):
+                if i not in found and any(near and near <= found for near in self._affinities[i][0].near):
                     found.add(i)
                     queue.append(i)
         return found
 
-    def lonely(self, i: int, gone: Container[int]) -> bool:
+    def misses_affinity(self, i: int, gone: Container[int]) -> bool:
         """Return True if a pod misses a pod it must be near once the pods in ``gone`` have left.
 
         The scheduler's filter uses all terms, including those that hold only during scheduling. A pod that this
         filter would admit again stays.
         """
-        both = self._wanted.get(i)
+        both = self._affinities.get(i)
         return both is not None and all(wanted.lacks(i, gone) for wanted in both)
 
     def order(self) -> dict[int, int]:
@@ -131,13 +131,13 @@ class Enforced:
         comes first, then the pod whose departure mends most, then the youngest, then by name. A pod that would
         miss a departing pod leaves before it, which may already be enough.
         """
-        rank = {i: k for k, i in enumerate(_young_first(self.pods, self.selection | self.losing.keys() | self._wanted.keys()))}
+        rank = {i: k for k, i in enumerate(_young_first(self.pods, self.selection | self.losing.keys() | self._affinities.keys()))}
         found: dict[int, int] = {}
-        sure = {i for i in self._wanted if self.lonely(i, ()) and i not in self._wanted[i][0].full}
+        sure = {i for i in self._affinities if self.misses_affinity(i, ()) and i not in self._affinities[i][0].full}
         for i in sorted(self.selection | sure, key=rank.__getitem__):
             if i not in found:
                 self._let_go(i, found, rank)
-        open_ = {i for i in self.losing.keys() | self._wanted.keys() if i not in found}
+        open_ = {i for i in self.losing.keys() | self._affinities.keys() if i not in found}
         winning: dict[int, set[int]] = {}
         for i, others in self.losing.items():
             for j in others:
@@ -172,7 +172,7 @@ class Enforced:
 
     def relieved_by(self, i: int, gone: Mapping[int, int]) -> set[int]:
         """Return the departing pods whose absence lets pod ``i`` stay, among those with which it broke a rule."""
-        near = set[int]().union(*(wanted.full for wanted in self._wanted.get(i, ())))
+        near = set[int]().union(*(wanted.full for wanted in self._affinities.get(i, ())))
         return (self.losing.get(i, set()) | near) & gone.keys()
 
     def _let_go(self, i: int, found: dict[int, int], rank: dict[int, int]) -> None:
@@ -181,7 +181,7 @@ class Enforced:
         queue = [i]
         for j in queue:
             for k in sorted(self._needed_by.get(j, ()), key=rank.__getitem__):
-                if k not in gone and self.lonely(k, gone) and not self.lonely(k, found):
+                if k not in gone and self.misses_affinity(k, gone) and not self.misses_affinity(k, found):
                     gone.add(k)
                     queue.append(k)
         self.begun[i] = len(found)
@@ -191,7 +191,7 @@ class Enforced:
 
     def _breaks(self, i: int, gone: Mapping[int, int]) -> bool:
         """Return True if a pod breaks a rule once the pods in ``gone`` have left."""
-        return i in self.selection or not self.losing.get(i, set()) <= gone.keys() or self.lonely(i, gone)
+        return i in self.selection or not self.losing.get(i, set()) <= gone.keys() or self.misses_affinity(i, gone)
 
     # --- reading ----------------------------------------------------------------------------------------------------------
 
@@ -209,8 +209,8 @@ class Enforced:
                     self.losing.setdefault(loser, set()).add(winner)
                     self._apart.add((i, k))
 
-    def _read(self, i: int, terms: list[PodAffinityTerm]) -> _Wanted:
-        here, found = self._at(i), _Wanted([term.topologyKey for term in terms])
+    def _read(self, i: int, terms: list[PodAffinityTerm]) -> _RequiredAffinity:
+        here, found = self._at(i), _RequiredAffinity([term.topologyKey for term in terms])
         for j in self._here:
             if all(term_matches(self._snapshot, self.pods[i], term, self.pods[j]) for term in terms) and not self._at(j).keys().isdisjoint(
                 found.keys

@@ -71,7 +71,7 @@ class RebalanceProblem:
         subjects: Classes that count in the tier of rules, bool[G]: movable, or with required terms or
             constraints.
         drain: Indices of the nodes to be drained.
-        left_over: Pods on drained nodes that no plan moves, indices into ``snapshot.pods``.
+        stranded: Pods on drained nodes that no plan moves, indices into ``snapshot.pods``.
         extra: Resources that a running pod holds beyond its spec until it moves, int64[G, R]; it was resized in
             place.
         reserve: Resources kept free for resizes of pods outside all classes, int64[N, R].
@@ -99,20 +99,20 @@ class RebalanceProblem:
     limits: Limits
     excluded: list[Excluded]
     drain: list[int]
-    left_over: list[int]
+    stranded: list[int]
     extra: Ints
     reserve: Ints
     once: Bools
     leaving: dict[int, int]
     excused: list[frozenset[str]] = field(default_factory=list)
 
-    def counting(self, g: int, broken: Mapping[str, Any]) -> dict[str, Any]:
+    def counted_rules(self, g: int, broken: Mapping[str, Any]) -> dict[str, Any]:
         """Return the rules that pods of class g break and that count, by name of the filter."""
         excused = self.excused[g] if self.excused else ()
         return {name: found for name, found in broken.items() if name not in excused}
 
     @cached_property
-    def _turns(self) -> dict[tuple[int, int], list[int]]:
+    def _departure_ranks(self) -> dict[tuple[int, int], list[int]]:
         """Per class and node, the positions of its pods in the order of ``leaving``."""
         names = {name: n for n, name in enumerate(self.cluster.nodes.names)}
         pods, found = self.cluster.snapshot.pods, dict[tuple[int, int], list[int]]()
@@ -122,14 +122,14 @@ class RebalanceProblem:
                 found.setdefault((of[i], names[pods[i].spec.nodeName or ""]), []).append(turn)
         return found
 
-    def turn(self, g: int, n: int, left: int) -> int:
+    def departure_rank(self, g: int, n: int, left: int) -> int:
         """Return the position in ``leaving`` of the next departing pod of class g on node n, or the number of
         positions.
 
         Args:
             left: Number of pods of the class still on the node.
         """
-        turns = self._turns.get((g, n), [])
+        turns = self._departure_ranks.get((g, n), [])
         gone = max(int(self.start[g, n]) - left, 0)
         return turns[gone] if gone < len(turns) else len(self.leaving)
 
@@ -165,7 +165,7 @@ class RebalanceProblem:
         )
 
     @cached_property
-    def evictions_at_most(self) -> dict[int, int]:
+    def eviction_limits(self) -> dict[int, int]:
         """Return, by budget, the number of pods that can be evicted within the plan's wave limit.
 
         Empty if waves are not limited. Budgets that do not limit their pods are left out.
@@ -195,13 +195,13 @@ class RebalanceProblem:
         return int(arrived.sum())
 
 
-def read_problem(snapshot: Snapshot, asked: PlanOptions) -> RebalanceProblem:
+def read_problem(snapshot: Snapshot, plan_options: PlanOptions) -> RebalanceProblem:
     """Compile a snapshot into the problem of a plan.
 
     Raises:
         InputError: A node to drain does not exist, or a quantity, annotation or gang cannot be read.
     """
-    return _Reader(snapshot, asked).read()
+    return _Reader(snapshot, plan_options).read()
 
 
 class _Reader:
@@ -211,11 +211,11 @@ class _Reader:
         anchored: Pods that stay but have rules for others.
     """
 
-    def __init__(self, snapshot: Snapshot, asked: PlanOptions) -> None:
-        options, limits, pods = asked.options, asked.limits, snapshot.pods
-        drain = node_selection.choose(snapshot, asked.drain)
+    def __init__(self, snapshot: Snapshot, plan_options: PlanOptions) -> None:
+        options, limits, pods = plan_options.options, plan_options.limits, snapshot.pods
+        drain = node_selection.choose(snapshot, plan_options.drain)
         snapshot = cordoned(snapshot, drain)
-        self.snapshot, self.asked, self.pods = snapshot, asked, pods
+        self.snapshot, self.plan_options, self.pods = snapshot, plan_options, pods
         self.scope = select(snapshot, include_gated=options.include_gated)
         self.refused = exclusions(snapshot, limits.alsoMove, tiers=options.policy.networkTiers)
         self.budgets = budgets(snapshot)
@@ -225,14 +225,14 @@ class _Reader:
         self.anchored = [
             i
             for i in self.scope.fixed
-            if i in self.refused and not is_terminating(pods[i]) and (_holds_rules(pods[i]) or i in asked.anchors)
+            if i in self.refused and not is_terminating(pods[i]) and (_holds_rules(pods[i]) or i in plan_options.anchors)
         ]
-        self.waiting = self.scope.pending if "admit" in asked.goals else []
+        self.waiting = self.scope.pending if "admit" in plan_options.goals else []
         self.index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
         self.drain = [self.index[name] for name in drain]
         self.closed = np.zeros(len(self.index), dtype=bool)
         self.closed[self.drain] = True
-        self.enforced = Enforced(snapshot, options.exempt, asked.forgiven) if "repair" in asked.goals else None
+        self.enforced = Enforced(snapshot, options.exempt, plan_options.forgiven) if "repair" in plan_options.goals else None
         self.leaving = self.enforced.order() if self.enforced is not None else {}
         self.evictable = self._evictable()
         self.costs = move_cost.costs(snapshot, options.policy, self.movable)
@@ -271,15 +271,15 @@ class _Reader:
                 [-1 if self.owners is None else self.workloads.get(self.owners.of(pods[i]), -1) for i in first], dtype=np.int64
             ),
             subjects=movers | anchors,
-            limits=self.asked.limits,
+            limits=self.plan_options.limits,
             excluded=_excluded(snapshot, self.refused),
             drain=self.drain,
             extra=extra,
             reserve=waiting_resizes.reserved(cluster, *_left(cluster, start, extra), (i for i in scope.fixed if i not in apart)),
             once=np.array([i in self.free for i in first], dtype=bool),
             leaving=self.leaving,
-            excused=[self.asked.excused.get(i, frozenset()) for i in first] if self.asked.excused else [],
-            left_over=[i for i in stays if self.closed[self._node(i)] and not is_terminating(pods[i])],
+            excused=[self.plan_options.excused.get(i, frozenset()) for i in first] if self.plan_options.excused else [],
+            stranded=[i for i in stays if self.closed[self._node(i)] and not is_terminating(pods[i])],
         )
 
     def _node(self, i: int) -> int:
@@ -294,16 +294,16 @@ class _Reader:
             pod, owner = self.pods[i], -1
             if self.owners is not None and i in moving:
                 owner = self.workloads.setdefault(self.owners.of(pod), len(self.workloads))
-            space = pod.metadata.namespace if self.asked.limits.maxMovesPerNamespace is not None else None
+            space = pod.metadata.namespace if self.plan_options.limits.maxMovesPerNamespace is not None else None
             budget = self.budget_of.get(i), i in self.free
             held = waiting_resizes.resized(pod, self.snapshot.gates)
-            excused = tuple(sorted(self.asked.excused.get(i, ())))
+            excused = tuple(sorted(self.plan_options.excused.get(i, ())))
             kind = (excused, i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, held)
             found[i] = numbers.setdefault(kind, len(numbers))
         return found
 
     def _compile(self, kinds: dict[int, int]) -> Cluster:
-        options, scope = self.asked.options, self.scope
+        options, scope = self.plan_options.options, self.scope
         fixed = [i for i in scope.fixed if i not in kinds]
         multipliers = msgspec.structs.replace(options.policy.multipliers, containerAffinity=0)
         return compile_cluster(
@@ -320,7 +320,7 @@ class _Reader:
         These have lower priority than some pending pod, run on a node to be drained, or break a rule that holds
         during execution.
         """
-        if not self.asked.limits.allowEviction:
+        if not self.plan_options.limits.allowEviction:
             return set()
         pods = self.pods
         highest = max((pods[i].spec.priority or 0 for i in self.waiting if pods[i].spec.preemptionPolicy != "Never"), default=None)

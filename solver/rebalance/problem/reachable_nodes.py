@@ -23,8 +23,8 @@ def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
     Args:
         rules: All rules, in the state of the fixed pods.
     """
-    asked = [_with_running(rule, problem) for rule in rules if not rule.arrivals_only]
-    room = possible(problem.cluster, asked)
+    adapted = [_with_running(rule, problem) for rule in rules if not rule.arrivals_only]
+    room = possible(problem.cluster, adapted)
     for rule in rules:
         if rule.arrivals_only:
             for g in range(problem.cluster.n_classes):

@@ -63,7 +63,7 @@ class PlanState:
         """Return the rules whose verdict on the class can change."""
         return [r for r in self.rules if not r.static and (r is self.fit or r.concerned(g))]
 
-    def ask_only(self, g: int, kinds: tuple[type[Rule], ...]) -> None:
+    def judge_only_by(self, g: int, kinds: tuple[type[Rule], ...]) -> None:
         """Judge landings of the class only by these kinds of rules and by every rule's ``never``: a relaxation."""
         self._asked[g] = [rule for rule in self._moving[g] if isinstance(rule, kinds)]
 
@@ -115,7 +115,7 @@ class PlanState:
         mask = ~self.never(g)
         for rule in self._asked[g]:
             mask &= ~rule.rejects(g)
-        mask &= ~self.crowded(g)
+        mask &= ~self.blocks_waiting_resizes(g)
         for fine in (self.providers.landing(g), self.skews.landing(g)):
             if fine is not None:
                 mask &= fine
@@ -124,7 +124,7 @@ class PlanState:
             self._put(g, a, 1, back)
         return np.asarray(mask, dtype=bool)
 
-    def inside(self, g: int, a: int, mask: Bools) -> Bools:
+    def prefer_own_domain(self, g: int, a: int, mask: Bools) -> Bools:
         """Return a mask of nodes restricted to the domain of node a, for one constraint after the other, where nodes remain.
 
         The constraints are those with DoNotSchedule for which a pod of class g counts. Many moves inside a
@@ -142,7 +142,7 @@ class PlanState:
         """True if some pods hold less than they request and would be accepted again at the start."""
         return bool(len(self._reserved)) or any(len(nodes) for nodes in self._waiting.values())
 
-    def crowded(self, g: int) -> Bools:
+    def blocks_waiting_resizes(self, g: int) -> Bools:
         """Return the nodes where one more pod of class g leaves too little for a waiting resize, bool[N]."""
         return self._short_with(self.problem.cluster.demand[g])
 
@@ -281,6 +281,6 @@ class PlanState:
         found: dict[str, int] = {}
         for g in np.flatnonzero(self.problem.subjects).tolist():
             breaking = self.breaking(g, np.flatnonzero(self.counts[g]))
-            for name, pods in (self.problem.counting(g, breaking) if counting else breaking).items():
+            for name, pods in (self.problem.counted_rules(g, breaking) if counting else breaking).items():
                 found[name] = found.get(name, 0) + int(pods.sum())
         return dict(sorted(found.items()))

@@ -82,7 +82,7 @@ class OrderSearch:
                 if key in seen:
                     continue
                 seen.add(key)
-                if not self.remaining.left:
+                if not self.remaining.required_steps:
                     found = [step for way in self._path for step in way.steps]
                     break
             if self._cut or len(seen) > MAX_STATES:

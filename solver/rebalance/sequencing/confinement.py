@@ -306,5 +306,5 @@ def _without(problem: RebalanceProblem, full: PlanState, away: Bools) -> PlanSta
         exact = (NodeResourcesFit, NodePorts) if (_matched(state, g) & away).any() else (
             NodeResourcesFit, NodePorts, InterPodAffinity, PodTopologySpread,
         )  # fmt: skip
-        state.ask_only(g, exact)
+        state.judge_only_by(g, exact)
     return state

@@ -52,7 +52,7 @@ def waiting_in_cycle(moves: Sequence[Step]) -> list[Step]:
 
 def break_deadlocks(greedy: GreedyPass) -> bool:
     """Run the pass and break each deadlock by a stopover; return True once no moves remain, False if stuck."""
-    tries = 2 * greedy.remaining.left + 20
+    tries = 2 * greedy.remaining.required_steps + 20
     while not greedy.run():
         if greedy.over() or not tries or not greedy.remaining.allows_any() or not _stopover(greedy):
             return False

@@ -81,10 +81,10 @@ class GreedyPass:
                     if not self._in_gang(g):
                         self._tied(g) if self.links.tied[g] else self._local(g)
                     if self.over():
-                        return not self.remaining.left
+                        return not self.remaining.required_steps
             if not sum(self._bind(members) for members in gangs):
                 break
-        return not self.remaining.left
+        return not self.remaining.required_steps
 
     def _in_gang(self, g: int) -> bool:
         return bool(self.problem.pending[g]) and self.problem.cluster.classes[g].gang is not None
@@ -182,7 +182,7 @@ class GreedyPass:
             return mask
         sinks = np.zeros_like(mask)
         sinks[self.remaining.sinks(g)] = True
-        return self.state.inside(g, a, mask & sinks)
+        return self.state.prefer_own_domain(g, a, mask & sinks)
 
     def _evict(self, g: int) -> None:
         """Evict pods that no sink accepts now."""

@@ -17,7 +17,7 @@ class RemainingMoves:
 
     Attributes:
         of: Per class and node, pods still to come (negative: to leave).
-        left: Lower bound on the remaining steps.
+        required_steps: Lower bound on the remaining steps.
         coming: Pods to come to each node, int64[N].
         leaving: Pods to leave each node, int64[N].
         seekers: Per node, the classes whose pods are to come.
@@ -28,7 +28,7 @@ class RemainingMoves:
         self.problem = problem
         size = problem.cluster.n_nodes
         self.of: list[dict[int, int]] = [{} for _ in range(problem.cluster.n_classes)]
-        self.left = 0
+        self.required_steps = 0
         self.coming: Ints = np.zeros(size, dtype=np.int64)
         self.leaving: Ints = np.zeros(size, dtype=np.int64)
         self.seekers: dict[int, set[int]] = {}
@@ -39,18 +39,18 @@ class RemainingMoves:
         surplus = -difference.sum(axis=1)
         for g in np.flatnonzero(problem.movable & (surplus > 0)).tolist():
             self.going[g] = int(surplus[g])
-            self.left += self.going[g]
+            self.required_steps += self.going[g]
         self.detours: dict[tuple[str, int], int] = {}
-        self._most = self._room(steps_at_most)
+        self._detour_limits = self._allowed_detours(steps_at_most)
 
-    def _room(self, steps_at_most: int | None) -> dict[str, dict[int, int]]:
+    def _allowed_detours(self, steps_at_most: int | None) -> dict[str, dict[int, int]]:
         """Return the allowed detours, by limit and its id."""
         problem, limits = self.problem, self.problem.limits
         come = np.array([sum(k for k in of.values() if k > 0) for of in self.of], dtype=np.int64) * problem.movable
         most: dict[str, dict[int, int]] = {}
         bounds = [] if limits.maxMoves is None else [limits.maxMoves - int(come.sum())]
         if steps_at_most is not None:
-            bounds.append(steps_at_most - self.left)
+            bounds.append(steps_at_most - self.required_steps)
         if bounds:
             most["all"] = {0: min(bounds)}
         for kind, limit, ids in (
@@ -59,9 +59,9 @@ class RemainingMoves:
         ):
             if limit is not None:
                 most[kind] = {i: limit - int(come[ids == i].sum()) for i in np.unique(ids[problem.movable]).tolist()}
-        if problem.evictions_at_most:
+        if problem.eviction_limits:
             gone = np.array([self.going.get(g, 0) for g in range(len(self.of))], dtype=np.int64)
-            most["budget"] = {b: k - int((come + gone)[problem.guarded == b].sum()) for b, k in problem.evictions_at_most.items()}
+            most["budget"] = {b: k - int((come + gone)[problem.guarded == b].sum()) for b, k in problem.eviction_limits.items()}
         return most
 
     def _shift(self, g: int, n: int, k: int) -> None:
@@ -69,7 +69,7 @@ class RemainingMoves:
         old = of.get(n, 0)
         new = of[n] = old + k
         come = max(new, 0) - max(old, 0)
-        self.left += come
+        self.required_steps += come
         self.coming[n] += come
         self.leaving[n] += max(-new, 0) - max(-old, 0)
         if new > 0:
@@ -82,15 +82,15 @@ class RemainingMoves:
     def note(self, step: Step, sign: int = 1) -> None:
         """Record that a step was taken, or taken back (``sign`` -1)."""
         g, k = step.g, step.k * sign
-        before = self.left
+        before = self.required_steps
         if step.a >= 0:
             self._shift(g, step.a, k)
         if step.b >= 0:
             self._shift(g, step.b, -k)
         else:
             self.going[g] -= k
-            self.left -= k
-        extra = self.left - before + k
+            self.required_steps -= k
+        extra = self.required_steps - before + k
         if extra:
             for counter in self._counters(g):
                 self.detours[counter] = self.detours.get(counter, 0) + extra
@@ -103,7 +103,9 @@ class RemainingMoves:
     def allows(self, g: int, extra: int) -> bool:
         """Return True if the limits allow ``extra`` further detours of pods of a class."""
         return not extra or all(
-            self.detours.get((kind, i), 0) + extra <= self._most[kind].get(i, 0) for kind, i in self._counters(g) if kind in self._most
+            self.detours.get((kind, i), 0) + extra <= self._detour_limits[kind].get(i, 0)
+            for kind, i in self._counters(g)
+            if kind in self._detour_limits
         )
 
     def allows_any(self) -> bool:
@@ -116,11 +118,13 @@ class RemainingMoves:
 
         Negative if they do not even allow the required steps; None if the number is unlimited.
         """
-        return self._most["all"][0] if "all" in self._most else None
+        return self._detour_limits["all"][0] if "all" in self._detour_limits else None
 
     def spent(self) -> tuple[tuple[tuple[str, int], int], ...]:
         """Return the detours so far that limits per namespace or workload count, sorted."""
-        return tuple(sorted((counter, k) for counter, k in self.detours.items() if k and counter[0] != "all" and counter[0] in self._most))
+        return tuple(
+            sorted((counter, k) for counter, k in self.detours.items() if k and counter[0] != "all" and counter[0] in self._detour_limits)
+        )
 
     def _counters(self, g: int) -> list[tuple[str, int]]:
         budget = self.problem.budget[g]

@@ -23,7 +23,7 @@ from kubestow.solver.rebalance.sequencing.effort import Effort
 from kubestow.solver.rebalance.sequencing.greedy_pass import GreedyPass
 from kubestow.solver.rebalance.sequencing.remaining_moves import RemainingMoves
 from kubestow.solver.rebalance.target.affinity_openings import openings
-from kubestow.solver.rebalance.waves.within import fits
+from kubestow.solver.rebalance.waves.wave_limit import fits
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Largest lower bound on the steps for which the fewest steps are searched.
@@ -42,7 +42,7 @@ CONFINED_TIME_FRACTION = 0.4
 
 
 @dataclass
-class Ordered:
+class OrderResult:
     """The result of a search for an order.
 
     Attributes:
@@ -68,7 +68,7 @@ def order(
     *,
     seconds: float,
     steps_at_most: int | None = None,
-) -> Ordered:
+) -> OrderResult:
     """Find a sequence of accepted steps from ``problem.start`` to ``target``.
 
     A pending pod is bound once, on its node of the target. Gangs are bound whole, with consecutive steps.
@@ -84,7 +84,7 @@ def order(
     context.deadline.charge(effort.spent())
     if found.steps and problem.evictable.any():
         steps = respect_budgets(problem, found.steps)
-        return Ordered(steps, fewest=found.fewest and steps is not None, stuck=found.stuck, confined=found.confined)
+        return OrderResult(steps, fewest=found.fewest and steps is not None, stuck=found.stuck, confined=found.confined)
     return found
 
 
@@ -101,26 +101,26 @@ class _Ordering:
     def __init__(self, problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_most: int | None) -> None:
         self.problem, self.target, self.effort = problem, target, effort
         self.remaining = RemainingMoves(problem, target, steps_at_most)
-        self.needed, self.most = self.remaining.left, self.remaining.most_detours()
+        self.needed, self.most = self.remaining.required_steps, self.remaining.most_detours()
         self.best: list[Step] | None = None
         self.stuck: list[Step] = []
         self.waiting: list[Step] = []
         self.rng = random.Random(0)
 
-    def run(self) -> Ordered:
+    def run(self) -> OrderResult:
         problem, remaining = self.problem, self.remaining
         if self.most is not None and self.most < 0:
-            return Ordered(None, exhausted=True, stuck=waiting_in_cycle(remaining.moves()))
+            return OrderResult(None, exhausted=True, stuck=waiting_in_cycle(remaining.moves()))
         if not self.needed:
-            return Ordered([], fewest=True)
+            return OrderResult([], fewest=True)
         self.state = PlanState(problem)
         if not all(opening.allows(self.target) for opening in openings(problem, self.state.providers.rule, self.state.counts)):
-            return Ordered(None, exhausted=True, stuck=remaining.moves())
+            return OrderResult(None, exhausted=True, stuck=remaining.moves())
         self.links = Dependencies(problem.cluster, self.state.rules)
         self.study = DeadlockStudy(problem, self.state, self.target, lambda: self.effort.over(CONFINED_TIME_FRACTION))
         self._attempt(None, 1.0)
         if self._direct:
-            return Ordered(self.best, fewest=True)
+            return OrderResult(self.best, fewest=True)
         if problem.start.size <= MAX_CONFINED_CELLS:
             self.study.run(self.waiting)
         return self._proved() or self._few() or self._again()
@@ -144,7 +144,7 @@ class _Ordering:
         if reached and (self.best is None or self._rank(greedy.steps) < self._rank(self.best)):
             self.best = greedy.steps
 
-    def _proved(self) -> Ordered | None:
+    def _proved(self) -> OrderResult | None:
         """Return the result that the study of a few classes proves, or None."""
         study = self.study
         if study.excluded or (self.best is None and self.most is not None and study.detours > self.most):
@@ -153,11 +153,11 @@ class _Ordering:
             return self._result(fewest=True)
         return None
 
-    def _result(self, *, fewest: bool = False, exhausted: bool = False) -> Ordered:
+    def _result(self, *, fewest: bool = False, exhausted: bool = False) -> OrderResult:
         steps = None if exhausted else self.best
-        return Ordered(steps, fewest=fewest, exhausted=exhausted, stuck=[] if steps else self.stuck, confined=self.study.found)
+        return OrderResult(steps, fewest=fewest, exhausted=exhausted, stuck=[] if steps else self.stuck, confined=self.study.found)
 
-    def _few(self) -> Ordered | None:
+    def _few(self) -> OrderResult | None:
         """Return an order with the fewest steps, or a proof that there is none; None if neither is found.
 
         The search runs briefly, then with larger groups of classes, then at length.
@@ -181,7 +181,7 @@ class _Ordering:
             self.study.extend(self.waiting, self.remaining.moves())
         return self.study.excluded
 
-    def _fewest(self, verdicts: int) -> Ordered | None:
+    def _fewest(self, verdicts: int) -> OrderResult | None:
         """Search for the fewest steps; return None if the search is inconclusive."""
         problem, best = self.problem, self.best
         allowed = self.most if best is None or not fits(problem, best) else count_pods(best) - self.needed - 1
@@ -194,7 +194,7 @@ class _Ordering:
             return self._result(fewest=best is not None, exhausted=best is None)
         return None
 
-    def _again(self) -> Ordered:
+    def _again(self) -> OrderResult:
         """Return the best result after restarts with other random orders; fewer restarts if one takes long."""
         spent = self.effort.spent()
         for _ in range(MAX_RESTARTS):
@@ -202,7 +202,7 @@ class _Ordering:
                 break
             self._attempt(self.rng, 0.9)
             if self._direct:
-                return Ordered(self.best, fewest=True)
+                return OrderResult(self.best, fewest=True)
         return self._result()
 
 

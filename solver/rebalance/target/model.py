@@ -263,12 +263,12 @@ class TargetModel(PlacementModel):
     def _limit_waves(self) -> None:
         """Limit the pods of each budget that leave a node, moved or evicted, to the allowance over the plan's waves."""
         problem, leaving = self.problem, dict[int, list[cp_model.IntVar]]()
-        for g, variable in (*((g, v) for (g, _), v in self.y.items()), *self.left.items()) if problem.evictions_at_most else ():
+        for g, variable in (*((g, v) for (g, _), v in self.y.items()), *self.left.items()) if problem.eviction_limits else ():
             if problem.movable[g] and problem.guarded[g] >= 0:
                 leaving.setdefault(int(problem.guarded[g]), []).append(variable)
         pods = problem.start.sum(axis=1)
         for b, variables in leaving.items():
-            chosen, most = (problem.guarded == b) & problem.movable, problem.evictions_at_most[b]
+            chosen, most = (problem.guarded == b) & problem.movable, problem.eviction_limits[b]
             if int(pods[chosen].sum()) > most:
                 gone = int((problem.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in self.left if chosen[g])
                 self.model.add(self.sum(variables) <= most - int(self.rest_came[chosen].sum()) - gone)

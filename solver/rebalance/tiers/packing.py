@@ -144,7 +144,7 @@ class Packing:
             columns = self._pairs[self._group == q]
             self._rows.add(columns, np.full(len(columns), -1, dtype=np.int64), -int(total[q]))
         for b, pods in self._guarded():
-            most = self.problem.evictions_at_most.get(b)
+            most = self.problem.eviction_limits.get(b)
             if most is not None and int(pods.sum()) > most:  # all these pods leave within the wave limit
                 self._rows.add(every, pods, most)
 

@@ -24,19 +24,19 @@ class Drained(Tier):
 
     def value(self, measures: Measures, end: EndState) -> int:
         problem = measures.problem
-        return -len(problem.left_over) - int(end.counts[np.ix_(problem.movable, problem.closed)].sum())
+        return -len(problem.stranded) - int(end.counts[np.ix_(problem.movable, problem.closed)].sum())
 
     def bound(self, measures: Measures) -> int:
         """Return the bound if as many pods of each budget leave as the plan's waves allow."""
-        problem, left = measures.problem, len(measures.problem.left_over)
+        problem, left = measures.problem, len(measures.problem.stranded)
         leaving = (problem.start * problem.movable[:, None])[:, problem.closed].sum(axis=1)
-        for budget, most in problem.evictions_at_most.items():
+        for budget, most in problem.eviction_limits.items():
             left += max(0, int(leaving[problem.guarded == budget].sum()) - most)
         return -left
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         problem, model, points = measures.problem, rules.model, Points()
-        points.constant = -len(problem.left_over) - int(model.rest[np.ix_(problem.movable, problem.closed)].sum())
+        points.constant = -len(problem.stranded) - int(model.rest[np.ix_(problem.movable, problem.closed)].sum())
         for (g, n), variable in model.x.items():
             if problem.closed[n] and problem.movable[g]:
                 points.add(variable, -1, 0, model.upper(g, n))
@@ -55,7 +55,7 @@ class BrokenRules(Tier):
         """Count all pods of a class on a node as breaking a rule unless every literal of the rule holds."""
         problem, model, points = measures.problem, rules.model, Points()
         for (g, n, name), literals in rules.broken.items():
-            if not problem.counting(g, {name: literals}):
+            if not problem.counted_rules(g, {name: literals}):
                 continue
             variable, resting = model.x.get((g, n)), int(model.rest[g, n])
             if variable is None:
@@ -150,7 +150,7 @@ class Moves(Tier):
         if "drained" in reached:
             closed = problem.start[np.ix_(leaving, problem.closed)].sum(axis=1)
             each = np.sort(np.repeat(problem.cost[leaving], closed))
-            total = int(each[: max(0, len(each) - (-len(problem.left_over) - reached["drained"]))].sum())
+            total = int(each[: max(0, len(each) - (-len(problem.stranded) - reached["drained"]))].sum())
             cost[problem.closed] = 0
         if "freed" in reached:
             enough = reached["freed"] + (0 if measures.price is None else int(measures.price.sum()))

@@ -28,10 +28,10 @@ class LeastWaves(NamedTuple):
 
 def least_waves(problem: RebalanceProblem, steps: Iterable[Step]) -> LeastWaves | None:
     """Return the lower bound that the budgets imply; None if no step needs a budget."""
-    asked: Counter[int] = Counter()
+    evictions: Counter[int] = Counter()
     for step in steps:
         budget = problem.budget[step.g]
         if budget is not None and step.a >= 0:
-            asked[budget] += step.k
-    found = [LeastWaves(-(-pods // max(1, problem.budgets[b].allowed)), b, pods) for b, pods in sorted(asked.items())]
+            evictions[budget] += step.k
+    found = [LeastWaves(-(-pods // max(1, problem.budgets[b].allowed)), b, pods) for b, pods in sorted(evictions.items())]
     return max(found, key=lambda least: least.waves, default=None)

@@ -133,7 +133,7 @@ class WaveRules:
         free = self._fit.free[b] - (demand[list(reserved)].sum(axis=0) if reserved else 0)
         if int(self._fit.slots[b]) - len(reserved) < 1 or (free[asks] < demand[g, asks]).any():
             return False
-        if self.state.waits and self.state.crowded(g)[b]:
+        if self.state.waits and self.state.blocks_waiting_resizes(g)[b]:
             return False
         for rule in self._rules[g]:
             out = a >= 0 and not rule.local and not rule.arrivals_only

@@ -18,6 +18,7 @@ from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
+#: Exceeds any number of pods; means "no limit" or "no value".
 _UNBOUNDED_COUNT = 2**40
 
 

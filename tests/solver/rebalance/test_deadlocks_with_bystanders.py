@@ -13,7 +13,7 @@ from kubestow.solver.rebalance import exact
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.rebalance import rebalance
 from kubestow.solver.rebalance.sequencing import sequence
-from kubestow.solver.rebalance.sequencing.sequence import Ordered
+from kubestow.solver.rebalance.sequencing.sequence import OrderResult
 from kubestow.solver.runtime.options import Options
 from tests.objects import node, pod
 
@@ -52,7 +52,7 @@ class _Count:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked, order = 0, sequence.order
 
-        def counted(*arguments: Any, **options: Any) -> Ordered:
+        def counted(*arguments: Any, **options: Any) -> OrderResult:
             self.asked += 1
             return order(*arguments, **options)
 

@@ -77,7 +77,7 @@ def test_the_checker_refuses_what_the_scheduler_would() -> None:
 
 
 def test_the_rest_of_a_plan_is_judged_with_the_cordon() -> None:
-    """The result is the same with and without the cordon in the cluster."""
+    """The verdict is the same with and without the cordon in the cluster."""
     for cordon in (False, True):
         snapshot, document = plan(
             _things("123", _even(), cordon=cordon), ("drain",), (tier("drained", 0), tier("moves", -1)), move(1, 1, "w-0", "n1", "n2"),

@@ -11,7 +11,7 @@ import pytest
 from kubestow.models.documents.policy import Policy
 from kubestow.models.documents.rebalance_plan import Limits
 from kubestow.models.snapshot.snapshot import from_objects
-from kubestow.solver.rebalance.exact import Exact
+from kubestow.solver.rebalance.exact import ExactPlanSearch
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from kubestow.solver.rebalance.problem.state import PlanState
@@ -35,7 +35,7 @@ def solve(
     options = Options(**{"time_limit": 60.0, "workers": 1, **more})
     asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
     problem = read_problem(from_objects(list(objects)), asked)
-    exact = Exact(PlanObjective(problem, asked.goals), RunContext.start(options))
+    exact = ExactPlanSearch(PlanObjective(problem, asked.goals), RunContext.start(options))
     found = exact.solve()
     if all(cls.gang is None for cls in problem.cluster.classes):
         carried_out(problem, found)
@@ -149,7 +149,7 @@ def test_a_run_that_is_stopped_keeps_the_plan_and_says_no_more_than_it_knows() -
     stop = threading.Event()
     stop.set()
     g = next(g for g, cls in enumerate(problem.cluster.classes) if cls.pod.metadata.name == "p1")
-    found = Exact(PlanObjective(problem, asked.goals), RunContext.start(asked.options, stop)).solve([Step(g, 1, 2)])
+    found = ExactPlanSearch(PlanObjective(problem, asked.goals), RunContext.start(asked.options, stop)).solve([Step(g, 1, 2)])
     assert (found.values, found.steps, found.proved) == ((-1, -1), [Step(g, 1, 2)], False)
     assert found.bounds == [0, 0]
 

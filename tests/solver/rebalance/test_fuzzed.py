@@ -1,4 +1,4 @@
-"""Clusters found by fuzzing, which no API server would have. Planner and checker must agree on them nevertheless."""
+"""Findings of fuzzing: clusters that no API server would have, on which planner and checker must agree nevertheless."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from kubestow.models.documents.rebalance_plan import Limits
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver.rebalance import lns
-from kubestow.solver.rebalance.lns import Lns
+from kubestow.solver.rebalance.lns import PlanLns
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from kubestow.solver.rebalance.result import PlanSearchResult
@@ -47,7 +47,7 @@ class Search:
         self.values = PlanObjective(self.problem, goals)
         self.told: list[tuple[str, str | None, int | None, int | None]] = []
         self.stop = threading.Event()
-        self.lns = Lns(self.values, asked.goals, RunContext.start(options, self.stop, ProgressReporter(self._told)))
+        self.lns = PlanLns(self.values, asked.goals, RunContext.start(options, self.stop, ProgressReporter(self._told)))
         steps = construct(begin(self.problem), self.values, goals) if greedy else []
         self.before = self.values.of_steps(steps)
         self.start = PlanSearchResult(steps, self.before, self.values.bounds())

@@ -1,4 +1,4 @@
-"""Answers that were wrong once: incomplete bounds, useless evictions, and pods that would have had to move twice."""
+"""Regression tests: incomplete bounds, needless evictions, and pods that had to move twice."""
 
 from __future__ import annotations
 

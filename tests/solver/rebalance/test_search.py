@@ -39,7 +39,7 @@ def _built(
 def _search(
     objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), *, stop: bool = False, **options: Any
 ) -> tuple[PlanSearchResult, list[Progress]]:
-    """Return the result, and all progress on the way."""
+    """Return the result and all progress reports."""
     asked = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
     problem = read_problem(from_objects(objects), asked)
     told: list[Progress] = []
@@ -123,7 +123,7 @@ def _hard() -> list[Object]:
 
 
 def _thirds() -> list[Object]:
-    """Two nodes have room for the sum of all pods, but neither has room for two pods."""
+    """Two nodes whose total capacity suffices for all pods, but neither holds two pods."""
     sizes = {"n0": "1200m", "n1": "1200m", "n2": "1300m"}
     return [*(node(name, cpu="2") for name in sizes), *(running(f"p-{name}", name, cpu=cpu) for name, cpu in sizes.items())]
 
@@ -207,7 +207,7 @@ def test_gangs_and_budgets_are_kept_by_every_engine() -> None:
 
 @pytest.mark.full
 def test_each_move_of_a_proved_improvement_is_worth_it() -> None:
-    """Without any single one of them, the others being accepted as before, less would be reached, by what a move has to bring."""
+    """Dropping any single move, with the others still accepted, loses at least the required gain."""
     compared = 0
     for kind in SOFT:
         for seed in range(10):

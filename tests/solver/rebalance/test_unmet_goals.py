@@ -1,4 +1,4 @@
-"""Obstacles to a goal that a plan does not reach: every kind of sentence."""
+"""Obstacles to goals that a plan does not reach: every kind of sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods whose resize waits hold less than they request. They would be accepted again next to all pods that come to their nodes."""
+"""Pods with waiting resizes hold less than they request, and stay acceptable next to all arriving pods."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan_of(objects: list[Object], *goals: str) -> RebalancePlan:
 
 
 def test_no_room_is_taken_that_a_pod_waits_for_which_may_not_move() -> None:
-    """A bare pod requests 3 of 4 CPUs and holds half a CPU. New pods next to it leave all 3 requested CPUs free."""
+    """A bare pod requests 3 of 4 CPUs and holds half a CPU: arriving pods leave the other 2.5 free."""
     bare = resized("waits", "n0")
     del bare["metadata"]["ownerReferences"]
     for cpu, bound in (("1", 1), ("1500m", 0)):
@@ -80,7 +80,7 @@ def test_a_resize_is_given_room_by_another_pod_that_goes() -> None:
 
 
 def test_a_node_is_relieved_of_a_pod_that_holds_more_than_it_asks_for() -> None:
-    """By their requests both fit; by the held resources the other one would be refused. It alone may not go."""
+    """By their requests, both fit; by the resources they hold, the other one would be refused. Only the other one must stay."""
     greedy = running("greedy", "n0", cpu="1")
     greedy["status"]["containerStatuses"] = [{"name": "c", "resources": {"requests": {"cpu": "3", "memory": "128Mi"}}}]
     other = running("other", "n0", cpu="2", node_selector={"disk": "ssd"})
@@ -98,7 +98,7 @@ def test_like_pods_do_not_arrive_together_where_only_one_of_them_may() -> None:
 
 
 def test_a_wave_brings_no_pod_for_which_another_one_has_to_leave_first() -> None:
-    """The resized pod requests 3 CPUs, which leaves room for two others. The half CPU that it holds would leave room for three."""
+    """Next to the 3 CPUs that the resized pod requests, two other pods fit; next to the half CPU it holds, three."""
     nodes = [node("n0", cpu="7"), node("n1", cpu="9")]
     others = [running("leaves", "n0", cpu="2", labels={"app": "leaves"}), *(running(f"p{i}", "n1", cpu="2") for i in range(2))]
     problem = case_of([*nodes, resized("waits", "n0"), *others], ["consolidate"])

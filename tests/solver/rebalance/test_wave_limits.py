@@ -74,7 +74,7 @@ def _asked(seed: int, kind: str) -> Iterator[tuple[list[Object], Sequence[str], 
 
 
 def _compare(plan: RebalancePlan, known: Best) -> bool:
-    """Return whether a plan equals the best one; no better one is possible, and no bound is below it."""
+    """Check that a plan is as good as the best one, that none is better, and that no bound is below it."""
     best = {(name, priority): value for name, priority, value in [*known.tiers, ("moves", None, -known.moves)]}
     for tier in plan.objective:
         value = best.get((tier.tier, tier.priority), 0)
@@ -144,7 +144,7 @@ def test_the_limit_makes_a_difference_to_these_clusters() -> None:
 
 
 def _guarded(nodes: int, *, allowed: int = 1) -> list[Object]:
-    """Nodes with one pod each of one app, and one node with room for all pods."""
+    """Nodes with one pod of the same app each, and one node with room for all pods."""
     objects = [node("large", cpu="32", labels={"node-role.kubernetes.io/control-plane": ""}), *(node(f"n{i}") for i in range(nodes))]
     objects += [running(f"web-{i}", f"n{i}", cpu="3", labels={"app": "web"}) for i in range(nodes)]
     return [*objects, budget("web", "web", maxUnavailable=allowed), budget("none", "none", maxUnavailable=0)]
@@ -271,8 +271,8 @@ def test_a_plan_one_wave_over_its_limit_is_refused() -> None:
 
 def test_the_limit_of_a_budget_is_what_it_allows_in_each_wave() -> None:
     problem = case_of(_guarded(4, allowed=2), ["consolidate"], limits=Limits(maxWaves=3))
-    assert problem.evictions_at_most == {0: 6}
-    assert case_of(_guarded(4), ["consolidate"]).evictions_at_most == {}
+    assert problem.eviction_limits == {0: 6}
+    assert case_of(_guarded(4), ["consolidate"]).eviction_limits == {}
 
 
 def test_the_objective_counts_what_leaves_whatever_the_limit() -> None:
@@ -282,4 +282,4 @@ def test_the_objective_counts_what_leaves_whatever_the_limit() -> None:
     assert values.bounds() == [-1, 0]
     assert values.of_steps([]) == (-1, 0)
     assert values.of_steps([Step(0, 0, 1)]) == (0, -1)
-    assert replace(problem, limits=Limits(maxWaves=1)).evictions_at_most == {0: 1}
+    assert replace(problem, limits=Limits(maxWaves=1)).eviction_limits == {0: 1}

@@ -1,4 +1,4 @@
-"""Moves for preferences and balance: the computed gain of a move is exact, and each move gains the required minimum."""
+"""Moves for preferences and balance: gains are exact, and each move gains at least the required amount."""
 
 from __future__ import annotations
 

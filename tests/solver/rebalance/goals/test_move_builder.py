@@ -31,7 +31,7 @@ def begin(problem: RebalanceProblem) -> MoveBuilder:
 
 
 def accepted(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
-    """Return whether steps are accepted pod by pod, one after the other, within the limits. For plans without gangs."""
+    """Return True if steps are accepted pod by pod, one after the other, within the limits. For plans without gangs."""
     builder = begin(problem)
     for step in steps:
         for _ in range(step.k):
@@ -69,7 +69,7 @@ def test_moves_and_evictions_have_their_limits() -> None:
     assert _within(builder, "q", eviction=True) == [True]
     _go(builder, "q", -1)
     assert _within(builder, "r", eviction=True) == [False]
-    builder.back_to(0)
+    builder.rewind_to(0)
     assert _within(builder, "p", "q") == [True, True]
     assert _within(builder, "r", eviction=True) == [True]
 
@@ -81,7 +81,7 @@ def test_moves_per_namespace_and_per_workload_are_counted_apart() -> None:
         builder = builder_of(objects, limits=limits)
         _go(builder, "p", 1)
         assert _within(builder, "p", "q", "other/r") == [False, False, True]
-        builder.back_to(0)
+        builder.rewind_to(0)
         _go(builder, "other/r", 1)
         assert _within(builder, "p", "q", "other/r") == [True, True, False]
 
@@ -96,7 +96,7 @@ def test_who_went_for_good_stays_missing_in_its_budget() -> None:
     assert _within(builder, "r", eviction=True) == [True]
     builder.take(Step(class_of(builder.problem, "p"), 1, -1))
     assert (_within(builder, "r"), _within(builder, "r", eviction=True)) == ([False], [False])
-    builder.back_to(2)
+    builder.rewind_to(2)
     assert _within(builder, "r") == [True]
 
 
@@ -108,7 +108,7 @@ def test_a_budget_lets_as_many_go_as_it_allows_in_all_waves() -> None:
     _go(builder, "q", 1)
     assert _within(builder, "p", "r", "s") == [False, False, True]
     assert _within(builder, "r", eviction=True) == [False]
-    builder.back_to(1)
+    builder.rewind_to(1)
     assert _within(builder, "r") == [True]
     _go(builder, "q", -1)  # for good: nobody else may go
     assert _within(builder, "r") == [False]
@@ -120,7 +120,7 @@ def test_several_pods_of_a_step_count_each() -> None:
     assert builder.within(0)
     builder.take(Step(0, 0, 1))
     assert not builder.within(0)
-    builder.back_to(1)
+    builder.rewind_to(1)
     assert builder.within(0)
 
 
@@ -158,8 +158,8 @@ def test_steps_taken_back_leave_no_trace(kind: str) -> None:
                 a = -1 if problem.pending[g] else rng.choice(np.flatnonzero(state.counts[g]).tolist() or [-1])
                 if problem.pending[g] or (a >= 0 and problem.movable[g]):
                     builder.take(Step(g, a, rng.randrange(problem.cluster.n_nodes)))
-            builder.back_to(rng.randrange(len(builder.steps) + 1))
-        builder.back_to(0)
+            builder.rewind_to(rng.randrange(len(builder.steps) + 1))
+        builder.rewind_to(0)
         assert (state.counts == problem.start).all()
         assert (state.fit.free == free).all()
         assert not state.arrived.any()

@@ -81,7 +81,7 @@ def test_the_same_at_length(kind: str) -> None:
 
 
 def _swap() -> list[Object]:
-    """Two pods, each of which would gain much on the other one's node, which has no room for both; a third node takes one pod."""
+    """Two pods that would each gain much on the other's node, which is too small for both; a third node holds one pod."""
     nodes = [*(node(f"n{i}", cpu="1", labels={"at": f"n{i}"}) for i in range(2)), node("spare", cpu="1")]
     pods = []
     for i in range(2):

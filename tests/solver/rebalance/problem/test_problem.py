@@ -1,4 +1,4 @@
-"""The problem of a plan, from a snapshot: movable, resident and pending pods, and nodes that may be emptied."""
+"""The problem of a snapshot: movable pods, pods that only have rules, waiting pods, and nodes that may be emptied."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_what_is_left_where_it_is_is_listed_by_reason() -> None:
 def test_drained_nodes_are_closed_and_say_who_stays() -> None:
     problem = case_of(_mixed(), drain=[f"{HOST}=n1"])
     assert (problem.closed.tolist(), problem.drain) == ([True, False], [0])
-    assert [problem.cluster.snapshot.pods[i].metadata.name for i in problem.left_over] == [
+    assert [problem.cluster.snapshot.pods[i].metadata.name for i in problem.stranded] == [
         "plain"
     ]  # neither the agent nor who leaves anyway
 

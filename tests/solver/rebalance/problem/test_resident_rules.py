@@ -56,7 +56,7 @@ def test_who_is_wanted_with_others_may_leave() -> None:
 
 
 def test_who_breaks_anti_affinity_does_not_hold_whom_it_needs() -> None:
-    """InterPodAffinity is one filter, regardless of which term is broken."""
+    """InterPodAffinity is one filter: a pod that breaks one of its terms may break all."""
     both = {**near("db", ZONE), **apart("foe", ZONE)}
     things = [*_zones("z", "y"), _web("web", "n0", affinity=both), _db("db", "n0"), running("foe", "n0", labels={"app": "foe"})]
     state = _state(*things)

@@ -1,4 +1,4 @@
-"""The accepted steps of a state, and its violations, compared with a scan of plain objects, along random walks on tiny clusters."""
+"""Accepted steps and broken rules of a state, compared with a scan of plain objects along random walks."""
 
 from __future__ import annotations
 
@@ -186,6 +186,6 @@ def test_a_domain_is_kept_to_where_it_takes_a_pod() -> None:
     pods = [running("p", "n1", labels={"app": "a"}, spread=even("a", ZONE)), running("q", "n1", cpu="1")]
     problem = case_of([*zones, *pods])
     state, every = PlanState(problem), np.array([False, True, True, True])
-    assert state.inside(class_of(problem, "p"), 0, every).tolist() == [False, False, True, False]
-    assert state.inside(class_of(problem, "q"), 0, every).tolist() == every.tolist()
-    assert state.inside(class_of(problem, "p"), 0, every & [True, True, False, True]).tolist() == [False, True, False, True]
+    assert state.prefer_own_domain(class_of(problem, "p"), 0, every).tolist() == [False, False, True, False]
+    assert state.prefer_own_domain(class_of(problem, "q"), 0, every).tolist() == every.tolist()
+    assert state.prefer_own_domain(class_of(problem, "p"), 0, every & [True, True, False, True]).tolist() == [False, True, False, True]

@@ -1,4 +1,4 @@
-"""Proofs about an end state from few classes: never stronger than the facts with all other pods present."""
+"""Proofs from a few classes about an end state: they never claim more than holds with all other pods there."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, re
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing import astar, confinement
 from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_cycle
-from kubestow.solver.rebalance.sequencing.sequence import Ordered, count_pods, order
-from kubestow.solver.rebalance.waves.within import fits
+from kubestow.solver.rebalance.sequencing.sequence import OrderResult, count_pods, order
+from kubestow.solver.rebalance.waves.wave_limit import fits
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from tests import objects
@@ -57,7 +57,7 @@ def target_of(problem: RebalanceProblem, moves: dict[str, str | None]) -> Ints:
     return target
 
 
-def run(problem: RebalanceProblem, target: Ints, *, steps_at_most: int | None = None) -> Ordered:
+def run(problem: RebalanceProblem, target: Ints, *, steps_at_most: int | None = None) -> OrderResult:
     found = order(problem, target, RunContext.start(Options(deterministic=True)), seconds=20, steps_at_most=steps_at_most)
     if found.steps is not None:
         replay(problem, target, found.steps)
@@ -65,7 +65,7 @@ def run(problem: RebalanceProblem, target: Ints, *, steps_at_most: int | None = 
 
 
 def replay(problem: RebalanceProblem, target: Ints, steps: list[Step]) -> None:
-    """Each step is accepted, and the last leads to the target; every unit ends in a valid state."""
+    """Each step is accepted, the last leads to the target, and units bind into a valid state."""
     state = PlanState(problem)
     i = 0
     while i < len(steps):
@@ -274,7 +274,7 @@ def test_many_circles_and_one_spare_place(*, alike: bool, steps: int) -> None:
 
 
 def test_two_runs_give_the_same_steps() -> None:
-    """Too large for the exact search, with dead ends: passes in other orders decide."""
+    """A case too large for the exhaustive search, with deadlocks: passes in other orders decide."""
     rng = random.Random(3)
     things: list[Object] = [node(f"n{i}", "8") for i in range(20)]
     sizes = [rng.choice((500, 900, 1100, 1500, 2100)) for _ in range(90)]

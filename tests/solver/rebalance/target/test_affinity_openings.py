@@ -82,7 +82,7 @@ def _allowed(problem: RebalanceProblem, counts: Ints) -> bool:
 
 
 def _feasible(problem: RebalanceProblem, counts: Ints) -> bool:
-    """Return whether the model has an end state, with regard to capacity and openings."""
+    """Return True if the model has an end state with respect to capacity and openings."""
     model = TargetModel(problem, rules.build(problem.cluster))
     encode(model, _rule(problem))
     for (g, n), variable in model.x.items():

@@ -50,7 +50,7 @@ class Relaxation:
 
 
 def whole(problem: RebalanceProblem, counts: Ints) -> bool:
-    """Return whether pending gangs are bound whole or not at all, in one domain where they ask for it; walks bind their pods one by one."""
+    """Return True if pending gangs are bound whole or not at all, in one domain if required. Walks bind their pods one by one."""
     for gang in problem.cluster.gangs:
         bound = counts[list(gang.classes)].sum(axis=0)
         if 0 < bound.sum() < gang.needed or (gang.key and len(set(problem.cluster.domains(gang.key)[0][bound > 0].tolist())) > 1):
@@ -59,7 +59,7 @@ def whole(problem: RebalanceProblem, counts: Ints) -> bool:
 
 
 def allowed(state: PlanState, g: int) -> bool:
-    """Return whether the budget of a class allows one more permanent eviction."""
+    """Return True if the budget of a class allows one more eviction for good."""
     b = state.problem.budget[g]
     same = np.array([other == b for other in state.problem.budget]) & state.problem.movable
     return b is None or int((state.problem.start - state.counts)[same].sum()) < state.problem.budgets[b].allowed

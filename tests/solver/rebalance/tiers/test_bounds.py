@@ -310,7 +310,7 @@ def test_no_plan_reaches_as_much_with_fewer_moves_than_the_bound(kind: str) -> N
 
 
 def _pools(count: int) -> list[Object]:
-    """In each of two pools, the given number of nodes with a pod of 1 CPU each that only they take; the nodes of pool b are larger."""
+    """Two pools with the given numbers of nodes, each with a pod of 1 CPU that only its pool accepts; b has larger nodes."""
     nodes = [node(f"{pool}{i}", cpu=cpu, labels={"pool": pool}) for pool, cpu in (("a", "2"), ("b", "8")) for i in range(count)]
     pods = [
         running(f"{pool}-{i}", f"{pool}{i}", cpu="1", nodeSelector={"pool": pool}) for pool in ("a", "b") for i in range(count)

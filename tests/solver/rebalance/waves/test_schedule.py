@@ -172,7 +172,7 @@ def test_moves_inside_zones_go_zone_by_zone() -> None:
 
 
 def test_moves_inside_zones_do_not_wait_for_moves_between_them() -> None:
-    """b takes a's place in the zone that may have one pod less; those that move inside come before, with and after them."""
+    """b takes a's place in the zone that may lose a pod; moves inside the zone come before, with and after them."""
     nodes = [_zone(f"n{i}", f"z{i % 3}") for i in range(6)]
     objects = [*nodes, *_app("a", 10, [f"n{i % 3}" for i in range(10)], spread=_evenly("a"))]
     between = [("a0", "n0", "n1"), ("a1", "n1", "n2"), ("a2", "n2", "n0")]
@@ -390,7 +390,7 @@ def test_kubelets_that_align_take_pods_in_any_order() -> None:
 
 
 def test_pods_that_take_devices_come_in_waves_of_their_own() -> None:
-    """The volume of each depends on the order."""
+    """The devices of each pod depend on the earlier pods."""
     api = "resource.k8s.io/v1"
     exact = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
     claims: list[Object] = [

@@ -1,4 +1,4 @@
-"""Safety of a wave, by enumeration: every phase of every step, each state judged by fresh rules."""
+"""Safety of waves by enumeration: every phase of every step, each state judged by fresh rules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Position:
 
 
 class Judge:
-    """The permissions of a case, according to the definition of a plan."""
+    """The allowed states of a case, by the definition of a plan."""
 
     def __init__(self, problem: RebalanceProblem) -> None:
         self.problem = problem
@@ -57,7 +57,7 @@ class Judge:
         return rules.replay(self.problem.cluster, ((g, n, int(position.counts[g, n])) for g, n in cells))
 
     def accepts(self, position: Position, step: Step) -> bool:
-        """Return whether the filters accept the replacement of a step whose pod is absent."""
+        """Return True if the filters accept the replacement of a step whose pod is absent."""
         fine = not any(rule.rejects(step.g)[step.b] for rule in self._rules(position))
         return fine and not self.problem.closed[step.b]
 
@@ -94,7 +94,7 @@ class Judge:
         return None
 
     def faults(self, position: Position, wave: Sequence[Step]) -> Iterator[str]:
-        """Return the possible faults of these steps (pod by pod) in any order."""
+        """Return the faults that can occur when these steps (pod by pod) run in any order."""
         for i, step in enumerate(wave):
             others = [*wave[:i], *wave[i + 1 :]]
             phases = [(NOT_BEGUN, DONE) if s.a < 0 or s.b < 0 else (NOT_BEGUN, GONE, DONE) for s in others]

@@ -1,4 +1,4 @@
-"""The gain of a pod's move is the difference of the tier's values, move for move; moves beyond a limit gain nothing."""
+"""The gain of a move equals the difference of the tier's values, and moves beyond a limit gain nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kubestow.models.documents.rebalance_plan import Limits
-from kubestow.solver.rebalance.improvement.worth import LIMIT_PENALTY, Worth
+from kubestow.solver.rebalance.improvement.improvement_state import LIMIT_PENALTY, ImprovementState
 from kubestow.solver.rebalance.problem.end_state import EndState
 from kubestow.solver.rebalance.tiers.improvement import Improvement
 from kubestow.solver.rebalance.tiers.measures import Measures
@@ -25,7 +25,7 @@ def test_gains_are_differences_of_the_tier(kind: str) -> None:
         problem = case_of(preferring(seed, kind), ["improve"], limits=Limits(minGain=rng.choice((0, 1, 7))))
         measures = Measures(problem)
         counts = problem.start.copy()
-        found = Worth(problem, measures.preferences, measures.spread, counts)
+        found = ImprovementState(problem, measures.preferences, measures.spread, counts)
         for _ in range(15):
             g, n = rng.choice(np.argwhere(counts).tolist())
             away = found.away(g, n)
@@ -56,7 +56,7 @@ def test_a_move_too_many_costs_more_than_anything_gains(limits: Limits) -> None:
     ]
     problem = case_of([*objects, budget("web", "web", minAvailable=2)], ["improve"], limits=limits)
     measures = Measures(problem)
-    found = Worth(problem, measures.preferences, measures.spread, problem.start)
+    found = ImprovementState(problem, measures.preferences, measures.spread, problem.start)
     assert found.away(0, 0).min() > -LIMIT_PENALTY // 2
     found.place(0, 0, -1)
     found.place(0, 1, 1)

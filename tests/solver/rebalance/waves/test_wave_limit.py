@@ -1,4 +1,4 @@
-"""Plans of limited numbers of waves: late steps go, and so do steps that are useless without them."""
+"""Plans within a wave limit: late steps are dropped, and with them the steps that are useless without them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubestow.models.documents.rebalance_plan import Limits
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.schedule import waves
-from kubestow.solver.rebalance.waves.within import fits, within_waves
+from kubestow.solver.rebalance.waves.wave_limit import fits, within_waves
 from tests.objects import node, pod
 from tests.solver.rebalance.goals.test_move_builder import accepted
 from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, gang, near, running, told
@@ -21,7 +21,7 @@ Named = tuple[str, int, int]
 def _kept(
     objects: Sequence[Object], goals: Sequence[str], most: int | None, *steps: Named, drain: Sequence[str] = (), unit: bool = False
 ) -> list[Any]:
-    """Return the remainder in words: steps by name of pod and numbers of nodes."""
+    """Return the kept steps as text, given by names of pods and numbers of nodes."""
     problem = case_of(objects, goals, drain, Limits(maxWaves=most))
     taken = _steps(problem, steps)
     found = within_waves(PlanObjective(problem, goals), taken)
@@ -60,7 +60,7 @@ def test_a_node_is_freed_whole_or_its_pods_stay() -> None:
 
 
 def test_who_needs_a_step_that_is_gone_stays_as_well() -> None:
-    """In two waves n2 is not freed, so b cannot come: its place is next to a pod from there."""
+    """In two waves n2 is not freed, so b, which needs a pod from there nearby, cannot come."""
     objects = [node("n0"), node("n1"), node("n2"), node("n3")]
     objects += [running(f"web-{i}", "n2", labels={"app": "web"}) for i in range(3)]
     objects += [running("lone", "n3", labels={"app": "lone"}, affinity=near("web")), budget("web", "web", minAvailable=2)]

@@ -19,7 +19,7 @@ from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
 LIMIT_PENALTY = 10**14
 
 
-class Worth(SoftState):
+class ImprovementState(SoftState):
     """Counters of the preferences, with :meth:`gain` and :meth:`away` in units of the tier ``improve``.
 
     A pod that arrives on a node where it did not run at the start is a move; a pod that returns is none.
@@ -47,12 +47,12 @@ class Worth(SoftState):
                 numbers = np.unique(ids, return_inverse=True)[1].reshape(-1)
                 made = np.bincount(numbers, weights=arrived).astype(np.int64)
                 self.limits.append((numbers, np.full(len(made), most, dtype=np.int64), made))
-        if problem.evictions_at_most:
+        if problem.eviction_limits:
             gone = np.where(problem.evictable, (problem.start - counts).sum(axis=1), 0)
             numbers = problem.guarded + 1  # 0: no budget
             size = len(problem.budgets) + 1
             made = np.bincount(numbers, weights=arrived + gone, minlength=size).astype(np.int64)
-            self.limits.append((numbers, np.array([LIMIT_PENALTY, *problem.evictions_at_most.values()], dtype=np.int64), made))
+            self.limits.append((numbers, np.array([LIMIT_PENALTY, *problem.eviction_limits.values()], dtype=np.int64), made))
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         super().place(g, n, k)
