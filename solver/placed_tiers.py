@@ -88,9 +88,7 @@ PROVED = "the placed tiers are proved"
 
 @dataclass
 class Answer:
-    """The best placement (``counts``: int64[G, N]) with its bind order and a bound per priority.
-
-    ``state``: rules and soft counters in its state, if available."""
+    """The best placement, int64[G, N], with its bind order, a bound per priority, and rules and counters in its state, if known."""
 
     counts: Ints
     sequence: Sequence_
@@ -104,28 +102,29 @@ class Answer:
 
 
 class PlacedSearch:
-    """Search for placed pods; ``active``: rules in the state of the fixed pods, consumed; ``limits``: int64[G, N]."""
+    """Search for placed pods; ``active``: rules in the state of the fixed pods, consumed; ``eligibility``: int64[G, N]."""
 
     def __init__(
-        self, objective: Objective, active: Sequence[Rule], limits: Ints, context: RunContext, parameters: PlacedParameters = PARAMETERS
-    ) -> None:
-        self.objective, self.active, self.limits, self.context, self.parameters = objective, active, limits, context, parameters
+        self, objective: Objective, active: Sequence[Rule], eligibility: Ints, context: RunContext,
+        parameters: PlacedParameters = PARAMETERS,
+    ) -> None:  # fmt: skip
+        self.objective, self.active, self.eligibility, self.context, self.parameters = objective, active, eligibility, context, parameters
         self.cluster, self.options, self.deadline, self.stop = objective.cluster, context.options, context.deadline, context.stop
 
     def run(self) -> Answer:
         """Place as many pods as possible, highest priority first."""
         options, cluster = self.options, self.cluster
-        bounds = cluster.per_priority(fits(cluster, self.limits))  # valid before any search
+        bounds = cluster.per_priority(fits(cluster, self.eligibility))  # valid before any search
         answer = self._construct(bounds)
         self._report("greedy", answer)
         if self._complete(answer):
             return self._proved(answer, f"greedy construction placed every pod that fits anywhere: {PROVED}")
-        if short(cluster, self.limits):
+        if short(cluster, self.eligibility):
             self._bound_tiers(answer)
         self._fill_exactly(answer)
         tight = self._tight_packing(answer)
         if tight is not None and not tight.tied:
-            scarce = short(cluster, self.limits) or tight.all.full
+            scarce = short(cluster, self.eligibility) or tight.all.full
             self._tighten(answer, tight, self.parameters.tighten_fraction if scarce else self.parameters.early_tighten_fraction)
         if not self._complete(answer) and self.cluster.devices is not None:
             self._fill(answer)
@@ -140,7 +139,7 @@ class PlacedSearch:
         if options.engine == "greedy" or self.context.over():
             answer.interrupted = self.stop.is_set()
             return answer
-        pairs = int(np.count_nonzero(self.limits))
+        pairs = int(np.count_nonzero(self.eligibility))
         if tight is not None:
             self._tighten(answer, tight, self.parameters.tighten_fraction)
             if self._complete(answer):
@@ -166,7 +165,7 @@ class PlacedSearch:
         few = len(self.cluster.scope.pending) <= self.parameters.few_pods_to_try
         few &= self.cluster.devices is None  # another construction gains less than the repair in the same time
         built = construct(
-            self.cluster, self.active, self.limits, self.context, tries=self.parameters.tries if few else 1,
+            self.cluster, self.active, self.eligibility, self.context, tries=self.parameters.tries if few else 1,
             even=self.options.policy.strategy == "spread", soft=None if self.objective.empty else SoftState(self.objective),
         )  # fmt: skip
         state = built.active, built.soft
@@ -183,7 +182,7 @@ class PlacedSearch:
             return self.stop.is_set() or self.deadline.left() <= until
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
-        counts = ShareFilling(self.cluster, active, self.limits, answer.counts, seed=self.options.seed).run(over)
+        counts = ShareFilling(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed).run(over)
         if counts is not None:
             self._adopt(answer, counts)
             answer.state = None
@@ -199,7 +198,7 @@ class PlacedSearch:
             self.deadline.charge(self.parameters.insertion_seconds)
             return self.stop.is_set() or self.deadline.left() <= until
 
-        counts = fill_exactly(self.cluster, self.limits, seed=self.options.seed, over=over)
+        counts = fill_exactly(self.cluster, self.eligibility, seed=self.options.seed, over=over)
         if counts is not None:
             self._adopt(answer, counts)
             answer.state = None
@@ -211,7 +210,7 @@ class PlacedSearch:
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         answer.state = None
-        left = int(fits(self.cluster, self.limits).sum() - answer.counts.sum())
+        left = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
         patience = self.parameters.patience + self.parameters.patience_per_pod * left
         share = self.parameters.repair_fraction if self.cluster.devices is None else self.parameters.device_repair_fraction
         seconds, started = min(self.deadline.left(), self.parameters.max_budget_seconds) * share, time.monotonic()
@@ -233,16 +232,17 @@ class PlacedSearch:
             if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, left.tolist(), strict=True)):
                 seconds = 0.0  # all bounds reached
 
-        counts = repair(self.cluster, active, self.limits, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
+        counts = repair(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
         self._adopt(answer, counts)
         self._report("repair", answer)
 
     def _pack(self, answer: Answer) -> None:
         """Place unplaced gangs one by one, highest priority first."""
-        could = fits(self.cluster, self.limits)
+        could = fits(self.cluster, self.eligibility)
         gangs = [k for k, gang in enumerate(self.cluster.gangs) if not answer.counts[list(gang.classes)].any()]
         gangs = [k for k in gangs if 0 < self.cluster.gangs[k].needed <= could[list(self.cluster.gangs[k].classes)].sum()]
-        small = int(self.cluster.count.sum()) <= self.parameters.few_pods and np.count_nonzero(self.limits) <= self.parameters.few_pairs
+        pairs = np.count_nonzero(self.eligibility)
+        small = int(self.cluster.count.sum()) <= self.parameters.few_pods and pairs <= self.parameters.few_pairs
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
         from kubestow.solver.construction.gang_packing import GangPacking
@@ -256,20 +256,20 @@ class PlacedSearch:
         def charge() -> None:
             self.deadline.charge(self.parameters.insertion_seconds)
 
-        def exact(site: Cluster, limits: Ints, needed: int) -> Ints | None:
+        def exact(site: Cluster, eligibility: Ints, needed: int) -> Ints | None:
             from kubestow.solver.cpsat.run import CpSat
             from kubestow.solver.rules.placement_model import build_model
 
-            nowhere: Bools = np.asarray(limits.sum(axis=0) == 0)  # room that does not count
+            nowhere: Bools = np.asarray(eligibility.sum(axis=0) == 0)  # room that does not count
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
-            encoding = build_model(site, rules.build(site), limits=limits)
+            encoding = build_model(site, rules.build(site), eligibility=eligibility)
             encoding.model.add(encoding.sum(list(encoding.left.values())) <= sum(encoding.fits) - needed)
             tight = len(encoding.x) <= self.parameters.tight_limit
             answer = CpSat(self.context).run(encoding.model, (self.deadline.left() - until) * self.parameters.site_fraction, tight=tight)
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
-        packing = GangPacking(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge, ask)
+        packing = GangPacking(self.cluster, self.eligibility, self.options.exempt, self.options.seed, over, charge, ask)
         end = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.pack_fraction
         for number, k in enumerate(gangs):
             if self.stop.is_set() or self.deadline.left() <= end:
@@ -293,8 +293,8 @@ class PlacedSearch:
         from kubestow.solver.bounds.placed_bounds import placed_bounds
 
         seconds = min(self.deadline.left(), self.parameters.relax_seconds) * self.parameters.relax_fraction
-        placed = self.cluster.per_priority(answer.counts.sum(axis=1))
-        found = placed_bounds(self.cluster, self.limits, placed, seconds=seconds, deterministic=self.options.deterministic, stop=self.stop)
+        placed, steady = self.cluster.per_priority(answer.counts.sum(axis=1)), self.options.deterministic
+        found = placed_bounds(self.cluster, self.eligibility, placed, seconds=seconds, deterministic=steady, stop=self.stop)
         self.deadline.charge(seconds)
         answer.bounds = {p: min(bound, self._in_whole_gangs(p, found[p])) for p, bound in answer.bounds.items()}
         self._report("bound", answer)
@@ -305,7 +305,7 @@ class PlacedSearch:
             return None
         from kubestow.solver.tight_packing.tight_packing import TightPacking
 
-        tight = TightPacking(self.cluster, rules.build(self.cluster), self.limits, self.context)
+        tight = TightPacking(self.cluster, rules.build(self.cluster), self.eligibility, self.context)
         return tight if tight.all.countable else None
 
     def _tighten(self, answer: Answer, tight: TightPacking, share: float) -> None:
@@ -335,7 +335,7 @@ class PlacedSearch:
         """Adopt a packing, and place further pods that fit."""
         if counts is not None:
             self._adopt(answer, counts)
-            answer.counts, answer.sequence = complete(self.cluster, self.limits, answer.counts, answer.sequence)
+            answer.counts, answer.sequence = complete(self.cluster, self.eligibility, answer.counts, answer.sequence)
             answer.state = None
             self._report("repacking", answer)
 
@@ -343,10 +343,9 @@ class PlacedSearch:
         return int(answer.counts[self.cluster.priority == priority].sum())
 
     def _in_whole_gangs(self, priority: int, bound: int) -> int:
-        """Round a bound down to a multiple of the gcd of gang sizes, if all pods of the tier are in gangs without a smaller
-        minimum."""
+        """Round a bound down to a multiple of the gcd of gang sizes, if all pods of the tier are in gangs of fixed size."""
         sizes = []
-        for g in np.flatnonzero((self.cluster.priority == priority) & self.limits.any(axis=1)).tolist():
+        for g in np.flatnonzero((self.cluster.priority == priority) & self.eligibility.any(axis=1)).tolist():
             gang = self.cluster.gangs[k] if (k := self.cluster.classes[g].gang) is not None else None
             if gang is None or gang.needed != int(self.cluster.count[list(gang.classes)].sum()):
                 return bound
@@ -360,7 +359,7 @@ class PlacedSearch:
         self._report("exact", answer)
         exact = ExactEngine(self.cluster, self.context)
         outcome = exact.solve(answer.counts, answer.sequence, answer.bounds)
-        counts, sequence = complete(self.cluster, self.limits, outcome.counts, outcome.sequence)
+        counts, sequence = complete(self.cluster, self.eligibility, outcome.counts, outcome.sequence)
         encoding = exact.encoding if exact.sound else None
         return Answer(counts, sequence, outcome.bounds, "exact", answer.notes + outcome.notes, outcome.interrupted, encoding=encoding)
 
@@ -371,12 +370,11 @@ class PlacedSearch:
         from kubestow.solver.search.local_search import LocalSearch
 
         answer.engine = "lns"
-        search = LocalSearch(
-            self.objective, rules.replay(self.cluster, answer.sequence), self.limits, answer.counts, seed=self.options.seed
-        )
+        active = rules.replay(self.cluster, answer.sequence)
+        search = LocalSearch(self.objective, active, self.eligibility, answer.counts, seed=self.options.seed)
         keep = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * (0.9 if self.objective.empty else 0.5)
         lns = Lns(search, CpSat(self.context))
-        lns.place(fits(self.cluster, self.limits), lambda: self.deadline.left() <= keep)
+        lns.place(fits(self.cluster, self.eligibility), lambda: self.deadline.left() <= keep)
         self._adopt(answer, search.counts)
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()

@@ -73,11 +73,11 @@ class LaterTiers:
     engine: str | None = None
 
 
-def improve(objective: Objective, limits: Ints, start: StartPlacement, strategy: Strategy | None, context: RunContext) -> LaterTiers:
-    """Improve a placement without placing fewer pods of any priority; ``limits``: int64[G, N]."""
+def improve(objective: Objective, eligibility: Ints, start: StartPlacement, strategy: Strategy | None, context: RunContext) -> LaterTiers:
+    """Improve a placement without placing fewer pods of any priority; ``eligibility``: int64[G, N]."""
     objective.containers.stop = context.stop
-    search = _LaterTiersSearch(objective, limits, start, context)
-    domains = DomainEvenness(objective, limits) if counting(objective) else None
+    search = _LaterTiersSearch(objective, eligibility, start, context)
+    domains = DomainEvenness(objective, eligibility) if counting(objective) else None
     reserve = PARAMETERS.domains_reserve_fraction if domains is not None else 0.0
     search.preferences(reserve=PARAMETERS.reserve_fraction if strategy is not None and context.options.search_strategy else reserve)
     polished = [] if domains is None else [search.emptier_domains(domains, strategy)]
@@ -103,8 +103,8 @@ class _LaterTiersSearch:
         engine: Engine that called CP-SAT, if any.
     """
 
-    def __init__(self, objective: Objective, limits: Ints, start: StartPlacement, context: RunContext) -> None:
-        self.objective, self.limits, self.context, self.cluster = objective, limits, context, objective.cluster
+    def __init__(self, objective: Objective, eligibility: Ints, start: StartPlacement, context: RunContext) -> None:
+        self.objective, self.eligibility, self.context, self.cluster = objective, eligibility, context, objective.cluster
         self.best = SoftOutcome(start.counts, start.sequence, AssignedZones(), 0, 0, state=start.state)
         self.engine: str | None = None
         self._start = start
@@ -118,7 +118,7 @@ class _LaterTiersSearch:
         from kubestow.solver.search.preference_search import PreferenceSearch
 
         if self._search is None:
-            self._search = PreferenceSearch(self.objective, self.limits, self._start, self.context)
+            self._search = PreferenceSearch(self.objective, self.eligibility, self._start, self.context)
         return self._search
 
     def preferences(self, *, reserve: float) -> None:
@@ -145,15 +145,15 @@ class _LaterTiersSearch:
             best.zones = assign(cluster, self.objective.containers, best.sequence)
         families = self.objective.families(best.counts)
         families[CONTAINER_AFFINITY] = best.zones.points
-        left = cluster.per_priority(fits(cluster, self.limits) - best.counts.sum(axis=1))
+        left = cluster.per_priority(fits(cluster, self.eligibility) - best.counts.sum(axis=1))
         active = best.state[0] if best.state is not None else ()
         best.value = self.objective.total(families)
-        best.bound = max(best.value, Components(cluster, self.objective, self.limits, left, active=active).bound)
+        best.bound = max(best.value, Components(cluster, self.objective, self.eligibility, left, active=active).bound)
         self.context.report(self.context.phase, "soft", best.value, best.bound)
 
     def emptier_domains(self, domains: DomainEvenness, strategy: Strategy | None) -> doc.TierResult:
         """Improve the tier `topologySpread` without losing preferences; ``strategy``: decides between equally empty nodes."""
-        complete = int(self.best.counts.sum()) == int(fits(self.cluster, self.limits).sum())
+        complete = int(self.best.counts.sum()) == int(fits(self.cluster, self.eligibility).sum())
         tier = self._begin(domains, DOMAINS, complete=complete)
         if tier.value < tier.bound and not self._late() and not (self._many and self.context.options.engine == "greedy"):
             costs = None if strategy is None else strategy.pod_costs(self.best.counts)
@@ -209,7 +209,7 @@ class _LaterTiersSearch:
         context, best = self.context, self.best
         if (
             tier.value >= tier.bound
-            or int(np.count_nonzero(self.limits)) > variables
+            or int(np.count_nonzero(self.eligibility)) > variables
             or context.over()
             or context.options.engine == "greedy"
         ):
@@ -226,7 +226,7 @@ class _LaterTiersSearch:
     def _even_out(self, costs: PodCosts | None, most_seconds: float, *, domains: bool = False) -> None:
         """Move single pods to emptier nodes, or with ``domains`` only to emptier domains, without losing preferences."""
         best = self.best
-        search = best.local_search(self.objective, self.limits, seed=self.context.options.seed)
+        search = best.local_search(self.objective, self.eligibility, seed=self.context.options.seed)
         seconds = min(max(PARAMETERS.moves_fraction * self.context.deadline.left(), 0.01), most_seconds)
         started, calls = time.monotonic(), 0
         most = 3 * len(search.pairs) // search.block + 2

@@ -108,11 +108,11 @@ def _search(
     clock = began - afterwards(started - began, compiled - started, options.time_limit)  # start of the search's time limit
     context = RunContext(options, Deadline(options, clock), stop, report)
     with set_aside():
-        answer, limits = _answer(cluster, context, clock)
+        answer, eligibility = _answer(cluster, context, clock)
         if int(answer.counts.sum()) < len(scope.pending) and is_undecided(snapshot, scope.pending):
-            answer.bounds, answer.notes = most_placed(cluster, limits), [note for note in answer.notes if not note.endswith(PROVED)]
+            answer.bounds, answer.notes = most_placed(cluster, eligibility), [note for note in answer.notes if not note.endswith(PROVED)]
         solved = time.monotonic()
-        causes = _causes(cluster, answer, limits, compiled - started, context) if options.causes else []
+        causes = _causes(cluster, answer, eligibility, compiled - started, context) if options.causes else []
     with no_gc():
         result = document(cluster, options, answer)
     result.causes = causes
@@ -123,18 +123,18 @@ def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Answer
     """Return the best placement found and the eligibility int64[G, N]; ``clock``: start of the search's time limit."""
     options = context.options
     active = rules.build(cluster)
-    limits = possible(cluster, active)
+    eligibility = possible(cluster, active)
     strategy = choose(cluster, options.policy.strategy)  # rejects unreadable prices before the search
     objective = Objective(cluster, active)
-    answer = PlacedSearch(objective, active, limits, context).run()
+    answer = PlacedSearch(objective, active, eligibility, context).run()
     if answer.counts.any():
         left = options.causes and int(answer.counts.sum()) < len(cluster.scope.pending)
         kept = min(EXPLAIN_SECONDS, (options.time_limit or 0.0) * EXPLAIN_TIME_FRACTION) if left else 0.0
-        improve_later(objective, limits, answer, strategy, context.until(Deadline(options, clock - kept)))
-    return answer, limits
+        improve_later(objective, eligibility, answer, strategy, context.until(Deadline(options, clock - kept)))
+    return answer, eligibility
 
 
-def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
+def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
     """Explain unplaced pods, within the remaining time or slightly more. Lower the bounds of tiers by pods proved impossible
     alone."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
@@ -176,19 +176,19 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
     if len(found) < len(left):
         answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
     hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
-    most = most_placed(cluster, limits, hopeless)
+    most = most_placed(cluster, eligibility, hopeless)
     answer.bounds = {p: min(bound, most[p]) for p, bound in answer.bounds.items()}
     return [cause for _, cause in found]
 
 
-def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
+def improve_later(objective: Objective, eligibility: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
     """Improve preferences and the tie-break of an answer in place, with the placed tiers held."""
     from kubestow.solver.search.outcome import StartPlacement
     from kubestow.solver.soft_tiers import improve
 
     start = StartPlacement(answer.counts, answer.sequence, answer.encoding, answer.state)
     answer.state = None  # invalid once the placement changes
-    answer.later = improve(objective, limits, start, strategy, context)
+    answer.later = improve(objective, eligibility, start, strategy, context)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
     answer.notes += answer.later.notes
     answer.engine = answer.later.engine or answer.engine

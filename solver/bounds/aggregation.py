@@ -131,14 +131,14 @@ def _skews(cluster: Cluster) -> Iterator[Skew]:
         yield Skew(spread, own, counted, codes, domain_sum(codes, size, held))
 
 
-def kinds(cluster: Cluster, limits: Ints, rules: CrossRules) -> PodKinds:
+def kinds(cluster: Cluster, eligibility: Ints, rules: CrossRules) -> PodKinds:
     """Return the kinds of pods: classes with equal priority, demand, nodes and rules across nodes are merged.
 
     Args:
-        limits: Maximum pods of each class on each node, int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`.
+        eligibility: Maximum pods of each class on each node, int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`.
     """
     marks = np.packbits(rules.marks().T, axis=1)
-    nodes = np.packbits(limits > 0, axis=1)
+    nodes = np.packbits(eligibility > 0, axis=1)
     ids: dict[tuple[object, ...], int] = {}
     of = np.empty(cluster.n_classes, dtype=np.int64)
     first: list[int] = []
@@ -149,9 +149,9 @@ def kinds(cluster: Cluster, limits: Ints, rules: CrossRules) -> PodKinds:
             first.append(g)
     room = np.zeros((len(first), cluster.n_nodes), dtype=np.int64)
     total = np.zeros(len(first), dtype=np.int64)
-    np.add.at(total, of, np.minimum(cluster.count, limits.sum(axis=1)))
+    np.add.at(total, of, np.minimum(cluster.count, eligibility.sum(axis=1)))
     for g, k in enumerate(of.tolist()):
-        room[k] += limits[g]
+        room[k] += eligibility[g]
     demand = cluster.demand[first]
     for k in range(len(first)):
         room[k] = np.minimum(room[k], _alone(cluster, demand[k]))

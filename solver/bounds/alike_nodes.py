@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
 
 
-def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> tuple[list[Ints], Ints]:
+def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], eligibility: Ints) -> tuple[list[Ints], Ints]:
     """Return lists of nodes that are alike for these classes when no other pods are there, and their node classes.
 
-    Alike nodes have equal limits, points, room as far as the classes can need it, domains of every topology key that
+    Alike nodes have equal eligibility, points, room as far as the classes can need it, domains of every topology key that
     spans nodes, and fixed pods that the constraints count. The second result, int64[N], has equal numbers for nodes that
-    differ only in limits and room."""
-    room = [*limits, np.minimum(sub.slots, sub.count.sum())]
+    differ only in eligibility and room."""
+    room = [*eligibility, np.minimum(sub.slots, sub.count.sum())]
     need = sub.demand.T @ sub.count
     room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
     columns: list[Ints | Ids | Bools] = []

@@ -30,13 +30,13 @@ class Coarse:
     Args:
         sub: Cluster restricted to the classes of the group.
         points: Points of a pod on single nodes, int64[classes, N].
-        limits: int64[classes, N].
+        eligibility: int64[classes, N].
         kinds: Lists of alike nodes.
         left: Per priority, pods that may stay unplaced.
     """
 
-    def __init__(self, sub: Cluster, points: Ints, limits: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
-        self.sub, self.limits = sub, limits
+    def __init__(self, sub: Cluster, points: Ints, eligibility: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
+        self.sub, self.eligibility = sub, eligibility
         merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes], gangs=[_wide_gang(sub, gang) for gang in sub.gangs])
         # True if the model omits hard rules of single nodes, which a dealt placement may then break.
         self.drops = any(
@@ -46,9 +46,9 @@ class Coarse:
             for cls, wide in zip(sub.classes, merged.classes, strict=True)
         )
         self._first = {int(kind[0]): kind for kind in kinds}
-        fit = np.minimum(sub.count, limits.sum(axis=1)).tolist()
+        fit = np.minimum(sub.count, eligibility.sum(axis=1)).tolist()
         cells = {}
-        for g, row in enumerate(limits):
+        for g, row in enumerate(eligibility):
             caps = {n: min(int(row[kind].sum()), fit[g]) for n, kind in self._first.items()}
             nodes = sorted(n for n, cap in caps.items() if cap)
             cells[g] = np.array(nodes, dtype=np.int32), np.array([caps[n] for n in nodes], dtype=np.int64)
@@ -77,7 +77,7 @@ class Coarse:
         Returns:
             The classes of the parts that would exceed ``most`` variables and were left out.
         """
-        self._patterns = CoarseNodePatterns(self.encoding, objective, self.limits, MergedNodes(self._first, pools), most)
+        self._patterns = CoarseNodePatterns(self.encoding, objective, self.eligibility, MergedNodes(self._first, pools), most)
         self._patterns.encode(self.points)
         for key, graphs in self.graphs.items():
             self._patterns.join(key, graphs)
@@ -130,10 +130,10 @@ class Coarse:
 
         Args:
             solution: Value of each variable of the model, by its index.
-            pools: Pool of each node, int64[N]. Nodes of a pool differ for the group only in limits and room.
+            pools: Pool of each node, int64[N]. Nodes of a pool differ for the group only in eligibility and room.
         """
-        found = np.zeros_like(self.limits)
-        held = np.zeros(self.limits.shape[1], dtype=np.int64)
+        found = np.zeros_like(self.eligibility)
+        held = np.zeros(self.eligibility.shape[1], dtype=np.int64)
         free = np.maximum(self.sub.free, 0)
         patterned: set[int] = set()
         if self._patterns is not None:
@@ -148,7 +148,7 @@ class Coarse:
             nodes, demand, left = np.flatnonzero(pools == pool), self.sub.demand[g], k
             while left > 0:
                 room = (free[nodes] >= demand).all(axis=1) & (held[nodes] < self.sub.slots[nodes])
-                open_ = nodes[(found[g, nodes] < self.limits[g, nodes]) & room]
+                open_ = nodes[(found[g, nodes] < self.eligibility[g, nodes]) & room]
                 if not len(open_):
                     break
                 chosen = open_[np.argsort(held[open_], kind="stable")[:left]]

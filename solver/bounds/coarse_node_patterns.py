@@ -59,7 +59,7 @@ class MergedNodes:
 
     Attributes:
         kinds: Lists of alike nodes by their first node, which has the variables.
-        pools: int64[N], equal numbers for nodes that differ only in limits and room.
+        pools: int64[N], equal numbers for nodes that differ only in eligibility and room.
     """
 
     kinds: Mapping[int, Ints]
@@ -83,12 +83,12 @@ class CoarseNodePatterns:
     """Adds pods per node to a coarse model.
 
     Args:
-        limits: int64[G, N].
+        eligibility: int64[G, N].
         most: Maximum number of variables of a part.
     """
 
-    def __init__(self, encoding: PlacementModel, objective: Objective, limits: Ints, nodes: MergedNodes, most: int) -> None:
-        self.encoding, self.cluster, self.limits, self.most = encoding, objective.cluster, limits, most
+    def __init__(self, encoding: PlacementModel, objective: Objective, eligibility: Ints, nodes: MergedNodes, most: int) -> None:
+        self.encoding, self.cluster, self.eligibility, self.most = encoding, objective.cluster, eligibility, most
         self.terms = _terms(objective)
         self._kinds, self._pools = nodes.kinds, nodes.pools
         self._ruled, self._wide = self._domains(rules=True), self._domains(rules=False)
@@ -124,7 +124,7 @@ class CoarseNodePatterns:
         fits = [self.encoding.fits[g] for g in part]
         need = np.array(fits) @ self.cluster.demand[part]
         room = np.minimum(self.cluster.free, need)[:, need > 0]
-        room = np.concatenate([room, np.minimum(self.cluster.slots, sum(fits))[:, None], self.limits[part].T], axis=1)
+        room = np.concatenate([room, np.minimum(self.cluster.slots, sum(fits))[:, None], self.eligibility[part].T], axis=1)
         ruled, wide = self._ruled[:, None], self._wide[:, None]
         found: list[Alike] = []
         size = 0
@@ -139,7 +139,7 @@ class CoarseNodePatterns:
         """Return one list of alike nodes for each distinct row int64[N, *]."""
         merged: dict[tuple[int, ...], list[int]] = {}
         for n in self._kinds:
-            if self.limits[part, n].any():
+            if self.eligibility[part, n].any():
                 merged.setdefault(tuple(rows[n].tolist()), []).append(n)
         return [self._between(firsts, set(part)) for firsts in merged.values()]
 
@@ -171,7 +171,7 @@ class CoarseNodePatterns:
             held: Pods on each node, int64[N]. Updated.
             free: Residual capacity, int64[N, R]. Updated.
         """
-        found = np.zeros_like(self.limits)
+        found = np.zeros_like(self.eligibility)
         for part in self.parts:
             for alike in part.alike or ():
                 taken = np.zeros(self.cluster.n_nodes, dtype=bool)
@@ -181,7 +181,7 @@ class CoarseNodePatterns:
                     need = pods @ self.cluster.demand[classes]
                     nodes = alike.nodes[~taken[alike.nodes]]
                     fits = ((free[nodes] >= need) | (need == 0)).all(axis=1) & (held[nodes] + pods.sum() <= self.cluster.slots[nodes])
-                    nodes = nodes[fits & (self.limits[np.ix_(classes, nodes)] >= pods[:, None]).all(axis=0)]
+                    nodes = nodes[fits & (self.eligibility[np.ix_(classes, nodes)] >= pods[:, None]).all(axis=0)]
                     if len(nodes):
                         n = int(nodes[np.argmax(pods @ points[np.ix_(classes, nodes)])])
                         found[classes, n] += pods
@@ -192,7 +192,7 @@ class CoarseNodePatterns:
 
     def _high(self, alike: Alike, g: int) -> int:
         """Return the maximum number of pods of a class on one of these nodes."""
-        return min(int(self.limits[g, alike.firsts].max()), self.encoding.fits[g])
+        return min(int(self.eligibility[g, alike.firsts].max()), self.encoding.fits[g])
 
     def _size(self, alike: Alike) -> int:
         high = {g: self._high(alike, g) for g in {*alike.own, *(g for pair in alike.cross for g in pair)}}

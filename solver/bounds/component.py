@@ -37,7 +37,7 @@ class Component:
         fineness: Number of coarse models built.
         other_points: Upper bound on the points that the coarse model omits.
         kinds: Lists of alike nodes.
-        pools: Node class of each node, int64[N]; nodes of a class may differ in limits and room.
+        pools: Node class of each node, int64[N]; nodes of a class may differ in eligibility and room.
         coarse: Current coarse model. None before the first and after the finest.
     """
 

@@ -52,13 +52,13 @@ class Components:
         self,
         cluster: Cluster,
         objective: Objective,
-        limits: Ints,
+        eligibility: Ints,
         left: dict[int, int],
         moves: MoveCosts | None = None,
         active: Sequence[Rule] = (),
     ) -> None:
-        self.cluster, self.objective, self.limits, self.left, self.moves = cluster, objective, limits, left, moves
-        self._paired, self._count = set(objective.pairs), np.minimum(cluster.count, limits.sum(axis=1))
+        self.cluster, self.objective, self.eligibility, self.left, self.moves = cluster, objective, eligibility, left, moves
+        self._paired, self._count = set(objective.pairs), np.minimum(cluster.count, eligibility.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # points of a class from single nodes, with and without the cost of moves
         self._room: SharedRoom | None = None
         self._ceilings: list[tuple[int, int]] = []  # per group: upper bounds on the points from single nodes, and on all others
@@ -97,13 +97,15 @@ class Components:
 
     def share(self, cpsat: CpSat) -> None:
         """Bound all groups together by the room that they share. Nothing is done once a run has found no prices: room then
-        never limits a group, or the program is too large for simplex."""
+        never eligibility a group, or the program is too large for simplex."""
         wholes, left = self._wholes(), cpsat.deadline.left()
         total = sum(bound for _, bound in wholes)
         if self._shared is not None and (total == self._shared[0] or self.prices is None or left > self._share_at):
             return
         if self._room is None:
-            self._room = SharedRoom(self.cluster, [self._node_points(g) for g in range(self.cluster.n_classes)], self.limits, self.left)
+            self._room = SharedRoom(
+                self.cluster, [self._node_points(g) for g in range(self.cluster.n_classes)], self.eligibility, self.left
+            )
             self._ceilings = [(self._flat(c.classes, moves=False), self._ceiling_beyond_nodes(c.classes)) for c, _ in wholes]
         groups = [GroupBound(c.classes, bound, *ceiling) for (c, bound), ceiling in zip(wholes, self._ceilings, strict=True)]
         found = self._room.bound(groups, cpsat)
@@ -160,15 +162,15 @@ class Components:
         points = self._node_points(g)
         if not points.any():
             return 0
-        limits = self.limits[g]
-        wanted = int(min(self.cluster.count[g], limits.sum()))
+        eligibility = self.eligibility[g]
+        wanted = int(min(self.cluster.count[g], eligibility.sum()))
         free = self.left.get(int(self.cluster.priority[g]), 0)
         if moves is not None:
-            home = np.minimum(limits, moves.start[g])
-            limits, points = np.append(home, limits - home), np.append(points, points - moves.each[g])
+            home = np.minimum(eligibility, moves.start[g])
+            eligibility, points = np.append(home, eligibility - home), np.append(points, points - moves.each[g])
         total = 0
         for n in np.argsort(-points, kind="stable").tolist():
-            k = min(wanted, int(limits[n]))
+            k = min(wanted, int(eligibility[n]))
             if k <= 0:
                 continue
             if points[n] < 0 and free:
@@ -232,12 +234,12 @@ class Components:
         together = int(self._count[matching].sum())
         if not any(weight > 0 for weight in term.own.values()) or len(matching) > MAX_PULL_CLASSES:
             return together
-        room = self.limits[matching].sum(axis=0)
+        room = self.eligibility[matching].sum(axis=0)
         return min(together, int(domain_sum(term.codes, term.size, np.minimum(room, np.maximum(self.cluster.slots, 0))).max(initial=0)))
 
     def _crowding(self, g: int, term: PreferenceTerm) -> int:
         """Return the fewest ordered pairs of pods of a class that share a domain when all pods are placed."""
-        room = self.limits[g]
+        room = self.eligibility[g]
         if room[term.codes < 0].any():
             return 0
         per_domain = domain_sum(term.codes, term.size, room)
@@ -273,7 +275,7 @@ class Components:
         from kubestow.solver.bounds.domain_program import DomainProgram
         from kubestow.solver.bounds.safe_dual_bounds import best_bound
 
-        domains = DomainProgram(self.cluster, self.objective, self.limits, self.left, component.classes)
+        domains = DomainProgram(self.cluster, self.objective, self.eligibility, self.left, component.classes)
         made = domains.program()
         if made is None:
             return
@@ -296,23 +298,23 @@ class Components:
             self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
 
     def pools(self, component: Component) -> Ints:
-        """Return int64[N]: equal numbers for nodes that differ for a group only in limits and room. For trial placements,
+        """Return int64[N]: equal numbers for nodes that differ for a group only in eligibility and room. For trial placements,
         not for models: volumes, NUMA zones and devices are ignored."""
         if not len(component.pools):
             sub = self.cluster.restricted(component.classes)
-            component.pools = alike_nodes(sub, self.objective, component.classes, self.limits[component.classes])[1]
+            component.pools = alike_nodes(sub, self.objective, component.classes, self.eligibility[component.classes])[1]
         return component.pools
 
     def _merge(self, component: Component) -> bool:
         """Store lists of alike nodes in ``component``. Return False if nothing merges, or if the classes or the size forbid a model."""
-        classes, limits = component.classes, self.limits[component.classes]
+        classes, eligibility = component.classes, self.eligibility[component.classes]
         sub = self.cluster.restricted(classes)
         if any(cls.claims or cls.containers is not None or cls.devices is not None for cls in sub.classes):
             return False
-        component.kinds, component.pools = alike_nodes(sub, self.objective, classes, limits)
+        component.kinds, component.pools = alike_nodes(sub, self.objective, classes, eligibility)
         if len(component.kinds) == self.cluster.n_nodes:
             return False
-        return sum(int(np.count_nonzero(limits[:, kind].any(axis=1))) for kind in component.kinds) <= MAX_FULL_MODEL_VARIABLES
+        return sum(int(np.count_nonzero(eligibility[:, kind].any(axis=1))) for kind in component.kinds) <= MAX_FULL_MODEL_VARIABLES
 
     def _coarse(self, component: Component) -> Coarse | None:
         """Return the next finer coarse model of a group; None after the finest. Points that it omits go to ``component.other_points``."""
@@ -324,7 +326,7 @@ class Components:
         rows = np.stack([self.objective.node_points(g) for g in classes])
         objective = Objective(sub, rules.build(sub))
         while component.fineness < len(PART_VARIABLE_LIMITS):
-            coarse = Coarse(sub, rows, self.limits[classes], component.kinds, self.left)
+            coarse = Coarse(sub, rows, self.eligibility[classes], component.kinds, self.left)
             if self.moves is not None:
                 self.moves.charge(classes, coarse.encoding, component.kinds, coarse.points)
             omitted = coarse.add_patterns(objective, component.pools, PART_VARIABLE_LIMITS[component.fineness])
@@ -367,13 +369,13 @@ class Components:
         sub = self.cluster.restricted(component.classes)
         active = rules.build(sub)
         part = self._part(component, sub) if component.kinds else None
-        cells = int(np.count_nonzero(self.limits[component.classes]))
+        cells = int(np.count_nonzero(self.eligibility[component.classes]))
         if part is not None:
             cells = sum(len(nodes) for nodes, _ in part.cells.values())
         component.large = cells > MAX_FULL_MODEL_VARIABLES
         if component.large:
             return False
-        encoding = build_model(sub, active, part, limits=self.limits[component.classes])
+        encoding = build_model(sub, active, part, eligibility=self.eligibility[component.classes])
         break_symmetry(encoding, component.kinds)
         component.points = objective_encoding.encode(encoding, Objective(sub, active))
         encoding.hold(self.left)
@@ -386,11 +388,11 @@ class Components:
 
     def _part(self, component: Component, sub: Cluster) -> Cells:
         """Return the cells of the nodes that a group can need: of alike nodes, as many as the group has pods."""
-        limits = self.limits[component.classes]
-        fit = np.minimum(sub.count, limits.sum(axis=1))
+        eligibility = self.eligibility[component.classes]
+        fit = np.minimum(sub.count, eligibility.sum(axis=1))
         nodes = np.sort(np.concatenate([kind[: int(fit.sum())] for kind in component.kinds]))
         cells = {}
-        for g, row in enumerate(limits):
+        for g, row in enumerate(eligibility):
             mine = nodes[row[nodes] > 0]
             cells[g] = mine.astype(np.int32), row[mine]
         return Cells(cells, dict(enumerate(fit.tolist())))

@@ -74,7 +74,7 @@ class DomainProgram:
 
     Args:
         cluster: Cluster with the hard rules that count. These may be fewer than in the objective's own cluster.
-        limits: int64[G, N].
+        eligibility: int64[G, N].
         left: Per priority, pods that may stay unplaced.
         classes: Classes to bound. No preference attracts them to other classes.
 
@@ -82,13 +82,13 @@ class DomainProgram:
         other_points: Upper bound on the points that the program does not see. Add it to the program's bound.
     """
 
-    def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int], classes: Sequence[int]) -> None:
-        self.cluster, self.objective, self.limits, self.left, self.classes = cluster, objective, limits, left, list(classes)
+    def __init__(self, cluster: Cluster, objective: Objective, eligibility: Ints, left: dict[int, int], classes: Sequence[int]) -> None:
+        self.cluster, self.objective, self.eligibility, self.left, self.classes = cluster, objective, eligibility, left, list(classes)
         self.other_points = 0
         self._inside = set(classes)
         touched = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}
         self._terms = [objective.terms[t] for t in sorted(touched.intersection(objective.pairs))]
-        self._fit = np.minimum(self.cluster.count, limits.sum(axis=1))
+        self._fit = np.minimum(self.cluster.count, eligibility.sum(axis=1))
         self._key = self._main_key()
         codes = self.cluster.domains(self._key)[0] if self._key is not None else np.full(self.cluster.n_nodes, -1, dtype=np.int32)
         self._nodes = [np.flatnonzero(codes == d) for d in np.unique(codes).tolist()]
@@ -144,7 +144,7 @@ class DomainProgram:
             for g, weight in term.own.items() if alone or term.key == self._key else ():
                 points, into = weight * self.objective.multipliers[term.family], near if alone else wide
                 for h in term.matches & self._inside if g in self._inside else ():
-                    missing = bool((term.codes[self.limits[g] > 0] < 0).any())  # pods there do not meet
+                    missing = bool((term.codes[self.eligibility[g] > 0] < 0).any())  # pods there do not meet
                     if points > 0 or (g == h and not missing):
                         pair = min(g, h), max(g, h)
                         into[pair] = into.get(pair, 0) + points
@@ -171,7 +171,7 @@ class DomainProgram:
         found: list[dict[int, int]] = []
         for d, nodes in enumerate(self._nodes):
             low, high = self._range(g, d, fit, least)
-            points = np.repeat(self.objective.node_points(g)[nodes], np.minimum(self.limits[g, nodes], fit))
+            points = np.repeat(self.objective.node_points(g)[nodes], np.minimum(self.eligibility[g, nodes], fit))
             points = np.cumsum(np.sort(points)[::-1])
             low = fit if together and least == fit else low
             columns: dict[int, int] = {}
@@ -216,7 +216,7 @@ class DomainProgram:
         if spread.matcher is None or spread.key != self._key or self.cluster.matching(spread.matcher).tolist() != [g]:
             return None
         eligible = self.cluster.node_sets[spread.eligible]
-        if self.limits[g, ~eligible].any() or self.cluster.fixed_count(spread.matcher).any():
+        if self.eligibility[g, ~eligible].any() or self.cluster.fixed_count(spread.matcher).any():
             return None
         counted = [keyed and bool(eligible[nodes].any()) for nodes, keyed in zip(self._nodes, self._keyed, strict=True)]
         return counted if spread.min_domains <= sum(counted) else None
@@ -224,10 +224,10 @@ class DomainProgram:
     def _meet_alone(self, g: int, nodes: Ints, k: int, *, most: bool) -> int:
         """Return the most (or, without ``most``, the fewest) ordered pairs of k pods of a class on the same nodes."""
         if most:
-            full, rest = divmod(k, int(self.limits[g, nodes].max()))
-            high = int(self.limits[g, nodes].max())
+            full, rest = divmod(k, int(self.eligibility[g, nodes].max()))
+            high = int(self.eligibility[g, nodes].max())
             return full * high * (high - 1) + rest * (rest - 1)
-        size = int(np.count_nonzero(self.limits[g, nodes]))
+        size = int(np.count_nonzero(self.eligibility[g, nodes]))
         each, more = divmod(k, size)
         return each * (each - 1) * (size - more) + (each + 1) * each * more
 
@@ -248,7 +248,7 @@ class DomainProgram:
         """
         (g, h), nodes, (wide, near), (first, second) = pair, self._nodes[d], points, states
         starred = [centre for centre in pair if (centre, d) in self._stars] if near > 0 else []
-        most = int(self.limits[g, nodes].max()), int(self.limits[h, nodes].max())
+        most = int(self.eligibility[g, nodes].max()), int(self.eligibility[h, nodes].max())
         table = meetings((max(first), max(second)), most, self._needs(g, h, nodes) if near > 0 else ((0, 1, 1),))
         made = {
             (k, j): self._made.add(wide * k * j + (0 if starred else near * int(table[k, j])))
@@ -268,7 +268,7 @@ class DomainProgram:
 
     def _star(self, g: int, d: int, states: dict[int, int]) -> _Star:
         nodes = self._nodes[d]
-        size, most = int(np.count_nonzero(self.limits[g, nodes])), min(int(self.limits[g, nodes].max()), max(states))
+        size, most = int(np.count_nonzero(self.eligibility[g, nodes])), min(int(self.eligibility[g, nodes].max()), max(states))
         held = {a: self._made.add(0, size) for a in range(1, most + 1)}
         self._made.row([*held.values()], [1] * most, size)
         self._made.row([*held.values(), *states.values()], [*held, *(-k for k in states)], 0)
@@ -287,8 +287,8 @@ class DomainProgram:
             met: Column of the number of pairs that share a node.
         """
         (g, h), nodes = pair, self._nodes[d]
-        most, needs = min(int(self.limits[h, nodes].max()), max(states)), self._needs(g, h, nodes)
-        size = int(np.count_nonzero((self.limits[g, nodes] > 0) & (self.limits[h, nodes] > 0)))
+        most, needs = min(int(self.eligibility[h, nodes].max()), max(states)), self._needs(g, h, nodes)
+        size = int(np.count_nonzero((self.eligibility[g, nodes] > 0) & (self.eligibility[h, nodes] > 0)))
         both = [
             (a, b, self._made.add(0, size))
             for a in star.held

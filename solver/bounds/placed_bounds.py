@@ -26,7 +26,7 @@ MIN_REFINEMENT_RATIO = 4
 
 def placed_bounds(
     cluster: Cluster,
-    limits: Ints,
+    eligibility: Ints,
     placed: dict[int, int],
     *,
     seconds: float | None,
@@ -40,20 +40,20 @@ def placed_bounds(
     :func:`kubestow.solver.rules.eligibility.fits`.
 
     Args:
-        limits: Pod limits of pairs, int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`.
+        eligibility: Pod eligibility of pairs, int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`.
         placed: Pods of the incumbent, by priority.
         seconds: Time limit. None means no limit.
         deterministic: Convert ``seconds`` to a fixed number of iterations.
         stop: Event that ends the computation early.
     """
     started = time.monotonic()
-    bounds = cluster.per_priority(fits(cluster, limits))
+    bounds = cluster.per_priority(fits(cluster, eligibility))
     open_tiers = [p for p in sorted(bounds, reverse=True) if bounds[p] > placed.get(p, 0)]
     if not open_tiers:
         return bounds
     cluster = _with_devices(cluster)
     rules = CrossRules(cluster)
-    classes = kinds(cluster, limits, rules)
+    classes = kinds(cluster, eligibility, rules)
     stages = _stages(cluster, classes, rules)
     for i, groups in enumerate(stages):
         program = relax(cluster, classes, rules, groups, {p: placed.get(p, 0) for p in bounds})

@@ -83,21 +83,21 @@ class SharedRoom:
 
     Args:
         rows: Points of a pod on each node, int64[N] per class.
-        limits: Maximum pods of each class on each node, int64[G, N].
+        eligibility: Maximum pods of each class on each node, int64[G, N].
         left: Per priority, number of pods that fit somewhere and may stay unplaced.
 
     Attributes:
         prices: Shadow prices. None until :meth:`bound` finds some.
     """
 
-    def __init__(self, cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> None:
+    def __init__(self, cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, left: dict[int, int]) -> None:
         self.prices: RoomPrices | None = None
-        self._table = _table(cluster, rows, limits, left)
+        self._table = _table(cluster, rows, eligibility, left)
 
     def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
         """Return the upper bound on the points of all groups together, and set ``prices`` if simplex solves the program.
 
-        Return None if room limits no group, if there are too many kinds of classes and nodes, or if simplex fails.
+        Return None if room eligibility no group, if there are too many kinds of classes and nodes, or if simplex fails.
         """
         made = None if self._table is None else _RoomColumns(self._table, groups)
         if made is None or made.size > MAX_COLUMNS or not made.tight or made.all_fit():
@@ -147,19 +147,19 @@ class _RoomTable:
     left: dict[int, int]
 
 
-def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> _RoomTable | None:
+def _table(cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, left: dict[int, int]) -> _RoomTable | None:
     """Return the table of a cluster. None if there are no classes, or too many pairs, or if sums could overflow.
 
     Args:
         rows: Points of a pod on each node, int64[N] per class.
-        limits: int64[G, N].
+        eligibility: int64[G, N].
         left: See :class:`SharedRoom`.
     """
     if not len(rows):
         return None
-    fit = np.minimum(cluster.count, limits.sum(axis=1))
+    fit = np.minimum(cluster.count, eligibility.sum(axis=1))
     points, row = _distinct(rows)
-    possible, where = _distinct(limit > 0 for limit in limits)
+    possible, where = _distinct(limit > 0 for limit in eligibility)
     kinds = numbered([*points, *possible]).astype(np.int32)
     first = np.unique(kinds, return_index=True)[1]
     size = len(first)
@@ -169,7 +169,7 @@ def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int,
     total = [sum(d * k for d, k in zip(column, fit.tolist(), strict=True)) for column in demand.T.tolist()]
     if not 0 < cluster.n_classes * size <= MAX_PAIRS or max(total) >= MAX_TOTAL_DEMAND:
         return None
-    most = [np.minimum(domain_sum(kinds, size, limit), n) for limit, n in zip(limits, fit.tolist(), strict=True)]
+    most = [np.minimum(domain_sum(kinds, size, limit), n) for limit, n in zip(eligibility, fit.tolist(), strict=True)]
     free = np.maximum(np.concatenate([cluster.free, cluster.slots[:, None]], axis=1), 0) // units
     sums = [[0] * len(total) for _ in first]
     for k, each in zip(kinds.tolist(), free.tolist(), strict=True):
@@ -263,13 +263,13 @@ class _RoomColumns:
         columns = np.arange(self.size, dtype=np.int64)
         points = self._points[which, kinds]
         rows, cols, values = [], [], []
-        limits: list[int] = []
+        eligibility: list[int] = []
 
         def add(chosen: Ints, coefficients: Ints, limit: int) -> None:
-            rows.append(np.full(len(chosen), len(limits), dtype=np.int64))
+            rows.append(np.full(len(chosen), len(eligibility), dtype=np.int64))
             cols.append(chosen)
             values.append(coefficients)
-            limits.append(limit)
+            eligibility.append(limit)
 
         for k, r in self.tight:
             here = columns[kinds == k]
@@ -303,4 +303,4 @@ class _RoomColumns:
             upper.append(np.array([max(0, best + group.other_points - group.bound)]))
             worth.append(np.array([-1]))
         matrix = np.concatenate(rows), np.concatenate(cols), np.concatenate(values)
-        return Program(*matrix, np.array(limits, dtype=np.int64), np.concatenate(upper)), np.concatenate(worth)
+        return Program(*matrix, np.array(eligibility, dtype=np.int64), np.concatenate(upper)), np.concatenate(worth)

@@ -185,25 +185,25 @@ class Mix:
             self.chosen[n] = i
 
 
-def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[], bool]) -> Ints | None:
+def fill_exactly(cluster: Cluster, eligibility: Ints, *, seed: int, over: Callable[[], bool]) -> Ints | None:
     """Return a placement int64[G, N] of all pods that fit anywhere. The caller must check that it has a bind order.
 
     Return None if there is too much slack, if nodes have too many patterns, or if no placement was found.
 
     Args:
         cluster: Compiled instance.
-        limits: Maximum pods of each class on each node, int64[G, N].
+        eligibility: Maximum pods of each class on each node, int64[G, N].
         seed: Seed of the random choices.
         over: Returns True when time is up. Checked before each step.
     """
-    if not _tight(cluster, limits):
+    if not _tight(cluster, eligibility):
         return None
-    sizes = sizes_of(cluster, limits)
+    sizes = sizes_of(cluster, eligibility)
     patterns = _patterns(cluster, sizes, np.random.default_rng(seed), over)
     if patterns is None:
         return None
     mix = Mix(patterns, sizes.count, _weight(sizes), seed=seed)
-    goal, seen, again = int(fits(cluster, limits).sum()), set[bytes](), 0
+    goal, seen, again = int(fits(cluster, eligibility).sum()), set[bytes](), 0
     for number in range(PARAMETERS.rounds):
         places = mix.run(over)
         if places is None or again > PARAMETERS.max_repeats:
@@ -212,18 +212,18 @@ def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[]
             again += 1
             continue
         seen.add(places.tobytes())
-        found = _dealt(Deal(cluster, limits, sizes, places), seed + number, over)
+        found = _dealt(Deal(cluster, eligibility, sizes, places), seed + number, over)
         if int(found.sum()) == goal:
             return found
-        mix.prefer(_lacking(cluster, limits, sizes, found))
+        mix.prefer(_lacking(cluster, eligibility, sizes, found))
     return None
 
 
-def _tight(cluster: Cluster, limits: Ints) -> bool:
+def _tight(cluster: Cluster, eligibility: Ints) -> bool:
     """Return whether all pods together leave almost no slack of any resource that they request."""
     asked = cluster.demand.any(axis=0)
-    room = np.maximum(cluster.free[limits.any(axis=0)], 0).sum(axis=0)[asked]
-    rest = room - (cluster.demand.T @ fits(cluster, limits))[asked]
+    room = np.maximum(cluster.free[eligibility.any(axis=0)], 0).sum(axis=0)[asked]
+    rest = room - (cluster.demand.T @ fits(cluster, eligibility))[asked]
     return bool(len(rest) and (rest >= 0).all() and (rest <= room // PARAMETERS.tight_divisor).all())
 
 
@@ -253,14 +253,14 @@ def _weight(sizes: Sizes) -> Ints:
     return np.asarray(1 + (100 * int(sizes.count.sum()) * sizes.demand // whole).sum(axis=1), dtype=np.int64)
 
 
-def _lacking(cluster: Cluster, limits: Ints, sizes: Sizes, found: Ints) -> Floats:
+def _lacking(cluster: Cluster, eligibility: Ints, sizes: Sizes, found: Ints) -> Floats:
     """Return float64[N, K]: added weight of places where unplaced pods could go (``found``: int64[G, N]).
 
     Pods held back by a spread constraint count only in the domains with fewest of these pods."""
     more = np.zeros((cluster.n_nodes, len(sizes.count)))
-    left = fits(cluster, limits) - found.sum(axis=1)
+    left = fits(cluster, eligibility) - found.sum(axis=1)
     for g in np.flatnonzero((left > 0) & (sizes.of >= 0)).tolist():
-        nodes: Bools = np.asarray(limits[g] > 0)
+        nodes: Bools = np.asarray(eligibility[g] > 0)
         for spread in cluster.classes[g].spread:
             codes, size = cluster.domains(spread.key)
             usable = np.unique(codes[nodes & (codes >= 0)])
@@ -280,7 +280,7 @@ class Deal:
     """
 
     cluster: Cluster
-    limits: Ints
+    eligibility: Ints
     sizes: Sizes
     places: Ints
 
@@ -291,9 +291,9 @@ def _dealt(deal: Deal, seed: int, over: Callable[[], bool]) -> Ints:
     demand = (of[:, None] == sizes).astype(np.int64)
     names = [f"places of size {k}" for k in sizes.tolist()]
     site = replace(deal.cluster, resources=names, demand=demand, free=deal.places, allocatable=deal.places)
-    limits = np.where((of >= 0)[:, None], np.minimum(deal.limits, deal.places.T[of]), deal.limits)
+    eligibility = np.where((of >= 0)[:, None], np.minimum(deal.eligibility, deal.places.T[of]), deal.eligibility)
     context = RunContext.start(Options(time_limit=None, seed=seed))
-    built = construct(site, rules.build(site), limits, context, tries=PARAMETERS.restarts)
+    built = construct(site, rules.build(site), eligibility, context, tries=PARAMETERS.restarts)
     calls = last = 0
 
     def progress() -> float:
@@ -305,4 +305,4 @@ def _dealt(deal: Deal, seed: int, over: Callable[[], bool]) -> Ints:
         nonlocal last
         last = calls
 
-    return repair(site, built.active, limits, built.counts, seed=seed, progress=progress, on_better=better)
+    return repair(site, built.active, eligibility, built.counts, seed=seed, progress=progress, on_better=better)

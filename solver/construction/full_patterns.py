@@ -45,17 +45,17 @@ class Sizes:
         return np.asarray(self.room.sum(axis=0) - self.demand.T @ self.count)
 
 
-def sizes_of(cluster: Cluster, limits: Ints) -> Sizes:
+def sizes_of(cluster: Cluster, eligibility: Ints) -> Sizes:
     """Return the pod sizes of a cluster.
 
     Args:
-        limits: Maximum pods of each class on each node, int64[G, N].
+        eligibility: Maximum pods of each class on each node, int64[G, N].
     """
     asked = np.flatnonzero(cluster.demand.any(axis=0)).tolist()
     units = np.array([gcd(*cluster.demand[:, r].tolist()) for r in asked], dtype=np.int64)
-    useful: Bools = np.asarray(limits.any(axis=0))
+    useful: Bools = np.asarray(eligibility.any(axis=0))
     room = np.where(useful[:, None], np.maximum(cluster.free[:, asked], 0), 0) // units
-    could = fits(cluster, limits)
+    could = fits(cluster, eligibility)
     demand = cluster.demand[:, asked] // units
     some = np.flatnonzero(demand.any(axis=1))
     found, index = np.unique(demand[some], axis=0, return_inverse=True)
@@ -64,7 +64,7 @@ def sizes_of(cluster: Cluster, limits: Ints) -> Sizes:
     of = np.full(cluster.n_classes, -1, dtype=np.int64)
     of[some] = np.argsort(order, kind="stable")[index.reshape(-1)]
     most = np.zeros((len(found), cluster.n_nodes), dtype=np.int64)
-    np.add.at(most, of[some], np.minimum(limits, could[:, None])[some])
+    np.add.at(most, of[some], np.minimum(eligibility, could[:, None])[some])
     count = np.zeros(len(found), dtype=np.int64)
     np.add.at(count, of[some], could[some])
     return Sizes(found[order], of, room, most, count)

@@ -26,7 +26,7 @@ class GangSite(Protocol):
     """The builder's state, with ``only`` as the nodes to build on."""
 
     cluster: Cluster
-    limits: Ints
+    eligibility: Ints
     counts: Ints
     fit: NodeResourcesFit
     pods: InterPodAffinity
@@ -143,7 +143,7 @@ def _domains(site: GangSite, key: str, inside: Bools, pods: dict[int, int], need
     number = np.zeros(size, dtype=np.int64)
     for g, k in pods.items():
         room = np.zeros(size, dtype=np.int64)
-        np.add.at(room, codes[here], np.minimum(site.fit.room(g), site.limits[g])[here])
+        np.add.at(room, codes[here], np.minimum(site.fit.room(g), site.eligibility[g])[here])
         all_fit &= room >= k
         number += np.minimum(room, k)
     slack = (free * (demand > 0) / np.maximum(demand, 1)).max(axis=1, initial=0.0)

@@ -37,7 +37,7 @@ class GangPacking:
 
     Attributes:
         cluster: The instance.
-        limits: int64[G, N].
+        eligibility: int64[G, N].
         exempt: Namespaces without hard anti-affinity.
         seed: Seed of the random choices.
         over: Returns True when time is up.
@@ -46,7 +46,7 @@ class GangPacking:
     """
 
     cluster: Cluster
-    limits: Ints
+    eligibility: Ints
     exempt: tuple[str, ...]
     seed: int
     over: Callable[[], bool]
@@ -56,20 +56,20 @@ class GangPacking:
     def pack(self, counts: Ints, k: int) -> Ints | None:
         """Return ``counts`` (int64[G, N], without pods of gang k) with the gang placed whole. None if not found."""
         alone, classes = self._alone(counts, k)
-        limits = np.where(self.limits[classes] > 0, possible(alone, rules.build(alone)), 0)
-        sites = list(self._sites(alone, k, limits))
+        eligibility = np.where(self.eligibility[classes] > 0, possible(alone, rules.build(alone)), 0)
+        sites = list(self._sites(alone, k, eligibility))
         missing: dict[int, int] = {}
         needed = self.cluster.gangs[k].needed
 
         def quick(i: int, patience: int = SHORT_PATIENCE) -> Ints | None:
-            found = self._packed(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), patience, i)
+            found = self._packed(self._plain(alone, sites[i]), np.where(sites[i], eligibility, 0), patience, i)
             missing[i] = int(alone.count.sum() - found.sum())
             return found
 
         def model(i: int) -> Ints | None:
             if self.exact is None:
                 return None
-            return self.exact(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), needed)
+            return self.exact(self._plain(alone, sites[i]), np.where(sites[i], eligibility, 0), needed)
 
         def longer(i: int) -> Ints | None:
             return quick(i, min(LONG_PATIENCE, LONG_PATIENCE_PER_POD * int(alone.count.sum())))
@@ -100,7 +100,7 @@ class GangPacking:
         free = [replace(cls, gang=None) for cls in alone.classes]
         return replace(alone, classes=free, gangs=[], declared=[]), [class_of[cls.pods[0]] for cls in alone.classes]
 
-    def _sites(self, alone: Cluster, k: int, limits: Ints) -> Iterator[Bools]:
+    def _sites(self, alone: Cluster, k: int, eligibility: Ints) -> Iterator[Bools]:
         """Yield the eligible pairs bool[classes, N] of each candidate site.
 
         A site is a domain of the finest key of the gang's topology and affinity. Classes with other keys go to the
@@ -112,7 +112,7 @@ class GangPacking:
             affinity = alone.classes[c].affinity
             own[c] |= set(affinity.keys) if affinity is not None else set()
         keys = sorted({name for names in own for name in names}, key=lambda name: (-alone.domains(name)[1], name))
-        usable: Bools = np.asarray(limits > 0)
+        usable: Bools = np.asarray(eligibility > 0)
         if not keys:
             yield usable
             return
@@ -161,13 +161,13 @@ class GangPacking:
         self.charge()
         return self.over()
 
-    def _packed(self, alone: Cluster, limits: Ints, patience: int, number: int) -> Ints:
+    def _packed(self, alone: Cluster, eligibility: Ints, patience: int, number: int) -> Ints:
         """Return the most pods that construction, filling and repair place, int64[classes, N]."""
         seed = self.seed + number
-        built = construct(alone, rules.build(alone), limits, RunContext.start(Options(time_limit=None, seed=seed)), tries=RESTARTS)
+        built = construct(alone, rules.build(alone), eligibility, RunContext.start(Options(time_limit=None, seed=seed)), tries=RESTARTS)
         if int(built.counts.sum()) == int(alone.count.sum()):
             return built.counts
-        full = fill_exactly(alone, limits, seed=seed, over=self._charged)
+        full = fill_exactly(alone, eligibility, seed=seed, over=self._charged)
         if full is not None and int(full.sum()) == int(alone.count.sum()):
             return full
         calls = last = 0
@@ -181,7 +181,7 @@ class GangPacking:
             nonlocal last
             last = calls
 
-        return repair(alone, built.active, limits, built.counts, seed=seed, progress=progress, on_better=better)
+        return repair(alone, built.active, eligibility, built.counts, seed=seed, progress=progress, on_better=better)
 
 
 def _together(alone: Cluster) -> set[int]:

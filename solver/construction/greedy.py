@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.construction.gang_greedy import chooses_domain, place_gang
 from kubestow.solver.construction.node_order import NodeOrder
 from kubestow.solver.devices.supply import supply
@@ -61,10 +62,10 @@ class _PlacementBuilder:
 
     def __init__(
         self,
-        cluster: Cluster, active: Sequence[Rule], limits: Ints, *,
+        cluster: Cluster, active: Sequence[Rule], eligibility: Ints, *,
         even: bool = False, soft: SoftState | None = None, roomiest_first: bool = False,
     ) -> None:  # fmt: skip
-        self.cluster, self.active, self.limits = cluster, active, limits
+        self.cluster, self.active, self.eligibility = cluster, active, eligibility
         self.even, self.soft, self.roomiest_first = even, soft, roomiest_first
         self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
         self.fit = NodeResourcesFit.of(active)
@@ -92,7 +93,7 @@ class _PlacementBuilder:
 
     def mask(self, g: int) -> Bools:
         """Return bool[N]: the nodes that accept one more pod of the class now."""
-        blocked = self.limits[g] == 0
+        blocked = self.eligibility[g] == 0
         if self.only is not None:
             blocked |= ~self.only
         for rule in self._concerned[g]:
@@ -136,7 +137,7 @@ class _PlacementBuilder:
     def fill(self, g: int, wanted: int) -> int:
         """Place up to ``wanted`` pods of a class that affects no other nodes: tightest nodes first, or evenly. Return the
         number placed."""
-        room = np.minimum(self.limits[g] - self.counts[g], wanted)
+        room = np.minimum(self.eligibility[g] - self.counts[g], wanted)
         for rule in self._concerned[g]:
             room = np.minimum(room, rule.room(g))
         if self.only is not None:
@@ -247,7 +248,7 @@ class _PlacementBuilder:
         per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None or self.devices.concerned(g)
         several = not per_node and (not self.even or (soft is not None and soft.gregarious(g)))
         if several:
-            nodes = np.repeat(nodes, np.minimum(np.minimum(self.fit.room(g), self.limits[g] - self.counts[g])[nodes], wanted))
+            nodes = np.repeat(nodes, np.minimum(np.minimum(self.fit.room(g), self.eligibility[g] - self.counts[g])[nodes], wanted))
         nodes = quotas.choose(nodes, wanted, admitted)
         if not several or len(np.unique(nodes)) == len(nodes):
             self.put_many(g, nodes, np.ones_like(nodes))
@@ -328,7 +329,7 @@ def _sorted(nodes: Ints, costs: Ints) -> Ints:
     return nodes.take(np.argsort(here, kind="stable"))
 
 
-def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[int]]:
+def _orders(cluster: Cluster, eligibility: Ints, tries: int, seed: int) -> list[list[int]]:
     """Return class orders to try, high priorities first: by few eligible nodes or by large share of a node (small if
     capacity is short), then with noise."""
     share = cluster.demand / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
@@ -336,10 +337,10 @@ def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[
     devices = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1)
     share = np.hstack([share, DEVICE_SIZE_WEIGHT * devices[:, None]])
     largest, total = share.max(axis=1, initial=0.0), share.sum(axis=1)
-    nodes = np.count_nonzero(limits, axis=1)
+    nodes = np.count_nonzero(eligibility, axis=1)
     tied = np.array([bool(c.affinity or c.anti or c.spread) for c in cluster.classes], dtype=bool)
     keys: list[Floats] = [-total, -largest, nodes * (1.0 - largest), -total - tied]
-    if short(cluster, limits):
+    if short(cluster, eligibility):
         keys = [total, largest, *keys]  # not all pods fit: prefer many small pods to few large ones
     rng = np.random.default_rng(seed)
     keys += [-(total + 0.3 * tied) * rng.uniform(0.7, 1.3, size=len(total)) for _ in range(max(0, tries - len(keys)))]
@@ -349,7 +350,7 @@ def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[
 def construct(
     cluster: Cluster,
     active: Sequence[Rule],
-    limits: Ints,
+    eligibility: Ints,
     context: RunContext | None = None,
     *,
     tries: int = 1,
@@ -359,14 +360,14 @@ def construct(
     """Return the best of several greedy constructions.
 
     The first one fills nodes evenly if ``even`` and follows preferences if ``soft``. If it places every pod, it is the
-    result. It ignores the deadline, because otherwise there might be no result. If gangs choose between domains, an even
-    construction gives them the emptiest domains first; the next one gives them the fullest, which leaves room for others.
-    ``active``: rules in the state of the fixed pods, consumed; ``soft``: soft counters in that state; ``limits``: maximum
-    pods per class and node, int64[G, N]; ``tries``: constructions with different class orders."""
+    result. It ignores the deadline, because there must be a result. If gangs choose between domains, an even construction
+    gives them the emptiest domains first, and the next one the fullest. ``active``: rules in the state of the fixed pods,
+    consumed; ``soft``: soft counters in that state; ``eligibility``: maximum pods per class and node, int64[G, N];
+    ``tries``: constructions with different class orders."""
     best: Construction | None = None
-    goal = int(fits(cluster, limits).sum())
+    goal = int(fits(cluster, eligibility).sum())
     context = context or RunContext.start(Options(time_limit=None))
-    orders = _orders(cluster, limits, tries, context.options.seed)
+    orders = _orders(cluster, eligibility, tries, context.options.seed)
     guided = even or soft is not None
     roomiest_first = even and any(chooses_domain(cluster, gang) for gang in cluster.gangs)
     leading = roomiest_first + guided
@@ -374,10 +375,10 @@ def construct(
         first, led = attempt == 0, attempt < leading
         points = soft if first or soft is None else SoftState(soft.objective)
         builder = _PlacementBuilder(
-            cluster, active if first else rules.build(cluster), limits, even=even and led, soft=points if led else None,
+            cluster, active if first else rules.build(cluster), eligibility, even=even and led, soft=points if led else None,
             roomiest_first=roomiest_first and first,
         )  # fmt: skip
-        builder.run([g for g in order if limits[g].any()], context.stop.is_set if first else context.over)
+        builder.run([g for g in order if eligibility[g].any()], context.stop.is_set if first else context.over)
         found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
         if best is None or rank(cluster, found.counts) > rank(cluster, best.counts):
             best = found
@@ -387,14 +388,14 @@ def construct(
     return best
 
 
-def complete(cluster: Cluster, limits: Ints, counts: Ints, sequence: list[tuple[int, int, int]]) -> tuple[Ints, list[tuple[int, int, int]]]:
+def complete(cluster: Cluster, eligibility: Ints, counts: Ints, sequence: Sequence_) -> tuple[Ints, Sequence_]:
     """Return a placement and its bind order, both extended by pods that still fit. No pod moves."""
     if int(counts.sum()) == int(cluster.count.sum()):
         return counts, sequence
-    builder = _PlacementBuilder(cluster, rules.build(cluster), limits)
+    builder = _PlacementBuilder(cluster, rules.build(cluster), eligibility)
     for g, n, k in sequence:
         builder.put(g, n, k)
     left = cluster.count - counts.sum(axis=1)
-    order = [g for g in np.lexsort((np.arange(cluster.n_classes), -cluster.priority)).tolist() if left[g] and limits[g].any()]
+    order = [g for g in np.lexsort((np.arange(cluster.n_classes), -cluster.priority)).tolist() if left[g] and eligibility[g].any()]
     builder.run(order, lambda: False, left)
     return builder.counts, builder.sequence

@@ -51,21 +51,21 @@ class EjectionRepair:
     Every state between two insertions obeys capacity, ports, anti-affinity, required affinity and spread constraints.
     Providers of affinity, pods that share claims and pods with NUMA zones never leave their nodes. The caller must check
     that the result has a bind order (``kubestow.solver.bind_order.order.find_order``) and keep the old placement
-    otherwise. ``active``: rules in the state of ``counts``, taken over; ``limits``: int64[G, N], 0 if a rule excludes the
+    otherwise. ``active``: rules in the state of ``counts``, taken over; ``eligibility``: int64[G, N], 0 if a rule excludes the
     pair."""
 
-    def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, counts: Ints, *, seed: int) -> None:
         self.cluster = cluster
-        self.state = RepairState(cluster, active, limits, counts)
+        self.state = RepairState(cluster, active, eligibility, counts)
         self.rng = np.random.default_rng(seed)
-        self.hopeless = cluster.count - fits(cluster, limits)
+        self.hopeless = cluster.count - fits(cluster, eligibility)
         for gang in cluster.gangs:  # a gang is placed whole, never pod by pod
             classes = list(gang.classes)
             self.hopeless[classes] = cluster.count[classes] - counts[classes].sum(axis=1)
         levels = np.unique(-cluster.priority)
         self.level = np.searchsorted(levels, -cluster.priority)
         self.levels = len(levels)
-        self._weigh(limits)
+        self._weigh(eligibility)
         self.penalty = np.ones(cluster.n_classes)
         self.order = self.rng.permutation(cluster.n_nodes)
         self.insertions = 0
@@ -73,7 +73,7 @@ class EjectionRepair:
         self._journal: list[tuple[int, int, int]] = []
         self._since: dict[tuple[int, int], int] = {}  # net change since the best state
 
-    def _weigh(self, limits: Ints) -> None:
+    def _weigh(self, eligibility: Ints) -> None:
         """Set up weights that guide choices.
 
         ``weight``, float64[C], makes the average pod 1 in every column. ``size``, float64[G], sums the scarce columns,
@@ -82,7 +82,7 @@ class EjectionRepair:
         state, goal = self.state, self.cluster.count - self.hopeless
         demand = state.demand[:-1]
         self.weight = max(1, int(goal.sum())) / np.maximum((demand.T @ goal).astype(np.float64), 1.0)
-        offered = state.room[limits.any(axis=0)].sum(axis=0) + demand.T @ state.counts.sum(axis=1)
+        offered = state.room[eligibility.any(axis=0)].sum(axis=0) + demand.T @ state.counts.sum(axis=1)
         scarce = demand.T @ goal > offered
         self._thrifty = bool(scarce.any())
         self.size: Floats = demand @ np.where(scarce | (not self._thrifty), self.weight, 0.0) + 1e-3
@@ -380,7 +380,7 @@ class EjectionRepair:
 def repair(
     cluster: Cluster,
     active: Sequence[Rule],
-    limits: Ints,
+    eligibility: Ints,
     counts: Ints,
     *,
     seed: int,
@@ -391,4 +391,4 @@ def repair(
 
     See :class:`EjectionRepair` for the rules that it obeys, and :meth:`EjectionRepair.run` for the end of the search.
     ``active``, the rules in the state of ``counts``, is left in the state of the result."""
-    return EjectionRepair(cluster, active, limits, counts, seed=seed).run(progress, on_better=on_better)
+    return EjectionRepair(cluster, active, eligibility, counts, seed=seed).run(progress, on_better=on_better)

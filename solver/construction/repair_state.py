@@ -73,7 +73,7 @@ class RepairState:
         lonely: Classes whose devices are columns of ``room`` and are checked per node by :meth:`served`, bool[G].
     """
 
-    def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> None:
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, counts: Ints) -> None:
         self.cluster, self.active = cluster, active
         size, width = cluster.n_nodes, cluster.n_classes
         self.nothing = width
@@ -90,7 +90,7 @@ class RepairState:
         self.mobile = np.array([self._movable(g) for g in range(width)] + [True, False], dtype=bool)
         self._measure()
         self.block = np.zeros((width + 1, size), dtype=np.int32)
-        self._possible = limits > 0
+        self._possible = eligibility > 0
         self.block[:width] = ~self._possible
         self._lacks = np.zeros((width, size), dtype=bool)
         self._followers: list[list[int]] = [[] for _ in range(width)]

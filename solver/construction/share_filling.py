@@ -91,32 +91,32 @@ class ShareFilling:
 
     Args:
         active: Rules in the state of ``counts``. Taken over.
-        limits: int64[G, N].
+        eligibility: int64[G, N].
     """
 
-    def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, counts: Ints, *, seed: int) -> None:
         self.cluster = cluster
         self.rng = np.random.default_rng(seed)
         found = together(cluster)
         self.nodes: dict[int, _ShareNode] = {}
-        if found is None or not self._missing(found, limits, counts):
+        if found is None or not self._missing(found, eligibility, counts):
             return
         self._together: Together = found
-        self.state = state = RepairState(cluster, active, limits, counts)
+        self.state = state = RepairState(cluster, active, eligibility, counts)
         free = [g for g, cls in enumerate(cluster.classes) if cls.gang is None and state.lonely[g] and state.mobile[g]]
         free = [g for g in free if not (state.touchy[g] or state.exclusions.near[g] or state.exclusions.wide[g])]
         self.classes = np.array(free, dtype=np.int64)
         plain = int(np.count_nonzero(cluster.demand.any(axis=0)))
         self._columns = np.array([*range(plain), state.room.shape[1] - 1])  # resources and pod slots, devices apart
-        for n in np.flatnonzero(limits[self.classes].any(axis=0)).tolist():
+        for n in np.flatnonzero(eligibility[self.classes].any(axis=0)).tolist():
             made = self._node(n)
             if made is not None:
                 self.nodes[n] = made
 
-    def _missing(self, answers: Together, limits: Ints, counts: Ints) -> bool:
+    def _missing(self, answers: Together, eligibility: Ints, counts: Ints) -> bool:
         """Return whether any unplaced pod requests shares."""
-        left = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & limits.any(axis=1))
-        return any(answers.share(g, n) is not None for g in left.tolist() for n in np.flatnonzero(limits[g]).tolist())
+        left = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & eligibility.any(axis=1))
+        return any(answers.share(g, n) is not None for g in left.tolist() for n in np.flatnonzero(eligibility[g]).tolist())
 
     def _node(self, n: int) -> _ShareNode | None:
         """Return node n with the kinds of shares that movable classes may request there, and the room of its devices.

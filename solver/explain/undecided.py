@@ -19,14 +19,14 @@ def is_undecided(snapshot: Snapshot, pods: Iterable[int]) -> bool:
     return found is not None and not found.required.isdisjoint(pods)
 
 
-def most_placed(cluster: Cluster, limits: Ints, hopeless: Sequence[int] = ()) -> dict[int, int]:
+def most_placed(cluster: Cluster, eligibility: Ints, hopeless: Sequence[int] = ()) -> dict[int, int]:
     """Return an upper bound on the placed pods of each priority.
 
     Args:
-        limits: int64[G, N], the maximum number of pods by class and node under the rules.
+        eligibility: int64[G, N], the maximum number of pods by class and node under the rules.
         hopeless: Classes that are proved to fit on no node.
     """
     unsure = is_undecided(cluster.snapshot, cluster.scope.pending)
-    could = cluster.count.copy() if unsure else fits(cluster, limits)
+    could = cluster.count.copy() if unsure else fits(cluster, eligibility)
     could[list(hopeless)] = 0
     return cluster.per_priority(could)

@@ -36,11 +36,11 @@ class DomainEvenness(Strategy):
     """Evenness of the domains of soft spread constraints.
 
     Args:
-        limits: Maximum pods of each class on each node, int64[G, N].
+        eligibility: Maximum pods of each class on each node, int64[G, N].
     """
 
-    def __init__(self, objective: Objective, limits: Ints) -> None:
-        self.objective, self.limits, self.cluster = objective, limits, objective.cluster
+    def __init__(self, objective: Objective, eligibility: Ints) -> None:
+        self.objective, self.eligibility, self.cluster = objective, eligibility, objective.cluster
         self.tallies = counting(objective)
 
     def value(self, counts: Ints) -> int:
@@ -53,7 +53,7 @@ class DomainEvenness(Strategy):
         Pods that can go to nodes where they are not counted are left out, and so is any subset as large as the unplaced
         pods.
         """
-        could = fits(self.cluster, self.limits)
+        could = fits(self.cluster, self.eligibility)
         left = 0 if complete else int(could.sum() - counts.sum())
         return -sum(self._poured(tally, could, left) for tally in self.tallies)
 
@@ -61,7 +61,7 @@ class DomainEvenness(Strategy):
         room = np.zeros(tally.size + 1, dtype=np.int64)
         pods = -left
         for g in tally.matches.tolist():
-            here = np.bincount(tally.codes + 1, weights=np.minimum(self.limits[g], could[g]), minlength=tally.size + 1)
+            here = np.bincount(tally.codes + 1, weights=np.minimum(self.eligibility[g], could[g]), minlength=tally.size + 1)
             pods += 0 if here[0] else int(could[g])
             room += here.astype(np.int64)  # exact: sums are far below 2**53
         return _least(tally.base, room[1:], pods)

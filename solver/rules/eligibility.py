@@ -50,27 +50,27 @@ def _whole(cluster: Cluster, gang: GangGroup, upper: Ints) -> None:
         upper[classes] = 0
 
 
-def short(cluster: Cluster, limits: Ints) -> bool:
+def short(cluster: Cluster, eligibility: Ints) -> bool:
     """Return True if the pods that fit on some node together exceed the supply of some resource or device."""
-    pods = fits(cluster, limits)
+    pods = fits(cluster, eligibility)
     amounts = ((cluster.demand, cluster.free), supply(cluster))
     return any(bool((demand.T @ pods > np.maximum(free, 0).sum(axis=0)).any()) for demand, free in amounts)
 
 
-def cells_within(cluster: Cluster, limits: Ints) -> Cells:
+def cells_within(cluster: Cluster, eligibility: Ints) -> Cells:
     """Return the cells of a model of the whole instance.
 
     Args:
-        limits: int64[G, N], the maximum number of pods of each class on each node.
+        eligibility: int64[G, N], the maximum number of pods of each class on each node.
     """
-    chosen = [np.flatnonzero(row) for row in limits]
-    cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
-    return Cells(cells, dict(enumerate(fits(cluster, limits).tolist())), partial=False)
+    chosen = [np.flatnonzero(row) for row in eligibility]
+    cells = {g: (nodes.astype(np.int32), eligibility[g, nodes]) for g, nodes in enumerate(chosen)}
+    return Cells(cells, dict(enumerate(fits(cluster, eligibility).tolist())), partial=False)
 
 
-def fits(cluster: Cluster, limits: Ints) -> Ints:
+def fits(cluster: Cluster, eligibility: Ints) -> Ints:
     """Return int64[G], an upper bound on the placed pods of each class, as if the other classes did not exist."""
-    return np.asarray(np.minimum(cluster.count, limits.sum(axis=1)), dtype=np.int64)
+    return np.asarray(np.minimum(cluster.count, eligibility.sum(axis=1)), dtype=np.int64)
 
 
 def demand_with_slots(cluster: Cluster) -> Ints:

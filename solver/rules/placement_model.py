@@ -11,17 +11,17 @@ from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import cells_within, possible
 
 
-def build_model(cluster: Cluster, rules: Sequence[Rule], cells: Cells | None = None, *, limits: Ints | None = None) -> PlacementModel:
+def build_model(cluster: Cluster, rules: Sequence[Rule], cells: Cells | None = None, *, eligibility: Ints | None = None) -> PlacementModel:
     """Return the model of a cluster under rules, which are in the state of all pods that keep their nodes.
 
     Args:
         cluster: The compiled instance with G classes and N nodes.
         rules: The rules to encode.
         cells: The cells of a neighbourhood; by default every eligible pair of class and node.
-        limits: int64[G, N], tighter caps on the pods of each class on each node.
+        eligibility: int64[G, N], tighter caps on the pods of each class on each node.
     """
     if cells is None:
-        cells = cells_within(cluster, possible(cluster, rules) if limits is None else limits)
+        cells = cells_within(cluster, possible(cluster, rules) if eligibility is None else eligibility)
     model = PlacementModel(cluster, cells)
     for rule in rules:
         rule.encode(model)

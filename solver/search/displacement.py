@@ -18,7 +18,7 @@ class Displacement:
 
     Args:
         classes: Classes of the group, which only room ties to others.
-        pools: int64[N], equal numbers for nodes that differ only in limits and room.
+        pools: int64[N], equal numbers for nodes that differ only in eligibility and room.
     """
 
     def __init__(self, search: LocalSearch, classes: Sequence[int], pools: Ints) -> None:
@@ -73,7 +73,7 @@ class Displacement:
         """
         search, total = self._search, int(pods.sum())
         cluster = search.cluster
-        fits = nodes & (search.limits[self._classes] >= pods[:, None]).all(axis=0) & (cluster.slots >= total)
+        fits = nodes & (search.eligibility[self._classes] >= pods[:, None]).all(axis=0) & (cluster.slots >= total)
         fits &= ((cluster.free >= need) | (need == 0)).all(axis=1)
         if not fits.any():
             return None
@@ -120,7 +120,7 @@ class Displacement:
         if (g, n) not in self._losses:
             search = self._search
             points = search.soft.away(g, n)
-            open_ = (search.limits[g] > 0) & ~search.fit.rejects(g)
+            open_ = (search.eligibility[g] > 0) & ~search.fit.rejects(g)
             open_[n] = False
             self._losses[g, n] = max(0, int(points[n] - points[open_].max())) if open_.any() else HOMELESS_COST
         return self._losses[g, n]

@@ -180,7 +180,7 @@ class ClassGroups:
             sub = replace(sub, free=sub.free - tied[0], slots=sub.slots - tied[1])
         objective = Objective(sub, rules.build(sub))
         active = rules.replay(sub, [(int(g), int(n), int(rows[g, n])) for g, n in zip(*np.nonzero(rows), strict=True)])
-        alone = LocalSearch(objective, active, search.limits[classes], rows, seed=self._context.options.seed + seed)
+        alone = LocalSearch(objective, active, search.eligibility[classes], rows, seed=self._context.options.seed + seed)
         anneal(alone, self._clock.of(alone, component.slice, ALONE_SWEEPS), hot=hot)
         return alone.counts, objective.total(objective.families(alone.counts))
 

@@ -188,7 +188,7 @@ class Lns:
         Args:
             pods: Number of pods of the class in the neighbourhood.
         """
-        caps = np.minimum(self.search.limits[g][nodes], pods)
+        caps = np.minimum(self.search.eligibility[g][nodes], pods)
         for rule in self._rules:
             caps = np.minimum(caps, rule.room(g)[nodes] if rule.local else rule.most(g)[nodes])
             if not rule.local:

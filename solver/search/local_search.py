@@ -38,7 +38,7 @@ TINY = np.float32(1e-30)
 class LocalSearch:
     """State of a local search.
 
-    ``active`` and ``soft``, the rules and soft counters in the state of ``counts``, are kept in step. ``limits`` is
+    ``active`` and ``soft``, the rules and soft counters in the state of ``counts``, are kept in step. ``eligibility`` is
     int64[G, N], 0 if a rule excludes the pair.
 
     Attributes:
@@ -54,9 +54,9 @@ class LocalSearch:
     ejecting = False
 
     def __init__(
-        self, objective: Objective, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int, soft: SoftState | None = None
+        self, objective: Objective, active: Sequence[Rule], eligibility: Ints, counts: Ints, *, seed: int, soft: SoftState | None = None
     ) -> None:
-        self.objective, self.active, self.limits = objective, active, limits
+        self.objective, self.active, self.eligibility = objective, active, eligibility
         self.cluster: Cluster = objective.cluster
         self.counts = counts.copy()
         self.rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ class LocalSearch:
         self.fit = NodeResourcesFit.of(active)
         self.spread = PodTopologySpread.of(active)
         self.pods = InterPodAffinity.of(active)
-        self._possible = limits > 0
+        self._possible = eligibility > 0
         self._since: dict[tuple[int, int], int] = {}  # net change since the last mark, by (class, node)
         self._dynamic = [self._watchers(g) for g in range(self.cluster.n_classes)]
         movable = [g for g in range(self.cluster.n_classes) if self._movable(g)]
@@ -82,7 +82,7 @@ class LocalSearch:
 
     def _movable(self, g: int) -> bool:
         """Return whether pods of a class may move. Pods that share claims, or that depend on zones or devices, may not."""
-        return self.loose(g) and int(np.count_nonzero(self.limits[g])) > 1
+        return self.loose(g) and int(np.count_nonzero(self.eligibility[g])) > 1
 
     def _watchers(self, g: int) -> list[Rule]:
         """Return the rules other than resources whose verdict on the class can change."""

@@ -116,7 +116,7 @@ class Neighbourhoods:
         """Return a neighbourhood to make room for a pod of class g: nodes that lack least for it, and all movable pods there."""
         search = self.search
         short = np.maximum(self.cluster.demand[g] - search.fit.free, 0) / np.maximum(self.cluster.allocatable.max(axis=0, initial=1), 1)
-        possible = np.flatnonzero(search.limits[g])
+        possible = np.flatnonzero(search.eligibility[g])
         lack = short.sum(axis=1)[possible] + self.rng.random(len(possible)) * float(short.sum(axis=1)[possible].mean() + 1e-9)
         nodes = possible[np.argsort(lack, kind="stable")[: self._count()]]
         return Neighbourhood("room", self._everything_on(nodes.tolist()), np.sort(nodes))
@@ -129,7 +129,7 @@ class Neighbourhoods:
         search, cluster = self.search, self.cluster
         gang = cluster.gangs[k]
         classes = list(gang.classes)
-        possible = search.limits[classes].any(axis=0)
+        possible = search.eligibility[classes].any(axis=0)
         keys = [gang.key] if gang.key is not None else [key for g in classes if (a := cluster.classes[g].affinity) for key in a.keys]
         if keys:
             codes, _ = cluster.domains(keys[int(self.rng.integers(len(keys)))])
@@ -179,7 +179,7 @@ class Neighbourhoods:
         for i, g in enumerate(sample):
             points = search.soft.steady(g)
             nodes = np.flatnonzero(search.counts[g])
-            most = int(points[search.limits[g] > 0].max(initial=int(points[nodes].max())))
+            most = int(points[search.eligibility[g] > 0].max(initial=int(points[nodes].max())))
             lost[i] = float((most - points[nodes]) @ search.counts[g, nodes])
         if not lost.any():
             return self._tied()
@@ -260,7 +260,7 @@ class Neighbourhoods:
         chosen = {n for _, n in free}
         each = max(1, (wanted - len(chosen)) // (len(classes) + 1))
         for g in classes:
-            points = np.where(self.search.limits[g] > 0, self.search.soft.steady(g), np.iinfo(np.int64).min)
+            points = np.where(self.search.eligibility[g] > 0, self.search.soft.steady(g), np.iinfo(np.int64).min)
             noise = self.rng.random(len(points))
             chosen.update(np.lexsort((noise, -points))[:each].tolist())
         chosen.update(self.rng.choice(self.cluster.n_nodes, min(each, self.cluster.n_nodes), replace=False).tolist())

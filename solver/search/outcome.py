@@ -79,12 +79,12 @@ class SoftOutcome:
             np.copyto(self.counts, counts)
         self.sequence, self.state = sequence, None
 
-    def local_search(self, objective: Objective, limits: Ints, *, seed: int) -> LocalSearch:
+    def local_search(self, objective: Objective, eligibility: Ints, *, seed: int) -> LocalSearch:
         """Return a local search in the state of the placement. It is created once, because its counters take most of the memory."""
         search = self._local_search
         if search is None:
             active, soft = self.state or (rules.replay(objective.cluster, self.sequence), None)
-            search = self._local_search = LocalSearch(objective, active, limits, self.counts, seed=seed, soft=soft)
+            search = self._local_search = LocalSearch(objective, active, eligibility, self.counts, seed=seed, soft=soft)
             self.state = None
         elif (search.counts != self.counts).any():
             search.go_to(self.counts)

@@ -40,19 +40,21 @@ Turn = Callable[[float, float], bool]
 
 class PreferenceSearch:
     """Search for better preferences of the placement ``start``, whose state is consumed.
-    ``limits``: int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`; ``peer``: the same search in another
+    ``eligibility``: int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`; ``peer``: the same search in another
     process. Without a peer, one is started when worthwhile."""
 
-    def __init__(self, objective: Objective, limits: Ints, start: StartPlacement, context: RunContext, peer: Peer | None = None) -> None:
-        self.cluster, self.objective, self.limits, self.context = objective.cluster, objective, limits, context
+    def __init__(
+        self, objective: Objective, eligibility: Ints, start: StartPlacement, context: RunContext, peer: Peer | None = None
+    ) -> None:
+        self.cluster, self.objective, self.eligibility, self.context = objective.cluster, objective, eligibility, context
         self.options, self.deadline, self.cpsat, self.parameters = context.options, context.deadline, CpSat(context), PARAMETERS
         self.engine: str | None = None  # engine that last called CP-SAT
-        self._left_out = self.cluster.per_priority(fits(self.cluster, limits) - start.counts.sum(axis=1))  # these stay unplaced
+        self._left_out = self.cluster.per_priority(fits(self.cluster, eligibility) - start.counts.sum(axis=1))  # these stay unplaced
         self._many = int(self.cluster.count.sum()) > self.parameters.many_pods
         self._start = start
         self._clock = SearchClock(context, self.cluster.n_nodes, PARAMETERS.move_seconds)
         self._second = peer is not None
-        self._peer: Peer = peer or SecondSearch(search_in_second_process, self.cluster, limits, self.cpsat)
+        self._peer: Peer = peer or SecondSearch(search_in_second_process, self.cluster, eligibility, self.cpsat)
         self._exchanged_value = 0  # most points sent or received
         self._received = False  # whether a placement of the other search arrived
         self._waiting: set[int] = set()  # groups with a placement alone from the other search
@@ -80,7 +82,7 @@ class PreferenceSearch:
         start, began = self._start, self._left()
         value, zones = value_of(self.objective, start.counts, start.sequence)
         active = start.state[0] if start.state is not None else ()
-        components = Components(self.cluster, self.objective, self.limits, self._left_out, active=active)
+        components = Components(self.cluster, self.objective, self.eligibility, self._left_out, active=active)
         components.share(self.cpsat)
         self._adoption_seconds = self.parameters.adoption_ratio * (began - self._left())
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
@@ -89,7 +91,7 @@ class PreferenceSearch:
         return best, components
 
     def _improve(self, best: SoftOutcome, components: Components, reserve: float) -> None:
-        size = int(np.count_nonzero(self.limits))
+        size = int(np.count_nonzero(self.eligibility))
         if self.options.engine == "greedy":
             self._settle(best, components, 2 * self.parameters.settle_sweeps)
             return
@@ -181,7 +183,7 @@ class PreferenceSearch:
     # --- local search ------------------------------------------------------------------------------------------------------------
 
     def _local_search(self, best: SoftOutcome, components: Components) -> LocalSearch:
-        search = best.local_search(self.objective, self.limits, seed=self.options.seed)
+        search = best.local_search(self.objective, self.eligibility, seed=self.options.seed)
         search.ejecting = components.prices is not None  # groups compete for full nodes
         return search
 
@@ -285,8 +287,7 @@ class PreferenceSearch:
             rates[name] = (gap - best.bound + best.value) / max(seconds, 1e-3)
 
     def _kinds(self, best: SoftOutcome, groups: ClassGroups, search: LocalSearch) -> dict[str, Turn]:
-        """Return the kinds of turns. A turn gets the seconds after which it should end, and those after which it must. It
-        returns False if it has nothing left to do."""
+        """Return the turns by name. A turn gets the seconds when it should end and when it must; False: nothing is left to do."""
         lns = Lns(search, self.cpsat)
 
         def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
@@ -356,8 +357,7 @@ class PreferenceSearch:
         best.bound = max(best.bound, best.value)
 
     def break_ties(self, strategy: Strategy, best: SoftOutcome, seconds: float, report: OnValue, *, above: Sequence[Strategy] = ()) -> int:
-        """Improve the tie-break ``strategy`` of ``best`` in place, with all its tiers and those ``above`` held. Return its
-        upper bound."""
+        """Improve the tie-break ``strategy`` of ``best`` in place, with its tiers and those ``above`` held. Return its bound."""
         encoding, soft = self._model.made()
         model = encoding.model
         if soft.variables:
@@ -390,10 +390,10 @@ class PreferenceSearch:
         return bound
 
 
-def search_in_second_process(channel: Channel, cluster: Cluster, limits: Ints, start: StartPlacement, options: Options) -> None:
+def search_in_second_process(channel: Channel, cluster: Cluster, eligibility: Ints, start: StartPlacement, options: Options) -> None:
     """Continue the search from a placement in a second process and send results, until nothing is left to do or time is up."""
     objective, context = Objective(cluster, rules.build(cluster)), RunContext.start(options)
-    search = PreferenceSearch(objective, limits, start, context, FirstSearch(channel))
+    search = PreferenceSearch(objective, eligibility, start, context, FirstSearch(channel))
     search.parameters = replace(
         PARAMETERS, bounding_fraction=SECOND_LIMITS.bounding_fraction, later_bounding_fraction=SECOND_LIMITS.later_bounding_fraction
     )

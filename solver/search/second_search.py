@@ -44,8 +44,8 @@ SECOND_LIMITS = SecondSearchParameters()
 class SecondSearch:
     """The second process of a search, started when cores allow: a :class:`kubestow.solver.search.exchange.Peer`."""
 
-    def __init__(self, work: Callable[..., None], cluster: Cluster, limits: Ints, cpsat: CpSat) -> None:
-        self._work, self._cluster, self._limits, self._cpsat = work, cluster, limits, cpsat
+    def __init__(self, work: Callable[..., None], cluster: Cluster, eligibility: Ints, cpsat: CpSat) -> None:
+        self._work, self._cluster, self._limits, self._cpsat = work, cluster, eligibility, cpsat
         options = cpsat.options
         self._workers = options.workers or cores()
         small = int(cluster.count.sum()) <= SECOND_LIMITS.max_pods

@@ -93,30 +93,30 @@ def hardest(left: Ints, places: Ints, sizes: NDArray[np.float64]) -> int:
     return int(np.lexsort((-sizes, places, left == 0))[0])
 
 
-def relaxed(cluster: Cluster, limits: Ints) -> PackingDemands:
+def relaxed(cluster: Cluster, eligibility: Ints) -> PackingDemands:
     """Return the demands of all pods against the capacity that fixed pods leave: a relaxation of the instance."""
-    return _demands(cluster, limits, np.flatnonzero(limits.any(axis=1)), np.zeros_like(limits))
+    return _demands(cluster, eligibility, np.flatnonzero(eligibility.any(axis=1)), np.zeros_like(eligibility))
 
 
-def untied(cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> PackingDemands:
+def untied(cluster: Cluster, active: Sequence[Rule], eligibility: Ints, counts: Ints) -> PackingDemands:
     """Return the demands of the pods that no rule ties to other pods.
 
     Such pods may use any eligible node with enough room, independently of other pods. The room is that left by fixed pods
     and by the tied pods of the placement ``counts`` (int64[G, N])."""
     tied = np.array([any(r.concerned(g) for r in active if not isinstance(r, NodeResourcesFit)) for g in range(cluster.n_classes)])
-    free = np.flatnonzero(limits.any(axis=1) & ~tied)
+    free = np.flatnonzero(eligibility.any(axis=1) & ~tied)
     others = counts.copy()
     others[free] = 0
-    return _demands(cluster, limits, free, others)
+    return _demands(cluster, eligibility, free, others)
 
 
-def _demands(cluster: Cluster, limits: Ints, classes: Ints, others: Ints) -> PackingDemands:
+def _demands(cluster: Cluster, eligibility: Ints, classes: Ints, others: Ints) -> PackingDemands:
     demand = demand_with_slots(cluster)
     room = np.maximum(room_with_slots(cluster) - others.T @ demand, 0)
     requested = np.flatnonzero(demand[classes].any(axis=0))
     wanted = demand[np.ix_(classes, requested)]
     unit = np.gcd.reduce(wanted, axis=0)
     return PackingDemands(
-        classes.astype(np.int64), fits(cluster, limits)[classes], wanted // unit, cluster.priority[classes],
-        room[:, requested] // unit, limits[classes] > 0,
+        classes.astype(np.int64), fits(cluster, eligibility)[classes], wanted // unit, cluster.priority[classes],
+        room[:, requested] // unit, eligibility[classes] > 0,
     )  # fmt: skip

@@ -57,13 +57,13 @@ class TightPacking:
 
     Args:
         active: Rules in any state.
-        limits: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`.
+        eligibility: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`.
     """
 
-    def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, context: RunContext) -> None:
-        self.cluster, self.active, self.limits, self.context = cluster, active, limits, context
-        self.all = relaxed(cluster, limits)
-        self.tied = len(untied(cluster, active, limits, np.zeros_like(limits)).classes) < len(self.all.classes)
+    def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, context: RunContext) -> None:
+        self.cluster, self.active, self.eligibility, self.context = cluster, active, eligibility, context
+        self.all = relaxed(cluster, eligibility)
+        self.tied = len(untied(cluster, active, eligibility, np.zeros_like(eligibility)).classes) < len(self.all.classes)
         self.cpsat = CpSat(context)
         self.seed = context.options.seed
 
@@ -100,7 +100,7 @@ class TightPacking:
         """Return a placement int64[G, N] with exactly the ``wanted`` pods of each priority, or None if none was found.
 
         Pods that a rule ties to others stay where the placement ``counts`` (int64[G, N]) has them."""
-        free = untied(self.cluster, self.active, self.limits, counts)
+        free = untied(self.cluster, self.active, self.eligibility, counts)
         others = counts.copy()
         others[free.classes] = 0
         held = self.cluster.per_priority(others.sum(axis=1))
@@ -141,7 +141,7 @@ class TightPacking:
 
     def _whole(self, demands: PackingDemands, counts: Ints) -> Ints:
         """Return int64[G, N]: the rows of ``counts``, int64[K, N], at the classes of the demands, and zeros elsewhere."""
-        found = np.zeros_like(self.limits)
+        found = np.zeros_like(self.eligibility)
         found[demands.classes] = counts
         return found
 

@@ -78,7 +78,7 @@ class FitInstance:
         return self.expansion.snapshot
 
     @cached_property
-    def limits(self) -> Ints:
+    def eligibility(self) -> Ints:
         """Return int64[G, N], the number of pods of each class that each node could take alone."""
         return possible(self.cluster, rules.build(self.cluster))
 
@@ -190,12 +190,12 @@ class Ceiling:
         cluster, kept = probe.cluster, probe.room
         free = [replace(gang, needed=0) for gang in cluster.gangs]
         lots = replace(cluster, count=np.full_like(cluster.count, max(1, int(cluster.slots.max(initial=0)))), gangs=free)
-        limits = possible(lots, rules.build(lots)) if ruled else np.repeat(lots.count[:, None], lots.n_nodes, axis=1)
+        eligibility = possible(lots, rules.build(lots)) if ruled else np.repeat(lots.count[:, None], lots.n_nodes, axis=1)
         class_of = {objects.pod_key(probe.snapshot.pods[i]): g for g, cls_ in enumerate(cluster.classes) for i in cls_.pods}
         own = [sorted({class_of[key] for key in keys}) for keys in probe.new]
         least = tuple(cluster.demand[classes].min(axis=0) for classes in own)
-        most = [int(limits[classes].max(axis=0).sum()) for classes in own]
-        room = np.maximum(cluster.free[limits.any(axis=0)], 0).sum(axis=0)
+        most = [int(eligibility[classes].max(axis=0).sum()) for classes in own]
+        room = np.maximum(cluster.free[eligibility.any(axis=0)], 0).sum(axis=0)
         if kept is not None:
             most = [min(count, kept.most(demand)) for count, demand in zip(most, least, strict=True)]
             room = np.minimum(room, kept.left.sum(axis=0))

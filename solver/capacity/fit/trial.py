@@ -40,13 +40,13 @@ class FitTrial(PlacedSearch):
     def __init__(self, instance: FitInstance, context: RunContext) -> None:
         cluster = instance.cluster
         active = rules.build(cluster)
-        super().__init__(Objective(cluster, active), active, instance.limits, context, replace(PARAMETERS, tries=MAX_CONSTRUCTIONS))
+        super().__init__(Objective(cluster, active), active, instance.eligibility, context, replace(PARAMETERS, tries=MAX_CONSTRUCTIONS))
         self.wanted = cluster.per_priority(cluster.count)
         self.room = instance.room
 
     def ask(self) -> Verdict:
         """Return the verdict whether the units fit, after bounds, construction, and the searches that time allows."""
-        bounds = self.cluster.per_priority(fits(self.cluster, self.limits))
+        bounds = self.cluster.per_priority(fits(self.cluster, self.eligibility))
         if bounds != self.wanted:
             cluster = self.cluster  # more units mean more members
             enough = all(gang.needed <= int(cluster.count[list(gang.classes)].sum()) for gang in cluster.gangs)
@@ -60,7 +60,7 @@ class FitTrial(PlacedSearch):
             return Verdict(answer)
         if self.room is not None:  # no other engine respects reserved room
             return Verdict(None) if self.context.over() else self._decide(self._share(answer))
-        small = int(np.count_nonzero(self.limits)) <= self.parameters.exact_limit and self.options.engine in ("auto", "exact")
+        small = int(np.count_nonzero(self.eligibility)) <= self.parameters.exact_limit and self.options.engine in ("auto", "exact")
         steps = [*([self._fill] if self.cluster.devices is not None else []), self._repair, self._pack]
         for step in steps:
             if not self.context.over():
@@ -88,7 +88,7 @@ class FitTrial(PlacedSearch):
         from kubestow.solver.explain.conflict.placement_question import in_some_order  # ortools is slow to import
         from kubestow.solver.rules.placement_model import build_model
 
-        encoding = build_model(self.cluster, rules.build(self.cluster), limits=self.limits)
+        encoding = build_model(self.cluster, rules.build(self.cluster), eligibility=self.eligibility)
         for left in encoding.left.values():
             encoding.model.add(left == 0)
         if self.room is not None:

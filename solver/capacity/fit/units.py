@@ -80,7 +80,7 @@ def _replicas(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> U
     cluster = full.cluster
     active = rules.build(cluster)
     limited = context.part(max(MIN_PART_SECONDS, context.deadline.left()))
-    search = PlacedSearch(Objective(cluster, active), active, full.limits, limited)
+    search = PlacedSearch(Objective(cluster, active), active, full.eligibility, limited)
     answer = search.run()
     context.deadline.charge(limited.deadline.elapsed())
     placed = int(answer.counts.sum())

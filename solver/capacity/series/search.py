@@ -276,7 +276,7 @@ class Joint(Relaxed):
         for menu, there in zip(self.menus, self.there, strict=True):
             if (menu.demand.T @ menu.count > there + menu.room.T @ counts).any():
                 return False
-            if (menu.count > menu.limits[:, menu.there].sum(axis=1) + menu.most @ counts).any():
+            if (menu.count > menu.eligibility[:, menu.there].sum(axis=1) + menu.most @ counts).any():
                 return False
         return True
 

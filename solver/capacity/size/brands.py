@@ -57,7 +57,7 @@ class Menu:
         room: int64[B, R + 1], free resources of an empty node.
         most: int64[G, B], the maximum number of pods of a class on one node.
         there: int64, indices of existing nodes.
-        limits: int64[G, N], the maximum number of pods of a class on each node.
+        eligibility: int64[G, N], the maximum number of pods of a class on each node.
         keys: Topology keys that rules use, apart from the hostname.
         shapes: The shape of each offer's empty node.
         count: int64[G], pods of each class.
@@ -69,7 +69,7 @@ class Menu:
     room: Ints
     most: Ints
     there: Ints
-    limits: Ints
+    eligibility: Ints
     keys: list[str]
     active: Sequence[Rule] = field(repr=False)
     shapes: dict[int, str] = field(repr=False)
@@ -108,7 +108,7 @@ class Menu:
 
     def hopeless(self) -> list[int]:
         """Return the classes of which no node, existing or purchased, can take a pod."""
-        reach = self.limits[:, self.there].sum(axis=1) + self.most.sum(axis=1)
+        reach = self.eligibility[:, self.there].sum(axis=1) + self.most.sum(axis=1)
         return np.flatnonzero(reach == 0).tolist()
 
 
@@ -133,7 +133,7 @@ def menus(worlds: Sequence[World], catalogue: Catalogue, options: Options, faili
     shown = [_with_offers(world, listed, options, failing) for world in worlds]
     offered = list(range(len(listed)))
     if not any(value > 0 for value in catalogue.excess.values()):  # otherwise nodes without pods may offset spot nodes
-        offered = [i for i in offered if any(each.limits[:, each.new[i]].any() for each in shown)]
+        offered = [i for i in offered if any(each.eligibility[:, each.new[i]].any() for each in shown)]
     brands = _brands(shown, listed, offered)
     return [each.menu(listed, brands) for each in shown]
 
@@ -149,7 +149,7 @@ class _OfferedWorld:
     cluster: Cluster
     new: list[int]
     active: Sequence[Rule]
-    limits: Ints
+    eligibility: Ints
     keys: list[str]
 
     def signature(self, offer: Offer, n: int) -> object:
@@ -157,7 +157,7 @@ class _OfferedWorld:
         return (
             offer.shape.name,
             tuple(int(code[n]) for code in self.codes),
-            self.limits[:, n].tobytes(),
+            self.eligibility[:, n].tobytes(),
             self.cluster.free[n].tobytes(),
             int(self.cluster.slots[n]),
             tuple(bool(mask[n]) for mask in self.cluster.node_sets),
@@ -169,14 +169,14 @@ class _OfferedWorld:
 
     def menu(self, listed: Sequence[Offer], brands: Iterable[Sequence[int]]) -> Menu:
         """Return the menu of these brands, each given by indices of offers."""
-        cluster, limits = self.cluster, self.limits
+        cluster, eligibility = self.cluster, self.eligibility
         found = [Brand([listed[i] for i in brand], self.new[brand[0]]) for brand in brands]
         taken = np.array([brand.node for brand in found], dtype=np.int64)
         shapes = {n: offer.shape.name for offer, n in zip(listed, self.new, strict=True)}
         there = np.setdiff1d(np.arange(cluster.n_nodes), self.new)
         room = np.maximum(room_with_slots(cluster)[taken], 0)
         return Menu(
-            cluster, found, demand_with_slots(cluster), room, limits[:, taken], there, limits, self.keys, self.active, shapes
+            cluster, found, demand_with_slots(cluster), room, eligibility[:, taken], there, eligibility, self.keys, self.active, shapes
         )  # fmt: skip
 
 
@@ -188,9 +188,9 @@ def _with_offers(world: World, listed: Sequence[Offer], options: Options, failin
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     place = {name: n for n, name in enumerate(cluster.nodes.names)}
     active = rules.build(cluster)
-    limits = np.maximum(alone(cluster, active), 0)  # independent of the other purchased nodes
+    eligibility = np.maximum(alone(cluster, active), 0)  # independent of the other purchased nodes
     keys = sorted({*_keys(cluster), *((failing,) if failing is not None else ())})
-    return _OfferedWorld(cluster, [place[name] for name in names], active, limits, keys)
+    return _OfferedWorld(cluster, [place[name] for name in names], active, eligibility, keys)
 
 
 def unlimited(offer: Offer) -> Offer:

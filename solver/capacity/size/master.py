@@ -159,7 +159,7 @@ class Master:
     def _level(self, g: int, skew: int, eligible: Bools) -> None:
         """Cap the pods of a class per node at ``skew`` plus the least that an existing or purchased node can take."""
         menu = self.menu
-        there = min((int(menu.limits[g, n]) for n in menu.there.tolist() if eligible[n]), default=self.pods)
+        there = min((int(menu.eligibility[g, n]) for n in menu.there.tolist() if eligible[n]), default=self.pods)
         for b in range(len(self.y)):
             if (g, b) not in self.x:
                 continue
@@ -300,7 +300,7 @@ class Master:
         """
         menu, shapes = self.menu, [b.offers[0].shape.name for b in self.menu.brands]
         room = np.maximum(room_with_slots(menu.cluster), 0)
-        nodes = [(room[n], menu.limits[:, n]) for n in menu.there.tolist() if menu.limits[:, n].any()]
+        nodes = [(room[n], menu.eligibility[:, n]) for n in menu.there.tolist() if menu.eligibility[:, n].any()]
         totals: dict[str, tuple[list[int], int]] = {}
         for shape in dict.fromkeys(shapes):
             brands = [b for b, name in enumerate(shapes) if name == shape]
@@ -374,11 +374,11 @@ def groups_of(menu: Menu) -> list[Group]:
     codes = [cluster.domains(key)[0] for key in menu.keys]
     found: dict[object, list[int]] = {}
     for n in menu.there.tolist():
-        if menu.limits[:, n].any():
-            found.setdefault(((menu.limits[:, n] > 0).tobytes(), tuple(int(code[n]) for code in codes)), []).append(n)
+        if menu.eligibility[:, n].any():
+            found.setdefault(((menu.eligibility[:, n] > 0).tobytes(), tuple(int(code[n]) for code in codes)), []).append(n)
     room = np.maximum(room_with_slots(cluster), 0)
     return [
-        Group(nodes, room[nodes].sum(axis=0), menu.limits[:, nodes].sum(axis=1))
+        Group(nodes, room[nodes].sum(axis=0), menu.eligibility[:, nodes].sum(axis=1))
         for nodes in (np.array(members, dtype=np.int64) for members in found.values())
     ]
 

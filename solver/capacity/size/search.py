@@ -79,7 +79,7 @@ class SizeSearch(Relaxed):
         self.found: SizeOutcome = SizeOutcome()
         self.local = local(menu, catalogue, asked)
         self.monotone = not any(s.key == HOSTNAME for cls in menu.cluster.classes for s in cls.spread)
-        self.pairs = int(np.count_nonzero(menu.most)) + int(np.count_nonzero(menu.limits[:, menu.there].any(axis=1)))
+        self.pairs = int(np.count_nonzero(menu.most)) + int(np.count_nonzero(menu.eligibility[:, menu.there].any(axis=1)))
 
     def run(self) -> SizeOutcome:
         """Search until the cost and the number of nodes are proved optimal, or time is up."""

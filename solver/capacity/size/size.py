@@ -250,11 +250,11 @@ def reference(snapshot: Snapshot, options: Options, cluster: World, edits: doc.E
 def _placement(cluster: World, trial: PurchaseTrial, options: Options, context: RunContext) -> doc.Placement:
     """Return the placement that proves a purchase, with improved preferences."""
     shown = _shown(cluster, trial, options)
-    if trial.answer.counts.any() and not context.over() and int(np.count_nonzero(trial.limits)) <= MAX_PREFERENCE_PAIRS:
+    if trial.answer.counts.any() and not context.over() and int(np.count_nonzero(trial.eligibility)) <= MAX_PREFERENCE_PAIRS:
         seconds = min((options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION, 10.0, max(0.1, context.deadline.left()))
         strategy = choose(trial.cluster, options.policy.strategy) if options.search_strategy else None
         within = RunContext.start(replace(shown, time_limit=seconds), context.stop, context.report)
-        improve_later(trial.objective, trial.limits, trial.answer, strategy, within)
+        improve_later(trial.objective, trial.eligibility, trial.answer, strategy, within)
     return document(trial.cluster, shown, trial.answer)
 
 

@@ -62,7 +62,7 @@ class PurchaseTrial:
     bought: list[tuple[Offer, int]]
     expansion: Expansion
     cluster: Cluster
-    limits: Ints
+    eligibility: Ints
     objective: Objective
     answer: Answer
     names: list[str]
@@ -89,7 +89,7 @@ class _Started(PlacedSearch):
             return super()._construct(bounds)
         from kubestow.solver.construction.greedy import complete
 
-        counts, sequence = complete(self.cluster, self.limits, counts, found.sequence)
+        counts, sequence = complete(self.cluster, self.eligibility, counts, found.sequence)
         return Answer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
 
 
@@ -104,10 +104,10 @@ def attempt(world: World, bought: Sequence[tuple[Offer, int]], context: RunConte
     scope = select(expansion.snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     cluster = compile_cluster(expansion.snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     active = rules.build(cluster)
-    limits = possible(cluster, active)
+    eligibility = possible(cluster, active)
     objective = Objective(cluster, active)
     names = world.new_nodes(expansion.snapshot)
-    search = _Started(objective, active, limits, context)
+    search = _Started(objective, active, eligibility, context)
     if start is not None:
-        search.start = np.minimum(start.counts(cluster, names), limits)
-    return PurchaseTrial(list(bought), expansion, cluster, limits, objective, search.run(), names)
+        search.start = np.minimum(start.counts(cluster, names), eligibility)
+    return PurchaseTrial(list(bought), expansion, cluster, eligibility, objective, search.run(), names)

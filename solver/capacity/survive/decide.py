@@ -87,13 +87,13 @@ def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: 
     if not waiting:
         return Verdict(0, 0, by="nothing")
     active = rules.build(cluster)
-    limits = possible(cluster, active)
-    most = _most(cluster, limits)
+    eligibility = possible(cluster, active)
+    most = _most(cluster, eligibility)
     if quick:
-        built = construct(cluster, active, limits, context, even=even)
+        built = construct(cluster, active, eligibility, context, even=even)
         answer = Answer(built.counts, built.sequence, {0: most}, "greedy")
     else:
-        answer = PlacedSearch(Objective(cluster, active), active, limits, context).run()
+        answer = PlacedSearch(Objective(cluster, active), active, eligibility, context).run()
         answer.bounds = {p: min(bound, most) for p, bound in answer.bounds.items()}
     verdict = verdict_of(cluster, answer, keys or [pod_key(pod) for pod in cluster.snapshot.pods])
     if most < waiting:
@@ -105,13 +105,13 @@ def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: 
     return verdict
 
 
-def _most(cluster: Cluster, limits: Ints) -> int:
+def _most(cluster: Cluster, eligibility: Ints) -> int:
     """Return an upper bound on returning pods from the total free room of each resource.
 
     For each resource, drop the largest requests until the rest fits on all usable nodes together.
     """
-    could = fits(cluster, limits)
-    usable = limits.any(axis=0)
+    could = fits(cluster, eligibility)
+    usable = eligibility.any(axis=0)
     demand = demand_with_slots(cluster)
     room = np.maximum(room_with_slots(cluster)[usable], 0)
     total = int(could.sum())

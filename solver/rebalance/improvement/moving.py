@@ -28,18 +28,18 @@ class MovingSearch(LocalSearch):
 
     Args:
         state: The state to start from; it is consumed.
-        limits: The most pods that each node may hold at the end, int64[G, N].
+        eligibility: The most pods that each node may hold at the end, int64[G, N].
     """
 
     together = False  # while pods move, the pods that they provide affinity for would miss them
 
-    def __init__(self, measures: Measures, state: PlanState, limits: Ints, *, seed: int) -> None:
+    def __init__(self, measures: Measures, state: PlanState, eligibility: Ints, *, seed: int) -> None:
         self.problem: RebalanceProblem = measures.problem
         self.worth = ImprovementState(self.problem, measures.preferences, measures.spread, state.counts)
-        super().__init__(measures.preferences, state.rules, limits, state.counts, seed=seed, soft=self.worth)
+        super().__init__(measures.preferences, state.rules, eligibility, state.counts, seed=seed, soft=self.worth)
 
     def _movable(self, g: int) -> bool:
-        return self.loose(g) and int(np.count_nonzero((self.limits[g] > 0) | (self.counts[g] > 0))) > 1
+        return self.loose(g) and int(np.count_nonzero((self.eligibility[g] > 0) | (self.counts[g] > 0))) > 1
 
     def loose(self, g: int) -> bool:
         """Return True if the class may be moved. Classes with resized pods may not.

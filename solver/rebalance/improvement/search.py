@@ -88,10 +88,10 @@ class ImprovementSearch:
 
     def _limits(self, counts: Ints) -> Ints:
         """Return the most pods that each node may hold, int64[G, N]. Nodes freed for an earlier goal stay free."""
-        limits = self.values.room.copy()
+        eligibility = self.values.room.copy()
         if any(isinstance(tier, Freed) for tier in self.values.tiers[: self._tier]):
-            limits[:, self.values.freed(counts)] = 0
-        return limits
+            eligibility[:, self.values.freed(counts)] = 0
+        return eligibility
 
     def run(self) -> PlanSearchResult:
         """Improve the steps until every group is proved optimal or time is up."""

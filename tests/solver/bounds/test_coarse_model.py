@@ -260,7 +260,7 @@ def test_a_dealt_solution_stays_within_limits_and_room() -> None:
     for seed in range(40):
         for coarse, found, placed, sub in dealt(compiled(alike(seed))):
             assert (found >= 0).all(), seed
-            assert (found <= coarse.limits).all(), seed
+            assert (found <= coarse.eligibility).all(), seed
             assert (found.T @ sub.demand <= np.maximum(sub.free, 0)).all(), seed
             assert (found.sum(axis=0) <= np.maximum(sub.slots, 0)).all(), seed
             for g in range(sub.n_classes):

@@ -117,7 +117,7 @@ def test_together_is_what_the_model_says(seed: int) -> None:
         limits = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         for g, k in pods.items():
             limits[g, n] = k
-        encoding = build_model(cluster, [DynamicResources(cluster)], limits=limits)
+        encoding = build_model(cluster, [DynamicResources(cluster)], eligibility=limits)
         encoding.hold({})
         answer = CpSat(RunContext.start(Options(time_limit=10, workers=1))).run(encoding.model, 10)
         assert (plan is not None) == (answer.solution is not None)

@@ -86,7 +86,7 @@ def test_annealing_stays_at_the_best_placement_met(seed: int) -> None:
     fresh = LocalSearch(
         search.objective,
         rules.replay(search.cluster, [(int(g), int(n), int(search.counts[g, n])) for g, n in zip(*np.nonzero(search.counts), strict=True)]),
-        search.limits, search.counts, seed=0,
+        search.eligibility, search.counts, seed=0,
     )  # fmt: skip
     assert sorted(search.pairs) == sorted(fresh.pairs)
     assert (search.fit.free == fresh.fit.free).all()

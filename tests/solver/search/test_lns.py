@@ -87,7 +87,7 @@ def assert_consistent(lns: Lns, where: str) -> None:
     assert (search.counts >= 0).all(), where
     assert (search.counts.sum(axis=1) <= cluster.count).all(), where
     cells = [(int(g), int(n), int(search.counts[g, n])) for g, n in zip(*np.nonzero(search.counts), strict=True)]
-    fresh = LocalSearch(search.objective, rules.replay(cluster, cells), search.limits, search.counts, seed=0)
+    fresh = LocalSearch(search.objective, rules.replay(cluster, cells), search.eligibility, search.counts, seed=0)
     for g in range(cluster.n_classes):
         assert (search.soft.gain(g) == fresh.soft.gain(g)).all(), where
         for rule, same in zip(search.active, fresh.active, strict=True):
@@ -245,7 +245,7 @@ def test_placing_never_loses_a_pod_of_a_higher_priority(kind: str) -> None:
         if not cluster.n_classes:
             continue
         before = rank(cluster, search.counts)
-        lns.place(fits(cluster, search.limits), times(5))
+        lns.place(fits(cluster, search.eligibility), times(5))
         assert rank(cluster, search.counts) >= before, where
         more += rank(cluster, search.counts) > before
         assert_consistent(lns, where)
@@ -283,7 +283,7 @@ def test_a_perfect_packing_is_found_where_greedy_leaves_a_pod() -> None:
     last = next(g for g in range(cluster.n_classes) if cluster.demand[g, 0] == 2000)
     assert np.logical_or.reduce([rule.rejects(last) for rule in active]).all()
     lns = searching(cluster, placed)
-    lns.place(fits(cluster, lns.search.limits), times(3))
+    lns.place(fits(cluster, lns.search.eligibility), times(3))
     assert lns.search.counts.sum() == len(sizes)
     assert_consistent(lns, "packing")
 

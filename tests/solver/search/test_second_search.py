@@ -205,7 +205,7 @@ def test_the_other_search_hears_of_groups_and_of_placements() -> None:
     placements = [message for message in peer.heard if isinstance(message, PlacementFound)]
     assert groups
     assert placements
-    counts = np.zeros_like(search.limits)
+    counts = np.zeros_like(search.eligibility)
     for g, n, k in placements[-1].sequence:
         counts[g, n] += k
     assert value_of(search.objective, counts, placements[-1].sequence)[0] == placements[-1].value
@@ -242,12 +242,12 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_search, "SecondProcess", Recorded)
     monkeypatch.setattr(second_search, "SECOND_LIMITS", SecondSearchParameters(start_seconds=0.0, min_remaining_seconds=0.0))
     search = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(), Options(workers=4, seed=2**31 - 1))
-    peer = SecondSearch(_no_work, search.cluster, search.limits, search.cpsat)
+    peer = SecondSearch(_no_work, search.cluster, search.eligibility, search.cpsat)
 
     def workers() -> int:
         return search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers
 
-    best = SoftOutcome(search.limits, [], AssignedZones(), 0, 0)
+    best = SoftOutcome(search.eligibility, [], AssignedZones(), 0, 0)
     peer.begin(best)
     peer.begin(best)
     assert [(options.workers, options.seed) for options in given] == [(3, 0)]
