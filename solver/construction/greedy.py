@@ -362,8 +362,7 @@ def construct(
     The first one fills nodes evenly if ``even`` and follows preferences if ``soft``. If it places every pod, it is the
     result. It ignores the deadline, because there must be a result. If gangs choose between domains, an even construction
     gives them the emptiest domains first, and the next one the fullest. ``active``: rules in the state of the fixed pods,
-    consumed; ``soft``: soft counters in that state; ``eligibility``: maximum pods per class and node, int64[G, N];
-    ``tries``: constructions with different class orders."""
+    consumed; ``soft``: counters in that state; ``eligibility``: int64[G, N]; ``tries``: constructions in different orders."""
     best: Construction | None = None
     goal = int(fits(cluster, eligibility).sum())
     context = context or RunContext.start(Options(time_limit=None))
