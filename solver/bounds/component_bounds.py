@@ -95,7 +95,7 @@ class Components:
             inside[part.whole] = inside.get(part.whole, 0) + part.bound
         return [(c, min(c.bound, inside.get(i, c.bound))) for i, c in enumerate(self.found) if c.whole is None]
 
-    def share(self, cpsat: CpSat) -> None:
+    def bound_jointly(self, cpsat: CpSat) -> None:
         """Bound all groups together by the room that they share. Nothing is done once a run has found no prices: room then
         never eligibility a group, or the program is too large for simplex."""
         wholes, left = self._wholes(), cpsat.deadline.left()

@@ -84,7 +84,7 @@ class ClassGroups:
                 waiting.discard(i)
             best.bound = min(best.bound, max(best.value + gained, self._components.bound))
             self._report(best.value + gained, best.bound)
-        self._components.share(self._cpsat)
+        self._components.bound_jointly(self._cpsat)
         best.bound = min(best.bound, max(best.value + gained, self._components.bound))
         self._search.refresh()
         return True

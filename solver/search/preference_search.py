@@ -83,7 +83,7 @@ class PreferenceSearch:
         value, zones = value_of(self.objective, start.counts, start.sequence)
         active = start.state[0] if start.state is not None else ()
         components = Components(self.cluster, self.objective, self.eligibility, self._left_out, active=active)
-        components.share(self.cpsat)
+        components.bound_jointly(self.cpsat)
         self._adoption_seconds = self.parameters.adoption_ratio * (began - self._left())
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
         self._exchanged_value = value
@@ -139,7 +139,7 @@ class PreferenceSearch:
             else:
                 self._adopt_received(best, message)
         if messages or components.prices is not None:  # earlier messages may still await joint bounding
-            components.share(self.cpsat)
+            components.bound_jointly(self.cpsat)
             best.bound = min(best.bound, max(best.value, components.bound))
         return (best.value, best.bound) != before
 

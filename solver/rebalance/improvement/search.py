@@ -99,7 +99,7 @@ class ImprovementSearch:
         began = self.left()
         keep = began * self.parameters.reserve_fraction
         if self.values.components is not None:
-            self.values.components.share(self.cpsat)
+            self.values.components.bound_jointly(self.cpsat)
             self._bound()
         if self.search.pairs:
             self._turns(began, keep)
@@ -204,7 +204,7 @@ class ImprovementSearch:
             if lost[i] <= 0 or component.proved:
                 waiting.discard(i)
         search.refresh()
-        components.share(self.cpsat)
+        components.bound_jointly(self.cpsat)
         self._bound()
         return True
 

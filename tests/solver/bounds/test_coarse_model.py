@@ -152,7 +152,7 @@ def check(objects: list[Object], where: str) -> int:
     found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, left)
     assert found.bound >= optimum, f"{where}: before any search {found.bound} < {optimum}"
     found.share_every, together = 0, cpsat()
-    found.share(together)
+    found.bound_jointly(together)
     assert found.bound >= optimum, f"{where}: together, before any search {found.bound} < {optimum}"
     assert objective.total(objective.families(counts)) <= optimum or objective.containers.involved, where
     searched = 0
@@ -164,7 +164,7 @@ def check(objects: list[Object], where: str) -> int:
         assert alone is not None
         for stage in range(3):
             tighten(found, component, counts)
-            found.share(together)
+            found.bound_jointly(together)
             assert found.bound >= optimum, f"{where}: together, stage {stage}: {found.bound} < {optimum}"
             assert component.bound >= alone, f"{where}: classes {component.classes} stage {stage}: {component.bound} < {alone}"
             if component.proved:

@@ -75,12 +75,12 @@ def bounds(objects: list[Object]) -> tuple[Components, int, int] | None:
     found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, left)
     alone = found.bound
     found.share_every, together = 0, cpsat()
-    found.share(together)
+    found.bound_jointly(together)
     assert optimum <= found.bound <= alone
     for component in found.found:
         if not component.proved:
             tighten(found, component, counts)
-            found.share(together)
+            found.bound_jointly(together)
             assert found.bound >= optimum
     return found, alone, optimum
 
@@ -138,7 +138,7 @@ def test_no_classes_and_no_nodes_are_bounded_by_nothing() -> None:
         cluster = compiled(objects)
         active = rules.build(cluster)
         found = Components(cluster, Objective(cluster, active), possible(cluster, active), {})
-        found.share(cpsat())
+        found.bound_jointly(cpsat())
         assert (found.bound, found.prices) == (0, None)
 
 

@@ -250,7 +250,7 @@ def test_brute_force_never_exceeds_what_groups_prove(kind: str) -> None:
                 start = problem.start[component.classes]
                 for _ in range(4):
                     components.solve(component, cpsat, 1.0, start, components.worth(component.classes, start))
-                    components.share(cpsat)
+                    components.bound_jointly(cpsat)
             proved = values.bounds()[0]
             assert best_plan <= proved <= known, (seed, least)
             compared, lower = compared + 1, lower + (proved < known)
