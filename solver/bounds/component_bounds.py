@@ -97,7 +97,7 @@ class Components:
 
     def bound_jointly(self, cpsat: CpSat) -> None:
         """Bound all groups together by the room that they share. Nothing is done once a run has found no prices: room then
-        never eligibility a group, or the program is too large for simplex."""
+        never limits a group, or the program is too large for simplex."""
         wholes, left = self._wholes(), cpsat.deadline.left()
         total = sum(bound for _, bound in wholes)
         if self._shared is not None and (total == self._shared[0] or self.prices is None or left > self._share_at):

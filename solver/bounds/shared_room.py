@@ -97,7 +97,7 @@ class SharedRoom:
     def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
         """Return the upper bound on the points of all groups together, and set ``prices`` if simplex solves the program.
 
-        Return None if room eligibility no group, if there are too many kinds of classes and nodes, or if simplex fails.
+        Return None if room limits no group, if there are too many kinds of classes and nodes, or if simplex fails.
         """
         made = None if self._table is None else _RoomColumns(self._table, groups)
         if made is None or made.size > MAX_COLUMNS or not made.tight or made.all_fit():
@@ -263,13 +263,13 @@ class _RoomColumns:
         columns = np.arange(self.size, dtype=np.int64)
         points = self._points[which, kinds]
         rows, cols, values = [], [], []
-        eligibility: list[int] = []
+        limits: list[int] = []
 
         def add(chosen: Ints, coefficients: Ints, limit: int) -> None:
-            rows.append(np.full(len(chosen), len(eligibility), dtype=np.int64))
+            rows.append(np.full(len(chosen), len(limits), dtype=np.int64))
             cols.append(chosen)
             values.append(coefficients)
-            eligibility.append(limit)
+            limits.append(limit)
 
         for k, r in self.tight:
             here = columns[kinds == k]
@@ -303,4 +303,4 @@ class _RoomColumns:
             upper.append(np.array([max(0, best + group.other_points - group.bound)]))
             worth.append(np.array([-1]))
         matrix = np.concatenate(rows), np.concatenate(cols), np.concatenate(values)
-        return Program(*matrix, np.array(eligibility, dtype=np.int64), np.concatenate(upper)), np.concatenate(worth)
+        return Program(*matrix, np.array(limits, dtype=np.int64), np.concatenate(upper)), np.concatenate(worth)

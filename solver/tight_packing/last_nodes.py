@@ -21,7 +21,7 @@ class LastNodesParameters:
 
     Attributes:
         max_sets: Sets listed for one kind of node.
-        listing_seconds: Time budget that eligibility the number of listed sets.
+        listing_seconds: Time budget that limits the number of listed sets.
         max_trials: Sets tried.
     """
 

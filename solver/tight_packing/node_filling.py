@@ -26,7 +26,7 @@ class NodeFillingParameters:
         set_pods: Approximate pods per listed set. Nodes that hold more than ``many_pods`` first get random pods.
         many_pods: See ``set_pods``.
         max_sets: Sets listed for one node.
-        listing_seconds: Time budget that eligibility the number of listed sets.
+        listing_seconds: Time budget that limits the number of listed sets.
         last_nodes: Nodes that are filled together at the end.
         reopened_nodes: Nodes emptied when filling fails.
         patience: Failures in a row before nodes are emptied.
