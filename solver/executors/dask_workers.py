@@ -68,9 +68,10 @@ def open_dask(target: str, jobs: int | None = None) -> DaskWorkers:
         raise WorkersError("workers of Dask need the extra kubestow[dask]: pip install 'kubestow[dask]'") from error
     _quiet(distributed)
     if target == "local":
-        cluster = _local(distributed, jobs or cores())
+        jobs = jobs or cores()
+        cluster = _local(distributed, jobs)
         try:
-            return DaskWorkers(distributed, _connected(distributed, cluster.scheduler_address, "local"), "local", cluster)
+            return DaskWorkers(distributed, _connected(distributed, cluster.scheduler_address, "local"), "local", cluster, jobs)
         except BaseException:
             cluster.close(timeout=_ANSWER_SECONDS)
             raise
@@ -198,8 +199,8 @@ class DaskWorkers:
     shared_fate = False
     tries = 1
 
-    def __init__(self, distributed: Any, client: Any, target: str, cluster: Any = None) -> None:
-        self._client, self._target, self._cluster = client, target, cluster
+    def __init__(self, distributed: Any, client: Any, target: str, cluster: Any = None, jobs: int = 0) -> None:
+        self._client, self._target, self._cluster, self._jobs = client, target, cluster, jobs
         self._killed = distributed.KilledWorker
         self._executor = client.get_executor(pure=False)
         self._uploads = ThreadPoolExecutor(1, thread_name_prefix="kubestow-files")
@@ -359,6 +360,8 @@ class DaskWorkers:
         except (OSError, CancelledError) as error:
             raise self._gone() from error
         self._asked, self._width = now, int(identity["total_threads"])
+        if self._cluster is not None and self._width < self._jobs:
+            self._cluster.scale(self._jobs)  # LocalCluster closes a worker for good that takes long to restart
         self._seen = now if self._width else self._seen
         if now - self._seen > _NO_WORKER_SECONDS:
             raise WorkersError(f"{self._target}: there has been no worker for {_NO_WORKER_SECONDS} s")

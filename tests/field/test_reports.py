@@ -307,7 +307,7 @@ ROWS = (
         "a paused Deployment replaces nothing until it is resumed",
     ),
     Row(
-        "55-maxsurge-zero", "audit cluster.yaml", 0, ("KS505", "maxUnavailable 25% of 3 replicas is no pod"),
+        "55-maxsurge-zero", "audit cluster.yaml", 0, ("KS505", "maxUnavailable 25% of 3 replicas rounds down to 0 pods"),
         "where both round to nothing the controller takes one pod",
     ),
     Row(

@@ -21,6 +21,7 @@ from kubestow.solver.executors.run import run
 from kubestow.solver.executors.workers import Processes, SchedulerGone, WorkersError
 from tests.solver.executors import work
 
+dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -171,6 +172,18 @@ def test_a_task_that_kills_its_worker_is_charged_alone(local: DaskWorkers) -> No
     others = {task: each for task, each in done.items() if task != 7}
     assert [task for task, each in others.items() if each.lost] == []
     assert all(each.value == task for task, each in others.items())
+
+
+@pytest.mark.full
+def test_local_workers_that_restart_slowly_are_replaced() -> None:
+    """LocalCluster closes a worker for good that is not back within a timeout, as on a busy machine."""
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "0s"}):
+        workers = open_dask("local", 2)
+        try:
+            done = work.by_task(run(workers, work.kill_always, range(6), arguments=lambda task: (task, 3)))
+        finally:
+            workers.close(now=True)
+    assert [task for task, each in done.items() if each.lost] == [3]
 
 
 @pytest.mark.full
