@@ -102,7 +102,7 @@ def _inside(value: Any) -> Any:
 def _unpacked(path: str, plain: Any) -> dict[str, Any]:
     """Return the policy in a ConfigMap, or any other document unchanged."""
     if not isinstance(plain, dict):
-        raise InputError([f"{path}: DeschedulerPolicyfound a {type(plain).__name__}, expected a mapping"])
+        raise InputError([f"{path}: DeschedulerPolicy: found a {type(plain).__name__}, expected a mapping"])
     if plain.get("kind") != "ConfigMap":
         return plain
     data = plain.get("data") if isinstance(plain.get("data"), dict) else {}
