@@ -64,7 +64,7 @@ def test_the_table_says_which_moments_decide(series: list[str], catalogue: str) 
     lines = size(*series, "--catalogue", catalogue, "-f", "table").stdout.splitlines()
     assert "buy 1 node of 1 shape for 1.50 per hour, proved the least" in lines
     together = "decided by the snapshots of 2026-11-01T20:00:00Z and 2026-11-02T20:00:00Z together"
-    assert f"{together}; none of them alone needs more than 1.00 per hour" in lines
+    assert f"{together}; no single snapshot needs more than 1.00 per hour" in lines
     rows = [line.split() for line in lines if line.startswith("  2026-")]
     assert [(row[0], row[1], row[-1]) for row in rows] == [
         ("2026-11-01T20:00:00Z", "8", "decides"),
