@@ -52,6 +52,7 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: 
     )
     if names == []:
         fail([f"--selector {selector}: no node of the snapshot has such labels"])
+    # click returns the chosen words as plain str
     found = inputs.checked(lambda: node_rows.table(snapshot, names, by=by, sort=sort))  # type: ignore[arg-type]
     found.notes += snapshot.notes
     csv = partial(csv_rows.nodes, found)

@@ -49,7 +49,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
     options = Options(time_limit=min(_SEARCH_LIMIT_SECONDS, left), daemon_namespaces=view.exempt, policy=view.policy, workers=1)
     room = headroom(snapshot, "now", RunContext.start(options, view.stop))
     noun = "pod" if room.left == 1 else "pods"
-    beside = f", in addition to {room.left} pending {noun} without a place" if room.left else ""
+    shortage = f", in addition to {room.left} pending {noun} without a place" if room.left else ""
     for each in room.buffers:
         if each.fits == each.chunks:
             continue
@@ -58,5 +58,5 @@ def check(view: ClusterView) -> Iterator[Finding]:
             continue
         proof = "proved" if each.fits == each.bound else f"no more than {each.bound}, proved"
         fit = "fits" if each.fits == 1 else "fit"
-        message = f"{each.fits} of {each.chunks} chunk{'s' * (each.chunks != 1)} {fit} now ({proof}){beside}"
+        message = f"{each.fits} of {each.chunks} chunk{'s' * (each.chunks != 1)} {fit} now ({proof}){shortage}"
         yield SHORT.found(f"CapacityBuffer {each.buffer}", message, field="spec")

@@ -64,8 +64,8 @@ def check(view: ClusterView) -> Iterator[Finding]:
             if spec.preemptionPolicy != "Never" and (spec.priority or 0) > lowest and all(verdicts[i] for i in each.pods):
                 by_priority.setdefault(spec.priority or 0, []).extend(each.pods)
         for priority, pods in by_priority.items():  # without the pods that they could preempt
-            beside = _judged(view, pods, priority)
-            verdicts.update((i, None) for i in pods if not beside[i])
+            with_preemption = _judged(view, pods, priority)
+            verdicts.update((i, None) for i in pods if not with_preemption[i])
     except InputError as error:
         view.not_checked.append(f"rollouts in progress: {error.problems[0]}")
         return

@@ -158,6 +158,7 @@ class Scheduler:
         choices: list[_Choice] = [self._emptiest, self._fullest, self._home, self._elsewhere]
         for seed in range(RANDOM_SAMPLES):
             dice = random.Random(seed)
+            # mypy infers no type for a lambda that binds a loop variable as a default
             choices.append(lambda i, nodes, dice=dice: int(nodes[dice.randrange(len(nodes))]))  # type: ignore[misc]
         found: list[dict[int, int]] = []
         for choice in choices:

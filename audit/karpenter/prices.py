@@ -55,6 +55,7 @@ def offered(pool: NodePool, catalogue: Catalogue) -> Iterator[Offer]:
         capacity = "spot" if shape.spot else "on-demand"
         labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", CAPACITY_TYPE: capacity, **shape.labels}
         labels |= {**pool.spec.template.metadata.labels, TYPE: type_of(shape), POOL: pool.name, INITIALIZED: "true"}
+        # the effect is a plain str, and _EFFECTS holds the literals that ShapeTaint takes
         taints = tuple(ShapeTaint(t.key, t.effect, t.value or "") for t in pool.spec.template.spec.taints if t.effect in _EFFECTS)  # type: ignore[arg-type]
         own = msgspec.structs.replace(shape, labels=labels, taints=(*shape.taints, *taints))
         asked = pool.spec.template.spec.requirements

@@ -83,6 +83,7 @@ class Residents:
             except NotAdmitted as error:
                 raise InputError([f"{workload.ref}: {error}"]) from None
             spec = workload.spec
+            # mypy infers no type for a lambda that binds a loop variable as a default
             yield Resident(pod, _NOWHERE, lambda node, spec=spec: bool(eligible(spec, NodeTable([node]), gates)))  # type: ignore[misc]
 
     def _of_pods(self) -> Iterator[Resident]:

@@ -72,6 +72,7 @@ class DeviceSelector:
 def available() -> bool:
     """Return True if the CEL library is available on this platform."""
     try:
+        # imported only to see whether it can be
         from cel_expr_python import cel  # noqa: F401
     except ImportError:
         return False

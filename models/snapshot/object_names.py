@@ -56,6 +56,7 @@ class NameCheck:
 
     def problems(self, kind: kinds.Kind, obj: object) -> list[str]:
         """Return the problems of the names, UID and owner references of an object, each as ``path: problem, expectation``."""
+        # every Struct of an API kind has metadata, but they share no base class
         meta: objects.ObjectMeta = obj.metadata  # type: ignore[attr-defined]
         found = []
         name = meta.name or ""

@@ -69,6 +69,7 @@ class Workload:
     @property
     def job(self) -> workload_objects.JobSpec | None:
         """The spec of a Job, or of the Jobs of a CronJob."""
+        # self.obj is Any: the kind decides which Struct it is
         if self.kind == "Job":
             return self.obj.spec  # type: ignore[no-any-return]
         if self.kind == "CronJob":

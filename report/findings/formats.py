@@ -26,4 +26,5 @@ def formats(make: Callable[[], Report], version: str) -> dict[str, Callable[[], 
         "github": github,
         "gitlab": gitlab,
     }
+    # mypy infers no type for a lambda that binds a loop variable as a default
     return {name: lambda write=write: write(made()) for name, write in writers.items()}  # type: ignore[misc]

@@ -185,6 +185,7 @@ class Work:
                 if not each.done():
                     each.cancel()
         first = waiting[0]
+        # the list of both futures has a joined element type; the first one's result is T or None
         return first.result() if first.done() and not first.cancelled() else found()  # type: ignore[return-value]
 
     async def until_dropped(self, step: Step, found: Callable[[], T | None], deadline: float) -> T | None:

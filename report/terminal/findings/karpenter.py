@@ -73,8 +73,8 @@ def _optimum(found: Optimum, surface: Surface) -> Iterator[str]:
     saves = f", which cost {_money(found.saves)} per hour" if found.saves is not None else ""
     shown = found.freed[: surface.most(_MAX_ENTRIES)]
     names = f" ({', '.join(shown)}{', …' * (len(shown) < len(found.freed))})" if shown else ""
-    beside = f", in addition to {found.emptyBefore:,} already empty" if found.emptyBefore else ""
-    freed = f"{counted(len(found.freed), 'node')} freed by {counted(found.moves, 'move')}{names}{beside}"
+    already_empty = f", in addition to {found.emptyBefore:,} already empty" if found.emptyBefore else ""
+    freed = f"{counted(len(found.freed), 'node')} freed by {counted(found.moves, 'move')}{names}{already_empty}"
     yield f"rebalance --goal consolidate: {freed}; {proved}"
     if found.freed:
         yield f"{found.ofPools:,} belong{'s' * (found.ofPools == 1)} to these pools{saves}"
