@@ -127,8 +127,8 @@ def _skews(cluster: Cluster) -> Iterator[Skew]:
         if not own.any():
             continue
         codes, size = cluster.domains(spread.key)
-        held = np.where(cluster.node_sets[spread.eligible], cluster.fixed_count(spread.matcher, settled=True), 0)
-        yield Skew(spread, own, counted, codes, domain_sum(codes, size, held))
+        fixed = np.where(cluster.node_sets[spread.eligible], cluster.fixed_count(spread.matcher, settled=True), 0)
+        yield Skew(spread, own, counted, codes, domain_sum(codes, size, fixed))
 
 
 def kinds(cluster: Cluster, eligibility: Ints, rules: CrossRules) -> PodKinds:

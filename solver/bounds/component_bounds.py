@@ -40,7 +40,7 @@ class Components:
     """Groups of classes with their bounds.
 
     Attributes:
-        left: Per priority, number of pods that fit somewhere and may stay unplaced.
+        unplaced: Per priority, number of pods that fit somewhere and may stay unplaced.
         moves: Cost in points of moving running pods. None if moves are free.
         found: The groups, followed by their parts.
         share_every: Joint bounding rests for this multiple of the time that its last run took.
@@ -53,11 +53,11 @@ class Components:
         cluster: Cluster,
         objective: Objective,
         eligibility: Ints,
-        left: dict[int, int],
+        unplaced: dict[int, int],
         moves: MoveCosts | None = None,
         active: Sequence[Rule] = (),
     ) -> None:
-        self.cluster, self.objective, self.eligibility, self.left, self.moves = cluster, objective, eligibility, left, moves
+        self.cluster, self.objective, self.eligibility, self.unplaced, self.moves = cluster, objective, eligibility, unplaced, moves
         self._paired, self._count = set(objective.pairs), np.minimum(cluster.count, eligibility.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # points of a class from single nodes, with and without the cost of moves
         self._room: SharedRoom | None = None
@@ -98,33 +98,33 @@ class Components:
     def bound_jointly(self, cpsat: CpSat) -> None:
         """Bound all groups together by the room that they share. Nothing is done once a run has found no prices: room then
         never limits a group, or the program is too large for simplex."""
-        wholes, left = self._wholes(), cpsat.deadline.left()
+        wholes, remaining_seconds = self._wholes(), cpsat.deadline.left()
         total = sum(bound for _, bound in wholes)
-        if self._shared is not None and (total == self._shared[0] or self.prices is None or left > self._share_at):
+        if self._shared is not None and (total == self._shared[0] or self.prices is None or remaining_seconds > self._share_at):
             return
         if self._room is None:
             self._room = SharedRoom(
-                self.cluster, [self._node_points(g) for g in range(self.cluster.n_classes)], self.eligibility, self.left
+                self.cluster, [self._node_points(g) for g in range(self.cluster.n_classes)], self.eligibility, self.unplaced
             )
             self._ceilings = [(self._flat(c.classes, moves=False), self._ceiling_beyond_nodes(c.classes)) for c, _ in wholes]
         groups = [GroupBound(c.classes, bound, *ceiling) for (c, bound), ceiling in zip(wholes, self._ceilings, strict=True)]
         found = self._room.bound(groups, cpsat)
         before = total if self._shared is None else self._shared[1]
         self._shared = total, before if found is None else min(before, found)
-        self._share_at = cpsat.deadline.left() - self.share_every * (left - cpsat.deadline.left())
+        self._share_at = cpsat.deadline.left() - self.share_every * (remaining_seconds - cpsat.deadline.left())
 
     def loss(self, i: int, counts: Ints) -> int:
         """Return by how many points a placement int64[G, N] falls short of a group's bound. For a group with unproved parts,
         return the points that the parts lose by repelling each other."""
         component = self.found[i]
-        most = component.bound
+        upper = component.bound
         if component.split:
             inside = [self.found[k] for k in self._parts[i]]
             if all(part.proved for part in inside):
-                most = min(most, sum(part.bound for part in inside))
+                upper = min(upper, sum(part.bound for part in inside))
             else:
-                most = sum(self.worth(part.classes, counts[part.classes]) for part in inside)
-        return most - self.worth(component.classes, counts[component.classes])
+                upper = sum(self.worth(part.classes, counts[part.classes]) for part in inside)
+        return upper - self.worth(component.classes, counts[component.classes])
 
     def without_moves(self) -> Components:
         """Return the same groups with free moves. The models become looser but far easier to solve."""
@@ -164,7 +164,7 @@ class Components:
             return 0
         eligibility = self.eligibility[g]
         wanted = int(min(self.cluster.count[g], eligibility.sum()))
-        free = self.left.get(int(self.cluster.priority[g]), 0)
+        free = self.unplaced.get(int(self.cluster.priority[g]), 0)
         if moves is not None:
             home = np.minimum(eligibility, moves.start[g])
             eligibility, points = np.append(home, eligibility - home), np.append(points, points - moves.each[g])
@@ -224,7 +224,7 @@ class Components:
                 weight = o.multipliers[term.family] * term.own[g]
                 if weight > 0:
                     total += weight * int(count[g]) * max(0, matched - int(g in term.matches))
-                elif g in term.matches and not self.left.get(int(self.cluster.priority[g]), 0):
+                elif g in term.matches and not self.unplaced.get(int(self.cluster.priority[g]), 0):
                     total += weight * self._crowding(g, term)
         return total
 
@@ -247,15 +247,15 @@ class Components:
         each, more = divmod(pods, max(1, domains))
         return each * (each - 1) * (domains - more) + (each + 1) * each * more
 
-    def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
+    def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
         """Tighten the bound of a group and look for a placement of the group alone, with ``seconds`` per model.
 
         A small linear program over domains comes first, then coarse models, then the full model. ``hint``:
-        int64[len(classes), N], the current placement; ``worth``: its points."""
+        int64[len(classes), N], the current placement; ``value``: its points."""
         component.turns += 1
         if component.turns == 1:
             self._by_domains(component, cpsat)
-            if component.split or component.bound <= worth:
+            if component.split or component.bound <= value:
                 return  # its parts come first, or no gain is possible
         if not component.modelled:
             component.modelled = True
@@ -264,7 +264,7 @@ class Components:
         if component.coarse is not None and (component.turns % FULL_MODEL_INTERVAL or component.large):
             self._coarsely(component, component.coarse, cpsat, seconds, hint)
         elif component.encoding is not None or self._encode(component):
-            self._fully(component, cpsat, seconds, hint, worth)
+            self._fully(component, cpsat, seconds, hint, value)
         elif component.coarse is None:
             component.proved = True
 
@@ -275,7 +275,7 @@ class Components:
         from kubestow.solver.bounds.domain_program import DomainProgram
         from kubestow.solver.bounds.safe_dual_bounds import best_bound
 
-        domains = DomainProgram(self.cluster, self.objective, self.eligibility, self.left, component.classes)
+        domains = DomainProgram(self.cluster, self.objective, self.eligibility, self.unplaced, component.classes)
         made = domains.program()
         if made is None:
             return
@@ -285,10 +285,10 @@ class Components:
         cpsat.deadline.charge(len(made[0].rows) / NONZEROS_PER_SECOND)
         component.bound = min(component.bound, found + domains.other_points)
 
-    def _fully(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
+    def _fully(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
         encoding = component.encoding
         assert encoding is not None
-        known = hint if component.value is None or component.counts is None or worth > component.value else component.counts
+        known = hint if component.value is None or component.counts is None or value > component.value else component.counts
         known = in_order(known, component.kinds)
         encoding.hint({cell: int(known[cell]) for cell in encoding.x})
         answer = cpsat.run(encoding.model, seconds, quick=True)
@@ -326,7 +326,7 @@ class Components:
         rows = np.stack([self.objective.node_points(g) for g in classes])
         objective = Objective(sub, rules.build(sub))
         while component.fineness < len(PART_VARIABLE_LIMITS):
-            coarse = Coarse(sub, rows, self.eligibility[classes], component.kinds, self.left)
+            coarse = Coarse(sub, rows, self.eligibility[classes], component.kinds, self.unplaced)
             if self.moves is not None:
                 self.moves.charge(classes, coarse.encoding, component.kinds, coarse.points)
             omitted = coarse.add_patterns(objective, component.pools, PART_VARIABLE_LIMITS[component.fineness])
@@ -378,7 +378,7 @@ class Components:
         encoding = build_model(sub, active, part, eligibility=self.eligibility[component.classes])
         break_symmetry(encoding, component.kinds)
         component.points = objective_encoding.encode(encoding, Objective(sub, active))
-        encoding.hold(self.left)
+        encoding.hold(self.unplaced)
         if self.moves is not None:
             every = component.kinds or list(np.arange(self.cluster.n_nodes, dtype=np.int64)[:, None])
             self.moves.charge(component.classes, encoding, every, component.points)

@@ -62,9 +62,9 @@ def placed_bounds(
                 continue
             share = None
             if seconds is not None:
-                left = seconds if deterministic else seconds - (time.monotonic() - started)
+                remaining_seconds = seconds if deterministic else seconds - (time.monotonic() - started)
                 # A deterministic run cannot know what the others left over.
-                share = left / (len(stages) * len(open_tiers) if deterministic else (len(stages) - i) * (len(open_tiers) - j))
+                share = remaining_seconds / (len(stages) * len(open_tiers) if deterministic else (len(stages) - i) * (len(open_tiers) - j))
                 if share <= 0:
                     return bounds
             bounds[p] = min(bounds[p], _tier(program, p, share, deterministic, stop))
@@ -96,7 +96,7 @@ def _tier(relaxation: Relaxation, p: int, seconds: float | None, deterministic: 
     """Return the bound of one tier. Higher tiers are held; of lower tiers, only pods that spread constraints count matter."""
     program, columns = relaxation.program.only((relaxation.priority >= p) | relaxation.always)
     limit = program.limit.copy()
-    for q, row in relaxation.held.items():
+    for q, row in relaxation.tier_rows.items():
         if q <= p:
             limit[row] = 0  # makes the row Σ -x ≤ 0, which always holds
     program.limit = limit
