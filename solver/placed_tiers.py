@@ -123,7 +123,7 @@ class PlacedSearch:
             self._bound_tiers(answer)
         self._fill_exactly(answer)
         tight = self._tight_packing(answer)
-        if tight is not None and not tight.tied:
+        if tight is not None and not tight.constrained:
             scarce = short(cluster, self.eligibility) or tight.all.full
             self._tighten(answer, tight, self.parameters.tighten_fraction if scarce else self.parameters.early_tighten_fraction)
         if not self._complete(answer) and self.cluster.devices is not None:

@@ -103,7 +103,7 @@ def test_pods_that_are_tied_stay_and_others_are_packed_around_them() -> None:
     tied = next(g for g, cls in enumerate(cluster.classes) if cls.anti)
     counts[tied, :2] = 1
     tight = TightPacking(cluster, active, limits, context())
-    assert tight.tied
+    assert tight.constrained
     found = tight.pack(counts, {0: 8}, 4.0)
     assert found is not None
     assert found[tied].tolist() == [1, 1, 0]
