@@ -117,9 +117,9 @@ class GangPacking:
             yield usable
             return
         codes, size = alone.domains(keys[0])
-        tied = [c for c, names in enumerate(own) if keys[0] in names]
-        demand = alone.demand[tied].T @ alone.count[tied]
-        inside: Bools = np.asarray(usable[tied].any(axis=0) & (codes >= 0))
+        keyed = [c for c, names in enumerate(own) if keys[0] in names]
+        demand = alone.demand[keyed].T @ alone.count[keyed]
+        inside: Bools = np.asarray(usable[keyed].any(axis=0) & (codes >= 0))
         free = np.zeros((size, len(demand)), dtype=np.int64)
         np.add.at(free, codes[inside], np.maximum(alone.free[inside], 0))
         slack = (free * (demand > 0) // np.maximum(demand // 1000, 1)).max(axis=1, initial=0)

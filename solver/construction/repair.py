@@ -94,18 +94,18 @@ class EjectionRepair:
         Placements compare by pods placed, higher priorities first. ``on_better`` receives the pods left pending per
         priority, int64, highest first."""
         state = self.state
-        best, goal = self._pending(state.left), self._pending(self.hopeless)
+        best, goal = self._pending(state.unplaced), self._pending(self.hopeless)
         gained_at = 0
         while best != goal and progress() < 1:
             self.insertions += 1
             g = self._pick()
-            before = int(state.left.sum())
+            before = int(state.unplaced.sum())
             if not self._insert(g):
                 self._rests[g] = self.insertions + PARAMETERS.failure_pause
-            if int(state.left.sum()) >= before:
+            if int(state.unplaced.sum()) >= before:
                 for _ in range(PARAMETERS.shakes):
                     self._exchange(int(self.rng.integers(len(self.order))), within=True)
-            now = self._pending(state.left)
+            now = self._pending(state.unplaced)
             if now < best:
                 best, gained_at = now, self.insertions
                 self._since.clear()
@@ -122,9 +122,9 @@ class EjectionRepair:
         state.settle()
         return state.counts
 
-    def _pending(self, left: Ints) -> tuple[int, ...]:
+    def _pending(self, unplaced: Ints) -> tuple[int, ...]:
         """Return the pending pods per priority, highest first. Smaller is better."""
-        return tuple(np.bincount(self.level, weights=left, minlength=self.levels).astype(np.int64).tolist())
+        return tuple(np.bincount(self.level, weights=unplaced, minlength=self.levels).astype(np.int64).tolist())
 
     def _note(self) -> None:
         for g, n, k in self._journal:
@@ -145,12 +145,12 @@ class EjectionRepair:
 
         Classes that recently found no place come last, even those of a higher priority.
         """
-        left = self.state.left - self.hopeless
-        wanted = np.flatnonzero(left > 0)
+        unplaced = self.state.unplaced - self.hopeless
+        wanted = np.flatnonzero(unplaced > 0)
         awake = wanted[self._rests[wanted] <= self.insertions]
         wanted = awake if len(awake) else wanted
         wanted = wanted[self.level[wanted] == self.level[wanted].min()]
-        chance = left[wanted] / (self.size[wanted] ** 2 if self._thrifty else 1.0)
+        chance = unplaced[wanted] / (self.size[wanted] ** 2 if self._thrifty else 1.0)
         return int(self.rng.choice(wanted, p=chance / chance.sum()))
 
     # --- insertion --------------------------------------------------------------------------------------------------------

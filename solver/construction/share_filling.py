@@ -115,8 +115,8 @@ class ShareFilling:
 
     def _missing(self, answers: Together, eligibility: Ints, counts: Ints) -> bool:
         """Return whether any unplaced pod requests shares."""
-        left = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & eligibility.any(axis=1))
-        return any(answers.share(g, n) is not None for g in left.tolist() for n in np.flatnonzero(eligibility[g]).tolist())
+        waiting = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & eligibility.any(axis=1))
+        return any(answers.share(g, n) is not None for g in waiting.tolist() for n in np.flatnonzero(eligibility[g]).tolist())
 
     def _node(self, n: int) -> _ShareNode | None:
         """Return node n with the kinds of shares that movable classes may request there, and the room of its devices.
@@ -125,17 +125,17 @@ class ShareFilling:
         """
         state, answers = self.state, self._together
         total = answers.shared_room(n)
-        asked: dict[tuple[tuple[int, ...], int, int], list[int]] = {}
+        by_share: dict[tuple[tuple[int, ...], int, int], list[int]] = {}
         for g in self.classes[state.block[self.classes, n] == 0].tolist():
             share = answers.share(g, n)
             if share is not None and total.keys() >= set(share[0]):
-                asked.setdefault(share, []).append(g)
-        others = set(np.flatnonzero(state.counts[:, n]).tolist()).difference(*asked.values())
-        if not asked or any(self.cluster.classes[g].devices is not None for g in others):
+                by_share.setdefault(share, []).append(g)
+        others = set(np.flatnonzero(state.counts[:, n]).tolist()).difference(*by_share.values())
+        if not by_share or any(self.cluster.classes[g].devices is not None for g in others):
             return None
-        unit = max(gcd(*(size for _, size, _ in asked)), -(-max(total.values()) // MAX_DEVICE_UNITS))
-        kinds = [_ShareKind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in asked.items()]
-        return _ShareNode(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: left // unit for d, left in total.items()})
+        unit = max(gcd(*(size for _, size, _ in by_share)), -(-max(total.values()) // MAX_DEVICE_UNITS))
+        kinds = [_ShareKind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in by_share.items()]
+        return _ShareNode(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: free // unit for d, free in total.items()})
 
     def run(self, over: Callable[[], bool]) -> Ints | None:
         """Return a placement int64[G, N] with fewer unplaced pods than before, or None if none was found.
@@ -154,7 +154,7 @@ class ShareFilling:
             if now < best:
                 best, found = now, (state.counts.copy(), {n: node.pods for n, node in self.nodes.items()})
             gaps = any(node.gap for node in self.nodes.values())
-            if not gaps or not state.left[self.classes].any() or quiet >= PARAMETERS.patience or over():
+            if not gaps or not state.unplaced[self.classes].any() or quiet >= PARAMETERS.patience or over():
                 break
             quiet = 0 if self._refill(over) else quiet + 1
         if found is None:
@@ -165,7 +165,7 @@ class ShareFilling:
 
     def _left(self) -> tuple[int, ...]:
         """Return the unplaced pods per priority, highest first."""
-        return tuple(k for _, k in sorted(self.cluster.per_priority(self.state.left).items(), reverse=True))
+        return tuple(k for _, k in sorted(self.cluster.per_priority(self.state.unplaced).items(), reverse=True))
 
     def _refill(self, over: Callable[[], bool]) -> bool:
         """Empty some nodes and fill them again. Return True if their gaps shrank.
@@ -175,8 +175,8 @@ class ShareFilling:
         gaps = [n for n, node in self.nodes.items() if node.gap]
         full = [n for n, node in self.nodes.items() if not node.gap]
         chosen: list[int] = []
-        for nodes, most in ((gaps, PARAMETERS.max_gap_nodes), (full, PARAMETERS.max_full_nodes)):
-            chosen += self.rng.permutation(np.array(nodes, dtype=np.int64))[: int(self.rng.integers(1, most + 1))].tolist()
+        for nodes, limit in ((gaps, PARAMETERS.max_gap_nodes), (full, PARAMETERS.max_full_nodes)):
+            chosen += self.rng.permutation(np.array(nodes, dtype=np.int64))[: int(self.rng.integers(1, limit + 1))].tolist()
         before = {n: (self.nodes[n].pods, self.nodes[n].gap) for n in chosen}
         for n in chosen:
             self._put(n, self.nodes[n].pods, -1)
@@ -204,14 +204,14 @@ class ShareFilling:
 
 
 class _Filling:
-    """The filling of one node; ``left``: nodes still to be filled, including this one."""
+    """The filling of one node; ``remaining_nodes``: nodes still to be filled, including this one."""
 
-    def __init__(self, of: ShareFilling, node: _ShareNode, n: int, left: int) -> None:
+    def __init__(self, of: ShareFilling, node: _ShareNode, n: int, remaining_nodes: int) -> None:
         state, self._rng = of.state, of.rng
         self.room = dict(node.room)
         self.pods: _Pods = []
         self._all = max(1, sum(self.room.values()))
-        self._pods_left = [state.left[kind.classes].copy() for kind in node.kinds]
+        self._pods_left = [state.unplaced[kind.classes].copy() for kind in node.kinds]
         self._demand = [state.demand[kind.classes] for kind in node.kinds]
         self._start = state.room[n]
         self._rest = self._start.copy()
@@ -220,7 +220,7 @@ class _Filling:
         single = [i for i, kind in enumerate(node.kinds) if kind.count == 1]
         for i, kind in enumerate(node.kinds):
             if kind.count > 1:
-                share = float(self._pods_left[i].sum()) / left * PARAMETERS.multi_device_ratio
+                share = float(self._pods_left[i].sum()) / remaining_nodes * PARAMETERS.multi_device_ratio
                 for _ in range(int(share + self._rng.random())):
                     if not self._several(i):
                         break
@@ -239,8 +239,8 @@ class _Filling:
             return False
         for d in devices:
             sums = self._sums(d, range(len(self._kinds)), self.room[d])
-            rest = sums & ((1 << (self.room[d] - kind.size + 1)) - 1)
-            if rest.bit_length() + kind.size < sums.bit_length():
+            residual = sums & ((1 << (self.room[d] - kind.size + 1)) - 1)
+            if residual.bit_length() + kind.size < sums.bit_length():
                 return False
         self._take(i, tuple(devices))
         return True
@@ -257,26 +257,26 @@ class _Filling:
             return False
         usable = [i for i in single if self._kinds[i].size <= self.room[d] and self._fits(i).any()]
         sums = self._sums(d, usable, self.room[d])
-        most = sums.bit_length() - 1
-        fine = [i for i in usable if self._kinds[i].size <= most and sums >> (most - self._kinds[i].size) & 1]
+        largest = sums.bit_length() - 1
+        fine = [i for i in usable if self._kinds[i].size <= largest and sums >> (largest - self._kinds[i].size) & 1]
         if not fine:
             return False
         weights = np.array([float(self._pods_left[i].sum()) * self._kinds[i].size ** PARAMETERS.size_exponent for i in fine])
         self._take(fine[int(self._rng.choice(len(fine), p=weights / weights.sum()))], (d,))
         return True
 
-    def _sums(self, d: int, single: Sequence[int], most: int) -> int:
+    def _sums(self, d: int, single: Sequence[int], limit: int) -> int:
         """Return the sums of shares that device d can give, as bits: bit s is set if some shares have s units together.
 
         Args:
             single: The kinds of shares to use.
-            most: Largest sum, in units.
+            limit: Largest sum, in units.
         """
-        sums, mask = 1, (1 << (most + 1)) - 1
+        sums, mask = 1, (1 << (limit + 1)) - 1
         for i in single:
             kind = self._kinds[i]
             if d in kind.groups:
-                for _ in range(min(int(self._pods_left[i].sum()), most // kind.size)):
+                for _ in range(min(int(self._pods_left[i].sum()), limit // kind.size)):
                     sums |= sums << kind.size & mask
         return sums
 

@@ -61,7 +61,7 @@ def listed(sizes: Sizes, slots: Ints | None = None, *, spare: Ints | None = None
 def every(sizes: Sizes, n: int, slots: int) -> set[tuple[int, ...]]:
     """The patterns of a node by trying all combinations."""
     found = set()
-    for pattern in itertools.product(*(range(min(int(m), int(c)) + 1) for m, c in zip(sizes.most[:, n], sizes.count, strict=True))):
+    for pattern in itertools.product(*(range(min(int(m), int(c)) + 1) for m, c in zip(sizes.upper[:, n], sizes.count, strict=True))):
         rest = sizes.room[n] - np.array(pattern) @ sizes.demand
         if (rest >= 0).all() and (rest <= sizes.waste).all() and sum(pattern) <= slots:
             found.add(pattern)
