@@ -49,7 +49,7 @@ class ClassGroups:
         lost = self._losses(self._search.counts)
         return {g for loss, c in zip(lost, self._found, strict=True) if loss > 0 for g in c.classes}
 
-    def bound(self, best: SoftOutcome, seconds: float, most: float) -> bool:
+    def bound(self, best: SoftOutcome, seconds: float, time_limit: float) -> bool:
         """Bound groups alone, and move each to its best placement if that gains points. Lower ``best.bound`` accordingly.
 
         Groups with the most possible gain per second come first.
@@ -57,7 +57,7 @@ class ClassGroups:
         Args:
             best: The incumbent. Only its bound changes.
             seconds: No group starts later than this, in seconds after the call.
-            most: All groups end before this, in seconds after the call.
+            time_limit: All groups end before this, in seconds after the call.
 
         Returns:
             False if no group was left to bound.
@@ -71,7 +71,7 @@ class ClassGroups:
             i = max(sorted(waiting), key=lambda i: (found[i].fresh, _unknown(found[i], lost[i]) / found[i].slice))
             component, value, looked = found[i], self._value(found[i]), found[i].modelled
             rows = self._search.counts[component.classes]
-            self._components.solve(component, self._cpsat, min(component.slice, most - (started - self._left())), rows, value)
+            self._components.solve(component, self._cpsat, min(component.slice, time_limit - (started - self._left())), rows, value)
             if not self._many:
                 self.improve_alone(component)
             component.slice *= 2 if looked else 1
@@ -109,9 +109,9 @@ class ClassGroups:
         every round. No group starts later than ``seconds`` after the call.
         """
         started, gained, losing = self._left(), 0, self._losing()
-        left = losing
-        while left:
-            for component in left:
+        unsettled = losing
+        while unsettled:
+            for component in unsettled:
                 if self._context.over() or started - self._left() >= seconds:
                     return True
                 value = self._value(component)
@@ -123,7 +123,7 @@ class ClassGroups:
                 )
                 self._report(best.value + gained, best.bound)
             self._settling *= 2
-            left = self._losing()
+            unsettled = self._losing()
         return bool(losing)
 
     def _losing(self) -> list[Component]:
@@ -161,23 +161,23 @@ class ClassGroups:
     def _around_tied(self, component: Component, seed: int) -> Component:
         """Return the group with a placement that displaces only pods that lose nothing by moving."""
         found = replace(component)
-        tied = Displacement(self._search, component.classes, self._components.pools(component)).tied()
-        found.counts, found.value = self._anneal_alone(component, seed, tied=tied)
+        immovable = Displacement(self._search, component.classes, self._components.pools(component)).immovable()
+        found.counts, found.value = self._anneal_alone(component, seed, immovable=immovable)
         return found
 
     def _anneal_alone(
-        self, component: Component, seed: int, hot: float = START_TEMPERATURE, *, tied: tuple[Ints, Ints] | None = None
+        self, component: Component, seed: int, hot: float = START_TEMPERATURE, *, immovable: tuple[Ints, Ints] | None = None
     ) -> tuple[Ints, int]:
         """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its weighted points.
 
         Args:
             hot: Start temperature, as a fraction of :meth:`LocalSearch.scale`. Lower values stay nearer to the start.
-            tied: Room int64[N, R] and slots int64[N] that are reserved for other pods.
+            immovable: Room int64[N, R] and slots int64[N] that are reserved for other pods.
         """
         search, classes = self._search, component.classes
         sub, rows = search.cluster.restricted(classes), search.counts[classes]
-        if tied is not None:
-            sub = replace(sub, free=sub.free - tied[0], slots=sub.slots - tied[1])
+        if immovable is not None:
+            sub = replace(sub, free=sub.free - immovable[0], slots=sub.slots - immovable[1])
         objective = Objective(sub, rules.build(sub))
         active = rules.replay(sub, [(int(g), int(n), int(rows[g, n])) for g, n in zip(*np.nonzero(rows), strict=True)])
         alone = LocalSearch(objective, active, search.eligibility[classes], rows, seed=self._context.options.seed + seed)
@@ -205,9 +205,9 @@ class ClassGroups:
             return 0  # alone, the group would leave pods unplaced to avoid repulsion
         crowded = self._objective.cluster.n_nodes <= self._parameters.max_forcing_nodes
         if crowded:
-            counts = Displacement(search, component.classes, self._components.pools(component)).least(counts)
-        tied = component.classes if component.whole is None else self._found[component.whole].classes
-        gain = search.relocate(component.classes, counts, tied)
+            counts = Displacement(search, component.classes, self._components.pools(component)).least_loss(counts)
+        connected = component.classes if component.whole is None else self._found[component.whole].classes
+        gain = search.relocate(component.classes, counts, connected)
         if gain is not None:
             return gain
         return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0

@@ -139,8 +139,8 @@ class Neighbourhoods:
         nodes = np.flatnonzero(possible)
         share = search.fit.free[nodes] / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         room = share.min(axis=1, initial=1.0) + 0.2 * self.rng.random(len(nodes))
-        most = int(max(8, PARAMETERS.max_variables / (len(classes) + 1)))
-        nodes = np.sort(nodes[np.argsort(-room, kind="stable")[:most]])
+        max_nodes = int(max(8, PARAMETERS.max_variables / (len(classes) + 1)))
+        nodes = np.sort(nodes[np.argsort(-room, kind="stable")[:max_nodes]])
         emptied = self.rng.permutation(nodes)[: self._count()].tolist()
         return Neighbourhood("room", self._everything_on(emptied), nodes)
 
@@ -179,8 +179,8 @@ class Neighbourhoods:
         for i, g in enumerate(sample):
             points = search.soft.steady(g)
             nodes = np.flatnonzero(search.counts[g])
-            most = int(points[search.eligibility[g] > 0].max(initial=int(points[nodes].max())))
-            lost[i] = float((most - points[nodes]) @ search.counts[g, nodes])
+            highest = int(points[search.eligibility[g] > 0].max(initial=int(points[nodes].max())))
+            lost[i] = float((highest - points[nodes]) @ search.counts[g, nodes])
         if not lost.any():
             return self._tied()
         return self._around(sample[int(self.rng.choice(len(sample), p=lost / lost.sum()))])
@@ -213,8 +213,8 @@ class Neighbourhoods:
     def _seed(self) -> int | None:
         """Return a random tied class with placed pods; larger classes are likelier. None if there is none."""
         placed = self.search.counts.sum(axis=1)
-        tied = np.array([bool(self._tied_to(g)) for g in range(len(placed))])
-        weights = np.where(tied, np.sqrt(placed), 0.0)
+        connected = np.array([bool(self._tied_to(g)) for g in range(len(placed))])
+        weights = np.where(connected, np.sqrt(placed), 0.0)
         total = weights.sum()
         return int(self.rng.choice(len(weights), p=weights / total)) if total > 0 else None
 

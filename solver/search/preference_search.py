@@ -301,16 +301,16 @@ class PreferenceSearch:
             lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
-        def bound(seconds: float, most: float) -> bool:
+        def bound(seconds: float, time_limit: float) -> bool:
             if self._peer.bounds:
                 if not (groups.waiting or search.pairs):
                     time.sleep(self.parameters.poll_seconds)  # wait for a message of the other search
                 groups.place(best, seconds)
                 return True
             if not self._many:
-                return groups.bound(best, seconds, most)
-            until = self._left() - min(seconds, most)  # adopting a result takes long, so pods settle in the same turn
-            more = groups.bound(best, seconds * self.parameters.large_groups_fraction, most)
+                return groups.bound(best, seconds, time_limit)
+            until = self._left() - min(seconds, time_limit)  # adopting a result takes long, so pods settle in the same turn
+            more = groups.bound(best, seconds * self.parameters.large_groups_fraction, time_limit)
             settle(self._left() - until, START_TEMPERATURE * self.parameters.large_hot_fraction, groups.losing())
             return more
 
@@ -362,9 +362,9 @@ class PreferenceSearch:
         model = encoding.model
         if soft.variables:
             model.add(soft.expression() >= best.value)
-        held = [(tier, tier.value(best.counts)) for tier in above]
+        values_above = [(tier, tier.value(best.counts)) for tier in above]
         try:
-            for tier, value in held:
+            for tier, value in values_above:
                 model.add(self._model.points(tier).expression() >= value)
             points = self._model.points(strategy)
         except OverflowError:
@@ -381,7 +381,7 @@ class PreferenceSearch:
             return bound
         counts = encoding.counts(answer.solution)
         found = find_order(self.cluster, counts, seed=self.options.seed)
-        kept = all(tier.value(counts) >= value for tier, value in held)
+        kept = all(tier.value(counts) >= value for tier, value in values_above)
         if found.sequence is not None and kept and strategy.value(counts) > strategy.value(best.counts):
             value, zones = value_of(self.objective, counts, found.sequence)
             if value >= best.value:

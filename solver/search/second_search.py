@@ -60,12 +60,18 @@ class SecondSearch:
 
     def begin(self, best: SoftOutcome) -> None:
         """Start the process from a placement, if it is time."""
-        left = self._cpsat.deadline.left()
-        if not self._wanted or time.monotonic() - self._began < SECOND_LIMITS.start_seconds or left < SECOND_LIMITS.min_remaining_seconds:
+        remaining_seconds = self._cpsat.deadline.left()
+        if (
+            not self._wanted
+            or time.monotonic() - self._began < SECOND_LIMITS.start_seconds
+            or remaining_seconds < SECOND_LIMITS.min_remaining_seconds
+        ):
             return
         self._wanted = False
-        asked = self._cpsat.options
-        options = Options(engine="lns", time_limit=left, workers=self._workers - 1, seed=(asked.seed + 1) % 2**31, policy=asked.policy)
+        own = self._cpsat.options
+        options = Options(
+            engine="lns", time_limit=remaining_seconds, workers=self._workers - 1, seed=(own.seed + 1) % 2**31, policy=own.policy
+        )
         start = StartPlacement(best.counts, best.sequence)
         with contextlib.suppress(Exception):  # if it cannot start, this process searches alone, as on one core
             self._process = SecondProcess(self._work, self._cluster, self._limits, start, options)

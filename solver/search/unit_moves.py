@@ -115,18 +115,18 @@ class UnitMoves:
         waiting = [h for (h, _), k in sorted(cells.items(), key=lambda cell: (cell[0][0] != g, cell[0])) for _ in range(k)]
         moved = all(search.pods.keeping(h, n, search.counts).all() for h, n in cells)
         while waiting and moved:  # some pods may be admitted only after others
-            left = []
+            remaining = []
             for h in waiting:
                 mask = search.allowed(h, None)
                 if not mask.any():
-                    left.append(h)
+                    remaining.append(h)
                     continue
                 points = search.soft.gain(h)
                 n = self._follow(points, mask, temperature) if put else self._lead(points, mask, codes, len(waiting), temperature)
                 gain += int(points[n])
                 search.put(h, n, 1)
                 put[h, n] = put.get((h, n), 0) + 1
-            moved, waiting = len(left) < len(waiting), left
+            moved, waiting = len(remaining) < len(waiting), remaining
         if waiting or (gain < 0 and search.rng.random() >= np.exp(gain / temperature)):
             search.take_out(put)
             search.put_back(cells)
