@@ -46,10 +46,10 @@ class PlacementModel:
         for g, (nodes, caps) in part.cells.items():
             self._nodes[g] = nodes
             self.fits[g] = part.pods[g]
-            for n, most in zip(nodes.tolist(), caps.tolist(), strict=True):
-                variable = self.x[g, n] = self.model.new_int_var(0, most, "")
-                self._upper[g, n] = most
-                if most > 1:
+            for n, upper in zip(nodes.tolist(), caps.tolist(), strict=True):
+                variable = self.x[g, n] = self.model.new_int_var(0, upper, "")
+                self._upper[g, n] = upper
+                if upper > 1:
                     self._wide.add(variable.index)
                 self._on.setdefault(n, []).append(g)
             self.left[g] = self.model.new_int_var(0, self.fits[g], "")
@@ -162,13 +162,13 @@ class PlacementModel:
         """Return pods by (class, node) in a solution (values by variable index)."""
         return {cell: k for cell, variable in self.x.items() if (k := solution[variable.index])}
 
-    def hold(self, left: Mapping[int, int]) -> None:
-        """Require that at most ``left[priority]`` eligible pods of each priority stay unplaced (0 if not given)."""
+    def hold(self, unplaced: Mapping[int, int]) -> None:
+        """Require that at most ``unplaced[priority]`` eligible pods of each priority stay unplaced (0 if not given)."""
         tiers: dict[int, list[cp_model.IntVar]] = {}
         for g, variable in self.left.items():
             tiers.setdefault(int(self.cluster.priority[g]), []).append(variable)
         for priority, members in sorted(tiers.items()):
-            self.model.add(self.sum(members) <= left.get(priority, 0))
+            self.model.add(self.sum(members) <= unplaced.get(priority, 0))
 
     def hint(self, pods: Mapping[tuple[int, int], int]) -> None:
         """Replace the hint by these pods, given by (class, node)."""
