@@ -97,9 +97,9 @@ def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step],
     Raises:
         ValueError: Some pods of a gang are not accepted in this order, with any units.
     """
-    tied = {c.gang for c in cluster.classes if c.affinity or c.spread} - {None}
-    gang_of = [c.gang if c.gang in tied else None for c in cluster.classes]
-    if not tied:
+    linked = {c.gang for c in cluster.classes if c.affinity or c.spread} - {None}
+    gang_of = [c.gang if c.gang in linked else None for c in cluster.classes]
+    if not linked:
         return [(list(sequence), False)]
     binder = Binder(cluster, [InterPodAffinity(cluster), PodTopologySpread(cluster)])
     found: list[tuple[list[Step], bool]] = []
