@@ -91,26 +91,26 @@ def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int])
 
 def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Iterator[int]:
     """Yield the sets of k zones that together have the amounts, in the kubelet's order: lowest bitmask first."""
-    least = [(name, amount) for name, amount in amounts if amount > 0]
+    needed = [(name, amount) for name, amount in amounts if amount > 0]
 
-    def reachable(top: int, chosen: int, left: Sequence[int]) -> bool:
+    def reachable(top: int, chosen: int, missing: Sequence[int]) -> bool:
         """Return whether the best ``chosen`` zones below ``top`` could cover the remaining need, resource by resource."""
         return all(
             need <= 0 or sum(sorted((zones[z].get(name, 0) for z in range(top)), reverse=True)[:chosen]) >= need
-            for (name, _), need in zip(least, left, strict=True)
+            for (name, _), need in zip(needed, missing, strict=True)
         )
 
-    def below(top: int, chosen: int, left: Sequence[int]) -> Iterator[int]:
+    def below(top: int, chosen: int, missing: Sequence[int]) -> Iterator[int]:
         if not chosen:
-            if all(need <= 0 for need in left):
+            if all(need <= 0 for need in missing):
                 yield 0
             return
         for highest in range(chosen - 1, top):
-            missing_amounts = [need - zones[highest].get(name, 0) for (name, _), need in zip(least, left, strict=True)]
+            missing_amounts = [need - zones[highest].get(name, 0) for (name, _), need in zip(needed, missing, strict=True)]
             if reachable(highest, chosen - 1, missing_amounts):
                 yield from (1 << highest | lower for lower in below(highest, chosen - 1, missing_amounts))
 
-    start = [amount for _, amount in least]
+    start = [amount for _, amount in needed]
     if reachable(len(zones), k, start):
         yield from below(len(zones), k, start)
 
@@ -136,17 +136,17 @@ class ZoneShortage:
 
     Attributes:
         name: The resource.
-        asked: Requested amount.
+        requested: Requested amount.
         free: Amount available to the pod, per zone.
         total: Capacity per zone.
-        tied: Zones to which init containers of the pod bind it, as a bitmask; 0 for none.
+        bound_zones: Zones to which init containers of the pod bind it, as a bitmask; 0 for none.
     """
 
     name: str
-    asked: int
+    requested: int
     free: tuple[int, ...]
     total: tuple[int, ...]
-    tied: int
+    bound_zones: int
 
 
 class _PodAdmission:
@@ -178,11 +178,11 @@ class _PodAdmission:
         """Return the resource that a rejected container lacks: the first that no set of zones has, or its first resource."""
         k = width(self._tree, ask.amounts)
         short = (each for each in ask.amounts if not k or next(self._pools(ZoneAsk(ask.container, (each,)), k), None) is None)
-        name, asked = next(short, ask.amounts[0])
+        name, requested = next(short, ask.amounts[0])
         reusable = self._reusable.get(name, {})
         free = (max(0, zone.get(name, 0)) + reusable.get(z, 0) for z, zone in enumerate(self._free))
         return ZoneShortage(
-            name, asked, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in reusable)
+            name, requested, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in reusable)
         )
 
     def _pools(self, ask: ZoneAsk, k: int) -> Iterator[int]:
