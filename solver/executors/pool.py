@@ -102,8 +102,8 @@ class Pool:
 class _CallableStop:
     """Stop signal that calls a function."""
 
-    def __init__(self, asked: Callable[[], bool]) -> None:
-        self.is_set = asked
+    def __init__(self, stopped: Callable[[], bool]) -> None:
+        self.is_set = stopped
 
 
 def pool_of(jobs: int | None, dask: str | None = None) -> Pool | None:
@@ -150,17 +150,17 @@ class Question(Generic[_S]):
 
         ``parts`` is read lazily, so a caller can skip parts that need no decision any more. If the workers fail, this
         process continues alone."""
-        left = iter(parts)
+        remaining = iter(parts)
         if self._pool is not None and self._pool.at_hand:
-            batches = _Batches(self._pool, left)
+            batches = _Batches(self._pool, remaining)
             try:
                 if self._kept is None:
                     self._kept = self._pool.keep((self._make, self._arguments))
                 yield from batches.answers(work, self._kept, stop)
             except WorkersError as error:
                 self._pool.gone = str(error)
-            left = chain(batches.left(), left) if self._pool.gone is not None else iter(())
-        for part in left:
+            remaining = chain(batches.unfinished(), remaining) if self._pool.gone is not None else iter(())
+        for part in remaining:
             if stop():
                 return
             if self._here is None:
@@ -176,7 +176,7 @@ class _Batches(Generic[_P]):
         self._size, self._number = 1, 0
         self._out: dict[int, tuple[_P, ...]] = {}
 
-    def left(self) -> list[_P]:
+    def unfinished(self) -> list[_P]:
         """Return the parts that were handed out without a result."""
         return [part for _, batch in sorted(self._out.items()) for part in batch]
 

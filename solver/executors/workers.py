@@ -118,8 +118,8 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for held, answer in answers.items():
-            signal.signal(held, answer)
+        for signal_number, answer in answers.items():
+            signal.signal(signal_number, answer)
         for got in received:
             signal.raise_signal(got)
 
