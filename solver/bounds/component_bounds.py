@@ -187,7 +187,7 @@ class Components:
             return self.objective.node_points(g)
         found = self.objective.containers
         levels = found.levels
-        inner = sum(max(w * found.most, w * levels.sameNode) for _, _, w in found.class_of(g).inner)
+        inner = sum(max(w * found.max_points, w * levels.sameNode) for _, _, w in found.class_of(g).inner)
         multiplier = self.objective.multipliers["containerAffinity"]
         zoned = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         zoned[list(found.zoned)] = inner
@@ -206,7 +206,7 @@ class Components:
         for predicate in found.predicates(mine):
             satisfying = sum(int(count[g]) for g, _ in found.satisfying(predicate, mine))
             for g, _, weight in found.owners(predicate, mine):
-                gain = max(weight * found.most, weight * found.levels.sameNode, 0)
+                gain = max(weight * found.max_points, weight * found.levels.sameNode, 0)
                 total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
         return total
 

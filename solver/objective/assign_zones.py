@@ -47,7 +47,7 @@ def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[in
             zones.zoneless.update((g, i) for g in set(pods) for i in chosen_items(_class(cluster, g), tree, hints=hints)[1])
             hinted = [g for g in pods if g in involved]
             if hinted and n in found.zoned:
-                taken = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
+                granted = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
                 key = (n, tuple(pods), tuple(chosen))
                 if key not in found.solved and found.stop is not None and found.stop.is_set():
                     found.solved[key] = list(chosen)
@@ -55,7 +55,7 @@ def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[in
                     found.solved[key] = _best(cluster, found, n, tree, pods, chosen, effort)
                 chosen = found.solved[key]
                 now = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
-                if sorted(map(str, taken)) != sorted(map(str, now)):
+                if sorted(map(str, granted)) != sorted(map(str, now)):
                     zones.elsewhere.append(n)
                 chosen = _rest(cluster, found, n, tree, pods, chosen)
             for g, pools in zip(pods, chosen, strict=True):

@@ -239,7 +239,7 @@ def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[Domai
     around = [set(codes[nodes].tolist()) for nodes in inner]
     if len(inner) <= len(members) or any(len(where) != 1 or -1 in where for where in around):
         return
-    taken: dict[tuple[int, _Pair], int] = {}
+    heaviest: dict[tuple[int, _Pair], int] = {}
     for where, graph in zip(around, fine, strict=True):
         (d,) = where
         for pair, paid in graph.pulls.items():
@@ -249,8 +249,8 @@ def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[Domai
                     target.sums[own] = sums.get(sorted(own), members[d])
             if all(target.sums[own].classes == own for own in pair):
                 target.pulls.setdefault(pair, []).extend(paid)
-                taken[d, pair] = max(taken.get((d, pair), 0), graph.weights[pair])
-    for (d, pair), weight in taken.items():
+                heaviest[d, pair] = max(heaviest.get((d, pair), 0), graph.weights[pair])
+    for (d, pair), weight in heaviest.items():
         coarse[d].weights[pair] = coarse[d].weights.get(pair, 0) + weight
 
 

@@ -132,8 +132,8 @@ class SoftTally:
         Args:
             counts: Counted pods in each domain, int64[D].
         """
-        most = self.floor(counts) + self.spread.max_skew
-        return int(np.maximum((counts if self._all_counted else counts[self.counted]) - most, 0).sum())
+        limit = self.floor(counts) + self.spread.max_skew
+        return int(np.maximum((counts if self._all_counted else counts[self.counted]) - limit, 0).sum())
 
     def arriving(self, placed: SparsePlacement) -> Ints:
         """Return int64[D]: the counts of a placement."""

@@ -121,18 +121,18 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
     levels = containers.levels
     for g in containers.involved:
         pods, cls = int(placed[g]), containers.class_of(g)
-        found[CONTAINER_AFFINITY] += pods * sum(max(w * containers.most, w * levels.sameNode) for _, _, w in cls.inner)
+        found[CONTAINER_AFFINITY] += pods * sum(max(w * containers.max_points, w * levels.sameNode) for _, _, w in cls.inner)
         for own in cls.entries:
             for predicate, weight in own:
                 satisfying = sum(int(placed[h]) for h, _ in containers.satisfying(predicate, containers.involved))
                 satisfying += int(np.max(cluster.fixed_containers.satisfying.get(predicate, np.zeros(1))))
-                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * containers.most, weight * levels.sameNode, 0)
+                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * containers.max_points, weight * levels.sameNode, 0)
         for predicate in {p for own in cls.hits for p in own}:
             owned = cluster.fixed_containers.owning.get(predicate)
             if owned is not None:
                 hits = sum(predicate in own for own in cls.hits)
-                most = max(int(w) * level for w in (owned.max(), owned.min()) for level in (containers.most, levels.sameNode))
-                found[CONTAINER_AFFINITY] += pods * hits * max(0, most)
+                highest = max(int(w) * level for w in (owned.max(), owned.min()) for level in (containers.max_points, levels.sameNode))
+                found[CONTAINER_AFFINITY] += pods * hits * max(0, highest)
     return found
 
 
@@ -204,12 +204,12 @@ def _container_shares(
             per_node.setdefault(n, []).extend([g] * k)
     shares: dict[tuple[int, int], list[int]] = {}
     for n, pods in per_node.items():
-        taken: dict[int, int] = {}
+        next_pod: dict[int, int] = {}
         listed = []
         for g in pods:
             known = zones.pools.get((g, n))
-            index = taken.get(g, 0)
-            taken[g] = index + 1
+            index = next_pod.get(g, 0)
+            next_pod[g] = index + 1
             listed.append((g, known[index] if known is not None else (None,) * len(found.class_of(g).requests)))
         for g, value in zip(pods, found.per_pod(n, listed), strict=True):
             shares.setdefault((g, n), []).append(value * objective.multipliers[CONTAINER_AFFINITY])
@@ -246,14 +246,14 @@ class _Unmet:
         if not lost.any():
             return
         nodes, here = self._placed.of(g)
-        rest = lost.copy()
+        remaining = lost.copy()
         for owner, pods in self._pods[g].items():
             own = np.array([pods.get(n, 0) for n in nodes.tolist()], dtype=np.int64)
             share = lost * own // here
-            rest -= share
+            remaining -= share
             self._enter(owner, family, text, int(own[lost > 0].sum()), int(share.sum()))
-        if rest.any() and self._pods[g]:
-            self._enter(next(iter(self._pods[g])), family, text, 0, int(rest.sum()))
+        if remaining.any() and self._pods[g]:
+            self._enter(next(iter(self._pods[g])), family, text, 0, int(remaining.sum()))
 
     def _nodes(self, cluster: Cluster, g: int, cls: PodClass) -> None:
         nodes, pods = self._placed.of(g)
@@ -293,7 +293,7 @@ class _Unmet:
         found = self.objective.containers
         for g in found.involved:
             cls = found.class_of(g)
-            wanted = sum(max(w * found.most, w * found.levels.sameNode) for _, _, w in cls.inner)
+            wanted = sum(max(w * found.max_points, w * found.levels.sameNode) for _, _, w in cls.inner)
             lost = []
             for n, k in zip(*(part.tolist() for part in self._placed.of(g)), strict=True):
                 if n in found.zoned:
@@ -322,7 +322,7 @@ class _Unmet:
                     others = sum(int(placed[h]) for h, _ in found.satisfying(predicate, found.involved))
                     others += int(fixed.sum()) if fixed is not None else 0
                     own_hit = int(predicate in cls.hits[i])
-                    lost += weight * (int(placed[g]) * (others - own_hit) * found.most - near)
+                    lost += weight * (int(placed[g]) * (others - own_hit) * found.max_points - near)
                 else:
                     lost -= weight * near
         return lost
