@@ -210,8 +210,8 @@ class PlacedSearch:
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         answer.state = None
-        left = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
-        patience = self.parameters.patience + self.parameters.patience_per_pod * left
+        unplaced = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
+        patience = self.parameters.patience + self.parameters.patience_per_pod * unplaced
         share = self.parameters.repair_fraction if self.cluster.devices is None else self.parameters.device_repair_fraction
         seconds, started = min(self.deadline.left(), self.parameters.max_budget_seconds) * share, time.monotonic()
         calls = last = 0
@@ -226,10 +226,10 @@ class PlacedSearch:
         wanted = self.cluster.per_priority(self.cluster.count)
         tiers = sorted(answer.bounds, reverse=True)
 
-        def better(left: Ints) -> None:
+        def better(unplaced: Ints) -> None:
             nonlocal last, seconds
             last = calls
-            if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, left.tolist(), strict=True)):
+            if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, unplaced.tolist(), strict=True)):
                 seconds = 0.0  # all bounds reached
 
         counts = repair(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed, progress=progress, on_better=better)

@@ -128,8 +128,8 @@ def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Answer
     objective = Objective(cluster, active)
     answer = PlacedSearch(objective, active, eligibility, context).run()
     if answer.counts.any():
-        left = options.causes and int(answer.counts.sum()) < len(cluster.scope.pending)
-        kept = min(EXPLAIN_SECONDS, (options.time_limit or 0.0) * EXPLAIN_TIME_FRACTION) if left else 0.0
+        explains = options.causes and int(answer.counts.sum()) < len(cluster.scope.pending)
+        kept = min(EXPLAIN_SECONDS, (options.time_limit or 0.0) * EXPLAIN_TIME_FRACTION) if explains else 0.0
         improve_later(objective, eligibility, answer, strategy, context.until(Deadline(options, clock - kept)))
     return answer, eligibility
 
@@ -141,8 +141,8 @@ def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: floa
         return []
     from kubestow.solver.explain.unplaced import explain_left, left_of
 
-    left = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
-    if not left or context.stop.is_set():
+    unplaced = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
+    if not unplaced or context.stop.is_set():
         return []
     options = context.options
     limit = options.time_limit or EXPLAIN_SECONDS
@@ -152,11 +152,11 @@ def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: floa
         answer.notes.append("causes are left out: there was no time for them (--time-limit)")
         return []
     context.report("causes")
-    taken = [0] * cluster.n_classes
+    next_pod = [0] * cluster.n_classes
     placed = []
     for g, n, k in answer.sequence:
-        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
-        taken[g] += k
+        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[next_pod[g] : next_pod[g] + k]]
+        next_pod[g] += k
     moved = [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName]
     incomplete = [k for k, gang in enumerate(cluster.gangs) if gang.needed > 1 and not answer.counts[list(gang.classes)].any()]
     for k in incomplete:
@@ -172,12 +172,12 @@ def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: floa
 
         before = replace(before, resource_claims=released(before, [cluster.snapshot.pods[i] for i, _ in moved]))
         claims = allocated(before, cluster.devices, _granted(cluster, answer))
-    found = explain_left(before, left, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
-    if len(found) < len(left):
-        answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
+    found = explain_left(before, unplaced, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
+    if len(found) < len(unplaced):
+        answer.notes.append(f"causes are given for {len(found)} of {len(unplaced)} gangs and kinds of pods that are left")
     hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
-    most = most_placed(cluster, eligibility, hopeless)
-    answer.bounds = {p: min(bound, most[p]) for p, bound in answer.bounds.items()}
+    max_placed = most_placed(cluster, eligibility, hopeless)
+    answer.bounds = {p: min(bound, max_placed[p]) for p, bound in answer.bounds.items()}
     return [cause for _, cause in found]
 
 
@@ -208,8 +208,8 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
     placed_proved = all(t.value == t.bound for t in tiers)
     if answer.later is not None:
         tiers += answer.later.tiers
-    asked = options.search_strategy or options.policy.strategy != DEFAULT.strategy
-    open_ = {DOMAINS} if asked else {DOMAINS, "strategy"}  # tiers that were not requested by name may stay unproved
+    requested = options.search_strategy or options.policy.strategy != DEFAULT.strategy
+    open_ = {DOMAINS} if requested else {DOMAINS, "strategy"}  # tiers that were not requested by name may stay unproved
     proved = all(t.value == t.bound for t in tiers if t.tier not in open_)
     status: doc.Status = "optimal" if proved else "feasible"
     if cluster.scope.pending and not assignments:
@@ -356,10 +356,10 @@ def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequ
     if any(dealt[g] < cls.count for g, cls in enumerate(cluster.classes)):
         active = rules.replay(cluster, answer.sequence)
         for g, cls in enumerate(cluster.classes):
-            left = cls.pods[dealt[g] :]
-            if left:
+            unplaced = cls.pods[dealt[g] :]
+            if unplaced:
                 why = _reasons(active, g) + _incomplete_gang(cluster, answer.counts, g)
-                reasons.update((i, why) for i in left)
+                reasons.update((i, why) for i in unplaced)
     found = [doc.Unplaced(keys[i], reasons[i], gang_of.get(i)) for i in cluster.scope.pending if i in reasons]
     for i in cluster.scope.gated:
         gates = ", ".join(gate.name for gate in cluster.snapshot.pods[i].spec.schedulingGates or ())
