@@ -34,7 +34,7 @@ from kubestow.solver.objective.domain_evenness import DOMAINS
 from kubestow.solver.objective.gap_notes import gap_notes
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import Strategy, choose
-from kubestow.solver.placed_tiers import PROVED, Answer, PlacedSearch
+from kubestow.solver.placed_tiers import PROVED, PlacedAnswer, PlacedSearch
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.dynamic_resources import DynamicResources
@@ -119,7 +119,7 @@ def _search(
     return result, compiled, solved
 
 
-def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Answer, Ints]:
+def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[PlacedAnswer, Ints]:
     """Return the best placement found and the eligibility int64[G, N]; ``clock``: start of the search's time limit."""
     options = context.options
     active = rules.build(cluster)
@@ -134,7 +134,7 @@ def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Answer
     return answer, eligibility
 
 
-def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
+def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
     """Explain unplaced pods, within the remaining time or slightly more. Lower the bounds of tiers by pods proved impossible
     alone."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
@@ -181,7 +181,7 @@ def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: floa
     return [cause for _, cause in found]
 
 
-def improve_later(objective: Objective, eligibility: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
+def improve_later(objective: Objective, eligibility: Ints, answer: PlacedAnswer, strategy: Strategy | None, context: RunContext) -> None:
     """Improve preferences and the tie-break of an answer in place, with the placed tiers held."""
     from kubestow.solver.search.outcome import StartPlacement
     from kubestow.solver.soft_tiers import improve
@@ -195,7 +195,7 @@ def improve_later(objective: Objective, eligibility: Ints, answer: Answer, strat
     answer.interrupted |= context.stop.is_set()
 
 
-def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
+def document(cluster: Cluster, options: Options, answer: PlacedAnswer) -> doc.Placement:
     """Return the document of an answer without causes. The caller must have it checked."""
     snapshot = cluster.snapshot
     keys = [pod_key(snapshot.pods[i]) for i in range(len(snapshot.pods))]
@@ -256,7 +256,7 @@ def _split_volumes(cluster: Cluster, assignments: Sequence[doc.Assignment]) -> l
     return split_volumes(placed_in(snapshot, placed), [*cluster.scope.fixed, *new], new)
 
 
-def assignments_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
+def assignments_of(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
     """Return the assignments with order numbers (one number per unit), and the number of pods assigned per class."""
     snapshot = cluster.snapshot
     dealt = [0] * cluster.n_classes
@@ -281,7 +281,7 @@ def assignments_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tup
     return found, dealt
 
 
-def _granted(cluster: Cluster, answer: Answer) -> dict[int, tuple[str, tuple[Pick, ...]]]:
+def _granted(cluster: Cluster, answer: PlacedAnswer) -> dict[int, tuple[str, tuple[Pick, ...]]]:
     """Return the node and devices of each pod that gets devices, as the allocator assigns them in bind order."""
     found: dict[int, tuple[str, tuple[Pick, ...]]] = {}
     if cluster.devices is None:
@@ -323,7 +323,7 @@ def _containers(pod: Pod, tree: NumaTree, pools: Pools) -> list[doc.ContainerZon
     ]
 
 
-def _zoneless(cluster: Cluster, answer: Answer) -> list[doc.Unmodelled]:
+def _zoneless(cluster: Cluster, answer: PlacedAnswer) -> list[doc.Unmodelled]:
     """Return entries for containers with hints that are not in the model, because their pod has too many patterns."""
     found = answer.later.zoneless if answer.later is not None else set()
     keys = [
@@ -349,7 +349,7 @@ def _held_zones(cluster: Cluster) -> list[doc.Unmodelled]:
     ]
 
 
-def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
+def _unplaced(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
     """Return the unplaced pods with every rule that rejects them in the final state and its number of nodes; gated pods last."""
     reasons: dict[int, list[doc.Reason]] = {}
     gang_of = {i: gang.name for gang in cluster.declared for i in gang.pods}

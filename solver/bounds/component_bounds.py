@@ -15,7 +15,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
 from kubestow.solver import rules
 from kubestow.solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
 from kubestow.solver.bounds.class_groups import groups, parts
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoom
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.objective.preferences import Objective, PreferenceTerm
@@ -65,7 +65,7 @@ class Components:
         self._share_at = float("inf")  # remaining seconds below which groups are bounded together again
         self._shared: tuple[int, int] | None = None  # sum of the groups' bounds at the last joint bounding, and its result
         linking = active or rules.linking(cluster)
-        self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
+        self.found = [ClassComponent(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
         whole = {g: i for i, component in enumerate(self.found) for g in component.classes}
         self._parts: dict[int, list[int]] = {}  # indices of the parts, by the index of their group
         for part in parts(objective, linking):
@@ -73,7 +73,7 @@ class Components:
             if len(part) < len(group.classes):
                 group.split = True
                 self._parts.setdefault(i, []).append(len(self.found))
-                self.found.append(Component(part, self._ceiling(part), whole=i))
+                self.found.append(ClassComponent(part, self._ceiling(part), whole=i))
         for component in self.found:
             # Solving such a group cannot lower its bound.
             component.proved = component.bound == self._flat(component.classes) and not self._tied(component.classes)
@@ -89,7 +89,7 @@ class Components:
         """Shadow prices of node capacity. None before :meth:`share` runs, or if no group competes for capacity."""
         return None if self._room is None else self._room.prices
 
-    def _wholes(self) -> list[tuple[Component, int]]:
+    def _wholes(self) -> list[tuple[ClassComponent, int]]:
         inside: dict[int | None, int] = {}
         for part in self.found:
             inside[part.whole] = inside.get(part.whole, 0) + part.bound
@@ -130,7 +130,7 @@ class Components:
         """Return the same groups with free moves. The models become looser but far easier to solve."""
         found = copy(self)
         found._room = found._shared = None
-        found.moves, found.found = None, [Component(c.classes, c.bound, c.whole, c.split, proved=c.proved) for c in self.found]
+        found.moves, found.found = None, [ClassComponent(c.classes, c.bound, c.whole, c.split, proved=c.proved) for c in self.found]
         return found
 
     def worth(self, classes: Sequence[int], counts: Ints) -> int:
@@ -247,7 +247,7 @@ class Components:
         each, more = divmod(pods, max(1, domains))
         return each * (each - 1) * (domains - more) + (each + 1) * each * more
 
-    def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
+    def solve(self, component: ClassComponent, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
         """Tighten the bound of a group and look for a placement of the group alone, with ``seconds`` per model.
 
         A small linear program over domains comes first, then coarse models, then the full model. ``hint``:
@@ -268,7 +268,7 @@ class Components:
         elif component.coarse is None:
             component.proved = True
 
-    def _by_domains(self, component: Component, cpsat: CpSat) -> None:
+    def _by_domains(self, component: ClassComponent, cpsat: CpSat) -> None:
         if len(component.classes) < MIN_PROGRAM_CLASSES and not component.split:
             return
         # OR-tools' linear solvers take longer to import than many a snapshot to solve
@@ -285,7 +285,7 @@ class Components:
         cpsat.deadline.charge(len(made[0].rows) / NONZEROS_PER_SECOND)
         component.bound = min(component.bound, found + domains.other_points)
 
-    def _fully(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
+    def _fully(self, component: ClassComponent, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
         encoding = component.encoding
         assert encoding is not None
         known = hint if component.value is None or component.counts is None or value > component.value else component.counts
@@ -297,7 +297,7 @@ class Components:
         if answer.solution is not None and component.points is not None:
             self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
 
-    def pools(self, component: Component) -> Ints:
+    def pools(self, component: ClassComponent) -> Ints:
         """Return int64[N]: equal numbers for nodes that differ for a group only in eligibility and room. For trial placements,
         not for models: volumes, NUMA zones and devices are ignored."""
         if not len(component.pools):
@@ -305,7 +305,7 @@ class Components:
             component.pools = alike_nodes(sub, self.objective, component.classes, self.eligibility[component.classes])[1]
         return component.pools
 
-    def _merge(self, component: Component) -> bool:
+    def _merge(self, component: ClassComponent) -> bool:
         """Store lists of alike nodes in ``component``. Return False if nothing merges, or if the classes or the size forbid a model."""
         classes, eligibility = component.classes, self.eligibility[component.classes]
         sub = self.cluster.restricted(classes)
@@ -316,7 +316,7 @@ class Components:
             return False
         return sum(int(np.count_nonzero(eligibility[:, kind].any(axis=1))) for kind in component.kinds) <= MAX_FULL_MODEL_VARIABLES
 
-    def _coarse(self, component: Component) -> Coarse | None:
+    def _coarse(self, component: ClassComponent) -> Coarse | None:
         """Return the next finer coarse model of a group; None after the finest. Points that it omits go to ``component.other_points``."""
         from kubestow.solver.bounds.coarse_model import Coarse
         from kubestow.solver.bounds.coarse_node_patterns import PART_VARIABLE_LIMITS
@@ -336,7 +336,7 @@ class Components:
                 return coarse
         return None
 
-    def _coarsely(self, component: Component, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
+    def _coarsely(self, component: ClassComponent, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
         """Bound a group by its coarse model, and record the placement that it suggests. Omitted points count at their upper bound."""
         from kubestow.solver.cpsat.run import OPTIMAL
 
@@ -356,12 +356,12 @@ class Components:
         if answer.status == OPTIMAL:
             component.coarse = None if component.proved else self._coarse(component)
 
-    def _note(self, component: Component, counts: Ints, value: int, *, unverified: bool = False) -> None:
+    def _note(self, component: ClassComponent, counts: Ints, value: int, *, unverified: bool = False) -> None:
         if component.value is None or value > component.value or (component.unverified and not unverified):
             component.value, component.counts, component.unverified = value, counts, unverified
         component.proved = not component.unverified and component.value >= component.bound
 
-    def _encode(self, component: Component) -> bool:
+    def _encode(self, component: ClassComponent) -> bool:
         """Build the full model of a group, and store it in ``component``. Return False if it would have too many variables."""
         from kubestow.solver.objective import encoding as objective_encoding
         from kubestow.solver.rules.placement_model import build_model
@@ -386,7 +386,7 @@ class Components:
         component.encoding = encoding
         return True
 
-    def _part(self, component: Component, sub: Cluster) -> Cells:
+    def _part(self, component: ClassComponent, sub: Cluster) -> Cells:
         """Return the cells of the nodes that a group can need: of alike nodes, as many as the group has pods."""
         eligibility = self.eligibility[component.classes]
         fit = np.minimum(sub.count, eligibility.sum(axis=1))

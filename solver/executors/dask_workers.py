@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from kubestow.solver.executors import dask_tasks, files
 from kubestow.solver.executors.cores import cores
 from kubestow.solver.executors.dask_tasks import TaskResult, call, insist_on, take, versions
-from kubestow.solver.executors.files import NotHereError, Shared
+from kubestow.solver.executors.files import NotHereError, SharedPath
 from kubestow.solver.executors.workers import SchedulerGone, WorkersError, interrupts_held
 
 _R = TypeVar("_R")
@@ -215,9 +215,9 @@ class DaskWorkers:
         """Recent number of workers. Workers may come and go."""
         return max(1, self._width)
 
-    def share(self, path: str, digest: str) -> Shared:
+    def share(self, path: str, digest: str) -> SharedPath:
         """Return a reference to a file. Workers that see it with this content read it in place; others receive it once."""
-        return Shared(str(Path(path).absolute()), digest)
+        return SharedPath(str(Path(path).absolute()), digest)
 
     @property
     def ahead(self) -> int:
@@ -308,7 +308,7 @@ class DaskWorkers:
         except Exception as error:  # noqa: BLE001 reported as the task's error
             self._fail([task], error)
 
-    def _upload(self, shared: Shared, worker: str) -> None:
+    def _upload(self, shared: SharedPath, worker: str) -> None:
         if self._on(worker, files.is_kept, shared.digest):
             return
         packed = Path(shared.path).is_dir()

@@ -93,7 +93,7 @@ class Strategy(ABC):
         return None
 
 
-class Spread(Strategy):
+class SpreadStrategy(Strategy):
     """Even utilisation.
 
     Attributes:
@@ -261,7 +261,7 @@ class Spread(Strategy):
 class PodCosts:
     """Costs of one more pod in a changing placement; ``used``: usage of each node, int64[N, 2]."""
 
-    def __init__(self, balance: Spread, counts: Ints) -> None:
+    def __init__(self, balance: SpreadStrategy, counts: Ints) -> None:
         self.balance = balance
         self.used = balance.usage(counts)
 
@@ -287,7 +287,7 @@ def _tangents(first: int, end: int) -> Iterator[tuple[int, int]]:
         low += width * max(1, (low - begin) // (32 * width))
 
 
-class Pack(Strategy):
+class PackStrategy(Strategy):
     """Fewest nodes, or cheapest set of nodes."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -388,5 +388,5 @@ def choose(cluster: Cluster, name: str) -> Strategy | None:
     Raises:
         InputError: A node has no readable price, and the policy uses prices.
     """
-    kinds: dict[str, Callable[[Cluster], Strategy]] = {"spread": Spread, "pack": Pack}
+    kinds: dict[str, Callable[[Cluster], Strategy]] = {"spread": SpreadStrategy, "pack": PackStrategy}
     return kinds[name](cluster) if name in kinds and cluster.n_nodes else None

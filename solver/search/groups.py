@@ -13,7 +13,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver import rules
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.preferences import Objective
@@ -126,7 +126,7 @@ class ClassGroups:
             unsettled = self._losing()
         return bool(losing)
 
-    def _losing(self) -> list[Component]:
+    def _losing(self) -> list[ClassComponent]:
         """Return the movable groups below their best known placement, largest loss first."""
         lost = self._losses(self._search.counts)
         losing = [i for i, c in enumerate(self._found) if lost[i] > 0 and c.counts is not None and self._movable(c)]
@@ -136,14 +136,14 @@ class ClassGroups:
         """Return each group's loss against its bound in a placement int64[G, N]."""
         return [self._components.loss(i, counts) for i in range(len(self._found))]
 
-    def _value(self, component: Component) -> int:
+    def _value(self, component: ClassComponent) -> int:
         """Return the current points of a group."""
         rows, o = self._search.counts[component.classes], self._objective
         return o.total(o.families(SparsePlacement(rows, component.classes), component.classes))
 
     # --- alone ---------------------------------------------------------------------------------------------------------------------
 
-    def improve_alone(self, component: Component) -> None:
+    def improve_alone(self, component: ClassComponent) -> None:
         """Search for a better placement of the group alone, and store it in ``component``."""
         if component.proved or any(g not in self._search.mobile for g in component.classes):
             return
@@ -152,13 +152,13 @@ class ClassGroups:
             component.counts, component.value, component.unverified = counts, value, False
             component.proved = value >= component.bound
 
-    def _near(self, component: Component, seed: int) -> Component:
+    def _near(self, component: ClassComponent, seed: int) -> ClassComponent:
         """Return the group with a placement alone that is near its current nodes."""
         found = replace(component)
         found.counts, found.value = self._anneal_alone(component, seed, self._parameters.near_hot_fraction)
         return found
 
-    def _around_tied(self, component: Component, seed: int) -> Component:
+    def _around_tied(self, component: ClassComponent, seed: int) -> ClassComponent:
         """Return the group with a placement that displaces only pods that lose nothing by moving."""
         found = replace(component)
         immovable = Displacement(self._search, component.classes, self._components.pools(component)).immovable()
@@ -166,7 +166,7 @@ class ClassGroups:
         return found
 
     def _anneal_alone(
-        self, component: Component, seed: int, hot: float = START_TEMPERATURE, *, immovable: tuple[Ints, Ints] | None = None
+        self, component: ClassComponent, seed: int, hot: float = START_TEMPERATURE, *, immovable: tuple[Ints, Ints] | None = None
     ) -> tuple[Ints, int]:
         """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its weighted points.
 
@@ -186,10 +186,10 @@ class ClassGroups:
 
     # --- with the others -----------------------------------------------------------------------------------------------------------
 
-    def _movable(self, component: Component) -> bool:
+    def _movable(self, component: ClassComponent) -> bool:
         return all(self._search.loose(g) and g in self._search.mobile for g in component.classes)
 
-    def _move(self, component: Component, value: int, *, stay: bool = False) -> int:
+    def _move(self, component: ClassComponent, value: int, *, stay: bool = False) -> int:
         """Move a group to its best placement, and return the points gained.
 
         Args:
@@ -212,7 +212,7 @@ class ClassGroups:
             return gain
         return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0
 
-    def _make_room(self, component: Component, counts: Ints, *, stay: bool) -> int:
+    def _make_room(self, component: ClassComponent, counts: Ints, *, stay: bool) -> int:
         """Force a group to its best placement, displacing others, and let all pods settle. Return the points gained.
 
         Return 0, with the placement restored, if no points are gained.
@@ -247,6 +247,6 @@ class ClassGroups:
         self._context.report(self._context.phase, "soft", value, bound)
 
 
-def _unknown(component: Component, lost: int) -> int:
+def _unknown(component: ClassComponent, lost: int) -> int:
     """Return the part of a group's loss that may be unattainable, because its own optimum is unknown."""
     return lost if component.value is None else min(lost, component.bound - component.value)

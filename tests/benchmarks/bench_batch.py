@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from kubestow.solver.executors import dask_workers, files
 from kubestow.solver.executors.dask_workers import open_dask
-from kubestow.solver.executors.files import Shared, local_path
+from kubestow.solver.executors.files import SharedPath, local_path
 from kubestow.solver.executors.run import run
 from kubestow.solver.executors.workers import Processes
 
@@ -65,7 +65,7 @@ def empty(number: int) -> None:
     """Do nothing."""
 
 
-def size_of(number: int, shared: Shared | str) -> int:
+def size_of(number: int, shared: SharedPath | str) -> int:
     """Return the size of a file, as the worker has it."""
     return os.path.getsize(local_path(shared))
 

@@ -14,7 +14,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver import rules
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import PARAMETERS, Answer, PlacedParameters, PlacedSearch
+from kubestow.solver.placed_tiers import PARAMETERS, PlacedAnswer, PlacedParameters, PlacedSearch
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.runtime.options import Engine, Options, Progress
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -128,7 +128,9 @@ def crowded() -> Snapshot:
     return from_objects(objects)
 
 
-def searched(snapshot: Snapshot, chosen: Options, told: list[Progress] | None = None, parameters: PlacedParameters = PARAMETERS) -> Answer:
+def searched(
+    snapshot: Snapshot, chosen: Options, told: list[Progress] | None = None, parameters: PlacedParameters = PARAMETERS
+) -> PlacedAnswer:
     """The placed tiers alone."""
     cluster = compile_cluster(snapshot, select(snapshot))
     active = rules.build(cluster)

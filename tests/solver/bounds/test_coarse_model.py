@@ -19,7 +19,7 @@ from kubestow.solver.bounds import coarse_node_patterns
 from kubestow.solver.bounds.alike_nodes import alike_nodes
 from kubestow.solver.bounds.class_groups import groups as class_groups
 from kubestow.solver.bounds.coarse_model import Coarse
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.construction.greedy import construct
 from kubestow.solver.cpsat.model import PlacementModel
@@ -130,7 +130,7 @@ def cpsat() -> CpSat:
     return CpSat(RunContext(options, Deadline(options, 0.0)))
 
 
-def tighten(found: Components, component: Component, counts: Ints) -> None:
+def tighten(found: Components, component: ClassComponent, counts: Ints) -> None:
     """One turn for a group that is where a placement int64[G, N] has it."""
     rows = counts[component.classes]
     worth = found.objective.total(found.objective.families(SparsePlacement(rows, component.classes), component.classes))
@@ -199,7 +199,7 @@ def test_nodes_that_are_alike_for_a_search_are_not_for_a_model_of_containers(kin
     """The search may ask where a group could go before the group has a model of its own."""
     solve = Components.solve
 
-    def asked_before(found: Components, component: Component, *arguments: Any) -> None:
+    def asked_before(found: Components, component: ClassComponent, *arguments: Any) -> None:
         found.pools(component)
         solve(found, component, *arguments)
 

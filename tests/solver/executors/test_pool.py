@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kubestow import cli
-from kubestow.solver.executors.pool import MAX_BATCH_PARTS, Pool, Question, decide, pool_of
+from kubestow.solver.executors.pool import MAX_BATCH_PARTS, PoolQuestion, WorkerPool, decide, pool_of
 from kubestow.solver.executors.workers import SchedulerGone
 from tests.solver.executors import work
 
@@ -57,11 +57,11 @@ class Inline:
         pass
 
 
-def question(pool: Pool | None) -> Question[list[int]]:
-    return Question(pool, work.made, (3,))
+def question(pool: WorkerPool | None) -> PoolQuestion[list[int]]:
+    return PoolQuestion(pool, work.made, (3,))
 
 
-def _two() -> Pool:
+def _two() -> WorkerPool:
     pool = pool_of(2)
     assert pool is not None
     return pool
@@ -79,7 +79,7 @@ def test_without_a_pool_this_process_decides_in_order() -> None:
 
 def test_batches_grow_with_what_is_decided_fast() -> None:
     workers = Inline()
-    with Pool(lambda: workers, 2) as pool:
+    with WorkerPool(lambda: workers, 2) as pool:
         found = dict(question(pool).answers(work.fail_at, (i for i in range(1000) if i != 5), never))
     assert found == {i: 3 * i for i in range(1000) if i != 5}
     sizes = [len(batch) for batch in workers.sent]
@@ -92,7 +92,7 @@ def test_parts_are_read_as_they_are_handed_out() -> None:
     def parts() -> Iterator[int]:
         yield from (i for i in range(1, 2000) if i - 1000 not in known)
 
-    with Pool(lambda: workers, 2) as pool:
+    with WorkerPool(lambda: workers, 2) as pool:
         for number, _ in question(pool).answers(work.fail_at, (i for i in parts() if i != 5), never):
             known.add(number)
     assert len(known) < 1000 + 5 * MAX_BATCH_PARTS  # of those after 1,000 few are left by what was learned of the first
@@ -101,7 +101,7 @@ def test_parts_are_read_as_they_are_handed_out() -> None:
 @pytest.mark.full
 def test_after_a_stop_what_is_left_is_not_decided() -> None:
     found = list[int]()
-    with Pool(Inline, 2) as pool:
+    with WorkerPool(Inline, 2) as pool:
         found.extend(number for number, _ in question(pool).answers(work.times, range(10_000), lambda: len(found) >= 10))
         assert not pool.at_hand
     assert 10 <= len(found) < 200
@@ -110,7 +110,7 @@ def test_after_a_stop_what_is_left_is_not_decided() -> None:
 @pytest.mark.full
 def test_where_the_workers_are_gone_this_process_goes_on() -> None:
     workers = Inline(ends_after=3)
-    with Pool(lambda: workers, 2) as pool:
+    with WorkerPool(lambda: workers, 2) as pool:
         found = list(question(pool).answers(work.times, range(100), never))
         assert sorted(number for number, _ in found) == list(range(100))
         assert all(product == 3 * number for number, (product, _, _) in found)
@@ -120,12 +120,12 @@ def test_where_the_workers_are_gone_this_process_goes_on() -> None:
 
 
 def test_what_a_part_raises_is_raised() -> None:
-    with Pool(Inline, 2) as pool, pytest.raises(ValueError, match="part 5"):
+    with WorkerPool(Inline, 2) as pool, pytest.raises(ValueError, match="part 5"):
         list(question(pool).answers(work.fail_at, range(10), never))
 
 
 def test_a_worker_makes_a_subject_once() -> None:
-    with Pool(Inline, 2) as pool:
+    with WorkerPool(Inline, 2) as pool:
         kept = pool.keep((work.made, (7,)))
         for i in range(1, 4):
             _, [(product, _, asked)] = decide(*kept, work.times, (i,))

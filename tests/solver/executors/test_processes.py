@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.solver.executors.run import Done, run
+from kubestow.solver.executors.run import FinishedTask, run
 from kubestow.solver.executors.workers import Processes, SchedulerGone, interrupts_held, jobs_and_share
 from tests.solver.executors import work
 
@@ -323,7 +323,7 @@ def test_a_signal_while_processes_start_is_heard_once_they_have_been_told_what_t
 
 
 def test_who_waited_at_a_worker_that_died_is_tried_alone_before_it_is_charged() -> None:
-    workers, done = Charging(), dict[int, Done[int, int]]()
+    workers, done = Charging(), dict[int, FinishedTask[int, int]]()
     workers.check = lambda: workers.die_of(9)  # type: ignore[method-assign]
     for each in run(workers, work.square, range(20)):
         done[each.task] = each

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kubestow.solver.executors import files
-from kubestow.solver.executors.files import Shared, local_path
-from kubestow.solver.executors.run import Done
+from kubestow.solver.executors.files import SharedPath, local_path
+from kubestow.solver.executors.run import FinishedTask
 from kubestow.solver.executors.second_process import Channel
 
 
@@ -71,7 +71,7 @@ def kill_always(number: int, killer: int) -> int:
     return number
 
 
-def size_of(number: int, shared: Shared | str) -> tuple[int, int, str]:
+def size_of(number: int, shared: SharedPath | str) -> tuple[int, int, str]:
     """Return a task's number, the size of a file, and where it was read."""
     path = local_path(shared)
     return number, sum(f.stat().st_size for f in Path(path).rglob("*")) if os.path.isdir(path) else os.path.getsize(path), path
@@ -103,9 +103,9 @@ def echo(value: Any) -> Any:
     return value
 
 
-def by_task(found: Iterator[Done[int, Any]]) -> dict[int, Done[int, Any]]:
+def by_task(found: Iterator[FinishedTask[int, Any]]) -> dict[int, FinishedTask[int, Any]]:
     """Return the outcome of each task; no task has two."""
-    done: dict[int, Done[int, Any]] = {}
+    done: dict[int, FinishedTask[int, Any]] = {}
     for each in found:
         assert each.task not in done
         done[each.task] = each

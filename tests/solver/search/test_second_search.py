@@ -16,7 +16,7 @@ from kubestow.models.documents.placement import Placement, TierResult
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver import rules
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.executors.second_process import Channel, SecondProcess
 from kubestow.solver.objective.assign_zones import value_of
 from kubestow.solver.objective.container_affinity import AssignedZones
@@ -213,7 +213,7 @@ def test_the_other_search_hears_of_groups_and_of_placements() -> None:
 
 def test_what_is_known_of_a_group_only_grows() -> None:
     rows = np.ones((1, 2), dtype=np.int64)
-    group = Component([0], 100, counts=rows, value=50)
+    group = ClassComponent([0], 100, counts=rows, value=50)
     assert not GroupFound(0, 90, rows * 2, 40, unverified=False, proved=False).note(group)
     assert (group.bound, group.value, group.counts is rows) == (90, 50, True)
     assert GroupFound(0, 95, rows * 2, 60, unverified=True, proved=False).note(group)
