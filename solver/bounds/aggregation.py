@@ -85,10 +85,10 @@ class CrossRules:
 
     def marks(self) -> Bools:
         """Return bool[S, G]: the classes that each rule concerns."""
-        found = [e.classes for e in self.exclusions]
+        rows = [e.classes for e in self.exclusions]
         for skew in self.skews:
-            found += [skew.own, skew.counted]
-        return np.array(found, dtype=bool).reshape(len(found), self.cluster.n_classes)
+            rows += [skew.own, skew.counted]
+        return np.array(rows, dtype=bool).reshape(len(rows), self.cluster.n_classes)
 
 
 def _anti_affinity(cluster: Cluster) -> Iterator[Exclusion]:

@@ -132,12 +132,12 @@ class Coarse:
             solution: Value of each variable of the model, by its index.
             pools: Pool of each node, int64[N]. Nodes of a pool differ for the group only in eligibility and room.
         """
-        found = np.zeros_like(self.eligibility)
+        counts = np.zeros_like(self.eligibility)
         placed = np.zeros(self.eligibility.shape[1], dtype=np.int64)
         free = np.maximum(self.sub.free, 0)
         patterned: set[int] = set()
         if self._patterns is not None:
-            found = self._patterns.deal(solution, self._worth, placed, free)
+            counts = self._patterns.deal(solution, self._worth, placed, free)
             patterned = {g for part in self._patterns.parts if part.alike is not None for g in part.classes}
         wanted: dict[tuple[int, int], int] = {}
         for (g, n), k in self.encoding.placed(solution).items():
@@ -148,15 +148,15 @@ class Coarse:
             nodes, demand, remaining = np.flatnonzero(pools == pool), self.sub.demand[g], k
             while remaining > 0:
                 room = (free[nodes] >= demand).all(axis=1) & (placed[nodes] < self.sub.slots[nodes])
-                open_ = nodes[(found[g, nodes] < self.eligibility[g, nodes]) & room]
+                open_ = nodes[(counts[g, nodes] < self.eligibility[g, nodes]) & room]
                 if not len(open_):
                     break
                 chosen = open_[np.argsort(placed[open_], kind="stable")[:remaining]]
-                found[g, chosen] += 1
+                counts[g, chosen] += 1
                 placed[chosen] += 1
                 free[chosen] -= demand
                 remaining -= len(chosen)
-        return found
+        return counts
 
 
 def _wide(sub: Cluster, cls: PodClass) -> PodClass:

@@ -108,9 +108,9 @@ class Components:
             )
             self._ceilings = [(self._flat(c.classes, moves=False), self._ceiling_beyond_nodes(c.classes)) for c, _ in wholes]
         groups = [GroupBound(c.classes, bound, *ceiling) for (c, bound), ceiling in zip(wholes, self._ceilings, strict=True)]
-        found = self._room.bound(groups, cpsat)
+        joint_bound = self._room.bound(groups, cpsat)
         before = total if self._shared is None else self._shared[1]
-        self._shared = total, before if found is None else min(before, found)
+        self._shared = total, before if joint_bound is None else min(before, joint_bound)
         self._share_at = cpsat.deadline.left() - self.share_every * (remaining_seconds - cpsat.deadline.left())
 
     def loss(self, i: int, counts: Ints) -> int:
@@ -185,13 +185,13 @@ class Components:
         """Return int64[N], an upper bound on the points of one pod of class g on each node. Hints within the pod count at their best."""
         if g not in self.objective.containers.involved:
             return self.objective.node_points(g)
-        found = self.objective.containers
-        levels = found.levels
-        inner = sum(max(w * found.max_points, w * levels.sameNode) for _, _, w in found.class_of(g).inner)
+        containers = self.objective.containers
+        levels = containers.levels
+        inner = sum(max(w * containers.max_points, w * levels.sameNode) for _, _, w in containers.class_of(g).inner)
         multiplier = self.objective.multipliers["containerAffinity"]
         zoned = np.zeros(self.cluster.n_nodes, dtype=np.int64)
-        zoned[list(found.zoned)] = inner
-        return np.asarray(self.objective.node_points(g) + multiplier * (found.static(g) + zoned), dtype=np.int64)
+        zoned[list(containers.zoned)] = inner
+        return np.asarray(self.objective.node_points(g) + multiplier * (containers.static(g) + zoned), dtype=np.int64)
 
     def _ceiling(self, classes: Sequence[int]) -> int:
         """Return a bound that needs no search."""
@@ -201,12 +201,12 @@ class Components:
         """Return the rest of the ceiling: all pulls in full, but only the repulsion that too few domains force on equal pods."""
         total = self._pairs_ceiling(classes)
         o, inside, count = self.objective, set(classes), self._count
-        found = o.containers
-        mine = [g for g in found.involved if g in inside]
-        for predicate in found.predicates(mine):
-            satisfying = sum(int(count[g]) for g, _ in found.satisfying(predicate, mine))
-            for g, _, weight in found.owners(predicate, mine):
-                gain = max(weight * found.max_points, weight * found.levels.sameNode, 0)
+        containers = o.containers
+        mine = [g for g in containers.involved if g in inside]
+        for predicate in containers.predicates(mine):
+            satisfying = sum(int(count[g]) for g, _ in containers.satisfying(predicate, mine))
+            for g, _, weight in containers.owners(predicate, mine):
+                gain = max(weight * containers.max_points, weight * containers.levels.sameNode, 0)
                 total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
         return total
 
@@ -281,9 +281,9 @@ class Components:
             return
         seconds = min(DOMAIN_PROGRAM_SECONDS, cpsat.deadline.left())
         deterministic = cpsat.options.deterministic
-        found = best_bound(*made, seconds=seconds, deterministic=deterministic, stop=cpsat.stop)
+        bound = best_bound(*made, seconds=seconds, deterministic=deterministic, stop=cpsat.stop)
         cpsat.deadline.charge(len(made[0].rows) / NONZEROS_PER_SECOND)
-        component.bound = min(component.bound, found + domains.other_points)
+        component.bound = min(component.bound, bound + domains.other_points)
 
     def _fully(self, component: ClassComponent, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
         encoding = component.encoding

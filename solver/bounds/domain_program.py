@@ -174,7 +174,7 @@ class DomainProgram:
         fit = int(self._fit[g])
         min_total = max(0, fit - self.unplaced.get(int(self.cluster.priority[g]), 0))
         together = self._together(g)
-        found: list[dict[int, int]] = []
+        states: list[dict[int, int]] = []
         for d, nodes in enumerate(self._nodes):
             low, high = self._range(g, d, fit, min_total)
             points = np.repeat(self.objective.node_points(g)[nodes], np.minimum(self.eligibility[g, nodes], fit))
@@ -184,17 +184,17 @@ class DomainProgram:
             for k in range(max(1, low), min(high, len(points)) + 1):
                 pairs = wide * k * (k - 1) if self._keyed[d] else 0
                 columns[k] = self._made.add(int(points[k - 1]) + pairs + near * self._meet_alone(g, nodes, k, upper=near > 0))
-            found.append(columns)
+            states.append(columns)
             self._made.row([*columns.values()], [1] * len(columns), 1)
             if low > 0 and not together:
                 self._made.row([*columns.values()], [-1] * len(columns), -1)
-        pods = [k for columns in found for k in columns]
-        every = [column for columns in found for column in columns.values()]
+        pods = [k for columns in states for k in columns]
+        every = [column for columns in states for column in columns.values()]
         self._made.row(every, pods, fit)
         self._made.row(every, [-k for k in pods], -min_total)
         if together:
             self._made.row(every, [1] * len(every), 1)
-        return found
+        return states
 
     def _together(self, g: int) -> bool:
         """Return whether all pods of a class must share a domain because each requires another one there."""
@@ -240,8 +240,8 @@ class DomainProgram:
     def _needs(self, g: int, h: int, nodes: Ints) -> tuple[tuple[int, int, int], ...]:
         """Return triples (room of the largest of the nodes, demand of g, demand of h) per resource; pod slots come last."""
         free, demand = self.cluster.free[nodes].max(axis=0), self.cluster.demand
-        found = [(max(0, int(free[r])), int(demand[g, r]), int(demand[h, r])) for r in np.flatnonzero(demand[[g, h]].any(axis=0))]
-        return (*found, (max(0, int(self.cluster.slots[nodes].max())), 1, 1))
+        needs = [(max(0, int(free[r])), int(demand[g, r]), int(demand[h, r])) for r in np.flatnonzero(demand[[g, h]].any(axis=0))]
+        return (*needs, (max(0, int(self.cluster.slots[nodes].max())), 1, 1))
 
     def _pair(self, pair: Pair, d: int, states: tuple[dict[int, int], dict[int, int]], points: Pair) -> None:
         """Add two classes that attract each other in a domain.

@@ -83,8 +83,8 @@ def _with_devices(cluster: Cluster) -> Cluster:
 
 def _stages(cluster: Cluster, classes: PodKinds, rules: CrossRules) -> list[Ids]:
     """Return groupings of the nodes, coarse to fine. Coarse ones are solved quickly and often give the bound of the finest."""
-    found = [(int(groups.max(initial=-1) + 1) * len(classes.total), groups) for groups in groupings(cluster, classes, rules)]
-    small = [f for f in found if f[0] <= MAX_PAIRS] or found[-1:]
+    sized = [(int(groups.max(initial=-1) + 1) * len(classes.total), groups) for groups in groupings(cluster, classes, rules)]
+    small = [f for f in sized if f[0] <= MAX_PAIRS] or sized[-1:]
     stages = small[:1]
     for pairs, groups in small[1:]:
         if pairs * MIN_REFINEMENT_RATIO <= stages[-1][0]:

@@ -112,10 +112,10 @@ class SharedRoom:
             return other_points + best_bound(
                 program, objective, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop
             )
-        found = optimum(program, objective)
-        if found is None:
+        solution = optimum(program, objective)
+        if solution is None:
             return None
-        _, multipliers = found
+        _, multipliers = solution
         self.prices = made.prices(multipliers) or self.prices
         return other_points + program.bound(objective, multipliers)
 
