@@ -82,8 +82,8 @@ class NodeFilling:
         while not over():
             nothing = False
             if len(self.open) <= PARAMETERS.last_nodes and not failed:
-                found, nothing = self._share_out(over)
-                if found:
+                success, nothing = self._share_out(over)
+                if success:
                     return True
             if not nothing and failed < PARAMETERS.patience and len(self.open) > 2:
                 failed = 0 if self._fill() else failed + 1
@@ -174,11 +174,11 @@ class NodeFilling:
             demands.room[self.open] - begun.T @ demands.demand, demands.allowed[:, self.open],
         )  # fmt: skip
         last = LastNodes(remaining, rng=self.rng, over=over)
-        found = last.run()
-        if found is None:
+        shares = last.run()
+        if shares is None:
             return False, last.complete and not begun.any()  # another random start may succeed
         for i, n in enumerate(list(self.open)):
-            self._put(n, begun[:, i] + found[:, i])
+            self._put(n, begun[:, i] + shares[:, i])
         return True, False
 
     def _put(self, n: int, pods: Ints) -> None:

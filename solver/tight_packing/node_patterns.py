@@ -110,17 +110,17 @@ class NodePatterns:
 
     def exist(self) -> bool | None:
         """Return whether there is any pattern."""
-        found = self._search(PARAMETERS.max_states, keep=False)
-        return None if found is None else len(found[0]) > 0
+        pairs = self._search(PARAMETERS.max_states, keep=False)
+        return None if pairs is None else len(pairs[0]) > 0
 
     def all(self, seconds: float, listed: int) -> Ints | None:
         """Return all patterns, int64[P, K]. None if there are more than ``listed``, or too many to list in ``seconds``."""
         limit = max(PARAMETERS.min_listed_states, int(min(PARAMETERS.max_listed_states, PARAMETERS.states_per_second * seconds)))
-        found = self._search(limit, keep=True)
-        if found is None or len(found[0]) > listed:
+        pairs = self._search(limit, keep=True)
+        if pairs is None or len(pairs[0]) > listed:
             return None
         size = len(self.node.count)
-        return np.asarray(found[2].pods(found[0], size) + found[3].pods(found[1], size))
+        return np.asarray(pairs[2].pods(pairs[0], size) + pairs[3].pods(pairs[1], size))
 
     def of_few_pods(self, pods: int, seconds: float) -> Ints | None:
         """Return all patterns of at most ``pods`` pods, int64[P, K]. None if there are too many to list in ``seconds``."""
@@ -130,24 +130,24 @@ class NodePatterns:
         if levels is None:
             return None
         loads = [np.sort(level.load) for level in levels]  # sorting values is much faster than sorting indices
-        found = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
+        listed = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
         for size in range(pods + 1):
             patterns = self._of_size(levels, loads, size)
             if patterns is None:
                 return None
-            found.append(patterns)
-        return np.concatenate(found)
+            listed.append(patterns)
+        return np.concatenate(listed)
 
     # --- packing --------------------------------------------------------------------------------------------------------
 
     def _fields(self) -> list[tuple[int, int, int]] | None:
         """Return (resource, unit, shift) of each field, with the scarcest resource topmost. None if they take too many bits."""
-        node, found, shift = self.node, [], 0
+        node, fields, shift = self.node, [], 0
         for r in sorted(np.flatnonzero(self.requested).tolist(), key=lambda r: (-int(node.spare[r]) / max(1, int(node.room[r])), r)):
             unit = gcd(*node.demand[self.classes, r].tolist())
-            found.append((r, unit, shift))
+            fields.append((r, unit, shift))
             shift += (int(node.room[r]) // unit).bit_length() + 1
-        return found if shift <= _MAX_FIELD_BITS else None
+        return fields if shift <= _MAX_FIELD_BITS else None
 
     def _packed(self, amounts: Ints) -> Ints:
         """Pack int64[..., R] into int64[...]: whole units of each resource in its field."""
@@ -281,9 +281,9 @@ class NodePatterns:
             return None
         one, other = all_ - residual[pairs[0]], load[pairs[1]]
         here, there = self._of_loads(levels[: less + 1], one), self._of_loads(levels[: more + 1], other)
-        found = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
-        found += [here[a][:, None] + there[b] for a, b in set(zip(one.tolist(), other.tolist(), strict=True))]
-        chosen = np.concatenate([each.reshape(-1, len(self.node.count)) for each in found])
+        tables = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
+        tables += [here[a][:, None] + there[b] for a, b in set(zip(one.tolist(), other.tolist(), strict=True))]
+        chosen = np.concatenate([each.reshape(-1, len(self.node.count)) for each in tables])
         return np.unique(chosen[(chosen <= self.node.count).all(axis=1)], axis=0)
 
     def _of_loads(self, levels: list[_Level], loads: Ints) -> dict[int, Ints]:
@@ -297,12 +297,12 @@ class NodePatterns:
         if not len(wanted):
             return {}
         sets = np.flatnonzero(wanted[np.minimum(np.searchsorted(wanted, all_), len(wanted) - 1)] == all_)
-        found, rows, chosen = np.zeros((len(sets), len(self.node.count)), dtype=np.int64), np.arange(len(sets)), sets
+        pods, rows, chosen = np.zeros((len(sets), len(self.node.count)), dtype=np.int64), np.arange(len(sets)), sets
         for level in levels[:0:-1]:
             last = np.searchsorted(level.ends, chosen, "right") - 1
-            np.add.at(found, (rows, self.classes[last]), 1)
+            np.add.at(pods, (rows, self.classes[last]), 1)
             chosen = level.before[chosen].astype(np.int64)
-        return {value: found[all_[sets] == value] for value in wanted.tolist()}
+        return {value: pods[all_[sets] == value] for value in wanted.tolist()}
 
     def _meet(self, residual: Ints, load: Ints) -> tuple[Ints, Ints] | None:
         """Return the index pairs of sets of both halves that waste no more than allowed. None if too many pairs match.

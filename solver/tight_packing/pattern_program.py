@@ -103,11 +103,11 @@ class PatternProgram:
         listed = sum(self.size)
         self._chosen[np.random.default_rng(0).permutation(listed)[: PARAMETERS.first_columns]] = True
         for _ in range(PARAMETERS.max_steps):
-            found = None if over() else self._solved(self.demands.count, self._nodes)
-            if found is None:
+            solution = None if over() else self._solved(self.demands.count, self._nodes)
+            if solution is None:
                 break
-            gain = self._gain(found[1])
-            if self.program.bound(self.coefficients, self._raised(found[1], gain)) < wanted - self.pods:
+            gain = self._gain(solution[1])
+            if self.program.bound(self.coefficients, self._raised(solution[1], gain)) < wanted - self.pods:
                 return True
             if not self._join(gain, np.ones(listed, dtype=bool)):
                 break
@@ -141,21 +141,21 @@ class PatternProgram:
 
     def _point(self, count: Ints, nodes: Ints, alive: Bools, over: Callable[[], bool]) -> Floats | None:
         """Return float64[J']: the number of nodes with each pattern, at or near the optimum."""
-        found = None
+        solution = None
         for _ in range(PARAMETERS.dive_rounds):
-            found = None if over() else self._solved(count, nodes)
-            if found is None or not self._join(self._gain(found[1]), alive):
+            solution = None if over() else self._solved(count, nodes)
+            if solution is None or not self._join(self._gain(solution[1]), alive):
                 break
-        return None if found is None else found[0][: len(alive)]
+        return None if solution is None else solution[0][: len(alive)]
 
     @staticmethod
     def _listed(patterns: list[Ints]) -> tuple[Ints, Ints, Ints]:
         """Return the nonzeros of the patterns, int64[C] each: pattern, class, number of pods."""
-        found = [np.nonzero(each) for each in patterns]
+        entries = [np.nonzero(each) for each in patterns]
         starts = np.cumsum([0, *map(len, patterns)])
-        pattern = np.concatenate([start + j for (j, _), start in zip(found, starts, strict=False)])
-        pods = np.concatenate([each[cells] for each, cells in zip(patterns, found, strict=True)])
-        return pattern, np.concatenate([k for _, k in found]), pods
+        pattern = np.concatenate([start + j for (j, _), start in zip(entries, starts, strict=False)])
+        pods = np.concatenate([each[cells] for each, cells in zip(patterns, entries, strict=True)])
+        return pattern, np.concatenate([k for _, k in entries]), pods
 
     def _done(self, unplaced: Ints, wanted: int) -> bool:
         """Return whether no more pods are unplaced than may stay out."""
@@ -180,12 +180,12 @@ class PatternProgram:
         upper[listed : listed + classes] = np.minimum(upper[listed : listed + classes], count)
         upper[listed + classes :] = count
         few, columns = Program(program.rows, program.columns, program.values, limit, upper).only(self._chosen)
-        found = optimum(few, self.coefficients[columns])
-        if found is None:
+        solution = optimum(few, self.coefficients[columns])
+        if solution is None:
             return None
         point = np.zeros(len(upper))
-        point[columns] = found[0]
-        return point, np.maximum(found[1], 0.0)
+        point[columns] = solution[0]
+        return point, np.maximum(solution[1], 0.0)
 
     def _join(self, gain: Floats, alive: Bools) -> bool:
         """Add the ``alive`` patterns with most gain to the columns. Return whether any could be added."""
