@@ -142,9 +142,9 @@ class Mix:
         wanted = self.lack + sum(self.patterns[n][self.chosen[n]] for n in nodes)
         listed = [self._some(n, wanted) for n in nodes]
         tables = [self.patterns[n][some] for n, some in zip(nodes, listed, strict=True)]
-        found = self._adding_up([*tables, *[np.zeros((1, len(wanted)), dtype=np.int64)] * (3 - len(nodes))], wanted)
-        if found is not None:
-            self._take(nodes, [int(some[i]) for some, i in zip(listed, found, strict=False)])
+        picks = self._adding_up([*tables, *[np.zeros((1, len(wanted)), dtype=np.int64)] * (3 - len(nodes))], wanted)
+        if picks is not None:
+            self._take(nodes, [int(some[i]) for some, i in zip(listed, picks, strict=False)])
         elif len(nodes) == 3:
             self._nearer(nodes[1:], listed[1:], tables[1:], wanted - self.patterns[nodes[0]][self.chosen[nodes[0]]])
 
@@ -212,10 +212,10 @@ def fill_exactly(cluster: Cluster, eligibility: Ints, *, seed: int, over: Callab
             again += 1
             continue
         seen.add(places.tobytes())
-        found = _dealt(Deal(cluster, eligibility, sizes, places), seed + number, over)
-        if int(found.sum()) == goal:
-            return found
-        mix.prefer(_lacking(cluster, eligibility, sizes, found))
+        counts = _dealt(Deal(cluster, eligibility, sizes, places), seed + number, over)
+        if int(counts.sum()) == goal:
+            return counts
+        mix.prefer(_lacking(cluster, eligibility, sizes, counts))
     return None
 
 
@@ -253,19 +253,19 @@ def _weight(sizes: Sizes) -> Ints:
     return np.asarray(1 + (100 * int(sizes.count.sum()) * sizes.demand // whole).sum(axis=1), dtype=np.int64)
 
 
-def _lacking(cluster: Cluster, eligibility: Ints, sizes: Sizes, found: Ints) -> Floats:
-    """Return float64[N, K]: added weight of places where unplaced pods could go (``found``: int64[G, N]).
+def _lacking(cluster: Cluster, eligibility: Ints, sizes: Sizes, counts: Ints) -> Floats:
+    """Return float64[N, K]: added weight of places where unplaced pods could go (``counts``: int64[G, N]).
 
     Pods held back by a spread constraint count only in the domains with fewest of these pods."""
     more = np.zeros((cluster.n_nodes, len(sizes.count)))
-    unplaced = fits(cluster, eligibility) - found.sum(axis=1)
+    unplaced = fits(cluster, eligibility) - counts.sum(axis=1)
     for g in np.flatnonzero((unplaced > 0) & (sizes.of >= 0)).tolist():
         nodes: Bools = np.asarray(eligibility[g] > 0)
         for spread in cluster.classes[g].spread:
             codes, size = cluster.domains(spread.key)
             usable = np.unique(codes[nodes & (codes >= 0)])
             if len(usable):
-                placed = domain_sum(codes, size, found[g])
+                placed = domain_sum(codes, size, counts[g])
                 nodes &= np.isin(codes, usable[placed[usable] == placed[usable].min()])
         more[nodes, sizes.of[g]] += PARAMETERS.stress * float(unplaced[g])
     return more

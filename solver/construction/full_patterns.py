@@ -58,16 +58,16 @@ def sizes_of(cluster: Cluster, eligibility: Ints) -> Sizes:
     could = fits(cluster, eligibility)
     demand = cluster.demand[:, requested] // units
     some = np.flatnonzero(demand.any(axis=1))
-    found, index = np.unique(demand[some], axis=0, return_inverse=True)
-    share = (found / np.maximum(room.max(axis=0, initial=1), 1)).sum(axis=1)
+    distinct, index = np.unique(demand[some], axis=0, return_inverse=True)
+    share = (distinct / np.maximum(room.max(axis=0, initial=1), 1)).sum(axis=1)
     order = np.argsort(-share, kind="stable")
     of = np.full(cluster.n_classes, -1, dtype=np.int64)
     of[some] = np.argsort(order, kind="stable")[index.reshape(-1)]
-    upper = np.zeros((len(found), cluster.n_nodes), dtype=np.int64)
+    upper = np.zeros((len(distinct), cluster.n_nodes), dtype=np.int64)
     np.add.at(upper, of[some], np.minimum(eligibility, could[:, None])[some])
-    count = np.zeros(len(found), dtype=np.int64)
+    count = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(count, of[some], could[some])
-    return Sizes(found[order], of, room, upper, count)
+    return Sizes(distinct[order], of, room, upper, count)
 
 
 @dataclass(frozen=True)
@@ -127,15 +127,15 @@ def _reachable(sizes: Sizes, columns: Ints, top: Ints, spare: Ints) -> list[_Tab
     """Return, for each i, a table of the amounts up to ``top`` that sizes i, i + 1, … can use up, except for ``spare``."""
     first = np.zeros(tuple(top + 1), dtype=bool)
     first[tuple(slice(0, int(w) + 1) for w in np.minimum(spare, top))] = True
-    found = [first]
+    tables = [first]
     for demand, upper in zip(sizes.demand[::-1][:, columns], sizes.upper.max(axis=1, initial=0)[::-1], strict=True):
-        table = found[-1]
+        table = tables[-1]
         remaining, part = int(min(upper, (top // np.maximum(demand, 1))[demand > 0].min(initial=upper))), 1
         while remaining > 0:  # 1, 2, 4, … and the remainder add up to every number of pods
             table = table | _shifted(table, demand * min(part, remaining))
             remaining, part = remaining - part, 2 * part
-        found.append(table)
-    return found[::-1]
+        tables.append(table)
+    return tables[::-1]
 
 
 def _shifted(table: _Table, by: Ints) -> _Table:

@@ -90,10 +90,10 @@ def _reordered(site: GangSite, mark: int) -> bool:
     for g, n, k in steps:
         to_bind.setdefault(g, {})
         to_bind[g][n] = to_bind[g].get(n, 0) + k
-    found = order_from(site.cluster, [site.pods, site.spread], to_bind)
-    for g, n, k in found or ():
+    order = order_from(site.cluster, [site.pods, site.spread], to_bind)
+    for g, n, k in order or ():
         site.put(g, n, k)
-    return found is not None
+    return order is not None
 
 
 def _sites(site: GangSite, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:

@@ -62,9 +62,9 @@ class GangPacking:
         needed = self.cluster.gangs[k].needed
 
         def quick(i: int, patience: int = SHORT_PATIENCE) -> Ints | None:
-            found = self._packed(self._plain(alone, sites[i]), np.where(sites[i], eligibility, 0), patience, i)
-            missing[i] = int(alone.count.sum() - found.sum())
-            return found
+            packed = self._packed(self._plain(alone, sites[i]), np.where(sites[i], eligibility, 0), patience, i)
+            missing[i] = int(alone.count.sum() - packed.sum())
+            return packed
 
         def model(i: int) -> Ints | None:
             if self.exact is None:
@@ -78,10 +78,10 @@ class GangPacking:
             for i in range(len(sites)) if not missing else sorted(missing, key=lambda i: missing[i])[:BEST_DOMAINS]:
                 if self.over():
                     return None
-                found = way(i)
-                if found is not None and int(found.sum()) >= needed:
+                packed = way(i)
+                if packed is not None and int(packed.sum()) >= needed:
                     whole = counts.copy()
-                    for row, g in zip(found, classes, strict=True):
+                    for row, g in zip(packed, classes, strict=True):
                         whole[g] += row
                     return whole
         return None

@@ -378,9 +378,9 @@ def construct(
             roomiest_first=roomiest_first and first,
         )  # fmt: skip
         builder.run([g for g in order if eligibility[g].any()], context.stop.is_set if first else context.over)
-        found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
-        if best is None or rank(cluster, found.counts) > rank(cluster, best.counts):
-            best = found
+        candidate = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
+        if best is None or rank(cluster, candidate.counts) > rank(cluster, best.counts):
+            best = candidate
         if context.over() or int(best.counts.sum()) == goal:
             break
     assert best is not None

@@ -217,8 +217,8 @@ class EjectionRepair:
     def _partners(self, n: int) -> Ints:
         size = len(self.order)
         start = int(self.rng.integers(size))
-        found = self.order[np.arange(start, start + min(PARAMETERS.sampled_nodes, size)) % size]
-        return np.asarray(found[found != n], dtype=np.int64)
+        nodes = self.order[np.arange(start, start + min(PARAMETERS.sampled_nodes, size)) % size]
+        return np.asarray(nodes[nodes != n], dtype=np.int64)
 
     def _exchange(self, n: int, *, within: bool) -> bool:
         """Exchange a pod of node n, or nothing, with a pod of another node, or nothing. Return whether an exchange was
@@ -306,9 +306,12 @@ class EjectionRepair:
         if not len(here):
             return False
         cost = self.penalty[here] + self.rng.random(len(here)) * 0.5
-        found = [(self._price(here[list(chosen)], cost[list(chosen)], p), chosen) for chosen in self._sets(state.demand[here], lack, cost)]
+        candidates = [
+            (self._price(here[list(chosen)], cost[list(chosen)], p), chosen) for chosen in self._sets(state.demand[here], lack, cost)
+        ]
         return any(
-            price < np.inf and self._leave([(int(here[i]), n) for i in chosen]) for price, chosen in sorted(found)[: PARAMETERS.max_trials]
+            price < np.inf and self._leave([(int(here[i]), n) for i in chosen])
+            for price, chosen in sorted(candidates)[: PARAMETERS.max_trials]
         )
 
     def _leave(self, pods: Sequence[tuple[int, int]]) -> bool:

@@ -240,7 +240,7 @@ class RepairState:
         """Return the movable pods, as (class, node), that keep class g off node n.
 
         Return None if there are none, more than ``max_pods``, or any that cannot move."""
-        found: dict[tuple[int, int], int] = {}
+        pods: dict[tuple[int, int], int] = {}
         groups = [(group, np.array([n])) for group in self.exclusions.near[g]]
         for group, key in self.exclusions.wide[g]:
             code = int(self.cluster.domains(key)[0][n])
@@ -251,7 +251,7 @@ class RepairState:
             if int(counts.sum()) > max_pods:
                 return None
             for i, j in zip(*np.nonzero(counts), strict=True):
-                found[int(group[i]), int(nodes[j])] = int(counts[i, j])
-        if not 0 < sum(found.values()) <= max_pods or not all(self.mobile[h] for h, _ in found):
+                pods[int(group[i]), int(nodes[j])] = int(counts[i, j])
+        if not 0 < sum(pods.values()) <= max_pods or not all(self.mobile[h] for h, _ in pods):
             return None
-        return [pod for pod, k in found.items() for _ in range(k)]
+        return [pod for pod, k in pods.items() for _ in range(k)]

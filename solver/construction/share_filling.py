@@ -97,11 +97,11 @@ class ShareFilling:
     def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, counts: Ints, *, seed: int) -> None:
         self.cluster = cluster
         self.rng = np.random.default_rng(seed)
-        found = together(cluster)
+        answers = together(cluster)
         self.nodes: dict[int, _ShareNode] = {}
-        if found is None or not self._missing(found, eligibility, counts):
+        if answers is None or not self._missing(answers, eligibility, counts):
             return
-        self._together: Together = found
+        self._together: Together = answers
         self.state = state = RepairState(cluster, active, eligibility, counts)
         free = [g for g, cls in enumerate(cluster.classes) if cls.gang is None and state.lonely[g] and state.mobile[g]]
         free = [g for g in free if not (state.touchy[g] or state.exclusions.near[g] or state.exclusions.wide[g])]
@@ -148,20 +148,20 @@ class ShareFilling:
             for g in self.classes[state.counts[self.classes, n] > 0].tolist():
                 state.put(g, n, -int(state.counts[g, n]))
         self._fill(list(self.nodes), over)
-        found: tuple[Ints, dict[int, _Pods]] | None = None
+        result: tuple[Ints, dict[int, _Pods]] | None = None
         while True:
             now = self._left()
             if now < best:
-                best, found = now, (state.counts.copy(), {n: node.pods for n, node in self.nodes.items()})
+                best, result = now, (state.counts.copy(), {n: node.pods for n, node in self.nodes.items()})
             gaps = any(node.gap for node in self.nodes.values())
             if not gaps or not state.unplaced[self.classes].any() or quiet >= PARAMETERS.patience or over():
                 break
             quiet = 0 if self._refill(over) else quiet + 1
-        if found is None:
+        if result is None:
             return None
-        for n, pods in found[1].items():
+        for n, pods in result[1].items():
             self._together.note(n, Counter(g for g, _ in pods), pods)
-        return found[0]
+        return result[0]
 
     def _left(self) -> tuple[int, ...]:
         """Return the unplaced pods per priority, highest first."""
