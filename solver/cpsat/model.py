@@ -78,11 +78,11 @@ class PlacementModel:
 
     def domains(self, classes: Iterable[int], codes: Ids) -> list[int]:
         """Return the domains (``codes``: int32[N]) in which any of the classes has a variable."""
-        found: set[int] = set()
+        numbers: set[int] = set()
         for g in classes:
             if g in self._nodes:
-                found.update(codes[self._nodes[g]].tolist())
-        return sorted(found - {-1})
+                numbers.update(codes[self._nodes[g]].tolist())
+        return sorted(numbers - {-1})
 
     def classes_on(self, n: int) -> list[int]:
         """Return the classes that have a variable on node n."""
@@ -90,8 +90,8 @@ class PlacementModel:
 
     def variables(self, g: int, nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
         """Return the existing variables x[g, n] over these nodes."""
-        found = (self.x.get((g, n)) for n in (nodes.tolist() if isinstance(nodes, np.ndarray) else nodes))
-        return [v for v in found if v is not None]
+        candidates = (self.x.get((g, n)) for n in (nodes.tolist() if isinstance(nodes, np.ndarray) else nodes))
+        return [v for v in candidates if v is not None]
 
     def cells(self, classes: Iterable[int], nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
         """Return the existing variables x[g, n] over several classes and nodes."""

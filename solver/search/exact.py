@@ -148,17 +148,17 @@ class ExactEngine:
 
     def _adopt(self, best: ExactOutcome, counts: Ints) -> bool:
         """Adopt a placement if it has a bind order; otherwise cut it off in the model. Return whether it was adopted."""
-        found = find_order(self.cluster, counts, seed=self.context.options.seed)
-        if found.sequence is not None:
-            best.counts, best.sequence = counts, found.sequence
+        ordering = find_order(self.cluster, counts, seed=self.context.options.seed)
+        if ordering.sequence is not None:
+            best.counts, best.sequence = counts, ordering.sequence
             return True
         note = "an assignment without a bind order was cut off; proofs refer to placements that can be bound one by one"
-        if not found.exhausted:
+        if not ordering.exhausted:
             self.sound = False
             note = "an assignment was set aside because no bind order was found in time; bounds count it as possible"
         if note not in best.notes:
             best.notes.append(note)
-        self.encoding.forbid(counts, found.stuck, found.node)
+        self.encoding.forbid(counts, ordering.stuck, ordering.node)
         return False
 
 
@@ -204,9 +204,9 @@ class SoftModel:
 
     def cut(self, counts: Ints) -> bool:
         """Forbid an assignment int64[G, N] without a bind order. Return False if it has one."""
-        found = find_order(self._objective.cluster, counts, seed=self._seed)
-        if found.sequence is not None:
+        ordering = find_order(self._objective.cluster, counts, seed=self._seed)
+        if ordering.sequence is not None:
             return False
-        self.sound &= found.exhausted
-        self.made()[0].forbid(counts, found.stuck, found.node)
+        self.sound &= ordering.exhausted
+        self.made()[0].forbid(counts, ordering.stuck, ordering.node)
         return True

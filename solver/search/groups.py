@@ -62,14 +62,14 @@ class ClassGroups:
         Returns:
             False if no group was left to bound.
         """
-        started, gained, found = self._left(), 0, self._found
+        started, gained, components = self._left(), 0, self._found
         lost = self._losses(self._search.counts)
-        waiting = {i for i, c in enumerate(found) if lost[i] > 0 and not c.proved}
+        waiting = {i for i, c in enumerate(components) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
         while waiting and not self._context.over() and started - self._left() < seconds:
-            i = max(sorted(waiting), key=lambda i: (found[i].fresh, _unknown(found[i], lost[i]) / found[i].slice))
-            component, value, looked = found[i], self._value(found[i]), found[i].modelled
+            i = max(sorted(waiting), key=lambda i: (components[i].fresh, _unknown(components[i], lost[i]) / components[i].slice))
+            component, value, looked = components[i], self._value(components[i]), components[i].modelled
             rows = self._search.counts[component.classes]
             self._components.solve(component, self._cpsat, min(component.slice, time_limit - (started - self._left())), rows, value)
             if not self._many:

@@ -132,10 +132,10 @@ class Lns:
         placed = chosen.free if answer.solution is None else encoding.placed(answer.solution)
 
         def rank(pods: Mapping[tuple[int, int], int]) -> dict[int, int]:
-            found = dict.fromkeys(sorted({priority, *tiers}, reverse=True), 0)
+            inserted = dict.fromkeys(sorted({priority, *tiers}, reverse=True), 0)
             for (g, _), k in pods.items():
-                found[int(self.cluster.priority[g])] += k
-            return found
+                inserted[int(self.cluster.priority[g])] += k
+            return inserted
 
         before, after = rank(chosen.free), rank(placed)
         if tuple(after.values()) < tuple(before.values()):

@@ -136,15 +136,15 @@ class LocalSearch:
     def scale(self) -> int:
         """Return the largest weighted points of a single preference, at least 1."""
         times = self.objective.multipliers
-        found = [1]
+        points = [1]
         for cls in self.cluster.classes:
-            found += [times[NODE_AFFINITY] * abs(w) for _, w in cls.prefers]
+            points += [times[NODE_AFFINITY] * abs(w) for _, w in cls.prefers]
             if cls.images is not None:
-                found.append(times[IMAGE_LOCALITY] * MAX_SCORE)
-            found += [times[REQUIRED_AFFINITY if p.required else POD_AFFINITY] * abs(p.weight) for p in cls.pulls]
+                points.append(times[IMAGE_LOCALITY] * MAX_SCORE)
+            points += [times[REQUIRED_AFFINITY if p.required else POD_AFFINITY] * abs(p.weight) for p in cls.pulls]
         if self.objective.tallies:
-            found.append(SKEW_COST * times[TOPOLOGY_SPREAD])
-        return max(found)
+            points.append(SKEW_COST * times[TOPOLOGY_SPREAD])
+        return max(points)
 
     def move(self, pod: int, noise: NDArray[np.float32]) -> int:
         """Move a pod (index into ``pairs``) to the node with most points plus ``noise`` (float32[N]). Return the points gained."""

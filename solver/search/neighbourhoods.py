@@ -222,22 +222,22 @@ class Neighbourhoods:
         """Return the classes that a weighted term or a soft constraint ties to a class, possibly including itself."""
         if g not in self._neighbours:
             o = self.objective
-            found: set[int] = set()
+            neighbours: set[int] = set()
             for t in o.owned[g]:
-                found |= o.terms[t].matches
+                neighbours |= o.terms[t].matches
             for t in o.matching[g]:
-                found |= o.terms[t].own.keys()
+                neighbours |= o.terms[t].own.keys()
             for i in o.feeds[g]:
-                found |= set(o.tallies[i].matches.tolist())
-            self._neighbours[g] = sorted(found)
+                neighbours |= set(o.tallies[i].matches.tolist())
+            self._neighbours[g] = sorted(neighbours)
         return self._neighbours[g]
 
     def _group(self, g: int) -> list[int] | None:
         """Return the classes to take out together with a class, because their pods may depend on it. None if some cannot move."""
         if g not in self._groups:
-            found = self.search.pods.standing(g)
-            fine = all(self.search.loose(h) for h in found) and int(self.search.counts[found].sum()) <= PARAMETERS.max_group_pods
-            self._groups[g] = found if fine else None
+            group = self.search.pods.standing(g)
+            fine = all(self.search.loose(h) for h in group) and int(self.search.counts[group].sum()) <= PARAMETERS.max_group_pods
+            self._groups[g] = group if fine else None
         return self._groups[g]
 
     def _all_of(self, classes: Sequence[int]) -> dict[tuple[int, int], int]:

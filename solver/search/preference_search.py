@@ -143,19 +143,19 @@ class PreferenceSearch:
             best.bound = min(best.bound, max(best.value, components.bound))
         return (best.value, best.bound) != before
 
-    def _adopt_received(self, best: SoftOutcome, found: PlacementFound) -> None:
+    def _adopt_received(self, best: SoftOutcome, received: PlacementFound) -> None:
         """Adopt a placement of the other search if it is better."""
         self._received = True
-        self._exchanged_value = max(self._exchanged_value, found.value)
-        if found.value <= best.value:
+        self._exchanged_value = max(self._exchanged_value, received.value)
+        if received.value <= best.value:
             return
         counts = np.zeros_like(best.counts)
-        for g, n, k in found.sequence:
+        for g, n, k in received.sequence:
             counts[g, n] += k
         more = self.cluster.per_priority(counts.sum(axis=1) - best.counts.sum(axis=1))
-        value, zones = value_of(self.objective, counts, found.sequence)
+        value, zones = value_of(self.objective, counts, received.sequence)
         if value > best.value and min(more.values(), default=0) >= 0:
-            best.adopt(counts, found.sequence)
+            best.adopt(counts, received.sequence)
             best.value, best.zones = value, zones
 
     def _finished(self, best: SoftOutcome) -> bool:
@@ -169,13 +169,13 @@ class PreferenceSearch:
         more = self.cluster.per_priority(counts.sum(axis=1) - best.counts.sum(axis=1))
         if (counts == best.counts).all() or min(more.values(), default=0) < 0:
             return False
-        found = find_order(self.cluster, counts, seed=self.options.seed)
-        if found.sequence is None:
+        ordering = find_order(self.cluster, counts, seed=self.options.seed)
+        if ordering.sequence is None:
             return False
-        value, zones = value_of(self.objective, counts, found.sequence)
+        value, zones = value_of(self.objective, counts, ordering.sequence)
         if value <= best.value:
             return False
-        best.adopt(counts, found.sequence)
+        best.adopt(counts, ordering.sequence)
         best.value, best.zones = value, zones
         self._report_best(best)
         return True
@@ -314,12 +314,12 @@ class PreferenceSearch:
             settle(self._left() - until, START_TEMPERATURE * self.parameters.large_hot_fraction, groups.losing())
             return more
 
-        found: dict[str, Turn] = {"groups": bound}
+        turns: dict[str, Turn] = {"groups": bound}
         if self.engine == "lns" and search.pairs:
-            found["neighbourhoods"] = neighbourhoods  # first, because annealing has exhausted moves of single pods
-            found |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
-            found["anneal"] = lambda seconds, _: settle(seconds, START_TEMPERATURE / 10)
-        return found
+            turns["neighbourhoods"] = neighbourhoods  # first, because annealing has exhausted moves of single pods
+            turns |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
+            turns["anneal"] = lambda seconds, _: settle(seconds, START_TEMPERATURE / 10)
+        return turns
 
     def _left(self) -> float:
         return self.deadline.left()
@@ -380,12 +380,12 @@ class PreferenceSearch:
         if answer.solution is None:
             return bound
         counts = encoding.counts(answer.solution)
-        found = find_order(self.cluster, counts, seed=self.options.seed)
+        ordering = find_order(self.cluster, counts, seed=self.options.seed)
         kept = all(tier.value(counts) >= value for tier, value in values_above)
-        if found.sequence is not None and kept and strategy.value(counts) > strategy.value(best.counts):
-            value, zones = value_of(self.objective, counts, found.sequence)
+        if ordering.sequence is not None and kept and strategy.value(counts) > strategy.value(best.counts):
+            value, zones = value_of(self.objective, counts, ordering.sequence)
             if value >= best.value:
-                best.adopt(counts, found.sequence)
+                best.adopt(counts, ordering.sequence)
                 best.zones, best.value = zones, value
         return bound
 

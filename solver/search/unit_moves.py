@@ -85,14 +85,14 @@ class UnitMoves:
         """Return the ties of a class to others, required affinity first."""
         if g not in self._found:
             pods, o = self._search.pods, self._search.objective
-            found = [(codes, {g}) for i in pods.feeds(g) for codes in pods.attractions[i].codes]
+            terms = [(codes, {g}) for i in pods.feeds(g) for codes in pods.attractions[i].codes]
             for term in (o.terms[t] for t in sorted({*o.owned[g], *o.matching[g]})):
                 others = {h for h, weight in term.own.items() if weight > 0} if g in term.matches else set()
                 if term.own.get(g, 0) > 0:
                     others |= term.matches
-                found += [(term.codes, {g})] if others else []
-                found += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.max_classes else []
-            ties = [Tie(codes, sorted({k for h in classes for k in pods.standing(h)})) for codes, classes in found]
+                terms += [(term.codes, {g})] if others else []
+                terms += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.max_classes else []
+            ties = [Tie(codes, sorted({k for h in classes for k in pods.standing(h)})) for codes, classes in terms]
             self._found[g] = [tie for tie in ties if all(self._moves(h) for h in tie.classes)]
         return self._found[g]
 
