@@ -32,9 +32,9 @@ class DeviceOrder:
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self._cluster, self._rules = cluster, rules
         self._devices = DynamicResources.of(rules)
-        found = together(cluster)
-        assert found is not None
-        self._together = found
+        answers = together(cluster)
+        assert answers is not None
+        self._together = answers
 
     def find(self, n: int, pods: dict[int, int]) -> tuple[list[int] | None, bool]:
         """Search for an order in which each pod on node n is accepted. The state of the rules is restored.
@@ -51,10 +51,10 @@ class DeviceOrder:
         plan, sure = self._planned(+Counter(pods))
         if plan is None:
             return None, sure
-        found = self._next(+Counter(pods), plan, sequence)
+        success = self._next(+Counter(pods), plan, sequence)
         for g in reversed(sequence):
             self._put(g, -1)
-        return (sequence, True) if found else (None, not self._cut)
+        return (sequence, True) if success else (None, not self._cut)
 
     def _put(self, g: int, k: int) -> None:
         for rule in self._rules:

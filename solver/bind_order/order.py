@@ -85,19 +85,19 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
     search = _OrderSearch(cluster, rules)
     tangled = [{g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()} for group in groups]
     for to_bind in filter(None, tangled):
-        found = _order_group(search, to_bind, seed)
-        if found.sequence is None:
-            return found
-        pieces.append((-max(int(cluster.priority[g]) for g in to_bind), 0, found.sequence))
+        ordering = _order_group(search, to_bind, seed)
+        if ordering.sequence is None:
+            return ordering
+        pieces.append((-max(int(cluster.priority[g]) for g in to_bind), 0, ordering.sequence))
     orders = {} if known is None else known
     for to_bind in alone:
         node = next(n for nodes in to_bind.values() for n in nodes)
         if _pods(orders.get(node, ())) != {g: nodes[node] for g, nodes in to_bind.items()}:
-            found = _order_node(search, to_bind, seed)
-            if found.sequence is None:  # an order may exist with pods of another of these classes
+            ordering = _order_node(search, to_bind, seed)
+            if ordering.sequence is None:  # an order may exist with pods of another of these classes
                 stuck = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts)]
-                return Ordering(None, stuck, found.exhausted, node)
-            orders[node] = found.sequence
+                return Ordering(None, stuck, ordering.exhausted, node)
+            orders[node] = ordering.sequence
         pieces.append((-max(int(cluster.priority[g]) for g in to_bind), 0, orders[node]))
     pieces.sort(key=lambda p: p[:2])
     return Ordering([step for _, _, part in pieces for step in part], [])
@@ -130,10 +130,10 @@ def most_in_order(cluster: Cluster, counts: Ints, known: dict[int, Sequence_], *
     counts = counts.copy()
     order = np.lexsort((supply(cluster)[0].sum(axis=1), cluster.priority)).tolist()  # classes to leave out first
     while True:
-        found = find_order(cluster, counts, seed=seed, known=known)
-        if found.sequence is not None or found.node is None:
-            return counts, found
-        counts[next(g for g in order if g in found.stuck and counts[g, found.node]), found.node] -= 1
+        ordering = find_order(cluster, counts, seed=seed, known=known)
+        if ordering.sequence is not None or ordering.node is None:
+            return counts, ordering
+        counts[next(g for g in order if g in ordering.stuck and counts[g, ordering.node]), ordering.node] -= 1
 
 
 def _pods(sequence: Iterable[tuple[int, int, int]]) -> Counter[int]:
@@ -159,11 +159,11 @@ def order_from(cluster: Cluster, rules: Sequence[Rule], to_bind: _ToBind) -> Seq
 
 def _per_node(aligned: Sequence[int], counts: Ints) -> list[_ToBind]:
     """Return the pods of the aligned classes, node by node."""
-    found: dict[int, _ToBind] = {}
+    by_node: dict[int, _ToBind] = {}
     for g in aligned:
         for n in np.flatnonzero(counts[g]).tolist():
-            found.setdefault(n, {})[g] = {n: int(counts[g, n])}
-    return [to_bind for _, to_bind in sorted(found.items())]
+            by_node.setdefault(n, {})[g] = {n: int(counts[g, n])}
+    return [to_bind for _, to_bind in sorted(by_node.items())]
 
 
 def _groups(rules: Sequence[Rule]) -> list[list[int]]:
@@ -176,8 +176,8 @@ def _order_node(search: _OrderSearch, to_bind: _ToBind, seed: int) -> Ordering:
     """Order the pods of one node: a guided pass, then a search with planned devices, or the general search without devices."""
     node = next(n for nodes in to_bind.values() for n in nodes)
     if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in to_bind) for rule in search.firsts):
-        found = _order_group(search, to_bind, seed)
-        return Ordering(found.sequence, found.stuck, found.exhausted, node)
+        ordering = _order_group(search, to_bind, seed)
+        return Ordering(ordering.sequence, ordering.stuck, ordering.exhausted, node)
     sequence = search.attempt({g: dict(nodes) for g, nodes in to_bind.items()}, None)
     if sequence is not None:
         return Ordering(sequence, [])
@@ -375,7 +375,7 @@ class _OrderSearch:
             gang = self.cluster.classes[g].gang
             if gang in united and gang is not None and remaining[i]:
                 gangs.setdefault(gang, []).append(i)
-        found: list[Sequence[int]] = []
+        choices: list[Sequence[int]] = []
         for mine in gangs.values():
             if sum(remaining[i] for i in mine) <= MAX_GANG_PODS:
                 ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
@@ -384,8 +384,8 @@ class _OrderSearch:
                     units = [
                         list(way) for unit in units if len(unit) <= MAX_ORDERED_GANG_PODS for way in sorted({*itertools.permutations(unit)})
                     ] or units
-                found += units
-        return [*found, *([i] for i in self._open_cells(cells, remaining))]
+                choices += units
+        return [*choices, *([i] for i in self._open_cells(cells, remaining))]
 
     def _state(self, remaining: list[int]) -> tuple[object, ...]:
         """Return the remaining pods and the order-dependent part of the rules' state."""

@@ -46,10 +46,10 @@ def bits(pool: int) -> list[int]:
 
 def sockets(tree: NumaTree) -> list[int]:
     """Return the pool of each socket."""
-    found: dict[int, int] = {}
+    by_socket: dict[int, int] = {}
     for z, s in enumerate(tree.socket):
-        found[s] = found.get(s, 0) | 1 << z
-    return [found[s] for s in sorted(found)]
+        by_socket[s] = by_socket.get(s, 0) | 1 << z
+    return [by_socket[s] for s in sorted(by_socket)]
 
 
 def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> int:
@@ -66,10 +66,10 @@ def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> in
 
 def numa_zones(tree: NumaTree) -> list[int]:
     """Return the pool of each NUMA zone, if the zones of the tree are L3 caches."""
-    found: dict[int, int] = {}
+    by_node: dict[int, int] = {}
     for z, n in enumerate(tree.numa):
-        found[n] = found.get(n, 0) | 1 << z
-    return list(found.values())
+        by_node[n] = by_node.get(n, 0) | 1 << z
+    return list(by_node.values())
 
 
 def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
@@ -77,8 +77,8 @@ def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
     if not tree.rejects:
         return ()
     listed = cls.per_pod if tree.scope == "pod" else cls.per_container
-    found = ((ask, aligned(tree, ask.amounts)) for ask in listed)
-    return tuple(ZoneAsk(ask.container, amounts) for ask, amounts in found if amounts)
+    aligned_amounts = ((ask, aligned(tree, ask.amounts)) for ask in listed)
+    return tuple(ZoneAsk(ask.container, amounts) for ask, amounts in aligned_amounts if amounts)
 
 
 def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int]) -> list[str]:
@@ -295,13 +295,13 @@ def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
     A union of disjoint sets is short only if one set is. On nodes with more than MAX_ZONES_FOR_ALL_UNIONS zones, only
     unions of a few pools are returned."""
     used = {*pools, *numa_zones(tree)}  # caches share the memory of their NUMA zone
-    found = new = set(used)
+    closed = new = set(used)
     steps = 1
     while new and (len(tree.zones) <= MAX_ZONES_FOR_ALL_UNIONS or steps < MAX_UNION_POOLS):
-        new = {union | pool for union in new for pool in used if union & pool} - found
-        found = found | new
+        new = {union | pool for union in new for pool in used if union & pool} - closed
+        closed = closed | new
         steps += 1
-    return sorted(found)
+    return sorted(closed)
 
 
 def wider(pools: Iterable[int], pool: int) -> list[int]:
