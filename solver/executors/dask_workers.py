@@ -283,12 +283,12 @@ class DaskWorkers:
 
     def _succeed(self, task: _Task, value: bytes) -> None:
         try:
-            found = pickle.loads(value)
+            result = pickle.loads(value)
         except Exception as error:  # noqa: BLE001 reported as the task's error
             self._fail([task], error)
             return
         with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
-            task.outer.set_result(found)
+            task.outer.set_result(result)
 
     @staticmethod
     def _fail(tasks: list[_Task], error: BaseException) -> None:

@@ -197,9 +197,9 @@ class _Batches(Generic[_P]):
                 number, batch = done.task
                 if done.value is not None:
                     del self._out[number]
-                    seconds, found = done.value
+                    seconds, results = done.value
                     self._size = max(1, min(MAX_BATCH_PARTS, int(BATCH_SECONDS * len(batch) / max(seconds, 1e-6))))
-                    yield from zip(batch, found, strict=True)
+                    yield from zip(batch, results, strict=True)
                 elif not done.lost:
                     assert done.error is not None
                     raise done.error
@@ -237,5 +237,5 @@ def decide(kept: SharedPath | str, digest: str, work: Callable[[Any, _P], _R], p
         _subjects[digest] = make(*arguments)
     _subjects.move_to_end(digest)
     began = time.monotonic()
-    found = [work(_subjects[digest], part) for part in parts]
-    return time.monotonic() - began, found
+    results = [work(_subjects[digest], part) for part in parts]
+    return time.monotonic() - began, results
