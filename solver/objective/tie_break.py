@@ -118,8 +118,8 @@ class SpreadStrategy(Strategy):
         safe = np.maximum(total, 1)
         if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:  # products could exceed 64 bits
             safe, used = safe.astype(object), used.astype(object)
-        found = np.minimum(used // safe, MAX_UTILISATION) * 1000 - (-(used % safe) * 1000) // safe
-        return np.asarray(np.where(total > 0, np.minimum(found, MAX_UTILISATION), 0), dtype=np.int64)
+        load = np.minimum(used // safe, MAX_UTILISATION) * 1000 - (-(used % safe) * 1000) // safe
+        return np.asarray(np.where(total > 0, np.minimum(load, MAX_UTILISATION), 0), dtype=np.int64)
 
     def value(self, counts: Ints) -> int:
         return -int(bend(self._load(self.usage(counts))).sum())
