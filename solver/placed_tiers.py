@@ -294,9 +294,9 @@ class PlacedSearch:
 
         seconds = min(self.deadline.left(), self.parameters.relax_seconds) * self.parameters.relax_fraction
         placed, steady = self.cluster.per_priority(answer.counts.sum(axis=1)), self.options.deterministic
-        found = placed_bounds(self.cluster, self.eligibility, placed, seconds=seconds, deterministic=steady, stop=self.stop)
+        bounds = placed_bounds(self.cluster, self.eligibility, placed, seconds=seconds, deterministic=steady, stop=self.stop)
         self.deadline.charge(seconds)
-        answer.bounds = {p: min(bound, self._in_whole_gangs(p, found[p])) for p, bound in answer.bounds.items()}
+        answer.bounds = {p: min(bound, self._in_whole_gangs(p, bounds[p])) for p, bound in answer.bounds.items()}
         self._report("bound", answer)
 
     def _tight_packing(self, answer: PlacedAnswer) -> TightPacking | None:
@@ -318,16 +318,16 @@ class PlacedSearch:
                 continue
             if seconds <= 0 or self.stop.is_set():
                 return
-            answer.bounds[p], found = tight.bound(p, placed, answer.bounds[p], seconds * 0.6)
+            answer.bounds[p], counts = tight.bound(p, placed, answer.bounds[p], seconds * 0.6)
             self._report("bound", answer)
             above = {q: n for q, n in placed.items() if q > p}
             # one less than the bound is nearly always found quickly, the bound itself not always
             for wanted in (*range(answer.bounds[p] - 1, placed[p], -1), answer.bounds[p]):
-                if found is None and self._of_priority(answer, p) < wanted:
+                if counts is None and self._of_priority(answer, p) < wanted:
                     share = 1 if wanted == answer.bounds[p] else 2
-                    found = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.left() - end) / share)
-                self._take_over(answer, found)
-                found = None
+                    counts = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.left() - end) / share)
+                self._take_over(answer, counts)
+                counts = None
             if self._of_priority(answer, p) > placed[p] and not self._complete(answer):
                 self._bound_tiers(answer)
 
@@ -386,9 +386,9 @@ class PlacedSearch:
         if rank(self.cluster, counts) <= rank(self.cluster, answer.counts):
             return
         known = node_orders(self.cluster, answer.sequence)
-        counts, found = most_in_order(self.cluster, counts, known, seed=self.options.seed)
-        if found.sequence is not None and rank(self.cluster, counts) > rank(self.cluster, answer.counts):
-            answer.counts, answer.sequence = counts, found.sequence
+        counts, ordering = most_in_order(self.cluster, counts, known, seed=self.options.seed)
+        if ordering.sequence is not None and rank(self.cluster, counts) > rank(self.cluster, answer.counts):
+            answer.counts, answer.sequence = counts, ordering.sequence
 
     def _complete(self, answer: PlacedAnswer) -> bool:
         return self.cluster.per_priority(answer.counts.sum(axis=1)) == answer.bounds

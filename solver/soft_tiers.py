@@ -239,14 +239,14 @@ class _LaterTiersSearch:
 
         if not search.even_out(costs, progress, domains=domains):
             return
-        found = find_order(self.cluster, search.counts, seed=self.context.options.seed)
-        if found.sequence is None:
+        ordering = find_order(self.cluster, search.counts, seed=self.context.options.seed)
+        if ordering.sequence is None:
             return
         value, zones = 0, AssignedZones()
         if self.cluster.trees or not self.objective.empty:
             from kubestow.solver.objective.assign_zones import value_of
 
-            value, zones = value_of(self.objective, search.counts, found.sequence)
+            value, zones = value_of(self.objective, search.counts, ordering.sequence)
         if value >= best.value:
-            best.adopt(search.counts, found.sequence)
+            best.adopt(search.counts, ordering.sequence)
             best.zones, best.value = zones, value

@@ -172,13 +172,13 @@ def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling
 
         before = replace(before, resource_claims=released(before, [cluster.snapshot.pods[i] for i, _ in moved]))
         claims = allocated(before, cluster.devices, _granted(cluster, answer))
-    found = explain_left(before, unplaced, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
-    if len(found) < len(unplaced):
-        answer.notes.append(f"causes are given for {len(found)} of {len(unplaced)} gangs and kinds of pods that are left")
-    hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
+    causes = explain_left(before, unplaced, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
+    if len(causes) < len(unplaced):
+        answer.notes.append(f"causes are given for {len(causes)} of {len(unplaced)} gangs and kinds of pods that are left")
+    hopeless = sorted({g for entry, cause in causes if cause.alone and cause.proved for g in entry.classes})
     max_placed = most_placed(cluster, eligibility, hopeless)
     answer.bounds = {p: min(bound, max_placed[p]) for p, bound in answer.bounds.items()}
-    return [cause for _, cause in found]
+    return [cause for _, cause in causes]
 
 
 def improve_later(objective: Objective, eligibility: Ints, answer: PlacedAnswer, strategy: Strategy | None, context: RunContext) -> None:
@@ -260,7 +260,7 @@ def assignments_of(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str]) 
     """Return the assignments with order numbers (one number per unit), and the number of pods assigned per class."""
     snapshot = cluster.snapshot
     dealt = [0] * cluster.n_classes
-    found: list[doc.Assignment] = []
+    assignments: list[doc.Assignment] = []
     zones = {cell: list(pools) for cell, pools in answer.later.zones.pools.items()} if answer.later is not None else {}
     granted = _granted(cluster, answer)
     order = 0
@@ -276,9 +276,9 @@ def assignments_of(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str]) 
                     entry.devices = devices(cluster.devices, i, granted[i][1])
                 if (g, n) in zones:
                     entry.containers = _containers(snapshot.pods[i], cluster.trees[n], zones[g, n].pop(0))
-                found.append(entry)
+                assignments.append(entry)
             dealt[g] += k
-    return found, dealt
+    return assignments, dealt
 
 
 def _granted(cluster: Cluster, answer: PlacedAnswer) -> dict[int, tuple[str, tuple[Pick, ...]]]:
@@ -325,10 +325,10 @@ def _containers(pod: Pod, tree: NumaTree, pools: Pools) -> list[doc.ContainerZon
 
 def _zoneless(cluster: Cluster, answer: PlacedAnswer) -> list[doc.Unmodelled]:
     """Return entries for containers with hints that are not in the model, because their pod has too many patterns."""
-    found = answer.later.zoneless if answer.later is not None else set()
+    zoneless = answer.later.zoneless if answer.later is not None else set()
     keys = [
         (pod_key(cluster.snapshot.pods[i]), running(cluster.snapshot.pods[i])[c].name)
-        for g, c in sorted(found)
+        for g, c in sorted(zoneless)
         for i in cluster.classes[g].pods
     ]
     return [
@@ -382,11 +382,11 @@ def _incomplete_gang(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]
 
 
 def _reasons(active: Sequence[Rule], g: int) -> list[doc.Reason]:
-    found = []
+    reasons = []
     for rule in active:
         mask = rule.rejects(g) | rule.breaks(g)
         if mask.any():
-            found.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
+            reasons.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
     if not active[0].cluster.n_nodes:
-        found.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
-    return sorted(found, key=lambda r: (-r.nodes, r.rule))
+        reasons.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
+    return sorted(reasons, key=lambda r: (-r.nodes, r.rule))
