@@ -57,8 +57,8 @@ async def closed(config: str, folder: str) -> tuple[float, float]:
         began = time.monotonic()
         await fence.close()
         middle = time.monotonic()
-        left = await fence.open()
-        assert left == []
+        remaining = await fence.open()
+        assert remaining == []
         await cluster.close()
         return middle - began, time.monotonic() - middle
 

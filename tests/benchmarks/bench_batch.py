@@ -181,14 +181,14 @@ def main() -> None:
     parser.add_argument("--solve", metavar="SNAPSHOT", help="solve this with the time as its limit, instead of a loop")
     parser.add_argument("--empty", action="store_true")
     parser.add_argument("--file", action="store_true", help="a file of 100 MB")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if asked.empty:
-            rates(asked.jobs, asked.tasks or 10_000)
-        elif asked.file:
-            travels(asked.jobs, 100_000_000, asked.tasks or 50, folder)
+        if arguments.empty:
+            rates(arguments.jobs, arguments.tasks or 10_000)
+        elif arguments.file:
+            travels(arguments.jobs, 100_000_000, arguments.tasks or 50, folder)
         else:
-            efficiency(asked.jobs, asked.tasks or BURNED, asked.solve, folder)
+            efficiency(arguments.jobs, arguments.tasks or BURNED, arguments.solve, folder)
 
 
 if __name__ == "__main__":

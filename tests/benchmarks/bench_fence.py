@@ -67,8 +67,8 @@ class Measured:
         """Return the row of the table, counts for 100 moves."""
         counts = (self.elsewhere, self.on_our_room, self.extra_evictions, self.requests)
         elsewhere, foreign, extra, requests = (f"{100 * count / self.moves:.0f}" for count in counts)
-        mean, most = (sum(self.waits) / len(self.waits), max(self.waits)) if self.waits else (0.0, 0.0)
-        return [elsewhere, foreign, extra, requests, f"{100 * self.seconds / self.moves:.1f}", f"{mean:.2f} / {most:.2f}", self.skew]
+        mean, longest = (sum(self.waits) / len(self.waits), max(self.waits)) if self.waits else (0.0, 0.0)
+        return [elsewhere, foreign, extra, requests, f"{100 * self.seconds / self.moves:.1f}", f"{mean:.2f} / {longest:.2f}", self.skew]
 
 
 class Silent:
@@ -232,8 +232,8 @@ WAYS: dict[str, Way] = {
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-async def _arrive(world: World, most: int) -> None:
-    for k in range(most):
+async def _arrive(world: World, number: int) -> None:
+    for k in range(number):
         await asyncio.sleep(_ARRIVE)
         world.create(pod(f"small-{k}", cpu=f"{_SMALL}m"))
 

@@ -74,8 +74,8 @@ def rows(patterns: Sequence[str], seeds: Sequence[int]) -> list[Row]:
 
 def deciding(tiers: Sequence[bench_scale.Tier]) -> bench_scale.Tier:
     """Return the first requested tier that is not proved, or the last tier."""
-    asked = [tier for tier in tiers if tier.tier not in TIE_BREAK]
-    return next((tier for tier in asked if tier.value < tier.bound), asked[-1])
+    requested = [tier for tier in tiers if tier.tier not in TIE_BREAK]
+    return next((tier for tier in requested if tier.value < tier.bound), requested[-1])
 
 
 def cells(row: Row, run: bench_scale.Run) -> list[str]:

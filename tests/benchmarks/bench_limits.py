@@ -113,9 +113,9 @@ def passes_table(rows: Sequence[tuple[str, float, int]]) -> Table:
     drawn = Table("", "CPU s", "MB/s", "µs a pod", "beside")
     for column in drawn.columns[1:]:
         column.justify = "right"
-    least: dict[int, float] = {}
+    fastest: dict[int, float] = {}
     for name, seconds, size in rows:
-        times = seconds / least.setdefault(size, seconds)
+        times = seconds / fastest.setdefault(size, seconds)
         bytes_ = size == rows[0][2]
         speed = f"{size / seconds / 1e6:,.0f}" if bytes_ else ""
         drawn.add_row(name, f"{seconds:.3f}", speed, "" if bytes_ else f"{1e6 * seconds / size:.2f}", f"{times:,.1f}")

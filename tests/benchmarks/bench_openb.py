@@ -39,15 +39,15 @@ def allocated(result: Result) -> int:
 def at_once(nodes: list[Machine], arrivals: list[Task], options: Sequence[str]) -> tuple[int, int, float]:
     """Return the allocation of one kubestow process when all tasks wait, the bound, and the seconds of the process. Where clearly more is
     asked for than there is, tasks that are worth more than the room they take, by the bound's prices, have the higher priorities."""
-    most, kept = openb_bound.priced(nodes, arrivals)
+    upper, kept = openb_bound.priced(nodes, arrivals)
     scarce = sum(task.load for task in arrivals) * 100 > openb.capacity(nodes) * SCARCE
     one = solve(openb.snapshot(nodes, arrivals, kept if scarce else ()), options)
-    return allocated(one.result), most, one.seconds
+    return allocated(one.result), upper, one.seconds
 
 
 def row(name: str, cells: Iterable[tuple[float, float, float]], seconds: Sequence[float] = ()) -> str:
     """A line of the table, each cell from (mean, least, most)."""
-    listed = [f"{mean:.2f} ({least:.2f}, {most:.2f})" for mean, least, most in cells]
+    listed = [f"{mean:.2f} ({lowest:.2f}, {highest:.2f})" for mean, lowest, highest in cells]
     return f"| {' | '.join([name, *listed, f'{max(seconds):.0f}' if seconds else ''])} |"
 
 
@@ -85,13 +85,13 @@ def whole(nodes: list[Machine], seeds: Iterable[int], options: Sequence[str]) ->
         arrivals = openb.draw(nodes, seed, LOADS[-1])
         runs = [at_once(nodes, openb.until(nodes, arrivals, load), options) for load in LOADS]
         draws.append([100 * found / full for found, _, _ in runs])
-        bounds.append([100 * most / full for _, most, _ in runs])
+        bounds.append([100 * upper / full for _, upper, _ in runs])
         seconds += [spent for _, _, spent in runs]
         print("at once", seed, draws[-1], bounds[-1], [f"{spent:.1f}" for _, _, spent in runs], file=sys.stderr, flush=True)
     yield row("all at once", summed(draws), seconds)
     yield row("its bound", summed(bounds))
     shares = [[100 * a / b for a, b in zip(*pair, strict=True)] for pair in zip(draws, bounds, strict=True)]
-    yield f"| of the bound, at least | {' | '.join(f'{least:.2f}' for _, least, _ in summed(shares))} | |"
+    yield f"| of the bound, at least | {' | '.join(f'{lowest:.2f}' for _, lowest, _ in summed(shares))} | |"
 
 
 def main() -> None:

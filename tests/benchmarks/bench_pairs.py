@@ -164,19 +164,19 @@ def measure(snapshot: Snapshot, sample: int, seed: int) -> Counted:
     ref = SnapshotRef(snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), 0)
     said = docs.Survival(ref, "node", False, docs.Scenarios(0, 0, 0, 0, 0, 0), [], [], atOnce=2)
     judge = Judge(snapshot, said)
-    held = checked = 0
+    measured = checked = 0
     for failed in drawn:
-        if found.sample.total() >= sample or (not found.rest and held >= sample):
+        if found.sample.total() >= sample or (not found.rest and measured >= sample):
             break
         free = pairs.is_free(failed)
-        if free and held >= sample:
+        if free and measured >= sample:
             continue
         began = time.process_time()
         if free:
             verdict = pairs.composition.certificate(failed)
             assert verdict is not None
             found.holding += time.process_time() - began
-            held += 1
+            measured += 1
         else:
             how, verdict = pairs.decide(failed)
             found.sample[how] += 1
@@ -188,7 +188,7 @@ def measure(snapshot: Snapshot, sample: int, seed: int) -> Counted:
         list(judge.scenario(scenario))  # cached by now, as in a run over all pairs
         found.checking += time.process_time() - began
         checked += 1
-    found.holding /= max(1, held)
+    found.holding /= max(1, measured)
     found.checking /= max(1, checked)
     return found
 
@@ -218,11 +218,11 @@ def main() -> None:
     parser.add_argument("--only", default="", help="bound, worn, tight, hetero; comma-separated")
     parser.add_argument("--sample", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}", flush=True)
-    for name, objects in clusters(asked.nodes, asked.pods, asked.seed).items():
-        if not asked.only or name in asked.only.split(","):
-            print(f"| {' | '.join(cells(name, measure(from_objects(list(objects)), asked.sample, asked.seed)))} |", flush=True)
+    for name, objects in clusters(arguments.nodes, arguments.pods, arguments.seed).items():
+        if not arguments.only or name in arguments.only.split(","):
+            print(f"| {' | '.join(cells(name, measure(from_objects(list(objects)), arguments.sample, arguments.seed)))} |", flush=True)
 
 
 if __name__ == "__main__":

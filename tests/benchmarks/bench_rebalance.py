@@ -60,8 +60,8 @@ def plan(
 ) -> tuple[RebalancePlan, float]:
     """A verified plan, which frees ``freed`` nodes at most, and the seconds that it took."""
     started = time.monotonic()
-    asked = PlanOptions(goals=goals, drain=tuple(drain), limits=Limits(maxFreed=freed), options=Options(time_limit=seconds))
-    return rebalance(snapshot, asked), time.monotonic() - started
+    options = PlanOptions(goals=goals, drain=tuple(drain), limits=Limits(maxFreed=freed), options=Options(time_limit=seconds))
+    return rebalance(snapshot, options), time.monotonic() - started
 
 
 def consolidate(number: int, seconds: float) -> consolidation.Compared:
@@ -69,7 +69,7 @@ def consolidate(number: int, seconds: float) -> consolidation.Compared:
     parameters = consolidation.cluster(number)
     snapshot = from_objects(worn(parameters).objects())
     found, took = plan(snapshot, seconds, "consolidate")
-    return consolidation.compare(parameters, snapshot, found, took, lambda most: plan(snapshot, seconds, "consolidate", freed=most)[0])
+    return consolidation.compare(parameters, snapshot, found, took, lambda freed: plan(snapshot, seconds, "consolidate", freed=freed)[0])
 
 
 # --- admit --------------------------------------------------------------------------------------------------------------
@@ -191,13 +191,13 @@ def improved(seed: int, nodes: int, pods: int, seconds: float) -> str:
     snapshot = from_objects(generate(Parameters(nodes, pods, seed=seed, bound=100, preferences=60)).objects())
     values = PlanObjective(read_problem(snapshot, PlanOptions(goals=("improve",))), ("improve",))
     before, first_bound = values.of_steps([])[0], values.bounds()[0]
-    asked = [PlanOptions(goals=("improve",), options=Options(engine=engine, time_limit=seconds)) for engine in ("greedy", "auto")]
-    built, (found, took) = rebalance(snapshot, asked[0]), _timed(lambda: rebalance(snapshot, asked[1]))
+    options = [PlanOptions(goals=("improve",), options=Options(engine=engine, time_limit=seconds)) for engine in ("greedy", "auto")]
+    built, (found, took) = rebalance(snapshot, options[0]), _timed(lambda: rebalance(snapshot, options[1]))
     tier, alone = found.objective[0], built.objective[0].value
     points = " | ".join(f"{value / BALANCE_PER_POINT:,.0f}" for value in (before, alone, tier.value, tier.bound, first_bound))
-    rest = [(tier.bound - value) / max(1, tier.bound - before) for value in (alone, tier.value)]
+    gaps = [(tier.bound - value) / max(1, tier.bound - before) for value in (alone, tier.value)]
     moves = f"{len(built.moves):,} | {len(found.moves):,} | {found.waves}"
-    return f"| {nodes:,} | {pods:,} | {seed} | {points} | {rest[0]:.1%} | {rest[1]:.1%} | {moves} | {took:.0f} |"
+    return f"| {nodes:,} | {pods:,} | {seed} | {points} | {gaps[0]:.1%} | {gaps[1]:.1%} | {moves} | {took:.0f} |"
 
 
 def _timed(run: Callable[[], RebalancePlan]) -> tuple[RebalancePlan, float]:

@@ -64,8 +64,8 @@ def answer(found: Upgrade) -> str:
 
 def replayed(snapshot: Snapshot, found: Upgrade) -> str:
     """Return the number of waves that the checker replays, of a document's waves."""
-    left = [text for text in check_upgrade(snapshot, found).open if "rules and budgets in" in text] if len(found.waves) > 100 else []
-    return f"{len(found.waves) - int(left[0].split()[4])}" if left else "all"
+    open_claims = [text for text in check_upgrade(snapshot, found).open if "rules and budgets in" in text] if len(found.waves) > 100 else []
+    return f"{len(found.waves) - int(open_claims[0].split()[4])}" if open_claims else "all"
 
 
 def planted() -> tuple[int, int, int]:

@@ -52,15 +52,15 @@ class Curve:
             self.bounds.append((seconds, bound))
 
 
-def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return at most ``most`` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
+def ticks(low: float, high: float, limit: int) -> list[float]:
+    """Return at most ``limit`` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    power = 10.0 ** math.floor(math.log10((high - low) / limit))
     for factor in (1, 2, 5, 10, 20):
         step = factor * power
         found = [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-        if len(found) <= most:
+        if len(found) <= limit:
             break
     return found
 

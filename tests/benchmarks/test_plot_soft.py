@@ -40,9 +40,9 @@ def test_only_improvements_of_the_soft_tier_are_kept() -> None:
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 12))
-def test_ticks_are_few_round_and_inside(low: float, width: float, most: int) -> None:
-    found = ticks(low, low + width, most)
-    assert len(found) <= most
+def test_ticks_are_few_round_and_inside(low: float, width: float, limit: int) -> None:
+    found = ticks(low, low + width, limit)
+    assert len(found) <= limit
     assert all(low - 1e-6 * width <= t <= low + width * (1 + 1e-6) for t in found)
     gaps = {float(f"{b - a:.3g}") for a, b in pairwise(found)}
     assert len(gaps) <= 1

@@ -55,9 +55,9 @@ def test_every_step_is_accepted_and_the_nodes_are_free(name: str, parameters: Wo
         where[pod_key(now.pods[i])] = target
     end = moved(objects, where)
     assert broken(start) == broken(end) == {}
-    left = {p.spec.nodeName for i, p in enumerate(end.pods) if staying.get(i) not in ("daemonset", "mirror")}
+    occupied = {p.spec.nodeName for i, p in enumerate(end.pods) if staying.get(i) not in ("daemonset", "mirror")}
     assert reached.nodes
-    assert left.isdisjoint(reached.nodes)
+    assert occupied.isdisjoint(reached.nodes)
     counted = consolidation.trace(start, ((str(i), source, target) for i, source, target in reached.steps))
     assert len(counted) == reached.moves + 1
     assert counted[-1] == len(reached.nodes)

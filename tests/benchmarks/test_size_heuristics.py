@@ -36,7 +36,7 @@ def test_a_node_is_the_cheapest_shape_that_takes_what_came_to_it(tmp_path: Path)
     found = provisioned(from_objects([pod(f"p{i}", cpu="1") for i in range(9)]), offered)
     assert found.counts == {("large", "a"): 1, ("small", "a"): 1}  # eight pods fill one, the ninth opens the other
     assert found.cost == 490_000
-    assert not found.left
+    assert not found.unplaced
 
 
 def test_the_best_price_is_of_what_waits(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_they_buy_what_holds_everything(seed: int, tmp_path: Path) -> None:
     snapshot = from_objects(objects)
     for buy in (provisioned, by_price):
         found = buy(snapshot, offered)
-        assert not found.left
+        assert not found.unplaced
         edited = apply(snapshot, None, Edits(buy=found.edits, shapes=list(offered.shapes.values()))).snapshot
         placement = place(edited, Options(time_limit=20, policy=PLACED_ONLY, causes=False))
         assert len(placement.assignments) == placement.snapshot.pending > 100
