@@ -129,12 +129,12 @@ def crowded() -> Snapshot:
 
 
 def searched(
-    snapshot: Snapshot, chosen: Options, told: list[Progress] | None = None, parameters: PlacedParameters = PARAMETERS
+    snapshot: Snapshot, chosen: Options, reported: list[Progress] | None = None, parameters: PlacedParameters = PARAMETERS
 ) -> PlacedAnswer:
     """The placed tiers alone."""
     cluster = compile_cluster(snapshot, select(snapshot))
     active = rules.build(cluster)
-    context = RunContext.start(chosen, report=ProgressReporter(None if told is None else told.append))
+    context = RunContext.start(chosen, report=ProgressReporter(None if reported is None else reported.append))
     return PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context, parameters).run()
 
 
@@ -144,12 +144,12 @@ def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pyt
     monkeypatch.setattr(PlacedSearch, "_bound_tiers", lambda *_: None)
     monkeypatch.setattr(PlacedSearch, "_tight_packing", lambda *_: None)
     assert searched(crowded(), options("auto")).engine == "exact"
-    told: list[Progress] = []
-    found = searched(crowded(), options("auto"), told, PlacedParameters(exact_limit=0))
+    reported: list[Progress] = []
+    found = searched(crowded(), options("auto"), reported, PlacedParameters(exact_limit=0))
     assert found.engine == "lns"
     assert [note for note in found.notes if "engine auto chose lns: an exact model would have" in note]
-    assert [t.phase for t in told if t.priority == 1] == ["greedy", "repair", "lns"]
-    assert all(t.value is not None and t.bound is not None and t.value <= t.bound for t in told)
+    assert [t.phase for t in reported if t.priority == 1] == ["greedy", "repair", "lns"]
+    assert all(t.value is not None and t.bound is not None and t.value <= t.bound for t in reported)
     for name in ENGINES[1:]:
         assert searched(crowded(), options(name), parameters=PlacedParameters(exact_limit=0)).engine == name
 
@@ -185,10 +185,10 @@ def test_bounds_are_those_of_room_where_nothing_is_in_the_way() -> None:
     snapshot = crowded()
     cluster = compile_cluster(snapshot, select(snapshot))
     found = searched(snapshot, options("greedy"))
-    most = cluster.per_priority(fits(cluster, possible(cluster, rules.build(cluster))))
+    upper = cluster.per_priority(fits(cluster, possible(cluster, rules.build(cluster))))
     placed = cluster.per_priority(found.counts.sum(axis=1))
-    assert all(placed[p] <= found.bounds[p] <= most[p] for p in most)
-    assert sum(found.bounds.values()) < sum(most.values())  # the relaxation knows that 64 do not fit in 36
+    assert all(placed[p] <= found.bounds[p] <= upper[p] for p in upper)
+    assert sum(found.bounds.values()) < sum(upper.values())  # the relaxation knows that 64 do not fit in 36
 
 
 def test_a_stopped_run_returns_what_it_has() -> None:

@@ -66,6 +66,6 @@ def test_the_bound_holds_whatever_the_labels_are(seed: int) -> None:
     objects = instance(random.Random(f"unknown-namespaces-{seed}"))
     _, bound, _ = placed(objects)
     for labels in product(ENVS, repeat=2):
-        most, _, unsure = placed([*objects, *namespaces(labels)])
+        max_placed, _, unsure = placed([*objects, *namespaces(labels)])
         assert not unsure
-        assert most <= bound, f"seed {seed}, labels {labels}"
+        assert max_placed <= bound, f"seed {seed}, labels {labels}"

@@ -109,14 +109,14 @@ def alike(seed: int) -> list[Object]:
     return objects
 
 
-def best(cluster: Cluster, left: dict[int, int]) -> tuple[PlacementModel, int | None]:
+def best(cluster: Cluster, unplaced: dict[int, int]) -> tuple[PlacementModel, int | None]:
     """The optimum of the plain model, without groups, kinds of nodes or symmetry (None: it leaves containers without zones)."""
     active = rules.build(cluster)
     encoding = build_model(cluster, active)
     points = objective_encoding.encode(encoding, Objective(cluster, active))
-    for priority, most in left.items():
+    for priority, limit in unplaced.items():
         members = [encoding.left[g] for g in np.flatnonzero(cluster.priority == priority).tolist()]
-        encoding.model.add(encoding.sum(members) <= most)
+        encoding.model.add(encoding.sum(members) <= limit)
     encoding.model.maximize(points.expression())
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -133,8 +133,8 @@ def cpsat() -> CpSat:
 def tighten(found: Components, component: ClassComponent, counts: Ints) -> None:
     """One turn for a group that is where a placement int64[G, N] has it."""
     rows = counts[component.classes]
-    worth = found.objective.total(found.objective.families(SparsePlacement(rows, component.classes), component.classes))
-    found.solve(component, cpsat(), 10.0, rows, worth)
+    points = found.objective.total(found.objective.families(SparsePlacement(rows, component.classes), component.classes))
+    found.solve(component, cpsat(), 10.0, rows, points)
 
 
 def check(objects: list[Object], where: str) -> int:
@@ -145,11 +145,11 @@ def check(objects: list[Object], where: str) -> int:
     active = rules.build(cluster)
     limits, objective = possible(cluster, active), Objective(cluster, active)
     counts = construct(cluster, active, limits, tries=2).counts
-    left = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
-    _, optimum = best(cluster, left)
+    unplaced = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
+    _, optimum = best(cluster, unplaced)
     if optimum is None:
         return 0
-    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, left)
+    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, unplaced)
     assert found.bound >= optimum, f"{where}: before any search {found.bound} < {optimum}"
     found.share_every, together = 0, cpsat()
     found.bound_jointly(together)
@@ -160,7 +160,7 @@ def check(objects: list[Object], where: str) -> int:
         if component.proved:
             continue
         searched += 1
-        encoding, alone = best(cluster.restricted(component.classes), left)
+        encoding, alone = best(cluster.restricted(component.classes), unplaced)
         assert alone is not None
         for stage in range(3):
             tighten(found, component, counts)
@@ -213,9 +213,9 @@ def test_a_placement_of_merged_nodes_that_breaks_a_rule_of_zones_proves_nothing(
     objects = [node(f"n{i}", cpu="8", pods="20", labels={ZONE: f"z{i % 3}"}) for i in range(6)]
     objects += [pod(f"a{i}", cpu="500m", labels={"app": "a"}, spread=even) for i in range(3)]
     objects += [pod(f"b{i}", cpu="500m", labels={"app": "b"}, affinity=terms([near("a", HOST, 10)])) for i in range(9)]
-    for most in (40, 1_200):
-        monkeypatch.setattr(coarse_node_patterns, "PART_VARIABLE_LIMITS", (most,))
-        assert check(objects, f"{most} variables") == 1
+    for limit in (40, 1_200):
+        monkeypatch.setattr(coarse_node_patterns, "PART_VARIABLE_LIMITS", (limit,))
+        assert check(objects, f"{limit} variables") == 1
 
 
 @pytest.mark.parametrize(("key", "more"), [(ZONE, 1), (HOST, 0)])
@@ -239,7 +239,7 @@ def dealt(cluster: Cluster) -> list[tuple[Coarse, Ints, dict[tuple[int, int], in
     """The coarse model of every group solved and dealt out: (model, placement, the pods it placed, the group's cluster)."""
     active = rules.build(cluster)
     limits, objective = possible(cluster, active), Objective(cluster, active)
-    left = cluster.per_priority(fits(cluster, limits))  # all may stay away
+    unplaced = cluster.per_priority(fits(cluster, limits))  # all may stay away
     made = []
     for classes in class_groups(objective, active):
         sub = cluster.restricted(classes)
@@ -248,7 +248,7 @@ def dealt(cluster: Cluster) -> list[tuple[Coarse, Ints, dict[tuple[int, int], in
         kinds, pools = alike_nodes(sub, objective, classes, limits[classes])
         assert sorted(np.concatenate(kinds).tolist()) == list(range(cluster.n_nodes))
         points = np.stack([objective.node_points(g) for g in classes])
-        coarse = Coarse(sub, points, limits[classes], kinds, left)
+        coarse = Coarse(sub, points, limits[classes], kinds, unplaced)
         answer = cpsat().run(coarse.encoding.model, 10.0, quick=True)
         assert answer.solution is not None
         made.append((coarse, coarse.deal(answer.solution, pools), coarse.encoding.placed(answer.solution), sub))
@@ -269,12 +269,12 @@ def test_a_dealt_solution_stays_within_limits_and_room() -> None:
     assert pods > 100
 
 
-def bound(objects: list[Object], **left: int) -> tuple[Components, Ints]:
+def bound(objects: list[Object], **unplaced: int) -> tuple[Components, Ints]:
     cluster = compiled(objects)
     active = rules.build(cluster)
     limits = possible(cluster, active)
     counts = construct(cluster, active, limits).counts
-    return Components(cluster, Objective(cluster, rules.build(cluster)), limits, {0: left.get("left", 0)}), counts
+    return Components(cluster, Objective(cluster, rules.build(cluster)), limits, {0: unplaced.get("unplaced", 0)}), counts
 
 
 def test_a_pull_that_no_node_of_the_class_can_meet_is_worth_nothing() -> None:
@@ -290,24 +290,24 @@ def test_a_pull_that_no_node_of_the_class_can_meet_is_worth_nothing() -> None:
     assert [(t.value, t.bound) for t in result.objective if t.tier == "soft"] == [(18, 18)]
 
 
-@pytest.mark.parametrize(("pods", "cpu", "worth"), [(2, "1", 2), (4, "1", 4 * 1), (5, "1", 5 * 1), (4, "500m", 4 * 3), (6, "500m", 6 * 3)])
-def test_what_one_domain_can_hold_bounds_a_pull(pods: int, cpu: str, worth: int) -> None:
+@pytest.mark.parametrize(("pods", "cpu", "points"), [(2, "1", 2), (4, "1", 4 * 1), (5, "1", 5 * 1), (4, "500m", 4 * 3), (6, "500m", 6 * 3)])
+def test_what_one_domain_can_hold_bounds_a_pull(pods: int, cpu: str, points: int) -> None:
     """Nodes of 2 CPU attract pods to each other: no pod can have more mates than fit next to it."""
     objects = [node(f"n{i}", cpu="2") for i in range(5)]
     objects += [pod(f"p{i}", cpu=cpu, labels={"app": "a"}, affinity=terms(pulls=[near("a", HOST, 1)])) for i in range(pods)]
-    assert bound(objects)[0].bound == worth
+    assert bound(objects)[0].bound == points
 
 
-@pytest.mark.parametrize(("pods", "least"), [(3, 0), (4, -2), (6, -6), (7, -10)])
-def test_too_few_domains_force_equal_pods_to_meet(pods: int, least: int) -> None:
+@pytest.mark.parametrize(("pods", "expected"), [(3, 0), (4, -2), (6, -6), (7, -10)])
+def test_too_few_domains_force_equal_pods_to_meet(pods: int, expected: int) -> None:
     """Ordered pairs of pods that share one of three zones, dealt out evenly; none is forced once pods may stay away."""
     objects = [node(f"n{i}", cpu="8", labels={ZONE: f"z{i % 3}"}) for i in range(6)]
     objects += [pod(f"p{i}", labels={"app": "a"}, affinity=terms(repels=[near("a", ZONE, 1)])) for i in range(pods)]
     found, counts = bound(objects)
-    assert found.bound == least
+    assert found.bound == expected
     tighten(found, found.found[0], counts)
-    assert (found.bound, found.found[0].proved) == (least, True)
-    assert bound(objects, left=1)[0].bound == 0
+    assert (found.bound, found.found[0].proved) == (expected, True)
+    assert bound(objects, unplaced=1)[0].bound == 0
 
 
 def test_a_wish_that_breaks_a_rule_of_single_nodes_proves_nothing() -> None:

@@ -25,10 +25,10 @@ from tests.solver.bounds.test_coarse_model import HOST, ZONE, alike, best, compi
 from tests.solver.bounds.test_coarse_node_patterns import flocks
 
 
-def bound_by_domains(cluster: Cluster, left: dict[int, int]) -> int | None:
+def bound_by_domains(cluster: Cluster, unplaced: dict[int, int]) -> int | None:
     """The bound over all classes (None: there is no program)."""
     active = rules.build(cluster)
-    domains = DomainProgram(cluster, Objective(cluster, active), possible(cluster, active), left, range(cluster.n_classes))
+    domains = DomainProgram(cluster, Objective(cluster, active), possible(cluster, active), unplaced, range(cluster.n_classes))
     made = domains.program()
     return None if made is None else best_bound(*made, seconds=5.0, deterministic=True) + domains.other_points
 
@@ -41,13 +41,13 @@ def check(objects: list[Object], where: str) -> bool:
     active = rules.build(cluster)
     limits, objective = possible(cluster, active), Objective(cluster, active)
     counts = construct(cluster, active, limits, tries=2).counts
-    left = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
-    _, optimum = best(cluster, left)
+    unplaced = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
+    _, optimum = best(cluster, unplaced)
     if optimum is None:
         return False
-    found = bound_by_domains(cluster, left)
+    found = bound_by_domains(cluster, unplaced)
     assert found is None or found >= optimum, f"{where}: {found} < {optimum}"
-    together = Components(cluster, objective, limits, left)
+    together = Components(cluster, objective, limits, unplaced)
     for component in together.found:
         tighten(together, component, counts)
     assert together.bound >= optimum, f"{where}: {together.bound} < {optimum}"
@@ -69,13 +69,13 @@ def test_pairs_on_nodes_are_as_many_as_can_be() -> None:
     """Compared with a search over all ways to fill nodes."""
     rng = random.Random(0)
     for _ in range(60):
-        most = rng.randint(1, 4), rng.randint(1, 4)
+        per_node = rng.randint(1, 4), rng.randint(1, 4)
         needs = tuple((rng.randint(2, 9), rng.randint(0, 3), rng.randint(1, 3)) for _ in range(rng.randint(1, 2)))
         pods = rng.randint(1, 5), rng.randint(1, 5)
         nodes = [
             (a, b)
-            for a in range(1, most[0] + 1)
-            for b in range(1, most[1] + 1)
+            for a in range(1, per_node[0] + 1)
+            for b in range(1, per_node[1] + 1)
             if all(a * x + b * y <= free for free, x, y in needs)
         ]  # fmt: skip
 
@@ -83,10 +83,10 @@ def test_pairs_on_nodes_are_as_many_as_can_be() -> None:
         def pairs(k: int, j: int, nodes: tuple[tuple[int, int], ...] = tuple(nodes)) -> int:
             return max((a * b + pairs(k - a, j - b) for a, b in nodes if a <= k and b <= j), default=0)
 
-        table = meetings(pods, most, needs)
+        table = meetings(pods, per_node, needs)
         assert [[int(table[k, j]) for j in range(pods[1] + 1)] for k in range(pods[0] + 1)] == [
             [pairs(k, j) for j in range(pods[1] + 1)] for k in range(pods[0] + 1)
-        ], (pods, most, needs)
+        ], (pods, per_node, needs)
 
 
 def flocks_in_zones() -> list[Object]:

@@ -68,11 +68,11 @@ def bounds(objects: list[Object]) -> tuple[Components, int, int] | None:
     active = rules.build(cluster)
     limits = possible(cluster, active)
     counts = construct(cluster, active, limits, tries=2).counts
-    left = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
-    optimum = best(cluster, left)[1]
+    unplaced = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
+    optimum = best(cluster, unplaced)[1]
     if optimum is None:
         return None
-    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, left)
+    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, unplaced)
     alone = found.bound
     found.share_every, together = 0, cpsat()
     found.bound_jointly(together)

@@ -36,14 +36,14 @@ def compiled(objects: list[Object]) -> Cluster:
     return compile_cluster(snapshot, select(snapshot), policy=PLACED_ONLY)
 
 
-def times(most: int) -> Callable[[], bool]:
-    """Return a deadline that expires after ``most`` queries."""
-    left = iter(range(most))
-    return lambda: next(left, None) is None
+def times(limit: int) -> Callable[[], bool]:
+    """Return a deadline that expires after ``limit`` queries."""
+    remaining = iter(range(limit))
+    return lambda: next(remaining, None) is None
 
 
-def filled(cluster: Cluster, *, seed: int = 0, most: int = 20_000) -> Ints | None:
-    return fill_exactly(cluster, possible(cluster, rules.build(cluster)), seed=seed, over=times(most))
+def filled(cluster: Cluster, *, seed: int = 0, limit: int = 20_000) -> Ints | None:
+    return fill_exactly(cluster, possible(cluster, rules.build(cluster)), seed=seed, over=times(limit))
 
 
 def full_nodes(seed: int, *, nodes: int = 24, spare: int = 0) -> list[Object]:
@@ -112,7 +112,7 @@ def test_nodes_that_are_not_full_are_left_to_others() -> None:
 
 
 def test_no_time_no_placement() -> None:
-    assert filled(compiled(full_nodes(0)), most=0) is None
+    assert filled(compiled(full_nodes(0)), limit=0) is None
 
 
 def test_rules_that_cannot_be_obeyed_end_after_some_choices() -> None:

@@ -121,7 +121,7 @@ def test_a_gang_that_fails_after_many_pods_leaves_no_trace() -> None:
         assert site.soft is not None
         before = verdicts(found, site.active)
         gains = [site.soft.gain(g).tolist() for g in range(cluster.n_classes)]
-        free, left = site.fit.free.copy(), site.residual.copy()
+        free, residual = site.fit.free.copy(), site.residual.copy()
         assert place_gang(site, 0, wanted(cluster, 0), never) == wanted(cluster, 0)
         assert not site.counts.any()
         assert site.sequence == []
@@ -129,7 +129,7 @@ def test_a_gang_that_fails_after_many_pods_leaves_no_trace() -> None:
         assert verdicts(found, site.active) == before
         assert [site.soft.gain(g).tolist() for g in range(cluster.n_classes)] == gains
         assert (site.fit.free == free).all()
-        assert np.allclose(site.residual, left)
+        assert np.allclose(site.residual, residual)
 
 
 def test_what_is_left_of_a_gang_with_a_minimum_is_told() -> None:

@@ -74,8 +74,8 @@ def assert_sound(cluster: Cluster, found: Construction, where: str) -> None:
 def nothing_more_fits(cluster: Cluster, found: Construction) -> bool:
     """Return whether every node rejects every unplaced pod."""
     active = rules.replay(cluster, found.sequence)
-    left = cluster.count - found.counts.sum(axis=1)
-    return all(np.logical_or.reduce([r.rejects(g) | r.breaks(g) for r in active]).all() for g in np.flatnonzero(left).tolist())
+    unplaced = cluster.count - found.counts.sum(axis=1)
+    return all(np.logical_or.reduce([r.rejects(g) | r.breaks(g) for r in active]).all() for g in np.flatnonzero(unplaced).tolist())
 
 
 @pytest.mark.parametrize("even", [False, True])

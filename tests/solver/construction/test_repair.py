@@ -35,14 +35,14 @@ def compiled(objects: list[Object]) -> Cluster:
     return compile_cluster(snapshot, select(snapshot), policy=Policy(strategy="none", hardPodAffinityWeight=0))
 
 
-def insertions(most: int) -> Callable[[], float]:
+def insertions(limit: int) -> Callable[[], float]:
     """Progress that counts queries instead of time."""
-    asked = 0
+    calls = 0
 
     def progress() -> float:
-        nonlocal asked
-        asked += 1
-        return asked / (most + 1)
+        nonlocal calls
+        calls += 1
+        return calls / (limit + 1)
 
     return progress
 
@@ -76,10 +76,10 @@ def summed(cluster: Cluster, steps: Sequence_) -> Ints:
     return counts
 
 
-def repaired(cluster: Cluster, steps: Sequence_, *, seed: int = 0, most: int = 300) -> Ints:
+def repaired(cluster: Cluster, steps: Sequence_, *, seed: int = 0, limit: int = 300) -> Ints:
     counts = summed(cluster, steps)
     active = rules.replay(cluster, steps)
-    found = repair(cluster, active, possible(cluster, rules.build(cluster)), counts.copy(), seed=seed, progress=insertions(most))
+    found = repair(cluster, active, possible(cluster, rules.build(cluster)), counts.copy(), seed=seed, progress=insertions(limit))
     assert rank(cluster, found) >= rank(cluster, counts)
     assert (found >= 0).all()
     assert (found.sum(axis=1) <= cluster.count).all()
@@ -95,17 +95,17 @@ def rank(cluster: Cluster, counts: Ints) -> list[int]:
 def document(cluster: Cluster, sequence: Sequence_) -> Placement:
     snapshot = cluster.snapshot
     keys = [f"{p.metadata.namespace}/{p.metadata.name}" for p in snapshot.pods]
-    left = [list(cls.pods) for cls in cluster.classes]
+    waiting = [list(cls.pods) for cls in cluster.classes]
     entries: list[Assignment] = []
     for g, n, k in sequence:
-        entries += [Assignment(keys[left[g].pop(0)], cluster.nodes.names[n], len(entries) + i + 1) for i in range(k)]
+        entries += [Assignment(keys[waiting[g].pop(0)], cluster.nodes.names[n], len(entries) + i + 1) for i in range(k)]
     values = dict.fromkeys(cluster.priority.tolist(), 0)
-    for cls, rest in zip(cluster.classes, left, strict=True):
-        values[cls.priority] += cls.count - len(rest)
+    for cls, unplaced in zip(cluster.classes, waiting, strict=True):
+        values[cls.priority] += cls.count - len(unplaced)
     total = cluster.per_priority(cluster.count)
     tiers = [TierResult("placed", values[p], total[p], p) for p in sorted(values, reverse=True)]
     ref = SnapshotRef(snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(cluster.scope.pending))
-    return Placement(ref, "greedy", "feasible", tiers, entries, [Unplaced(keys[i], []) for rest in left for i in rest])
+    return Placement(ref, "greedy", "feasible", tiers, entries, [Unplaced(keys[i], []) for unplaced in waiting for i in unplaced])
 
 
 def assert_valid(cluster: Cluster, counts: Ints) -> None:
@@ -264,7 +264,7 @@ def test_results_are_valid_and_never_worse(kind: str) -> None:
     for seed in range(60):
         cluster = compiled(tiny.snapshot(seed, kind, nodes=4, pods=8))
         steps = first_fit(cluster, seed)
-        found = repaired(cluster, steps, seed=seed, most=60)
+        found = repaired(cluster, steps, seed=seed, limit=60)
         gained += rank(cluster, found) > rank(cluster, summed(cluster, steps))
         assert_valid(cluster, found)
     assert gained > 0
@@ -297,7 +297,7 @@ def planted(name: str) -> Cluster:
 def test_planted_instances_become_complete(name: str) -> None:
     cluster = planted(name)
     steps = first_fit(cluster, 0)
-    found = repaired(cluster, steps, most=20_000)
+    found = repaired(cluster, steps, limit=20_000)
     assert len(steps) < found.sum() == cluster.count.sum()
     assert_valid(cluster, found)
 
@@ -306,6 +306,6 @@ def test_planted_instances_become_complete(name: str) -> None:
 def test_the_same_seed_gives_the_same_placement() -> None:
     cluster = planted("rules-32x8-100-s1")
     steps = first_fit(cluster, 0)
-    one, same, other = (repaired(cluster, steps, seed=seed, most=150) for seed in (1, 1, 2))
+    one, same, other = (repaired(cluster, steps, seed=seed, limit=150) for seed in (1, 1, 2))
     assert one.tolist() == same.tolist()
     assert one.tolist() != other.tolist()

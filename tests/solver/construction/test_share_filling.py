@@ -48,10 +48,10 @@ def shares(cluster: Cluster) -> Ints:
     return np.array([g for g in range(cluster.n_classes) if any(answers.share(g, n) for n in range(cluster.n_nodes))])
 
 
-def times(most: int) -> Callable[[], bool]:
-    """Return a deadline that expires after ``most`` queries."""
-    left = iter(range(most))
-    return lambda: next(left, None) is None
+def times(limit: int) -> Callable[[], bool]:
+    """Return a deadline that expires after ``limit`` queries."""
+    remaining = iter(range(limit))
+    return lambda: next(remaining, None) is None
 
 
 def filling(cluster: Cluster, counts: Ints) -> ShareFilling:

@@ -75,9 +75,9 @@ def test_what_is_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: p
         deaf.listen()
         port = deaf.getsockname()[1]
         for target in (f"tcp://127.0.0.1:{port}", f"127.0.0.1:{port}"):
-            with pytest.raises(WorkersError, match="no Dask scheduler answers there") as told:
+            with pytest.raises(WorkersError, match="no Dask scheduler answers there") as raised:
                 open_dask(target)
-            assert "\n" not in str(told.value)
+            assert "\n" not in str(raised.value)
     with pytest.raises(WorkersError, match="nowhere: No such file or directory; an address"):
         open_dask("nowhere")
     (tmp_path / "file").write_text("{}", encoding="utf-8")
@@ -299,7 +299,7 @@ def _problem(target: str) -> str:
     """Return the message after the worker that was just killed is known to be gone."""
     until = time.monotonic() + 40
     while True:
-        with pytest.raises(WorkersError) as told:
+        with pytest.raises(WorkersError) as raised:
             open_dask(target)
-        if ("threads" not in str(told.value) and "not answer" not in str(told.value)) or time.monotonic() > until:
-            return str(told.value)
+        if ("threads" not in str(raised.value) and "not answer" not in str(raised.value)) or time.monotonic() > until:
+            return str(raised.value)

@@ -27,12 +27,12 @@ class Inline:
     width, shared_fate, tries, ahead = 2, False, 1, 2
 
     def __init__(self, ends_after: int | None = None) -> None:
-        self.left, self.sent = ends_after, list[tuple[Any, ...]]()
+        self.ends_after, self.sent = ends_after, list[tuple[Any, ...]]()
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         done: Future[Any] = Future()
         self.sent.append(arguments[-1])
-        if self.left is not None and len(self.sent) > self.left:
+        if self.ends_after is not None and len(self.sent) > self.ends_after:
             done.set_exception(SchedulerGone("tcp://here: the Dask scheduler is gone"))
             return done
         try:
@@ -128,8 +128,8 @@ def test_a_worker_makes_a_subject_once() -> None:
     with WorkerPool(Inline, 2) as pool:
         kept = pool.keep((work.made, (7,)))
         for i in range(1, 4):
-            _, [(product, _, asked)] = decide(*kept, work.times, (i,))
-            assert (product, asked) == (7 * i, i)
+            _, [(product, _, number)] = decide(*kept, work.times, (i,))
+            assert (product, number) == (7 * i, i)
 
 
 @pytest.mark.full
@@ -138,10 +138,10 @@ def test_processes_share_the_parts_and_make_the_subject_once_each() -> None:
         found = dict(question(pool).answers(work.times, range(200), never))
     assert {number: product for number, (product, _, _) in found.items()} == {i: 3 * i for i in range(200)}
     by_process: dict[int, list[int]] = {}
-    for _, pid, asked in found.values():
-        by_process.setdefault(pid, []).append(asked)
+    for _, pid, numbers in found.values():
+        by_process.setdefault(pid, []).append(numbers)
     assert os.getpid() not in by_process
-    assert all(sorted(asked) == list(range(1, len(asked) + 1)) for asked in by_process.values())
+    assert all(sorted(numbers) == list(range(1, len(numbers) + 1)) for numbers in by_process.values())
 
 
 @pytest.mark.full

@@ -267,12 +267,12 @@ def test_a_task_that_kills_its_process_is_charged_alone(processes: Processes, ki
 def test_running_tasks_are_ended_when_all_is_stopped(processes: Processes, tmp_path: Path) -> None:
     stop, started = threading.Event(), time.monotonic()
     threading.Timer(1.5, stop.set).start()
-    left = list(run(processes, work.slow, [30.0] * 10, arguments=lambda seconds: (seconds, str(tmp_path), "ran"), stop=stop))
+    finished = list(run(processes, work.slow, [30.0] * 10, arguments=lambda seconds: (seconds, str(tmp_path), "ran"), stop=stop))
     pool = list((processes._pool._processes or {}).values())
     processes.close(now=True)
     while any(process.is_alive() for process in pool) and time.monotonic() - started < 20:
         time.sleep(0.05)  # one that the pool's own thread has just waited for passes for alive until that is written down
-    assert left == []
+    assert finished == []
     assert not any(process.is_alive() for process in pool)
     assert list(tmp_path.iterdir()) == []
     assert time.monotonic() - started < 20

@@ -132,9 +132,9 @@ def test_it_ends_with_its_starter_however_that_ends(end: str, tmp_path: Path) ->
         "print('pid', found[0], flush=True)\n"
         f"{end}\n"
     )
-    told = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE, check=False).stdout.split()
-    assert told[::2] == ["pid"]
-    until(lambda: gone(int(told[1])))
+    printed = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE, check=False).stdout.split()
+    assert printed[::2] == ["pid"]
+    until(lambda: gone(int(printed[1])))
 
 
 def test_a_program_that_brings_its_own_python_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:

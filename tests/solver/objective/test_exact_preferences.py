@@ -115,10 +115,10 @@ def check(seed: int, kind: str, policy: Policy) -> bool:
         return tuple(int(sums[cluster.priority == p].sum()) for p in sorted({*cluster.priority.tolist()}, reverse=True))
 
     valid = {s: order for s, order in reachable(cluster).items() if accepted(cluster, order)}
-    most = max(placed(s) for s in valid)
-    assert tuple(values(result, "placed")) == most, where
+    max_placed = max(placed(s) for s in valid)
+    assert tuple(values(result, "placed")) == max_placed, where
     try:
-        best = max(judged(snapshot, cluster, document(cluster, order), policy) for s, order in valid.items() if placed(s) == most)
+        best = max(judged(snapshot, cluster, document(cluster, order), policy) for s, order in valid.items() if placed(s) == max_placed)
     except OverflowError:
         return False
     found = tuple((values(result, tier) or [0])[0] for tier in ("soft", "topologySpread", "strategy"))

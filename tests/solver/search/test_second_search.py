@@ -270,10 +270,10 @@ class Bounding(Told):
     """A search that keeps bounding groups and reports nothing."""
 
     bounds = True
-    asked = 0
+    calls = 0
 
     def found(self) -> list[PlacementFound | GroupFound]:
-        self.asked += 1
+        self.calls += 1
         return super().found()
 
 
@@ -297,4 +297,4 @@ def test_a_search_that_can_move_nothing_waits_for_the_other_one_in_peace() -> No
     search._second = False
     best = search.improve()
     assert best.value == -20 < best.bound
-    assert other.asked < 50
+    assert other.calls < 50

@@ -26,9 +26,9 @@ def brute(one: NodeRoom) -> set[tuple[int, ...]]:
     units = [int(np.gcd.reduce(here[:, r])) if len(here) else 0 for r in range(len(one.room))]
     found = set()
     for pods in itertools.product(*(range(int(c) + 1) for c in one.count)):
-        left = one.room - np.array(pods, dtype=np.int64) @ one.demand
-        if (left >= 0).all() and all(
-            (n // u <= s // u if u else n <= s) for n, s, u in zip(left.tolist(), one.spare.tolist(), units, strict=True)
+        residual = one.room - np.array(pods, dtype=np.int64) @ one.demand
+        if (residual >= 0).all() and all(
+            (n // u <= s // u if u else n <= s) for n, s, u in zip(residual.tolist(), one.spare.tolist(), units, strict=True)
         ):
             found.add(pods)
     return found
