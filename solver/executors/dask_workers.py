@@ -203,7 +203,7 @@ class DaskWorkers:
         self._killed = distributed.KilledWorker
         self._executor = client.get_executor(pure=False)
         self._uploads = ThreadPoolExecutor(1, thread_name_prefix="kubestow-files")
-        self._width, self._asked, self._seen = 1, -float(_REFRESH_SECONDS), time.monotonic()
+        self._width, self._refreshed, self._seen = 1, -float(_REFRESH_SECONDS), time.monotonic()
         self._closed = threading.Event()
         self._lock, self._waiting = threading.Lock(), list[_Task]()
         self._latest_seconds: deque[float] = deque(maxlen=_LATEST_TASKS)
@@ -352,13 +352,13 @@ class DaskWorkers:
         if self._client.status != "running":
             raise self._gone()
         now = time.monotonic()
-        if now - self._asked < _REFRESH_SECONDS:
+        if now - self._refreshed < _REFRESH_SECONDS:
             return
         try:
             identity = self._client.sync(self._client.scheduler.identity, n_workers=0, callback_timeout=_ANSWER_SECONDS)
         except (OSError, CancelledError) as error:
             raise self._gone() from error
-        self._asked, self._width = now, int(identity["total_threads"])
+        self._refreshed, self._width = now, int(identity["total_threads"])
         self._seen = now if self._width else self._seen
         if now - self._seen > _NO_WORKER_SECONDS:
             raise WorkersError(f"{self._target}: there has been no worker for {_NO_WORKER_SECONDS} s")

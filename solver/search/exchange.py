@@ -57,10 +57,10 @@ class Peer(Protocol):
     def begin(self, best: SoftOutcome) -> None:
         """Start the peer from a placement, if it is time."""
 
-    def tell(self, message: PlacementFound | GroupFound) -> None:
+    def send(self, message: PlacementFound | GroupFound) -> None:
         """Send a message."""
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         """Return the messages that arrived since the last call."""
 
     def close(self) -> bool:

@@ -33,7 +33,7 @@ class ClassGroups:
 
     def __init__(self, components: Components, search: LocalSearch, objective: Objective, cpsat: CpSat, clock: SearchClock) -> None:
         self._components, self._search, self._objective, self._cpsat, self._clock = components, search, objective, cpsat, clock
-        self._found, self._context, self._parameters = components.found, clock.context, PARAMETERS
+        self._groups, self._context, self._parameters = components.found, clock.context, PARAMETERS
         self._many = int(objective.cluster.count.sum()) > PARAMETERS.many_pods
         self._settling = PARAMETERS.settle_sweeps
         self.on_look: Callable[[int], None] | None = None  # called with each group solved; another process then moves it
@@ -42,12 +42,12 @@ class ClassGroups:
     def worth_bounding(self, best: SoftOutcome) -> bool:
         """Return whether unknown optima of single groups may account for at least half of the gap."""
         lost = self._losses(best.counts)
-        return 2 * sum(_unknown(c, loss) for c, loss in zip(self._found, lost, strict=True)) >= best.bound - best.value
+        return 2 * sum(_unknown(c, loss) for c, loss in zip(self._groups, lost, strict=True)) >= best.bound - best.value
 
     def losing(self) -> set[int]:
         """Return the classes of groups that are below their bounds."""
         lost = self._losses(self._search.counts)
-        return {g for loss, c in zip(lost, self._found, strict=True) if loss > 0 for g in c.classes}
+        return {g for loss, c in zip(lost, self._groups, strict=True) if loss > 0 for g in c.classes}
 
     def bound(self, best: SoftOutcome, seconds: float, time_limit: float) -> bool:
         """Bound groups alone, and move each to its best placement if that gains points. Lower ``best.bound`` accordingly.
@@ -62,16 +62,16 @@ class ClassGroups:
         Returns:
             False if no group was left to bound.
         """
-        started, gained, components = self._left(), 0, self._found
+        started, gained, components = self._remaining(), 0, self._groups
         lost = self._losses(self._search.counts)
         waiting = {i for i, c in enumerate(components) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
-        while waiting and not self._context.over() and started - self._left() < seconds:
+        while waiting and not self._context.over() and started - self._remaining() < seconds:
             i = max(sorted(waiting), key=lambda i: (components[i].fresh, _unknown(components[i], lost[i]) / components[i].slice))
             component, value, looked = components[i], self._value(components[i]), components[i].modelled
             rows = self._search.counts[component.classes]
-            self._components.solve(component, self._cpsat, min(component.slice, time_limit - (started - self._left())), rows, value)
+            self._components.solve(component, self._cpsat, min(component.slice, time_limit - (started - self._remaining())), rows, value)
             if not self._many:
                 self.improve_alone(component)
             component.slice *= 2 if looked else 1
@@ -94,11 +94,11 @@ class ClassGroups:
 
         No group starts later than ``seconds`` after the call.
         """
-        started, gained, lost = self._left(), 0, self._losses(self._search.counts)
-        while self.waiting and not self._context.over() and started - self._left() < seconds:
+        started, gained, lost = self._remaining(), 0, self._losses(self._search.counts)
+        while self.waiting and not self._context.over() and started - self._remaining() < seconds:
             i = max(sorted(self.waiting), key=lambda i: lost[i])
             self.waiting.discard(i)
-            gained += self._move(self._found[i], self._value(self._found[i])) if lost[i] > 0 else 0
+            gained += self._move(self._groups[i], self._value(self._groups[i])) if lost[i] > 0 else 0
             self._report(best.value + gained, best.bound)
         self._search.refresh()
 
@@ -108,11 +108,11 @@ class ClassGroups:
         Each is tried near its current nodes, then at its best known placement, with more time for others to settle in
         every round. No group starts later than ``seconds`` after the call.
         """
-        started, gained, losing = self._left(), 0, self._losing()
+        started, gained, losing = self._remaining(), 0, self._losing()
         unsettled = losing
         while unsettled:
             for component in unsettled:
-                if self._context.over() or started - self._left() >= seconds:
+                if self._context.over() or started - self._remaining() >= seconds:
                     return True
                 value = self._value(component)
                 seed = self._settling + component.classes[0]
@@ -129,12 +129,12 @@ class ClassGroups:
     def _losing(self) -> list[ClassComponent]:
         """Return the movable groups below their best known placement, largest loss first."""
         lost = self._losses(self._search.counts)
-        losing = [i for i, c in enumerate(self._found) if lost[i] > 0 and c.counts is not None and self._movable(c)]
-        return [self._found[i] for i in sorted(losing, key=lambda i: (-lost[i], i))]
+        losing = [i for i, c in enumerate(self._groups) if lost[i] > 0 and c.counts is not None and self._movable(c)]
+        return [self._groups[i] for i in sorted(losing, key=lambda i: (-lost[i], i))]
 
     def _losses(self, counts: Ints) -> list[int]:
         """Return each group's loss against its bound in a placement int64[G, N]."""
-        return [self._components.loss(i, counts) for i in range(len(self._found))]
+        return [self._components.loss(i, counts) for i in range(len(self._groups))]
 
     def _value(self, component: ClassComponent) -> int:
         """Return the current points of a group."""
@@ -206,7 +206,7 @@ class ClassGroups:
         crowded = self._objective.cluster.n_nodes <= self._parameters.max_forcing_nodes
         if crowded:
             counts = Displacement(search, component.classes, self._components.pools(component)).least_loss(counts)
-        connected = component.classes if component.whole is None else self._found[component.whole].classes
+        connected = component.classes if component.whole is None else self._groups[component.whole].classes
         gain = search.relocate(component.classes, counts, connected)
         if gain is not None:
             return gain
@@ -225,7 +225,7 @@ class ClassGroups:
         before = search.counts.copy()
         base = o.total(o.families(before))
         if search.force(component.classes, counts):
-            seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal_fraction)
+            seconds = min(self._parameters.settle_seconds, self._remaining() * self._parameters.anneal_fraction)
             moving = search.mobile.difference(component.classes) if stay else None
             anneal(
                 search,
@@ -240,7 +240,7 @@ class ClassGroups:
             search.go_to(before)
         return 0
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         return self._context.deadline.left()
 
     def _report(self, value: int, bound: int) -> None:

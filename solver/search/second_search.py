@@ -77,16 +77,16 @@ class SecondSearch:
             self._process = SecondProcess(self._work, self._cluster, self._limits, start, options)
             self._cpsat.lent = 1
 
-    def tell(self, message: PlacementFound | GroupFound) -> None:
+    def send(self, message: PlacementFound | GroupFound) -> None:
         """Send a message."""
         if self._process is not None and not self._process.over:
-            self._process.tell(message)
+            self._process.send(message)
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         """Return the messages that arrived since the last call."""
         if self._process is None:
             return []
-        found = self._process.found()
+        found = self._process.received()
         if self._process.over:
             self._cpsat.lent = 0  # its core is free again
         return found
@@ -111,13 +111,13 @@ class FirstSearch:
     def begin(self, best: SoftOutcome) -> None:
         """Do nothing: it is already running."""
 
-    def tell(self, message: PlacementFound | GroupFound) -> None:
+    def send(self, message: PlacementFound | GroupFound) -> None:
         """Send a message."""
-        self._channel.tell(message)
+        self._channel.send(message)
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         """Return the messages that arrived since the last call."""
-        return self._channel.found()
+        return self._channel.received()
 
     def close(self) -> bool:
         """Do nothing. Return False."""

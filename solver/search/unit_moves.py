@@ -60,7 +60,7 @@ class UnitMoves:
 
     def __init__(self, search: LocalSearch, only: Collection[int] | None) -> None:
         self._search, self._only = search, only
-        self._found: dict[int, list[Tie]] = {}
+        self._known_ties: dict[int, list[Tie]] = {}
         self._listed = search.pods_by_class()
 
     def draw(self, pod: int, temperature: float) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class UnitMoves:
 
     def _ties(self, g: int) -> list[Tie]:
         """Return the ties of a class to others, required affinity first."""
-        if g not in self._found:
+        if g not in self._known_ties:
             pods, o = self._search.pods, self._search.objective
             terms = [(codes, {g}) for i in pods.feeds(g) for codes in pods.attractions[i].codes]
             for term in (o.terms[t] for t in sorted({*o.owned[g], *o.matching[g]})):
@@ -93,8 +93,8 @@ class UnitMoves:
                 terms += [(term.codes, {g})] if others else []
                 terms += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.max_classes else []
             ties = [Tie(codes, sorted({k for h in classes for k in pods.standing(h)})) for codes, classes in terms]
-            self._found[g] = [tie for tie in ties if all(self._moves(h) for h in tie.classes)]
-        return self._found[g]
+            self._known_ties[g] = [tie for tie in ties if all(self._moves(h) for h in tie.classes)]
+        return self._known_ties[g]
 
     def _moves(self, g: int) -> bool:
         return g in self._listed and (self._only is None or g in self._only)

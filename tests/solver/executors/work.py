@@ -146,12 +146,12 @@ def fail_at(subject: list[int], number: int) -> int:
 
 def parrot(channel: Channel, first: Any) -> None:
     """Send the argument and every received message back, until a message is None."""
-    channel.tell(first)
+    channel.send(first)
     while True:
-        for message in channel.found():
+        for message in channel.received():
             if message is None:
                 return
-            channel.tell(message)
+            channel.send(message)
         time.sleep(0.01)
 
 
@@ -162,12 +162,12 @@ def chatter(channel: Channel) -> None:
     os.write(1, b"written")
     os.write(2, b"written")
     assert sys.stdin.read() == ""
-    channel.tell("said")
+    channel.send("said")
 
 
 def come_to_grief(channel: Channel, how: str) -> None:
     """End otherwise than it should."""
-    channel.tell(how)
+    channel.send(how)
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     raise ValueError(how)
@@ -175,6 +175,6 @@ def come_to_grief(channel: Channel, how: str) -> None:
 
 def endure(channel: Channel) -> None:
     """Tell the number of this process, and go on without hearing anything."""
-    channel.tell(os.getpid())
+    channel.send(os.getpid())
     while True:
         time.sleep(1)

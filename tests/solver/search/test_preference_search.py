@@ -199,7 +199,7 @@ def test_no_turn_begins_whose_result_could_not_be_taken_over(monkeypatch: pytest
         return value_of(objective, counts, sequence)
 
     monkeypatch.setattr(preference_search, "value_of", valued)
-    monkeypatch.setattr(PreferenceSearch, "_left", lambda _: remaining_seconds)
+    monkeypatch.setattr(PreferenceSearch, "_remaining", lambda _: remaining_seconds)
     monkeypatch.setattr(PreferenceSearch, "_finished", lambda *_: remaining_seconds <= 0)
     monkeypatch.setattr(PreferenceSearch, "_anneal", lambda *_: None)
     monkeypatch.setattr(PreferenceSearch, "_adopt", adopt)

@@ -146,10 +146,10 @@ class Told:
     def begin(self, best: SoftOutcome) -> None:
         """It has begun."""
 
-    def tell(self, message: PlacementFound | GroupFound) -> None:
+    def send(self, message: PlacementFound | GroupFound) -> None:
         self.heard.append(message)
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         messages, self.messages = self.messages, []
         return messages
 
@@ -233,7 +233,7 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, work: Any, compiled: Any, limits: Any, start: StartPlacement, options: Options) -> None:
             given.append(options)
 
-        def found(self) -> list[Any]:
+        def received(self) -> list[Any]:
             return []
 
         def close(self) -> None:
@@ -252,10 +252,10 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     peer.begin(best)
     assert [(options.workers, options.seed) for options in given] == [(3, 0)]
     assert workers() == 3
-    peer.found()
+    peer.received()
     assert workers() == 3
     monkeypatch.setattr(Recorded, "over", True)
-    peer.found()
+    peer.received()
     assert workers() == 4
     search.cpsat.lent = 1
     peer.close()
@@ -272,9 +272,9 @@ class Bounding(Told):
     bounds = True
     calls = 0
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         self.calls += 1
-        return super().found()
+        return super().received()
 
 
 def test_a_search_that_can_move_nothing_waits_for_the_other_one_in_peace() -> None:
