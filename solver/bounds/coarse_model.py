@@ -61,7 +61,7 @@ class Coarse:
         self.points = encoding.encode(self.encoding, objective, graphs=self.graphs)
         for (g, n), variable in self.encoding.x.items():
             self.points.add(variable, int(points[g, n] - objective.node_points(g)[n]), 0, self.encoding.upper(g, n))
-        self._worth = points
+        self._points = points
         self._patterns: CoarseNodePatterns | None = None
         self.encoding.hold(unplaced)
         self.encoding.model.maximize(self.points.expression())
@@ -137,7 +137,7 @@ class Coarse:
         free = np.maximum(self.sub.free, 0)
         patterned: set[int] = set()
         if self._patterns is not None:
-            counts = self._patterns.deal(solution, self._worth, placed, free)
+            counts = self._patterns.deal(solution, self._points, placed, free)
             patterned = {g for part in self._patterns.parts if part.alike is not None for g in part.classes}
         wanted: dict[tuple[int, int], int] = {}
         for (g, n), k in self.encoding.placed(solution).items():

@@ -203,7 +203,7 @@ class CoarseNodePatterns:
         for part in self.parts:
             for alike in part.alike or ():
                 for g in part.classes:
-                    self._held(alike, g, points)
+                    self._add_node_counts(alike, g, points)
                 for pair, weight in alike.cross.items():
                     self._both(alike, pair, weight, points)
                 for g in part.classes:
@@ -246,7 +246,7 @@ class CoarseNodePatterns:
             weights = [w for _, w in terms] + [-2 * ((size + k) // size) for k in range(len(steps))]
             model.add(cp_model.LinearExpr.weighted_sum([*(v for v, _ in terms), *steps], weights) >= 0)
 
-    def _held(self, alike: Alike, g: int, points: Points) -> None:
+    def _add_node_counts(self, alike: Alike, g: int, points: Points) -> None:
         model, size, high = self.encoding.model, len(alike.nodes), self._high(alike, g)
         if not high:
             return

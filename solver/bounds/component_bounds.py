@@ -76,7 +76,7 @@ class Components:
                 self.found.append(ClassComponent(part, self._ceiling(part), whole=i))
         for component in self.found:
             # Solving such a group cannot lower its bound.
-            component.proved = component.bound == self._flat(component.classes) and not self._tied(component.classes)
+            component.proved = component.bound == self._flat(component.classes) and not self._connected(component.classes)
 
     @property
     def bound(self) -> int:
@@ -138,7 +138,7 @@ class Components:
         points = self.objective.total(self.objective.families(SparsePlacement(counts, classes), classes))
         return points if self.moves is None else points - self.moves.of(classes, counts)
 
-    def _tied(self, classes: Sequence[int]) -> bool:
+    def _connected(self, classes: Sequence[int]) -> bool:
         """Return whether a preference ties any of these classes to pods of these classes."""
         o, inside = self.objective, set(classes)
         return any(

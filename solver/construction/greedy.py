@@ -76,7 +76,7 @@ class _PlacementBuilder:
         totals = np.maximum(there.max(axis=0, initial=1), 1)
         self._device_share: Floats = requested / totals
         self._device_total: Floats = np.asarray((there / totals).sum(axis=1))
-        self._device_left = self._device_total.copy()
+        self._device_residual = self._device_total.copy()
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
         self.only: Bools | None = None  # nodes to build on
@@ -123,7 +123,7 @@ class _PlacementBuilder:
         self.residual[nodes] -= pods * (self.scale[nodes] @ self.demand[g])
         self._order.changed(nodes)
         if share := float(self._device_share[g].sum()):
-            self._device_left[nodes] -= pods * share
+            self._device_residual[nodes] -= pods * share
         if self.even:
             self.free[nodes] -= pods[:, None] * self.demand[g]
 
@@ -144,7 +144,7 @@ class _PlacementBuilder:
             room[~self.only] = 0
         nodes = np.flatnonzero(room)
         if self.soft is not None and len(nodes):
-            nodes = _most(nodes, self.soft.gain(g))
+            nodes = _highest(nodes, self.soft.gain(g))
         devices = self.devices.concerned(g)
         if devices and (balanced := self._balanced(g, nodes, room[nodes])).any():
             nodes, room = nodes[balanced > 0], np.zeros_like(room)
@@ -161,13 +161,13 @@ class _PlacementBuilder:
     def _tightness(self, g: int) -> Floats:
         """Return [2, N], the more important key last: free devices in total, and pods of this class that the devices could
         serve. Nodes where both are least lose devices that are of least use to others."""
-        return np.stack([self._device_left, self.devices.room(g).astype(np.float64)])
+        return np.stack([self._device_residual, self.devices.room(g).astype(np.float64)])
 
     def _balanced(self, g: int, nodes: Ints, room: Ints) -> Ints:
         """Return int64[len(nodes)]: pods per node that use other resources no faster than devices, which would be lost on
         nodes without CPUs."""
         device_fraction = float(self._device_share[g].sum()) / np.maximum(self._device_total[nodes], 1e-9)
-        kept = DEVICE_BALANCE_FRACTION * self._device_left[nodes] / np.maximum(self._device_total[nodes], 1e-9)
+        kept = DEVICE_BALANCE_FRACTION * self._device_residual[nodes] / np.maximum(self._device_total[nodes], 1e-9)
         for r in np.flatnonzero(self.cluster.demand[g]).tolist():
             whole = np.maximum(self.cluster.allocatable[nodes, r], 1)
             more = self.cluster.demand[g, r] / whole - DEVICE_BALANCE_FRACTION * device_fraction
@@ -225,7 +225,7 @@ class _PlacementBuilder:
         cls = self.cluster.classes[g]
         soft = self.soft
         if soft is not None and soft.touches(g):
-            nodes = _most(nodes, soft.gain(g))
+            nodes = _highest(nodes, soft.gain(g))
         if cls.claims or not self.devices.lonely(g):
             wanted = 1
         joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
@@ -310,7 +310,7 @@ class _PlacementBuilder:
                     del together[k]
 
 
-def _most(nodes: Ints, points: Ints) -> Ints:
+def _highest(nodes: Ints, points: Ints) -> Ints:
     """Return the nodes with most points (``points``: int64[N])."""
     here = points.take(nodes)
     highest = here.max()

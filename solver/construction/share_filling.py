@@ -143,14 +143,14 @@ class ShareFilling:
         The search continues until ``over`` returns True, which is checked before each node."""
         if not self.nodes:
             return None
-        state, best, quiet = self.state, self._left(), 0  # steps since gaps got smaller
+        state, best, quiet = self.state, self._unplaced(), 0  # steps since gaps got smaller
         for n in self.nodes:
             for g in self.classes[state.counts[self.classes, n] > 0].tolist():
                 state.put(g, n, -int(state.counts[g, n]))
         self._fill(list(self.nodes), over)
         result: tuple[Ints, dict[int, _Pods]] | None = None
         while True:
-            now = self._left()
+            now = self._unplaced()
             if now < best:
                 best, result = now, (state.counts.copy(), {n: node.pods for n, node in self.nodes.items()})
             gaps = any(node.gap for node in self.nodes.values())
@@ -163,7 +163,7 @@ class ShareFilling:
             self._together.note(n, Counter(g for g, _ in pods), pods)
         return result[0]
 
-    def _left(self) -> tuple[int, ...]:
+    def _unplaced(self) -> tuple[int, ...]:
         """Return the unplaced pods per priority, highest first."""
         return tuple(k for _, k in sorted(self.cluster.per_priority(self.state.unplaced).items(), reverse=True))
 
@@ -211,16 +211,16 @@ class _Filling:
         self.room = dict(node.room)
         self.pods: _Pods = []
         self._all = max(1, sum(self.room.values()))
-        self._pods_left = [state.unplaced[kind.classes].copy() for kind in node.kinds]
+        self._unplaced = [state.unplaced[kind.classes].copy() for kind in node.kinds]
         self._demand = [state.demand[kind.classes] for kind in node.kinds]
         self._start = state.room[n]
-        self._rest = self._start.copy()
+        self._residual = self._start.copy()
         self._columns = of._columns
         self._kinds = node.kinds
         single = [i for i, kind in enumerate(node.kinds) if kind.count == 1]
         for i, kind in enumerate(node.kinds):
             if kind.count > 1:
-                share = float(self._pods_left[i].sum()) / remaining_nodes * PARAMETERS.multi_device_ratio
+                share = float(self._unplaced[i].sum()) / remaining_nodes * PARAMETERS.multi_device_ratio
                 for _ in range(int(share + self._rng.random())):
                     if not self._several(i):
                         break
@@ -261,7 +261,7 @@ class _Filling:
         fine = [i for i in usable if self._kinds[i].size <= largest and sums >> (largest - self._kinds[i].size) & 1]
         if not fine:
             return False
-        weights = np.array([float(self._pods_left[i].sum()) * self._kinds[i].size ** PARAMETERS.size_exponent for i in fine])
+        weights = np.array([float(self._unplaced[i].sum()) * self._kinds[i].size ** PARAMETERS.size_exponent for i in fine])
         self._take(fine[int(self._rng.choice(len(fine), p=weights / weights.sum()))], (d,))
         return True
 
@@ -276,12 +276,12 @@ class _Filling:
         for i in single:
             kind = self._kinds[i]
             if d in kind.groups:
-                for _ in range(min(int(self._pods_left[i].sum()), limit // kind.size)):
+                for _ in range(min(int(self._unplaced[i].sum()), limit // kind.size)):
                     sums |= sums << kind.size & mask
         return sums
 
     def _fits(self, i: int) -> Bools:
-        return np.asarray((self._pods_left[i] > 0) & (self._demand[i] <= self._rest).all(axis=1))
+        return np.asarray((self._unplaced[i] > 0) & (self._demand[i] <= self._residual).all(axis=1))
 
     def _take(self, i: int, devices: tuple[int, ...]) -> None:
         """Give one pod of kind i a share of each of these devices.
@@ -293,11 +293,11 @@ class _Filling:
         for d in devices:
             self.room[d] -= kind.size
         start = np.maximum(self._start[self._columns], 1)
-        after = ((self._start - self._rest + self._demand[i])[:, self._columns] / start).max(axis=1)
+        after = ((self._start - self._residual + self._demand[i])[:, self._columns] / start).max(axis=1)
         pace = 1 - sum(self.room.values()) / self._all + PARAMETERS.pace_lead
         fits = self._fits(i)
         slow = fits & (after <= pace)
         chosen = int(np.argmax(np.where(slow, after, -1.0))) if slow.any() else int(np.argmin(np.where(fits, after, np.inf)))
-        self._pods_left[i][chosen] -= 1
-        self._rest = self._rest - self._demand[i][chosen]
+        self._unplaced[i][chosen] -= 1
+        self._residual = self._residual - self._demand[i][chosen]
         self.pods.append((int(kind.classes[chosen]), devices))

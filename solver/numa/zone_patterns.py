@@ -180,11 +180,11 @@ class NodeZones:
             for name in names:
                 used = self._inside(zones, name)
                 capacity = zone_pools.total(self.tree, zones, name)
-                if sum(amount * self._most(variable) for variable, amount in used) > capacity:
+                if sum(amount * self._upper(variable) for variable, amount in used) > capacity:
                     self.model.add(self._load(used) <= capacity)
 
     @staticmethod
-    def _most(variable: cp_model.IntVar) -> int:
+    def _upper(variable: cp_model.IntVar) -> int:
         return int(variable.proto.domain[1])
 
     @staticmethod

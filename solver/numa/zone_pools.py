@@ -159,7 +159,7 @@ class _PodAdmission:
     def __init__(self, tree: NumaTree, free: Free) -> None:
         self._tree, self._free = tree, free
         self._reusable: dict[str, dict[int, int]] = {}  # by resource and zone
-        self._taken: list[tuple[int, str, int]] = []
+        self._allocated: list[tuple[int, str, int]] = []
 
     def admit(self, ask: ZoneAsk) -> int | None:
         """Return the zones that the next container gets, as a bitmask, and take its amounts from them.
@@ -208,7 +208,7 @@ class _PodAdmission:
                 reusable[z] -= part
             elif part and not again:
                 self._free[z][name] -= part
-                self._taken.append((z, name, part))
+                self._allocated.append((z, name, part))
                 fresh[z] = part
         for z, part in fresh.items() if init else ():
             reusable[z] = reusable.get(z, 0) + part
@@ -222,7 +222,7 @@ class _PodAdmission:
 
     def undo(self) -> None:
         """Return to the zones everything that the containers took."""
-        for z, name, part in self._taken:
+        for z, name, part in self._allocated:
             self._free[z][name] += part
 
 

@@ -57,7 +57,7 @@ def assign(cluster: Cluster, containers: ContainerPoints, sequence: Sequence[tup
                 now = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
                 if sorted(map(str, granted)) != sorted(map(str, now)):
                     zones.elsewhere.append(n)
-                chosen = _rest(cluster, containers, n, tree, pods, chosen)
+                chosen = _completed(cluster, containers, n, tree, pods, chosen)
             for g, pools in zip(pods, chosen, strict=True):
                 zones.pools.setdefault((g, n), []).append(pools)
         else:
@@ -100,7 +100,7 @@ def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]
     ]
 
 
-def _rest(
+def _completed(
     cluster: Cluster, containers: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], chosen: Sequence[Pools]
 ) -> list[Pools]:
     """Return the zones of a node's pods, completed for containers that the model omits because of too many patterns.

@@ -64,7 +64,7 @@ class DomainEvenness(Strategy):
             here = np.bincount(tally.codes + 1, weights=np.minimum(self.eligibility[g], could[g]), minlength=tally.size + 1)
             pods += 0 if here[0] else int(could[g])
             room += here.astype(np.int64)  # exact: sums are far below 2**53
-        return _least(tally.base, room[1:], pods)
+        return _least_cost(tally.base, room[1:], pods)
 
     def encode(self, encoding: Encodes) -> Points:
         """Return the value as a linear expression, with the cost of each domain above its tangents."""
@@ -110,7 +110,7 @@ def _cost(base: Ints, more: Ints) -> int:
     return int((more * (more + 2 * base)).sum())
 
 
-def _least(base: Ints, room: Ints, pods: int) -> int:
+def _least_cost(base: Ints, room: Ints, pods: int) -> int:
     """Return the least cost Σ (c² - b²) of pods added to the domains of one constraint.
 
     Pods for which no domain has room are left out.
@@ -137,8 +137,8 @@ def _level(base: Ints, room: Ints, upto: int) -> Ints:
     """Return int64[D]: pods that fill each domain up to ``upto`` pods, as far as it has room.
 
     Args:
-        base: See :func:`_least`.
-        room: See :func:`_least`.
+        base: See :func:`_least_cost`.
+        room: See :func:`_least_cost`.
     """
     return np.minimum(np.maximum(upto - base, 0), room)
 

@@ -73,7 +73,7 @@ def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int
         for family in FAMILIES
         if weights[family] and (families[family] or best[family] or _present(objective, family))
     ]
-    unmet = sorted(_Unmet(objective, outcome).found, key=lambda u: (-u.lost, u.workload, u.preference))
+    unmet = sorted(_Unmet(objective, outcome).entries, key=lambda u: (-u.lost, u.workload, u.preference))
     lost: dict[str, int] = {}
     for entry in unmet:
         lost[entry.workload] = lost.get(entry.workload, 0) + entry.lost
@@ -232,7 +232,7 @@ class _Unmet:
         self._containers(cluster, outcome.zones)
 
     @property
-    def found(self) -> list[doc.Unmet]:
+    def entries(self) -> list[doc.Unmet]:
         return [doc.Unmet(owner, family, text, pods, lost) for (owner, family, text), (pods, lost) in self._book.items()]
 
     def _enter(self, owner: str, family: str, text: str, pods: int, lost: int) -> None:

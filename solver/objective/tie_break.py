@@ -176,11 +176,11 @@ class SpreadStrategy(Strategy):
             remaining -= width
             if remaining <= 0:
                 break
-        cost = price * demand + sum(k * self._least(u, t, price) for u, t, k in nodes)
+        cost = price * demand + sum(k * self._least_cost(u, t, price) for u, t, k in nodes)
         return -((-cost.numerator) // cost.denominator)
 
     @staticmethod
-    def _least(used: int, total: int, price: Fraction) -> Fraction:
+    def _least_cost(used: int, total: int, price: Fraction) -> Fraction:
         """Return min over y ≥ 0 of f(utilisation) - price · y, for added demand y. It is at the start or at a kink.
 
         Args:

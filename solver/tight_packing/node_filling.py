@@ -61,7 +61,7 @@ class NodeFilling:
         self.spare: Ints = demands.room.sum(axis=0) - chosen @ demands.demand
         self.sizes = demands.sizes
         self.room = (demands.room / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1)
-        self._found = np.zeros(demands.allowed.shape, dtype=np.int64)
+        self._counts = np.zeros(demands.allowed.shape, dtype=np.int64)
 
     @property
     def promising(self) -> bool:
@@ -70,7 +70,7 @@ class NodeFilling:
 
     def counts(self) -> Ints:
         """Return int64[K, N]: pods of each class placed so far."""
-        return self._found.copy()
+        return self._counts.copy()
 
     def run(self, over: Callable[[], bool]) -> bool:
         """Fill all nodes. Return True if all pods are placed.
@@ -186,12 +186,12 @@ class NodeFilling:
         self.open.remove(n)
         self.spare = self.spare - (self.demands.room[n] - pods @ self.demands.demand)
         self.unplaced = self.unplaced - pods
-        self._found[:, n] = pods
+        self._counts[:, n] = pods
 
     def _empty(self, n: int) -> None:
         """Remove all pods from a filled node and reopen it."""
-        pods = self._found[:, n].copy()
+        pods = self._counts[:, n].copy()
         self.open.append(n)
         self.spare = self.spare + (self.demands.room[n] - pods @ self.demands.demand)
         self.unplaced = self.unplaced + pods
-        self._found[:, n] = 0
+        self._counts[:, n] = 0

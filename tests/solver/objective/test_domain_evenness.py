@@ -13,7 +13,7 @@ from kubestow.checker.placement import verify
 from kubestow.models.documents.placement import Placement, TierResult
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
-from kubestow.solver.objective.domain_evenness import _least
+from kubestow.solver.objective.domain_evenness import _least_cost
 from kubestow.solver.runtime.options import Engine, Options
 from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
@@ -132,4 +132,4 @@ def test_the_bound_pours_evenly() -> None:
     for _ in range(200):
         base, room, pods = rng.integers(0, 5, 3), rng.integers(0, 4, 3), int(rng.integers(0, 7))
         ways = [np.array(w) for w in itertools.product(*(range(int(r) + 1) for r in room)) if sum(w) == min(pods, int(room.sum()))]
-        assert _least(base, room, pods) == min(int((w * (w + 2 * base)).sum()) for w in ways)
+        assert _least_cost(base, room, pods) == min(int((w * (w + 2 * base)).sum()) for w in ways)
