@@ -118,14 +118,14 @@ def workloads(seed: str, count: int, rules: tuple[str, ...], kind: str = "Deploy
 
 def pending(owners: list[Object]) -> list[Object]:
     """Return ReplicaSets with pods that wait in the snapshot."""
-    found = list(owners)
+    result = list(owners)
     for owner in owners:
         name, body = owner["metadata"]["name"], owner["spec"]
         for i in range(body["replicas"]):
             made = pod(f"{name}-{i}", labels={"app": name}, owner=f"ReplicaSet/{name}")
             made["metadata"]["ownerReferences"][0]["uid"] = name
-            found.append(made | {"spec": body["template"]["spec"]})
-    return found
+            result.append(made | {"spec": body["template"]["spec"]})
+    return result
 
 
 def running(seed: str, count: int, on: int) -> list[Object]:

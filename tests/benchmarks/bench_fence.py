@@ -122,16 +122,16 @@ class Stage:
 
     def at(self, uid: str) -> str | None:
         """Return where a pod is."""
-        found = self.cluster.pod(uid)
-        return found["spec"].get("nodeName") if found is not None else None
+        result = self.cluster.pod(uid)
+        return result["spec"].get("nodeName") if result is not None else None
 
     def full(self, target: str) -> bool:
         """Return whether a node has no place left."""
         return sum(map(_cpu, self.cluster.pods_on(target))) > 3000
 
 
-def _cpu(found: Object) -> int:
-    return int(found["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
+def _cpu(obj: Object) -> int:
+    return int(obj["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
 
 
 def objects_of(ring: int) -> list[Object]:
@@ -368,9 +368,9 @@ def main() -> None:
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     alone = skew_of(None)
     for name, way in WAYS.items():
-        found = measure(way, chosen.nodes, chosen.rounds)
-        found.skew = f"{skew_of(way)} / {alone}"
-        print("| " + " | ".join([name, *found.cells()]) + " |", flush=True)
+        measurement = measure(way, chosen.nodes, chosen.rounds)
+        measurement.skew = f"{skew_of(way)} / {alone}"
+        print("| " + " | ".join([name, *measurement.cells()]) + " |", flush=True)
     print("\n| nodes | latency | closed in | opened in |\n|---:|---:|---:|---:|")
     for count, latency in ((200, 0.005), (200, 0.01), (1000, 0.01)):
         shut, opened = close_and_open(count, latency)

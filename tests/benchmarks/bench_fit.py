@@ -133,11 +133,11 @@ def measured(clusters: int, nodes: int, pods: int) -> Iterator[Row]:
         words, manifests = templates(seed)
         options = Options(time_limit=60.0, causes=False)
         started = time.monotonic()
-        found = fit(snapshot, manifests, options, edits=_LEFT_OUT)
+        result = fit(snapshot, manifests, options, edits=_LEFT_OUT)
         seconds = time.monotonic() - started
-        loop = one_by_one(read(snapshot, manifests, _LEFT_OUT, options), found.bound) if found.bound else 0
-        assert loop <= found.units, f"cluster {seed}: the loop has {loop}, the answer {found.units}"
-        yield Row(str(seed), words, loop, found.units, found.bound, seconds)
+        loop = one_by_one(read(snapshot, manifests, _LEFT_OUT, options), result.bound) if result.bound else 0
+        assert loop <= result.units, f"cluster {seed}: the loop has {loop}, the answer {result.units}"
+        yield Row(str(seed), words, loop, result.units, result.bound, seconds)
 
 
 def main() -> None:

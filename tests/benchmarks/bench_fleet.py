@@ -85,8 +85,8 @@ class Watch:
     def _run(self) -> None:
         began = time.monotonic()
         while not self.over.wait(TICK):
-            found = max((resident(worker) for worker in workers_of(self.pid)), default=0)
-            self.seen.append((time.monotonic() - began, resident(self.pid), found))
+            result = max((resident(worker) for worker in workers_of(self.pid)), default=0)
+            self.seen.append((time.monotonic() - began, resident(self.pid), result))
 
     def most(self, first: float, last: float) -> tuple[int, int]:
         """Return the most between two shares of the time, in megabytes: of the dispatching process and of a worker."""

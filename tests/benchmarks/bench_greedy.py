@@ -83,11 +83,11 @@ def main() -> None:
     table = Table("family", "pods", "kube-scheduler", "greedy", "times fewer", "seconds", title="pods left pending where all fit")
     for column in table.columns[1:]:
         column.justify = "right"
-    found = families(instances(arguments.patterns))
-    for row in found:
+    by_family = families(instances(arguments.patterns))
+    for row in by_family:
         table.add_row(*row.cells)
     table.add_section()
-    table.add_row(*total(found).cells)
+    table.add_row(*total(by_family).cells)
     Console(width=110).print(table)
 
 

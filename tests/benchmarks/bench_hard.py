@@ -91,9 +91,9 @@ def measure(chosen: Sequence[Row]) -> Iterator[list[str]]:
     """Run one after the other."""
     for row in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            found = cells(row, bench_scale.run(*row.write(Path(folder))))
-        print(*found, file=sys.stderr, flush=True)
-        yield found
+            result = cells(row, bench_scale.run(*row.write(Path(folder))))
+        print(*result, file=sys.stderr, flush=True)
+        yield result
 
 
 def main() -> None:

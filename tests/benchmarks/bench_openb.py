@@ -69,9 +69,9 @@ def online(nodes: list[Machine], seeds: Iterable[int], moves: int) -> str:
     full, draws, seconds, moved = openb.capacity(nodes), [], [], []
     for seed in seeds:
         started = time.monotonic()
-        found, cluster = openb_online.run(nodes, openb.draw(nodes, seed, LOADS[-1]), LOADS, moves=moves)
+        result, cluster = openb_online.run(nodes, openb.draw(nodes, seed, LOADS[-1]), LOADS, moves=moves)
         seconds.append(time.monotonic() - started)
-        draws.append([100 * part / full for part in found])
+        draws.append([100 * part / full for part in result])
         moved.append(cluster.moves)
         print("online", moves, seed, draws[-1], moved[-1], f"{seconds[-1]:.1f}", file=sys.stderr, flush=True)
     name = f"online, up to {moves} moves per 100 arrivals ({sum(moved) / len(moved):,.0f} in all)" if moves else "online, no moves"

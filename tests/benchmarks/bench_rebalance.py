@@ -68,8 +68,8 @@ def consolidate(number: int, seconds: float) -> consolidation.Compared:
     """One worn cluster by all methods."""
     parameters = consolidation.cluster(number)
     snapshot = from_objects(worn(parameters).objects())
-    found, took = plan(snapshot, seconds, "consolidate")
-    return consolidation.compare(parameters, snapshot, found, took, lambda freed: plan(snapshot, seconds, "consolidate", freed=freed)[0])
+    result, took = plan(snapshot, seconds, "consolidate")
+    return consolidation.compare(parameters, snapshot, result, took, lambda freed: plan(snapshot, seconds, "consolidate", freed=freed)[0])
 
 
 # --- admit --------------------------------------------------------------------------------------------------------------
@@ -99,11 +99,11 @@ def admit(seed: int, seconds: float) -> Admitted:
     """One planted instance."""
     instance = planted_admit(seed)
     snapshot = from_objects(instance.objects)
-    found, took = plan(snapshot, seconds, "admit")
-    placed = sum(move.source is None for move in found.moves)
+    result, took = plan(snapshot, seconds, "admit")
+    placed = sum(move.source is None for move in result.moves)
     return Admitted(
-        seed, instance.shape, len(snapshot.nodes), instance.k, len(instance.waiting), placed, len(found.moves) - placed, found.waves,
-        found.status, took,
+        seed, instance.shape, len(snapshot.nodes), instance.k, len(instance.waiting), placed, len(result.moves) - placed, result.waves,
+        result.status, took,
     )  # fmt: skip
 
 
@@ -141,13 +141,13 @@ def scale(arguments: argparse.Namespace, options: Sequence[str]) -> Iterator[str
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode not in WRITTEN:
                 raise RuntimeError(f"rebalance --goal {goal}: exit {process.returncode}")
-            found = from_builtins(msgspec.json.decode(target.read_bytes()), RebalancePlan)
-            tiers = ", ".join(f"{tier.tier} {tier.value} of {tier.bound}" for tier in found.objective)
-            phases = msgspec.to_builtins(found.seconds) if found.seconds is not None else {}
+            result = from_builtins(msgspec.json.decode(target.read_bytes()), RebalancePlan)
+            tiers = ", ".join(f"{tier.tier} {tier.value} of {tier.bound}" for tier in result.objective)
+            phases = msgspec.to_builtins(result.seconds) if result.seconds is not None else {}
             shown = ", ".join(f"{name} {value:.1f}" for name, value in phases.items())
-            free = f"{found.before.emptyNodes} | {found.after.emptyNodes}"
-            moves = f"{len(found.moves)} | {found.waves}"
-            yield f"| {goal} | {took:.1f} | {usage.ru_maxrss // 1024} | {moves} | {free} | {found.status} | {tiers} | {shown} |"
+            free = f"{result.before.emptyNodes} | {result.after.emptyNodes}"
+            moves = f"{len(result.moves)} | {result.waves}"
+            yield f"| {goal} | {took:.1f} | {usage.ru_maxrss // 1024} | {moves} | {free} | {result.status} | {tiers} | {shown} |"
         if arguments.reference:
             snapshot = load([str(path)])
             for name, heuristic in HEURISTICS.items():
@@ -169,11 +169,11 @@ def clusters(seconds: float) -> Iterator[str]:
         asks = [(goal, (goal,), ()) for goal in ("repair", "improve", "consolidate")]
         worker = _worker(snapshot)
         for name, goals, drain in [*asks, (f"drain {worker}", (), (worker,))]:
-            found, took = plan(snapshot, seconds, *goals, drain=drain)
-            stay = ", ".join(f"{entry.reason} {len(entry.pods)}" for entry in found.excluded)
-            sizes = f"{len(found.moves)} | {found.waves} | {found.before.emptyNodes} | {found.after.emptyNodes}"
-            rules = f"{sum(found.before.rules.values())} | {sum(found.after.rules.values())} | {len(found.obstacles)}"
-            yield f"| {path.stem} | {name} | {found.status} | {sizes} | {rules} | {stay} | {took:.1f} |"
+            result, took = plan(snapshot, seconds, *goals, drain=drain)
+            stay = ", ".join(f"{entry.reason} {len(entry.pods)}" for entry in result.excluded)
+            sizes = f"{len(result.moves)} | {result.waves} | {result.before.emptyNodes} | {result.after.emptyNodes}"
+            rules = f"{sum(result.before.rules.values())} | {sum(result.after.rules.values())} | {len(result.obstacles)}"
+            yield f"| {path.stem} | {name} | {result.status} | {sizes} | {rules} | {stay} | {took:.1f} |"
 
 
 def _worker(snapshot: Snapshot) -> str:

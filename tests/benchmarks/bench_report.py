@@ -53,9 +53,9 @@ def fastest(work: Callable[[], _T], runs: int) -> tuple[float, _T]:
     best = float("inf")
     for _ in range(runs):
         started = time.perf_counter()
-        found = work()
+        result = work()
         best = min(best, time.perf_counter() - started)
-    return best, found
+    return best, result
 
 
 def measure(nodes: int, pods: int, seed: int, runs: int, chromium: Chromium | None) -> Row:

@@ -160,9 +160,9 @@ def measure(case: Case, seconds: float, sample: int) -> Measured:
     """Measure one row."""
     snapshot = from_objects(list(worn(case.cluster).objects()))
     started, cpu = time.monotonic(), time.process_time()
-    found = survive(snapshot, SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False))
+    result = survive(snapshot, SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False))
     took = time.monotonic() - started, time.process_time() - cpu
-    return Measured(case, found, *took, *agreement(snapshot, case, found.outcomes, sample, seconds))
+    return Measured(case, result, *took, *agreement(snapshot, case, result.outcomes, sample, seconds))
 
 
 def cases(only: Sequence[str], seed: int, scale: int) -> Iterator[Case]:

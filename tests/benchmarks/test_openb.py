@@ -36,8 +36,8 @@ def test_arrivals_end_where_the_load_is_reached(arrivals: list[Task]) -> None:
 
 @pytest.mark.parametrize("moves", [0, 20])
 def test_tasks_run_as_they_are_noted_and_below_the_bound(arrivals: list[Task], moves: int) -> None:
-    found, cluster = openb_online.run(NODES, arrivals, LOADS, moves=moves)
-    for load, allocated in zip(LOADS, found, strict=True):
+    result, cluster = openb_online.run(NODES, arrivals, LOADS, moves=moves)
+    for load, allocated in zip(LOADS, result, strict=True):
         part = openb.until(NODES, arrivals, load)
         assert allocated <= openb_bound.bound(NODES, part) <= openb.capacity(NODES)
         assert allocated * 100 > 80 * openb.capacity(NODES)

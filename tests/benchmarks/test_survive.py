@@ -53,9 +53,9 @@ def test_pairs_that_are_counted_by_classes_are_those_that_are_listed() -> None:
 
 
 def test_pairs_that_hold_together_are_certified_as_the_checker_says() -> None:
-    found = bench_pairs.measure(from_objects(list(worn(Worn(16, 160, seed=3, fill=45)).objects())), 12, 1)
-    assert found.sample.total() == 12
-    assert len(bench_pairs.cells("worn", found)) == len(bench_pairs.HEADER)
+    measurement = bench_pairs.measure(from_objects(list(worn(Worn(16, 160, seed=3, fill=45)).objects())), 12, 1)
+    assert measurement.sample.total() == 12
+    assert len(bench_pairs.cells("worn", measurement)) == len(bench_pairs.HEADER)
 
 
 @pytest.mark.full

@@ -99,15 +99,15 @@ def test_engines_agree_on_tiny_clusters_at_length(kind: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2])
 def test_engines_on_a_generated_cluster(seed: int) -> None:
-    found = compare(generated(seed, nodes=12, pods=80), f"generated seed {seed}", seconds=1.0)
-    assert all(len(r.assignments) + len(r.unplaced) == 80 for r in found.values())
+    result = compare(generated(seed, nodes=12, pods=80), f"generated seed {seed}", seconds=1.0)
+    assert all(len(r.assignments) + len(r.unplaced) == 80 for r in result.values())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_engines_on_a_larger_generated_cluster(seed: int) -> None:
-    found = compare(generated(seed), f"generated seed {seed}", seconds=20.0)
-    assert all(len(r.assignments) + len(r.unplaced) == 300 for r in found.values())
+    result = compare(generated(seed), f"generated seed {seed}", seconds=20.0)
+    assert all(len(r.assignments) + len(r.unplaced) == 300 for r in result.values())
 
 
 @pytest.mark.full
@@ -145,9 +145,9 @@ def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pyt
     monkeypatch.setattr(PlacedSearch, "_tight_packing", lambda *_: None)
     assert searched(crowded(), options("auto")).engine == "exact"
     reported: list[Progress] = []
-    found = searched(crowded(), options("auto"), reported, PlacedParameters(exact_limit=0))
-    assert found.engine == "lns"
-    assert [note for note in found.notes if "engine auto chose lns: an exact model would have" in note]
+    answer = searched(crowded(), options("auto"), reported, PlacedParameters(exact_limit=0))
+    assert answer.engine == "lns"
+    assert [note for note in answer.notes if "engine auto chose lns: an exact model would have" in note]
     assert [t.phase for t in reported if t.priority == 1] == ["greedy", "repair", "lns"]
     assert all(t.value is not None and t.bound is not None and t.value <= t.bound for t in reported)
     for name in ENGINES[1:]:
@@ -184,11 +184,11 @@ def test_preferences_of_a_large_model_go_to_neighbourhoods_and_are_said_to(monke
 def test_bounds_are_those_of_room_where_nothing_is_in_the_way() -> None:
     snapshot = crowded()
     cluster = compile_cluster(snapshot, select(snapshot))
-    found = searched(snapshot, options("greedy"))
+    answer = searched(snapshot, options("greedy"))
     upper = cluster.per_priority(fits(cluster, possible(cluster, rules.build(cluster))))
-    placed = cluster.per_priority(found.counts.sum(axis=1))
-    assert all(placed[p] <= found.bounds[p] <= upper[p] for p in upper)
-    assert sum(found.bounds.values()) < sum(upper.values())  # the relaxation knows that 64 do not fit in 36
+    placed = cluster.per_priority(answer.counts.sum(axis=1))
+    assert all(placed[p] <= answer.bounds[p] <= upper[p] for p in upper)
+    assert sum(answer.bounds.values()) < sum(upper.values())  # the relaxation knows that 64 do not fit in 36
 
 
 def test_a_stopped_run_returns_what_it_has() -> None:

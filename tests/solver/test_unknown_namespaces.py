@@ -56,9 +56,9 @@ def namespaces(labels: tuple[str | None, ...]) -> list[Object]:
 def placed(objects: list[Object]) -> tuple[int, int, bool]:
     """Return the number of placed pods, the bound, and whether a rule depends on unknown labels."""
     snapshot = from_objects(objects)
-    found = place(snapshot, Options(time_limit=10, workers=1, deterministic=True))
-    tiers = [tier for tier in found.objective if tier.tier == "placed"]
-    return len(found.assignments), sum(tier.bound for tier in tiers), undecided(snapshot) is not None
+    placement = place(snapshot, Options(time_limit=10, workers=1, deterministic=True))
+    tiers = [tier for tier in placement.objective if tier.tier == "placed"]
+    return len(placement.assignments), sum(tier.bound for tier in tiers), undecided(snapshot) is not None
 
 
 @pytest.mark.parametrize("seed", sampled(range(64), every=16))

@@ -130,11 +130,11 @@ def cpsat() -> CpSat:
     return CpSat(RunContext(options, Deadline(options, 0.0)))
 
 
-def tighten(found: Components, component: ClassComponent, counts: Ints) -> None:
+def tighten(components: Components, component: ClassComponent, counts: Ints) -> None:
     """One turn for a group that is where a placement int64[G, N] has it."""
     rows = counts[component.classes]
-    points = found.objective.total(found.objective.families(SparsePlacement(rows, component.classes), component.classes))
-    found.solve(component, cpsat(), 10.0, rows, points)
+    points = components.objective.total(components.objective.families(SparsePlacement(rows, component.classes), component.classes))
+    components.solve(component, cpsat(), 10.0, rows, points)
 
 
 def check(objects: list[Object], where: str) -> int:
@@ -149,23 +149,23 @@ def check(objects: list[Object], where: str) -> int:
     _, optimum = best(cluster, unplaced)
     if optimum is None:
         return 0
-    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, unplaced)
-    assert found.bound >= optimum, f"{where}: before any search {found.bound} < {optimum}"
-    found.share_every, together = 0, cpsat()
-    found.bound_jointly(together)
-    assert found.bound >= optimum, f"{where}: together, before any search {found.bound} < {optimum}"
+    components = Components(cluster, Objective(cluster, rules.build(cluster)), limits, unplaced)
+    assert components.bound >= optimum, f"{where}: before any search {components.bound} < {optimum}"
+    components.share_every, together = 0, cpsat()
+    components.bound_jointly(together)
+    assert components.bound >= optimum, f"{where}: together, before any search {components.bound} < {optimum}"
     assert objective.total(objective.families(counts)) <= optimum or objective.containers.involved, where
     searched = 0
-    for component in found.found:
+    for component in components.found:
         if component.proved:
             continue
         searched += 1
         encoding, alone = best(cluster.restricted(component.classes), unplaced)
         assert alone is not None
         for stage in range(3):
-            tighten(found, component, counts)
-            found.bound_jointly(together)
-            assert found.bound >= optimum, f"{where}: together, stage {stage}: {found.bound} < {optimum}"
+            tighten(components, component, counts)
+            components.bound_jointly(together)
+            assert components.bound >= optimum, f"{where}: together, stage {stage}: {components.bound} < {optimum}"
             assert component.bound >= alone, f"{where}: classes {component.classes} stage {stage}: {component.bound} < {alone}"
             if component.proved:
                 break
@@ -174,7 +174,7 @@ def check(objects: list[Object], where: str) -> int:
         assert component.counts is not None
         fine = encoding.assignment(component.counts)
         assert fine is not None, f"{where}: classes {component.classes}: a proved placement that the model refuses"
-    assert found.bound >= optimum, where
+    assert components.bound >= optimum, where
     return searched
 
 
@@ -199,9 +199,9 @@ def test_nodes_that_are_alike_for_a_search_are_not_for_a_model_of_containers(kin
     """The search may ask where a group could go before the group has a model of its own."""
     solve = Components.solve
 
-    def asked_before(found: Components, component: ClassComponent, *arguments: Any) -> None:
-        found.pools(component)
-        solve(found, component, *arguments)
+    def asked_before(components: Components, component: ClassComponent, *arguments: Any) -> None:
+        components.pools(component)
+        solve(components, component, *arguments)
 
     monkeypatch.setattr(Components, "solve", asked_before)
     assert sum(check(tiny_soft.snapshot(seed, kind), f"{kind} seed {seed}") for seed in range(20))
@@ -303,10 +303,10 @@ def test_too_few_domains_force_equal_pods_to_meet(pods: int, expected: int) -> N
     """Ordered pairs of pods that share one of three zones, dealt out evenly; none is forced once pods may stay away."""
     objects = [node(f"n{i}", cpu="8", labels={ZONE: f"z{i % 3}"}) for i in range(6)]
     objects += [pod(f"p{i}", labels={"app": "a"}, affinity=terms(repels=[near("a", ZONE, 1)])) for i in range(pods)]
-    found, counts = bound(objects)
-    assert found.bound == expected
-    tighten(found, found.found[0], counts)
-    assert (found.bound, found.found[0].proved) == (expected, True)
+    components, counts = bound(objects)
+    assert components.bound == expected
+    tighten(components, components.found[0], counts)
+    assert (components.bound, components.found[0].proved) == (expected, True)
     assert bound(objects, unplaced=1)[0].bound == 0
 
 
@@ -316,12 +316,12 @@ def test_a_wish_that_breaks_a_rule_of_single_nodes_proves_nothing() -> None:
     for app, other in ("ab", "ba"):
         affinity = terms(pulls=[near(other, ZONE, 10)], apart=[near(other, HOST), near(app, HOST)])
         objects += [pod(f"{app}{i}", cpu="1", labels={"app": app}, affinity=affinity) for i in range(2)]
-    found, counts = bound(objects)
-    (component,) = found.found
-    alone = best(found.cluster, {0: 0})[1]
+    components, counts = bound(objects)
+    (component,) = components.found
+    alone = best(components.cluster, {0: 0})[1]
     assert alone == 2 * 2 * 10
     for _ in range(3):
-        tighten(found, component, counts)
+        tighten(components, component, counts)
     assert (component.bound, component.value, component.proved) == (alone, alone, True)
     assert component.counts is not None
     assert (component.counts.sum(axis=0) <= 1).all()

@@ -57,9 +57,9 @@ def coarse_bounds(cluster: Cluster, limit: int) -> list[tuple[list[int], int, in
     active = rules.build(cluster)
     limits, objective = possible(cluster, active), Objective(cluster, active)
     unplaced = dict.fromkeys(np.unique(cluster.priority).tolist(), 0)
-    found = Components(cluster, objective, limits, unplaced)
+    components = Components(cluster, objective, limits, unplaced)
     made = []
-    for component in found.found:
+    for component in components.found:
         classes = component.classes
         sub = cluster.restricted(classes)
         kinds, pools = alike_nodes(sub, objective, classes, limits[classes])
@@ -74,7 +74,7 @@ def coarse_bounds(cluster: Cluster, limit: int) -> list[tuple[list[int], int, in
             assert (counts <= limits[classes]).all()
             assert (counts.T @ sub.demand <= np.maximum(sub.free, 0)).all()
             points = objective.total(objective.families(SparsePlacement(counts, classes), classes))
-        beside = found._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
+        beside = components._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
         made.append((classes, answer.bound + beside, points, bool(omitted)))
     return made
 

@@ -72,17 +72,17 @@ def bounds(objects: list[Object]) -> tuple[Components, int, int] | None:
     optimum = best(cluster, unplaced)[1]
     if optimum is None:
         return None
-    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, unplaced)
-    alone = found.bound
-    found.share_every, together = 0, cpsat()
-    found.bound_jointly(together)
-    assert optimum <= found.bound <= alone
-    for component in found.found:
+    components = Components(cluster, Objective(cluster, rules.build(cluster)), limits, unplaced)
+    alone = components.bound
+    components.share_every, together = 0, cpsat()
+    components.bound_jointly(together)
+    assert optimum <= components.bound <= alone
+    for component in components.found:
         if not component.proved:
-            tighten(found, component, counts)
-            found.bound_jointly(together)
-            assert found.bound >= optimum
-    return found, alone, optimum
+            tighten(components, component, counts)
+            components.bound_jointly(together)
+            assert components.bound >= optimum
+    return components, alone, optimum
 
 
 def test_groups_that_compete_are_never_bounded_too_tightly() -> None:
@@ -137,9 +137,9 @@ def test_no_classes_and_no_nodes_are_bounded_by_nothing() -> None:
     for objects in ([node("n0")], [pod("p")]):
         cluster = compiled(objects)
         active = rules.build(cluster)
-        found = Components(cluster, Objective(cluster, active), possible(cluster, active), {})
-        found.bound_jointly(cpsat())
-        assert (found.bound, found.prices) == (0, None)
+        components = Components(cluster, Objective(cluster, active), possible(cluster, active), {})
+        components.bound_jointly(cpsat())
+        assert (components.bound, components.prices) == (0, None)
 
 
 def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
@@ -171,7 +171,7 @@ def test_a_search_that_is_guided_by_prices_proves_what_it_finds(engine: Engine, 
         weights.append(rng.randint(1, 100))
         wishes = wishing(wish("disk", "ssd", weights[-1]))
         objects += [pod(f"p{c}-{i}", cpu="1", labels={"app": f"a{c}"}, affinity=wishes) for i in range(10)]
-    found = place(from_objects(objects), Options(engine=engine, deterministic=True, time_limit=20.0))
-    soft = next(tier for tier in found.objective if tier.tier == "soft")
+    placement = place(from_objects(objects), Options(engine=engine, deterministic=True, time_limit=20.0))
+    soft = next(tier for tier in placement.objective if tier.tier == "soft")
     assert soft.bound == 10 * sum(sorted(weights)[-16:])
     assert 100 * soft.value >= percent * soft.bound

@@ -60,12 +60,12 @@ def listed(sizes: Sizes, slots: Ints | None = None, *, spare: Ints | None = None
 
 def every(sizes: Sizes, n: int, slots: int) -> set[tuple[int, ...]]:
     """The patterns of a node by trying all combinations."""
-    found = set()
+    result = set()
     for pattern in itertools.product(*(range(min(int(m), int(c)) + 1) for m, c in zip(sizes.upper[:, n], sizes.count, strict=True))):
         residual = sizes.room[n] - np.array(pattern) @ sizes.demand
         if (residual >= 0).all() and (residual <= sizes.waste).all() and sum(pattern) <= slots:
-            found.add(pattern)
-    return found
+            result.add(pattern)
+    return result
 
 
 @pytest.mark.parametrize("resources", [1, 2, 3])
@@ -75,9 +75,9 @@ def test_all_patterns_are_listed_and_no_others(resources: int, spare: int) -> No
     for seed in range(60):
         sizes = drawn(seed, resources=resources, spare=spare)
         slots = np.full(len(sizes.room), 4 if seed % 5 == 0 else UNLIMITED_PODS)
-        found = listed(sizes, slots)
-        assert found is not None
-        for n, patterns in enumerate(found):
+        result = listed(sizes, slots)
+        assert result is not None
+        for n, patterns in enumerate(result):
             assert len({tuple(p) for p in patterns.tolist()}) == len(patterns)
             assert {tuple(p) for p in patterns.tolist()} == every(sizes, n, int(slots[n]))
             total += len(patterns)
@@ -123,9 +123,9 @@ def test_of_many_patterns_some_are_listed() -> None:
 
 def test_less_may_be_left_over_than_all_nodes_waste() -> None:
     sizes = many()
-    found = listed(sizes, spare=np.zeros_like(sizes.waste))
-    assert found is not None
-    assert all((patterns @ sizes.demand == sizes.room[0]).all() for patterns in found)
+    result = listed(sizes, spare=np.zeros_like(sizes.waste))
+    assert result is not None
+    assert all((patterns @ sizes.demand == sizes.room[0]).all() for patterns in result)
 
 
 def test_sums_that_are_too_large_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,15 +233,15 @@ def test_a_scheduler_that_is_gone_is_told_and_what_is_done_is_kept(elsewhere: El
     elsewhere.worker("--nthreads", "1")
     workers = open_dask(str(elsewhere.file))
     done, started = list[int](), 0.0
-    found = run(workers, work.slow, range(1000), arguments=lambda task: (0.05,))
-    for each in found:
+    result = run(workers, work.slow, range(1000), arguments=lambda task: (0.05,))
+    for each in result:
         done.append(each.task)
         if len(done) == 10:
             elsewhere.scheduler.send_signal(how)
             started = time.monotonic()
             break
     with pytest.raises(SchedulerGone, match="the Dask scheduler is gone"):
-        done.extend(each.task for each in found if each.error is None)
+        done.extend(each.task for each in result if each.error is None)
     workers.close(now=True)
     assert time.monotonic() - started < 45
     assert 10 <= len(done) < 1000

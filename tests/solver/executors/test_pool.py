@@ -72,16 +72,16 @@ def never() -> bool:
 
 
 def test_without_a_pool_this_process_decides_in_order() -> None:
-    found = list(question(pool_of(1)).answers(work.times, range(5), never))
-    assert [(number, product) for number, (product, _, _) in found] == [(i, 3 * i) for i in range(5)]
-    assert {pid for _, (_, pid, _) in found} == {os.getpid()}
+    result = list(question(pool_of(1)).answers(work.times, range(5), never))
+    assert [(number, product) for number, (product, _, _) in result] == [(i, 3 * i) for i in range(5)]
+    assert {pid for _, (_, pid, _) in result} == {os.getpid()}
 
 
 def test_batches_grow_with_what_is_decided_fast() -> None:
     workers = Inline()
     with WorkerPool(lambda: workers, 2) as pool:
-        found = dict(question(pool).answers(work.fail_at, (i for i in range(1000) if i != 5), never))
-    assert found == {i: 3 * i for i in range(1000) if i != 5}
+        values = dict(question(pool).answers(work.fail_at, (i for i in range(1000) if i != 5), never))
+    assert values == {i: 3 * i for i in range(1000) if i != 5}
     sizes = [len(batch) for batch in workers.sent]
     assert (sizes[0], max(sizes)) == (1, MAX_BATCH_PARTS)
 
@@ -100,20 +100,20 @@ def test_parts_are_read_as_they_are_handed_out() -> None:
 
 @pytest.mark.full
 def test_after_a_stop_what_is_left_is_not_decided() -> None:
-    found = list[int]()
+    result = list[int]()
     with WorkerPool(Inline, 2) as pool:
-        found.extend(number for number, _ in question(pool).answers(work.times, range(10_000), lambda: len(found) >= 10))
+        result.extend(number for number, _ in question(pool).answers(work.times, range(10_000), lambda: len(result) >= 10))
         assert not pool.at_hand
-    assert 10 <= len(found) < 200
+    assert 10 <= len(result) < 200
 
 
 @pytest.mark.full
 def test_where_the_workers_are_gone_this_process_goes_on() -> None:
     workers = Inline(ends_after=3)
     with WorkerPool(lambda: workers, 2) as pool:
-        found = list(question(pool).answers(work.times, range(100), never))
-        assert sorted(number for number, _ in found) == list(range(100))
-        assert all(product == 3 * number for number, (product, _, _) in found)
+        result = list(question(pool).answers(work.times, range(100), never))
+        assert sorted(number for number, _ in result) == list(range(100))
+        assert all(product == 3 * number for number, (product, _, _) in result)
         assert pool.gone == "tcp://here: the Dask scheduler is gone"
         assert not pool.at_hand
         assert len(list(question(pool).answers(work.times, range(3), never))) == 3
@@ -135,10 +135,10 @@ def test_a_worker_makes_a_subject_once() -> None:
 @pytest.mark.full
 def test_processes_share_the_parts_and_make_the_subject_once_each() -> None:
     with _two() as pool:
-        found = dict(question(pool).answers(work.times, range(200), never))
-    assert {number: product for number, (product, _, _) in found.items()} == {i: 3 * i for i in range(200)}
+        values = dict(question(pool).answers(work.times, range(200), never))
+    assert {number: product for number, (product, _, _) in values.items()} == {i: 3 * i for i in range(200)}
     by_process: dict[int, list[int]] = {}
-    for _, pid, numbers in found.values():
+    for _, pid, numbers in values.values():
         by_process.setdefault(pid, []).append(numbers)
     assert os.getpid() not in by_process
     assert all(sorted(numbers) == list(range(1, len(numbers) + 1)) for numbers in by_process.values())

@@ -286,11 +286,11 @@ def test_memory_does_not_grow_with_the_number_of_tasks(processes: Processes) -> 
         for _ in range(10_000):
             yield bytes(10_000)
 
-    found = run(processes, work.empty, tasks())
-    next(found)
+    result = run(processes, work.empty, tasks())
+    next(result)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in found) == 9_999
+        assert sum(1 for _ in result) == 9_999
         assert tracemalloc.get_traced_memory()[1] < 5_000_000  # the tasks are 100 MB
     finally:
         tracemalloc.stop()

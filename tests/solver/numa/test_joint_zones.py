@@ -47,9 +47,9 @@ def pending() -> list[Pod]:
 
 
 def machine(name: str) -> NumaTree:
-    found = tree(snapshot().node_topologies[name])
-    assert found is not None
-    return found
+    result = tree(snapshot().node_topologies[name])
+    assert result is not None
+    return result
 
 
 # --- brute force: every pod has one container, and only CPUs are short --------------------------------------------------------

@@ -209,10 +209,10 @@ WIDE = [{"cpu": 32}, {"cpu": 32}]
 def placed(made: list[Object], *pods: Object) -> tuple[list[str], Snapshot]:
     """Return the pods that are placed; the checker agrees."""
     snapshot = from_objects([*made, *pods])
-    found = place(snapshot, Options(time_limit=10, workers=1))
-    assert verify(snapshot, found) == []
-    assert found.status in ("optimal", "infeasible")
-    return sorted(entry.pod.removeprefix("default/") for entry in found.assignments), snapshot
+    placement = place(snapshot, Options(time_limit=10, workers=1))
+    assert verify(snapshot, placement) == []
+    assert placement.status in ("optimal", "infeasible")
+    return sorted(entry.pod.removeprefix("default/") for entry in placement.assignments), snapshot
 
 
 def centos(name: str, app: int = 26, init: int | str = 1, *, sidecar: bool = False) -> Object:
@@ -279,17 +279,17 @@ def test_the_checker_says_which_zone_the_init_containers_were_in() -> None:
 def test_reasons_and_causes_give_amounts(
     available: list[dict[str, int]], total: list[dict[str, int]], policy: str, requests: Object, why: str
 ) -> None:
-    found = place(from_objects([*node(available, total, policy), pod("p", requests)]), Options(time_limit=10, workers=1))
-    [reason] = found.unplaced[0].reasons
+    placement = place(from_objects([*node(available, total, policy), pod("p", requests)]), Options(time_limit=10, workers=1))
+    [reason] = placement.unplaced[0].reasons
     if reason.rule == "NodeResourceTopologyMatch":
         assert reason.message == f"no NUMA zones with room under the Topology Manager policy {policy} ({why})"
-    assert [fact.message.partition("(on n ")[2] for cause in found.causes for fact in cause.facts] == [f"{why})"]
+    assert [fact.message.partition("(on n ")[2] for cause in placement.causes for fact in cause.facts] == [f"{why})"]
 
 
 def test_a_tie_is_part_of_reasons_and_causes() -> None:
-    found = place(from_objects([*node([{"cpu": 6}, {"cpu": 32}], WIDE), centos("a")]), Options(time_limit=10, workers=1))
+    placement = place(from_objects([*node([{"cpu": 6}, {"cpu": 32}], WIDE), centos("a")]), Options(time_limit=10, workers=1))
     why = "(cpu: 6 free of 32 in node-0, where its init containers are; 26 asked)"
-    [reason] = found.unplaced[0].reasons
+    [reason] = placement.unplaced[0].reasons
     assert reason.message.endswith(why)
-    [fact] = [fact for cause in found.causes for fact in cause.facts]
+    [fact] = [fact for cause in placement.causes for fact in cause.facts]
     assert fact.message.endswith(f"(on n {why[1:]}")

@@ -71,9 +71,9 @@ def container_points(snapshot: Snapshot, cluster: Cluster, entries: list[Assignm
         here = list(group)
         best = None
         for choice in zone_choices(snapshot, cluster, here):
-            found = numa_zones.judge(snapshot, choice, (), policy)
-            if not any(f[2] == "Zones" for f in found.faults) and (best is None or found.points > best):
-                best = found.points
+            result = numa_zones.judge(snapshot, choice, (), policy)
+            if not any(f[2] == "Zones" for f in result.faults) and (best is None or result.points > best):
+                best = result.points
         assert best is not None, "some choice of zones must be valid"
         total += best
     return total

@@ -105,13 +105,13 @@ def test_annealing_of_some_classes_leaves_the_others_where_they_are() -> None:
 
 
 def spreading(name: str, app: str, rng: np.random.Generator) -> Object:
-    found = pod(name, labels={"app": app}, cpu="1")
+    result = pod(name, labels={"app": app}, cpu="1")
     keys = [key for key in KEYS if rng.random() < 0.7]
-    found["spec"]["topologySpreadConstraints"] = [
+    result["spec"]["topologySpreadConstraints"] = [
         {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": app}}}
         for key in keys
     ]
-    return found
+    return result
 
 
 def crowded(seed: int) -> LocalSearch:

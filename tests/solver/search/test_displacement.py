@@ -79,8 +79,8 @@ def test_each_pool_gets_what_it_would_have_had(seed: int) -> None:
     for n in rng.integers(4, size=3).tolist():
         target[0, n] += 1
     pools = rng.integers(2, size=4)
-    found = Displacement(at.search, [at.at["group"]], pools).least_loss(target)
-    assert [Counter(found[0, pools == p].tolist()) for p in range(2)] == [Counter(target[0, pools == p].tolist()) for p in range(2)]
+    result = Displacement(at.search, [at.at["group"]], pools).least_loss(target)
+    assert [Counter(result[0, pools == p].tolist()) for p in range(2)] == [Counter(target[0, pools == p].tolist()) for p in range(2)]
     assert (at.search.counts == at.counts).all()
 
 

@@ -72,11 +72,11 @@ class Started:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """Every model counts as large, so that annealing and groups have their turn; a second process begins at once."""
-    found = Started()
+    result = Started()
     monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small_variables=-1, whole_variables=-1))
     monkeypatch.setattr(second_search, "SECOND_LIMITS", SecondSearchParameters(start_seconds=0.0, min_remaining_seconds=0.0))
-    monkeypatch.setattr(second_search, "SecondProcess", found.start)
-    return found
+    monkeypatch.setattr(second_search, "SecondProcess", result.start)
+    return result
 
 
 @pytest.mark.full
@@ -176,24 +176,24 @@ def attracted() -> Snapshot:
 
 def test_a_better_placement_of_the_other_search_is_taken_over() -> None:
     peer = Told(PlacementFound([(0, 1, 1), (1, 1, 1)], 10))
-    found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
-    assert found.value == 10
-    assert found.counts.tolist() == [[0, 1], [0, 1]]
-    assert found.sequence == [(0, 1, 1), (1, 1, 1)]
+    result = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
+    assert result.value == 10
+    assert result.counts.tolist() == [[0, 1], [0, 1]]
+    assert result.sequence == [(0, 1, 1), (1, 1, 1)]
 
 
 @pytest.mark.parametrize("other", [PlacementFound([(0, 0, 1), (1, 1, 1)], 10**6), PlacementFound([(1, 1, 1)], 10**6)])
 def test_one_that_is_worth_less_than_it_says_or_places_fewer_is_not(other: PlacementFound) -> None:
     options = Options(engine="lns", time_limit=1e-6)
-    found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(other), options).improve()
-    assert (found.value, found.counts.tolist()) == (0, [[1, 0], [0, 1]])
+    result = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(other), options).improve()
+    assert (result.value, result.counts.tolist()) == (0, [[1, 0], [0, 1]])
 
 
 def test_bounds_of_groups_are_taken_over_and_nothing_looser() -> None:
     for bound, expected in ((4, 4), (50, 10)):  # one pull of 10 is all there is
         peer = Told(GroupFound(0, bound, None, None, unverified=False, proved=False))
-        found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
-        assert found.bound == expected
+        result = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
+        assert result.bound == expected
 
 
 @pytest.mark.full

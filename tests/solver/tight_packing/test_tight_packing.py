@@ -41,11 +41,11 @@ def test_no_placement_exceeds_a_bound_and_packings_obey_the_rules(kind: str) -> 
             placed = dict(zip(tiers, incumbent, strict=True))
             for i, p in enumerate(tiers):
                 best = max(s[i] for s in scores if all(s[j] >= incumbent[j] for j in range(i)))
-                bound, found = tight.bound(p, placed, upper[p], 2.0)
+                bound, result = tight.bound(p, placed, upper[p], 2.0)
                 assert best <= bound <= upper[p], f"{kind} seed {seed} tier {p}"
                 above = {q: placed[q] for q in tiers[:i]}
                 nothing = np.zeros_like(limits)
-                for counts in (found, tight.pack(nothing, above | {p: best}, 1.0)):
+                for counts in (result, tight.pack(nothing, above | {p: best}, 1.0)):
                     if counts is None:
                         continue
                     order = find_order(cluster, counts)
@@ -104,8 +104,8 @@ def test_pods_that_are_tied_stay_and_others_are_packed_around_them() -> None:
     counts[constrained, :2] = 1
     tight = TightPacking(cluster, active, limits, context())
     assert tight.constrained
-    found = tight.pack(counts, {0: 8}, 4.0)
-    assert found is not None
-    assert found[constrained].tolist() == [1, 1, 0]
-    assert (found.T @ cluster.demand[:, 0] == 10_000).all()
+    result = tight.pack(counts, {0: 8}, 4.0)
+    assert result is not None
+    assert result[constrained].tolist() == [1, 1, 0]
+    assert (result.T @ cluster.demand[:, 0] == 10_000).all()
     assert tight.pack(counts, {0: 9}, 1.0) is None
