@@ -136,15 +136,17 @@ def _cpu(obj: Object) -> int:
 
 def objects_of(ring: int) -> list[Object]:
     """Return the cluster: the ring, spare nodes for a third of the moves' time, workloads and pods that wait."""
-    found = [node(f"n{i:03}", cpu="4000m") for i in range(ring)]
-    found += [node(f"spare{i}", cpu="1900m") for i in range(ring // 2)]
+    objects = [node(f"n{i:03}", cpu="4000m") for i in range(ring)]
+    objects += [node(f"spare{i}", cpu="1900m") for i in range(ring // 2)]
     for i in range(ring):
         template = {"metadata": {"labels": {"app": f"w{i}"}}, "spec": pod("x", cpu="1000m")["spec"]}
         spec = {"replicas": 3, "selector": {"matchLabels": {"app": f"w{i}"}}, "template": template}
         metadata = {"name": f"w{i}", "namespace": "default", "uid": f"ReplicaSet-w{i}"}
-        found.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
-        found += [pod(f"w{i}-{k}", cpu="1000m", node_name=f"n{i:03}", owner=f"ReplicaSet/w{i}", labels={"app": f"w{i}"}) for k in range(3)]
-    return [*found, *(pod(f"big-{k}", cpu="2000m") for k in range(10))]
+        objects.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
+        objects += [
+            pod(f"w{i}-{k}", cpu="1000m", node_name=f"n{i:03}", owner=f"ReplicaSet/w{i}", labels={"app": f"w{i}"}) for k in range(3)
+        ]
+    return [*objects, *(pod(f"big-{k}", cpu="2000m") for k in range(10))]
 
 
 def moves_of(world: World, ring: int, rounds: int) -> list[list[Move]]:

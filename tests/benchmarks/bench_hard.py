@@ -68,8 +68,8 @@ class Row:
 def rows(patterns: Sequence[str], seeds: Sequence[int]) -> list[Row]:
     """All rows whose names match one of the patterns."""
     recorded = [*bench_soft.instances(), *bench_packing.instances(["*-32x8-100-s*"])]
-    found = [Row(name, None) for name in recorded] + [Row(family, seed) for family in (*PLANTED, *CLUSTERS) for seed in seeds]
-    return [row for row in found if any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns)]
+    all_rows = [Row(name, None) for name in recorded] + [Row(family, seed) for family in (*PLANTED, *CLUSTERS) for seed in seeds]
+    return [row for row in all_rows if any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns)]
 
 
 def deciding(tiers: Sequence[bench_scale.Tier]) -> bench_scale.Tier:
@@ -109,8 +109,8 @@ def main() -> None:
     table = Table("instance", "placed", "tier", "value", "bound", "gap", "seconds", "CPU s", "peak MiB", title="the hardest instances")
     for column in table.columns[1:]:
         column.justify = "right"
-    for found in measure(chosen):
-        table.add_row(*found)
+    for cells in measure(chosen):
+        table.add_row(*cells)
     Console(width=120).print(table)
 
 

@@ -58,9 +58,9 @@ def summed(draws: Sequence[Sequence[float]]) -> list[tuple[float, float, float]]
 
 def published() -> Iterator[str]:
     """Yield the lines of the published policies, the worst first."""
-    found = {name: entry["allocated_percent_at_arrived_load"] for name, entry in openb.published().items()}
-    for name in sorted(found, key=lambda policy: float(found[policy]["100"]["mean"])):
-        cells = [found[name][str(load)] for load in LOADS]
+    percentages = {name: entry["allocated_percent_at_arrived_load"] for name, entry in openb.published().items()}
+    for name in sorted(percentages, key=lambda policy: float(percentages[policy]["100"]["mean"])):
+        cells = [percentages[name][str(load)] for load in LOADS]
         yield row(f"{name}, published", [(cell["mean"], cell["least"], cell["most"]) for cell in cells])
 
 
@@ -84,7 +84,7 @@ def whole(nodes: list[Machine], seeds: Iterable[int], options: Sequence[str]) ->
     for seed in seeds:
         arrivals = openb.draw(nodes, seed, LOADS[-1])
         runs = [at_once(nodes, openb.until(nodes, arrivals, load), options) for load in LOADS]
-        draws.append([100 * found / full for found, _, _ in runs])
+        draws.append([100 * allocated_load / full for allocated_load, _, _ in runs])
         bounds.append([100 * upper / full for _, upper, _ in runs])
         seconds += [spent for _, _, spent in runs]
         print("at once", seed, draws[-1], bounds[-1], [f"{spent:.1f}" for _, _, spent in runs], file=sys.stderr, flush=True)

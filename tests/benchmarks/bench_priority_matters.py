@@ -178,7 +178,7 @@ def main() -> None:
     workers = 1 if arguments.cpu else arguments.workers
     runs = {"greedy": Options(time_limit=10.0, policy=PLACED_ONLY, engine="greedy", causes=False)}
     runs |= {f"{s} s": Options(time_limit=float(s), workers=workers, policy=PLACED_ONLY) for s in arguments.seconds}
-    found: dict[tuple[int, str], Share] = {}
+    shares: dict[tuple[int, str], Share] = {}
     cells = [
         cell
         for cell in settings([int(u) for u in arguments.usage], MEGABYTE if arguments.megabytes else 1)
@@ -189,11 +189,11 @@ def main() -> None:
             for name, options in runs.items():
                 result, seconds = solve(cell, int(seed), options)
                 for usage in (cell.usage, 0):
-                    found.setdefault((usage, name), Share()).add(result, seconds)
+                    shares.setdefault((usage, name), Share()).add(result, seconds)
                 tiers = " ".join(f"{t.value}/{t.bound}" for t in placed_tiers(result))
                 print(cell.name, seed, name, "proved" if proved(result) else "open", tiers, f"{seconds:.2f}", file=sys.stderr, flush=True)
     table = Table("usage", "run", "proved", "pods to the bound", "CPU seconds", title="cells proved")
-    for (usage, name), share in sorted(found.items(), key=lambda item: (item[0][0] or 1_000, list(runs).index(item[0][1]))):
+    for (usage, name), share in sorted(shares.items(), key=lambda item: (item[0][0] or 1_000, list(runs).index(item[0][1]))):
         table.add_row(f"{usage} %" if usage else "all", name, *share.cells)
     Console(width=120).print(table)
 

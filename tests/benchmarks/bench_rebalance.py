@@ -192,11 +192,11 @@ def improved(seed: int, nodes: int, pods: int, seconds: float) -> str:
     values = PlanObjective(read_problem(snapshot, PlanOptions(goals=("improve",))), ("improve",))
     before, first_bound = values.of_steps([])[0], values.bounds()[0]
     options = [PlanOptions(goals=("improve",), options=Options(engine=engine, time_limit=seconds)) for engine in ("greedy", "auto")]
-    built, (found, took) = rebalance(snapshot, options[0]), _timed(lambda: rebalance(snapshot, options[1]))
-    tier, alone = found.objective[0], built.objective[0].value
+    built, (improved_plan, took) = rebalance(snapshot, options[0]), _timed(lambda: rebalance(snapshot, options[1]))
+    tier, alone = improved_plan.objective[0], built.objective[0].value
     points = " | ".join(f"{value / BALANCE_PER_POINT:,.0f}" for value in (before, alone, tier.value, tier.bound, first_bound))
     gaps = [(tier.bound - value) / max(1, tier.bound - before) for value in (alone, tier.value)]
-    moves = f"{len(built.moves):,} | {len(found.moves):,} | {found.waves}"
+    moves = f"{len(built.moves):,} | {len(improved_plan.moves):,} | {improved_plan.waves}"
     return f"| {nodes:,} | {pods:,} | {seed} | {points} | {gaps[0]:.1%} | {gaps[1]:.1%} | {moves} | {took:.0f} |"
 
 

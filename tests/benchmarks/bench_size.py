@@ -137,25 +137,25 @@ def compare(seed: int, nodes: int, pods: int, time_limit: float) -> Compared:
 
 def generated(count: int, nodes: int, pods: int, time_limit: float) -> Table:
     table = _table("seed", "pods", "Karpenter's way", "best price", "kubestow", "nodes", "bound", "gap", "saved", "seconds")
-    found = []
+    comparisons = []
     for seed in range(count):
         one = compare(seed, nodes, pods, time_limit)
         cells = [str(seed), f"{one.pods:,}", *(_paid(b) for b in (one.karpenter, one.price))]
         if not one.kubestow.answered:
             cells += [*_none(one.kubestow), "", f"{one.kubestow.seconds:.0f}"]
         else:
-            found.append(one)
+            comparisons.append(one)
             cells += [*_result(one.kubestow), f"{one.saved:.2%}", f"{one.kubestow.seconds:.0f}"]
         table.add_row(*cells)
         say(*cells)
-    if found:
+    if comparisons:
         for name, shares in (
-            ("saved of the cheaper heuristic", [one.saved for one in found]),
-            ("saved of Karpenter's way", [one.saved_of(one.karpenter) for one in found if not one.karpenter.unplaced]),
-            ("saved of best price", [one.saved_of(one.price) for one in found if not one.price.unplaced]),
+            ("saved of the cheaper heuristic", [one.saved for one in comparisons]),
+            ("saved of Karpenter's way", [one.saved_of(one.karpenter) for one in comparisons if not one.karpenter.unplaced]),
+            ("saved of best price", [one.saved_of(one.price) for one in comparisons if not one.price.unplaced]),
         ):
             say(f"{name}: median {statistics.median(shares):.2%}, least {min(shares):.2%}, most {max(shares):.2%} ({len(shares)} clusters)")
-        gaps = [one.kubestow.gap for one in found]
+        gaps = [one.kubestow.gap for one in comparisons]
         say(f"gap: median {statistics.median(gaps):.2%}, worst {max(gaps):.2%}; proved {sum(not gap for gap in gaps)} of {len(gaps)}")
     return table
 
@@ -216,8 +216,8 @@ def directory(path: Path, time_limit: float) -> Table:
         if one.sizing:
             replaced = one.sizing.get("replaced") or {}
             now = f"{replaced['cost']:g} ({replaced['priced']} of {replaced['nodes']} nodes)" if replaced.get("priced") else ""
-            found = _result(one) if one.answered else ["", "", money.text(one.bound), ""]
-            cells += [f"{one.sizing['snapshot']['pending']:,}", *found, one.sizing["status"], now]
+            amounts = _result(one) if one.answered else ["", "", money.text(one.bound), ""]
+            cells += [f"{one.sizing['snapshot']['pending']:,}", *amounts, one.sizing["status"], now]
         else:
             cells += ["", one.said, *[""] * 5]
         cells.append(f"{one.seconds:.1f}")

@@ -180,20 +180,20 @@ def shared(case: Case, jobs: int, rounds: int, seconds: float) -> Iterator[tuple
     snapshot = from_objects(list(worn(case.cluster).objects()))
     request, options = SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False, deterministic=True, workers=1)
     best: dict[int, tuple[float, float, float]] = {}
-    documents, found = set[bytes](), None
+    documents, result = set[bytes](), None
     for number in [1, jobs] * rounds:
         wall, here, there = time.monotonic(), time.process_time(), _children()
         with pool_of(number) or nullcontext() as pool:
-            found = survive(snapshot, request, options, pool=pool)
+            result = survive(snapshot, request, options, pool=pool)
         took = time.monotonic() - wall, time.process_time() - here, _children() - there
         best[number] = min(best.get(number, took), took)
-        documents.add(msgspec.json.encode(found))
-    if len(documents) != 1 or found is None:
+        documents.add(msgspec.json.encode(result))
+    if len(documents) != 1 or result is None:
         raise SystemExit("the documents differ")
     where = f"{case.cluster.nodes:,} nodes, {case.cluster.pods:,} pods, {case.cluster.fill} % of CPU"
     for number, (wall, here, there) in best.items():
         amounts = (f"{amount:.1f} s" for amount in (wall, here, there))
-        yield where, f"{found.scenarios.distinct:,}", f"{number}", *amounts, f"{best[1][0] / wall:.2f}"
+        yield where, f"{result.scenarios.distinct:,}", f"{number}", *amounts, f"{best[1][0] / wall:.2f}"
 
 
 def _children() -> float:

@@ -84,8 +84,8 @@ def planted() -> tuple[int, int, int]:
 
 def brute(count: int) -> str:
     """Compare brute force and the search on tiny pools, in a sentence."""
-    found = [compare(seed, kind) for kind in ("drain", "tight", "repair") for seed in range(count)]
-    known = [(bool(truth), complete, proved) for truth, complete, proved in found if truth is not None]
+    comparisons = [compare(seed, kind) for kind in ("drain", "tight", "repair") for seed in range(count)]
+    known = [(bool(truth), complete, proved) for truth, complete, proved in comparisons if truth is not None]
     through, blocked = sum(truth for truth, _, _ in known), sum(not truth for truth, _, _ in known)
     same = sum(truth == complete for truth, complete, _ in known)
     proofs = sum(proved for truth, _, proved in known if not truth)

@@ -125,8 +125,8 @@ class _Program:
             for share in self._shares:
                 if share <= size and best[size - share] + gains[share] > best[size]:
                     best[size], last[size] = best[size - share] + gains[share], share
-        found, size = Counter[int](), WHOLE
+        chosen, size = Counter[int](), WHOLE
         while size > 0:
-            found[last[size]] += bool(last[size])
+            chosen[last[size]] += bool(last[size])
             size -= last[size] or 1
-        return best[WHOLE], {share: times for share, times in sorted(found.items()) if times}
+        return best[WHOLE], {share: times for share, times in sorted(chosen.items()) if times}

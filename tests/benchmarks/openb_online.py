@@ -194,7 +194,7 @@ class Online:
 
     def make_room(self, task: Task) -> bool:
         """Move one running task elsewhere so that another fits, where that strands least; whether there was such a move."""
-        found: tuple[int, int, Task] | None = None
+        cheapest: tuple[int, int, Task] | None = None
         for n, room in enumerate(self.room):
             cpu, memory, load = task.cpu - room[0], task.memory - room[1], task.load - sum(room[2])
             for other, allocations in self.running[n].items():
@@ -206,12 +206,12 @@ class Online:
                 for cost, target in self.best(other):
                     if target != n:
                         cost += self._stranded.of(room_after) - self._stranded.of(room)
-                        if found is None or cost < found[0]:
-                            found = cost, n, other
+                        if cheapest is None or cost < cheapest[0]:
+                            cheapest = cost, n, other
                         break
-        if found is None:
+        if cheapest is None:
             return False
-        _, n, other = found
+        _, n, other = cheapest
         target = next(m for _, m in self.best(other) if m != n)
         self.take(other, n)
         self.put(task, n)
@@ -253,7 +253,7 @@ def run(nodes: list[Machine], arrivals: list[Task], loads: Sequence[int], *, mov
     in the end. With ``moves``, after every ``BATCH`` arrivals those of them that found no place are tried again, the largest first, with
     one move each, and then tasks go where they strand less: ``moves`` moves in total."""
     cluster, full = online(nodes, arrivals), openb.capacity(nodes)
-    found, requested, waiting = list[int](), 0, list[Task]()
+    allocated, requested, waiting = list[int](), 0, list[Task]()
     for i, task in enumerate(arrivals, 1):
         requested += task.load
         if not cluster.arrive(task):
@@ -261,9 +261,9 @@ def run(nodes: list[Machine], arrivals: list[Task], loads: Sequence[int], *, mov
         if moves and i % BATCH == 0:
             _again(cluster, waiting, moves)
             waiting = []
-        while len(found) < len(loads) and requested * 100 >= loads[len(found)] * full:
-            found.append(cluster.allocated)
-    return found, cluster
+        while len(allocated) < len(loads) and requested * 100 >= loads[len(allocated)] * full:
+            allocated.append(cluster.allocated)
+    return allocated, cluster
 
 
 def _again(cluster: Online, waiting: list[Task], moves: int) -> None:

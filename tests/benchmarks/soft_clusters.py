@@ -38,14 +38,14 @@ _AFFINITY_OVER_ZONES: Final = 0.61
 def soft_cluster(seed: int, *, nodes: int, fill: int) -> list[Object]:
     """Return nodes in three zones and pending pods that ask for ``fill`` percent of their CPUs or memory, the scarcer resource."""
     rng = random.Random(f"kubestow/soft clusters/{seed}/{nodes}/{fill}")
-    found: list[Object] = []
+    objects: list[Object] = []
     room = [0, 0]
     for i in range(nodes):
         cpu, memory = rng.choice(_CPUS), rng.choice(_MEMORIES)
         room = [room[0] + cpu, room[1] + memory]
         labels = {HOST: f"n{i}", ZONE: f"z{i % 3}", "disk": rng.choice(_DISKS), "gen": rng.choice(_GENERATIONS)}
         taints = [{"key": "old", "value": "yes", "effect": "PreferNoSchedule"}] if rng.random() < _OLD else []
-        found.append(node(f"n{i}", cpu=f"{cpu}m", memory=f"{memory}Mi", labels=labels, taints=taints))
+        objects.append(node(f"n{i}", cpu=f"{cpu}m", memory=f"{memory}Mi", labels=labels, taints=taints))
     waiting: list[Object] = []
     requested, a = [0, 0], 0
     while all(100 * requested[r] < fill * room[r] for r in range(2)):
@@ -57,7 +57,7 @@ def soft_cluster(seed: int, *, nodes: int, fill: int) -> list[Object]:
         requested = [requested[0] + replicas * cpu, requested[1] + replicas * memory]
         a += 1
     rng.shuffle(waiting)
-    return found + waiting
+    return objects + waiting
 
 
 def _preferences(rng: random.Random, a: int) -> Object:

@@ -258,14 +258,14 @@ def dealt(cluster: Cluster) -> list[tuple[Coarse, Ints, dict[tuple[int, int], in
 def test_a_dealt_solution_stays_within_limits_and_room() -> None:
     pods = 0
     for seed in range(40):
-        for coarse, found, placed, sub in dealt(compiled(alike(seed))):
-            assert (found >= 0).all(), seed
-            assert (found <= coarse.eligibility).all(), seed
-            assert (found.T @ sub.demand <= np.maximum(sub.free, 0)).all(), seed
-            assert (found.sum(axis=0) <= np.maximum(sub.slots, 0)).all(), seed
+        for coarse, counts, placed, sub in dealt(compiled(alike(seed))):
+            assert (counts >= 0).all(), seed
+            assert (counts <= coarse.eligibility).all(), seed
+            assert (counts.T @ sub.demand <= np.maximum(sub.free, 0)).all(), seed
+            assert (counts.sum(axis=0) <= np.maximum(sub.slots, 0)).all(), seed
             for g in range(sub.n_classes):
-                assert found[g].sum() <= sum(k for (h, _), k in placed.items() if h == g), seed
-            pods += int(found.sum())
+                assert counts[g].sum() <= sum(k for (h, _), k in placed.items() if h == g), seed
+            pods += int(counts.sum())
     assert pods > 100
 
 

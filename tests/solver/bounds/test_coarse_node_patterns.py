@@ -100,8 +100,8 @@ def check(seed: int, limit: int) -> tuple[int, int]:
 
 def test_coarse_models_bound_a_few_groups_that_attract_each_other_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coarse_node_patterns, "MAX_PART_VARIABLES", 0)
-    found = [check(seed, limit) for seed in range(4) for limit in (0, 40, 5_000)]
-    assert sum(groups for groups, _ in found) > 4
+    checks = [check(seed, limit) for seed in range(4) for limit in (0, 40, 5_000)]
+    assert sum(groups for groups, _ in checks) > 4
 
 
 @pytest.mark.slow
@@ -109,8 +109,8 @@ def test_coarse_models_bound_groups_that_attract_each_other_on_nodes(monkeypatch
     monkeypatch.setattr(coarse_node_patterns, "MAX_PART_VARIABLES", 0)
     for limit in (0, 25, 80):
         assert sum(check(seed, limit)[0] for seed in range(4, 18)) > 8
-    found = [check(seed, 5_000) for seed in range(18, 44)]
-    assert sum(met for _, met in found) > 0.7 * sum(groups for groups, _ in found)
+    checks = [check(seed, 5_000) for seed in range(18, 44)]
+    assert sum(met for _, met in checks) > 0.7 * sum(groups for groups, _ in checks)
 
 
 def test_presolve_loses_no_best_solution() -> None:

@@ -152,8 +152,8 @@ def test_results_and_failures_are_those_of_processes(local: DaskWorkers) -> None
 
 @pytest.mark.full
 def test_a_worker_that_is_killed_loses_nothing_and_does_nothing_twice(local: DaskWorkers) -> None:
-    found, done, pids = run(local, work.pid, range(100)), [], set[int]()
-    for each in found:
+    tasks, done, pids = run(local, work.pid, range(100)), [], set[int]()
+    for each in tasks:
         done.append(each.task)
         assert each.error is None
         pids.add(each.value or 0)

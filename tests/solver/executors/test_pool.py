@@ -149,9 +149,9 @@ def test_processes_share_the_parts_and_make_the_subject_once_each() -> None:
 def test_the_parts_of_a_process_that_dies_go_to_others(tmp_path: Path, once: bool) -> None:
     mark = str(tmp_path / "killed") if once else ""
     with _two() as pool:
-        found = {part[0]: value for part, value in question(pool).answers(work.times_but, ((i, 77, mark) for i in range(120)), never)}
+        values = {part[0]: value for part, value in question(pool).answers(work.times_but, ((i, 77, mark) for i in range(120)), never)}
         assert pool.lost == (0 if once else 1)
-    assert found == {i: 3 * i for i in range(120) if once or i != 77}
+    assert values == {i: 3 * i for i in range(120) if once or i != 77}
 
 
 _ORPHAN = """

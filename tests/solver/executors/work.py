@@ -103,10 +103,10 @@ def echo(value: Any) -> Any:
     return value
 
 
-def by_task(found: Iterator[FinishedTask[int, Any]]) -> dict[int, FinishedTask[int, Any]]:
+def by_task(tasks: Iterator[FinishedTask[int, Any]]) -> dict[int, FinishedTask[int, Any]]:
     """Return the outcome of each task; no task has two."""
     done: dict[int, FinishedTask[int, Any]] = {}
-    for each in found:
+    for each in tasks:
         assert each.task not in done
         done[each.task] = each
     return done

@@ -124,14 +124,14 @@ class Choice:
 def choices() -> tuple[Choice, ...]:
     """Every way to place all pods."""
     first, second = (node.metadata.name or "" for node in snapshot().nodes)
-    found = []
+    pools = []
     for size in range(len(pending()) + 1):
         for here in combinations(pending(), size):
             there = tuple(pod for pod in pending() if pod not in here)
             parts = ((first, here), (second, there))
             if any(sum(map(cpu, pods)) > sum(zone["cpu"] for zone in machine(name).available) for name, pods in parts):
                 continue
-            found.append(
+            pools.append(
                 Choice(
                     frozenset(map(pod_key, here)),
                     sum(Zones(name).best(pods) for name, pods in parts if pods),
@@ -139,7 +139,7 @@ def choices() -> tuple[Choice, ...]:
                     sum(sum(matrix(pods)[1].values()) for _, pods in parts),
                 )
             )
-    return tuple(found)
+    return tuple(pools)
 
 
 def test_the_example_is_two_machines_of_two_sockets_and_four_zones() -> None:

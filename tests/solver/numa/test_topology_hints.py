@@ -170,20 +170,20 @@ def compare(seed: int) -> tuple[int, int, int]:
     assert machine is not None
     reading, kubelet, free = Reading(available, total, policy), Kubelet(machine), [dict(zone) for zone in tree.available]
     admitted = bound = 0
-    for given, found in zip(raw, snapshot.pods, strict=True):
+    for given, parsed in zip(raw, snapshot.pods, strict=True):
         without = {"spec": {"containers": given["spec"]["containers"]}}
         alone = Reading([], [], policy)
         alone.__dict__ |= {**reading.__dict__, "free": {name: set(ids) for name, ids in reading.free.items()}}
         expected = reading.arrive(given)
         admitted += expected is not None
         bound += expected is None and alone.arrive(without) is not None
-        asks = [each for each in alignment.asks(found, "container") if {n for n, _ in each.amounts} != {"memory"}]
+        asks = [each for each in alignment.asks(parsed, "container") if {n for n, _ in each.amounts} != {"memory"}]
         wanted = [ZoneAsk(INIT if each.kind == "init" else i, alignment.aligned(tree, each.amounts)) for i, each in enumerate(asks)]
         got = zone_pools.first_fit(tree, free, wanted)
         assert (got is None) == (expected is None), seed
         if got is not None and expected is not None:
             assert {each.name: mask for each, mask in zip(asks, got, strict=True)} == expected, seed
-        assert (kubelet.admit(checked.asks(found, "container")) is None) == (expected is not None), seed
+        assert (kubelet.admit(checked.asks(parsed, "container")) is None) == (expected is not None), seed
     assert [[zone.get(n, 0) for n in (NIC, GPU)] for zone in free] == [
         [sum(z == i for z, _ in reading.free[n]) for n in (NIC, GPU)] for i in range(len(total))
     ], seed

@@ -121,9 +121,9 @@ def check(seed: int, kind: str, policy: Policy) -> bool:
         best = max(judged(snapshot, cluster, document(cluster, order), policy) for s, order in valid.items() if placed(s) == max_placed)
     except OverflowError:
         return False
-    found = tuple((values(result, tier) or [0])[0] for tier in ("soft", "topologySpread", "strategy"))
+    tier_values = tuple((values(result, tier) or [0])[0] for tier in ("soft", "topologySpread", "strategy"))
     if result.assignments:  # the later tiers concern placed pods
-        assert found == best, f"{where}: {result.objective}"
+        assert tier_values == best, f"{where}: {result.objective}"
         assert all(tier.value == tier.bound for tier in result.objective), f"{where}: {result.objective}"
     return bool(values(result, "soft"))
 

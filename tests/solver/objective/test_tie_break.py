@@ -86,8 +86,8 @@ def test_plans_even_them_out() -> None:
     ],
 )
 def test_what_is_supposed_of_containers(made: Object, more: tuple[int, int]) -> None:
-    (found,) = from_objects([made]).pods
-    assert supposed_more(found, pod_requests.pod_request(found, GATES), GATES) == more
+    (parsed,) = from_objects([made]).pods
+    assert supposed_more(parsed, pod_requests.pod_request(parsed, GATES), GATES) == more
 
 
 def test_the_cost_is_convex_and_exact_where_pieces_meet() -> None:

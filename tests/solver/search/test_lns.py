@@ -178,7 +178,7 @@ def _shared_tally(cluster: Cluster) -> bool:
     for cls in cluster.classes:
         for s in cls.spread:
             seen.setdefault((s.matcher, s.key, s.eligible), set()).add((s.max_skew, s.min_domains))
-    return any(len(found) > 1 for found in seen.values())
+    return any(len(classes) > 1 for classes in seen.values())
 
 
 def _opened(lns: Lns, cluster: Cluster) -> bool:
@@ -188,8 +188,8 @@ def _opened(lns: Lns, cluster: Cluster) -> bool:
 
 @pytest.mark.parametrize("kind", sampled(["affinity", "anti", "spread", "ports", "resources", "mixed"], every=6))
 def test_a_part_admits_what_the_whole_admits(kind: str) -> None:
-    found = [compare(compiled(tiny.snapshot(seed, kind, nodes=4, pods=6)), seed, f"{kind} seed {seed}") for seed in range(60)]
-    both, neither, stricter = (sum(column) for column in zip(*found, strict=True))
+    comparisons = [compare(compiled(tiny.snapshot(seed, kind, nodes=4, pods=6)), seed, f"{kind} seed {seed}") for seed in range(60)]
+    both, neither, stricter = (sum(column) for column in zip(*comparisons, strict=True))
     assert both > 60
     assert neither > (0 if kind == "resources" else 10)
     assert stricter < both / 5
