@@ -19,7 +19,7 @@ from kubestow.models.documents.policy import DEFAULT, Policy
 from kubestow.models.execution.execution_grace import NO_HISTORY, History
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.executors.pool import Pool
+from kubestow.solver.executors.pool import WorkerPool
 from kubestow.solver.runtime.options import OnProgress, Progress
 
 
@@ -67,7 +67,7 @@ def examine(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     began: float | None = None,
-    pool: Pool | None = None,
+    pool: WorkerPool | None = None,
 ) -> tuple[Audit, Reported]:
     """Run all checks with a selected code; return the document, and the findings with the data for a baseline.
 

@@ -87,7 +87,7 @@ PROVED = "the placed tiers are proved"
 
 
 @dataclass
-class Answer:
+class PlacedAnswer:
     """The best placement, int64[G, N], with its bind order, a bound per priority, and rules and counters in its state, if known."""
 
     counts: Ints
@@ -111,7 +111,7 @@ class PlacedSearch:
         self.objective, self.active, self.eligibility, self.context, self.parameters = objective, active, eligibility, context, parameters
         self.cluster, self.options, self.deadline, self.stop = objective.cluster, context.options, context.deadline, context.stop
 
-    def run(self) -> Answer:
+    def run(self) -> PlacedAnswer:
         """Place as many pods as possible, highest priority first."""
         options, cluster = self.options, self.cluster
         bounds = cluster.per_priority(fits(cluster, self.eligibility))  # valid before any search
@@ -123,7 +123,7 @@ class PlacedSearch:
             self._bound_tiers(answer)
         self._fill_exactly(answer)
         tight = self._tight_packing(answer)
-        if tight is not None and not tight.tied:
+        if tight is not None and not tight.constrained:
             scarce = short(cluster, self.eligibility) or tight.all.full
             self._tighten(answer, tight, self.parameters.tighten_fraction if scarce else self.parameters.early_tighten_fraction)
         if not self._complete(answer) and self.cluster.devices is not None:
@@ -151,7 +151,7 @@ class PlacedSearch:
         self._neighbourhoods(answer)
         return answer
 
-    def _proved(self, answer: Answer, note: str) -> Answer:
+    def _proved(self, answer: PlacedAnswer, note: str) -> PlacedAnswer:
         """Return the answer with nothing left to search; ``note``: added for engine `auto`."""
         if self.options.engine == "auto":
             answer.notes += [note] if self.cluster.scope.pending else []
@@ -161,7 +161,7 @@ class PlacedSearch:
 
     # --- steps ------------------------------------------------------------------------------------------------------------------
 
-    def _construct(self, bounds: dict[int, int]) -> Answer:
+    def _construct(self, bounds: dict[int, int]) -> PlacedAnswer:
         few = len(self.cluster.scope.pending) <= self.parameters.few_pods_to_try
         few &= self.cluster.devices is None  # another construction gains less than the repair in the same time
         built = construct(
@@ -169,9 +169,9 @@ class PlacedSearch:
             even=self.options.policy.strategy == "spread", soft=None if self.objective.empty else SoftState(self.objective),
         )  # fmt: skip
         state = built.active, built.soft
-        return Answer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set(), state=state)
+        return PlacedAnswer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set(), state=state)
 
-    def _fill(self, answer: Answer) -> None:
+    def _fill(self, answer: PlacedAnswer) -> None:
         """Place pods that take shares of devices again, if some are unplaced."""
         from kubestow.solver.construction.share_filling import ShareFilling
 
@@ -188,7 +188,7 @@ class PlacedSearch:
             answer.state = None
             self._report("shares", answer)
 
-    def _fill_exactly(self, answer: Answer) -> None:
+    def _fill_exactly(self, answer: PlacedAnswer) -> None:
         """Place all pods again if there is almost no slack."""
         from kubestow.solver.construction.exact_filling import fill_exactly
 
@@ -204,14 +204,14 @@ class PlacedSearch:
             answer.state = None
             self._report("repair", answer)
 
-    def _repair(self, answer: Answer) -> None:
+    def _repair(self, answer: PlacedAnswer) -> None:
         """Make room for the pods that construction left unplaced."""
         from kubestow.solver.construction.repair import repair
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         answer.state = None
-        left = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
-        patience = self.parameters.patience + self.parameters.patience_per_pod * left
+        unplaced = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
+        patience = self.parameters.patience + self.parameters.patience_per_pod * unplaced
         share = self.parameters.repair_fraction if self.cluster.devices is None else self.parameters.device_repair_fraction
         seconds, started = min(self.deadline.left(), self.parameters.max_budget_seconds) * share, time.monotonic()
         calls = last = 0
@@ -226,17 +226,17 @@ class PlacedSearch:
         wanted = self.cluster.per_priority(self.cluster.count)
         tiers = sorted(answer.bounds, reverse=True)
 
-        def better(left: Ints) -> None:
+        def better(unplaced: Ints) -> None:
             nonlocal last, seconds
             last = calls
-            if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, left.tolist(), strict=True)):
+            if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, unplaced.tolist(), strict=True)):
                 seconds = 0.0  # all bounds reached
 
         counts = repair(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
         self._adopt(answer, counts)
         self._report("repair", answer)
 
-    def _pack(self, answer: Answer) -> None:
+    def _pack(self, answer: PlacedAnswer) -> None:
         """Place unplaced gangs one by one, highest priority first."""
         could = fits(self.cluster, self.eligibility)
         gangs = [k for k, gang in enumerate(self.cluster.gangs) if not answer.counts[list(gang.classes)].any()]
@@ -288,18 +288,18 @@ class PlacedSearch:
             spread.place(g, n, int(counts[g, n]))
         return all(spread.kept(g) for g in range(self.cluster.n_classes))
 
-    def _bound_tiers(self, answer: Answer) -> None:
+    def _bound_tiers(self, answer: PlacedAnswer) -> None:
         """Bound the tiers by linear relaxation."""
         from kubestow.solver.bounds.placed_bounds import placed_bounds
 
         seconds = min(self.deadline.left(), self.parameters.relax_seconds) * self.parameters.relax_fraction
         placed, steady = self.cluster.per_priority(answer.counts.sum(axis=1)), self.options.deterministic
-        found = placed_bounds(self.cluster, self.eligibility, placed, seconds=seconds, deterministic=steady, stop=self.stop)
+        bounds = placed_bounds(self.cluster, self.eligibility, placed, seconds=seconds, deterministic=steady, stop=self.stop)
         self.deadline.charge(seconds)
-        answer.bounds = {p: min(bound, self._in_whole_gangs(p, found[p])) for p, bound in answer.bounds.items()}
+        answer.bounds = {p: min(bound, self._in_whole_gangs(p, bounds[p])) for p, bound in answer.bounds.items()}
         self._report("bound", answer)
 
-    def _tight_packing(self, answer: Answer) -> TightPacking | None:
+    def _tight_packing(self, answer: PlacedAnswer) -> TightPacking | None:
         """Return the tight packing. None if there is nothing to pack, no time, or if amounts are too large to sum."""
         if self._complete(answer) or self.options.engine == "greedy" or self.stop.is_set():
             return None
@@ -308,7 +308,7 @@ class PlacedSearch:
         tight = TightPacking(self.cluster, rules.build(self.cluster), self.eligibility, self.context)
         return tight if tight.all.countable else None
 
-    def _tighten(self, answer: Answer, tight: TightPacking, share: float) -> None:
+    def _tighten(self, answer: PlacedAnswer, tight: TightPacking, share: float) -> None:
         """Bound each tier by node patterns, choose the pods that stay out, and pack the others."""
         end = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * share
         for p in sorted(answer.bounds, reverse=True):
@@ -318,20 +318,20 @@ class PlacedSearch:
                 continue
             if seconds <= 0 or self.stop.is_set():
                 return
-            answer.bounds[p], found = tight.bound(p, placed, answer.bounds[p], seconds * 0.6)
+            answer.bounds[p], counts = tight.bound(p, placed, answer.bounds[p], seconds * 0.6)
             self._report("bound", answer)
             above = {q: n for q, n in placed.items() if q > p}
             # one less than the bound is nearly always found quickly, the bound itself not always
             for wanted in (*range(answer.bounds[p] - 1, placed[p], -1), answer.bounds[p]):
-                if found is None and self._of_priority(answer, p) < wanted:
+                if counts is None and self._of_priority(answer, p) < wanted:
                     share = 1 if wanted == answer.bounds[p] else 2
-                    found = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.left() - end) / share)
-                self._take_over(answer, found)
-                found = None
+                    counts = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.left() - end) / share)
+                self._take_over(answer, counts)
+                counts = None
             if self._of_priority(answer, p) > placed[p] and not self._complete(answer):
                 self._bound_tiers(answer)
 
-    def _take_over(self, answer: Answer, counts: Ints | None) -> None:
+    def _take_over(self, answer: PlacedAnswer, counts: Ints | None) -> None:
         """Adopt a packing, and place further pods that fit."""
         if counts is not None:
             self._adopt(answer, counts)
@@ -339,7 +339,7 @@ class PlacedSearch:
             answer.state = None
             self._report("repacking", answer)
 
-    def _of_priority(self, answer: Answer, priority: int) -> int:
+    def _of_priority(self, answer: PlacedAnswer, priority: int) -> int:
         return int(answer.counts[self.cluster.priority == priority].sum())
 
     def _in_whole_gangs(self, priority: int, bound: int) -> int:
@@ -353,7 +353,7 @@ class PlacedSearch:
         unit = gcd(*sizes)
         return bound // unit * unit if unit else bound
 
-    def _exact(self, answer: Answer) -> Answer:
+    def _exact(self, answer: PlacedAnswer) -> PlacedAnswer:
         from kubestow.solver.search.exact import ExactEngine
 
         self._report("exact", answer)
@@ -361,9 +361,9 @@ class PlacedSearch:
         outcome = exact.solve(answer.counts, answer.sequence, answer.bounds)
         counts, sequence = complete(self.cluster, self.eligibility, outcome.counts, outcome.sequence)
         encoding = exact.encoding if exact.sound else None
-        return Answer(counts, sequence, outcome.bounds, "exact", answer.notes + outcome.notes, outcome.interrupted, encoding=encoding)
+        return PlacedAnswer(counts, sequence, outcome.bounds, "exact", answer.notes + outcome.notes, outcome.interrupted, encoding=encoding)
 
-    def _neighbourhoods(self, answer: Answer) -> None:
+    def _neighbourhoods(self, answer: PlacedAnswer) -> None:
         """Place unplaced pods with CP-SAT on a few nodes at a time."""
         from kubestow.solver.cpsat.run import CpSat
         from kubestow.solver.search.lns import Lns
@@ -381,18 +381,18 @@ class PlacedSearch:
 
     # --- the answer -------------------------------------------------------------------------------------------------------------
 
-    def _adopt(self, answer: Answer, counts: Ints) -> None:
+    def _adopt(self, answer: PlacedAnswer, counts: Ints) -> None:
         """Adopt a better placement, or its largest part that has a bind order."""
         if rank(self.cluster, counts) <= rank(self.cluster, answer.counts):
             return
         known = node_orders(self.cluster, answer.sequence)
-        counts, found = most_in_order(self.cluster, counts, known, seed=self.options.seed)
-        if found.sequence is not None and rank(self.cluster, counts) > rank(self.cluster, answer.counts):
-            answer.counts, answer.sequence = counts, found.sequence
+        counts, ordering = most_in_order(self.cluster, counts, known, seed=self.options.seed)
+        if ordering.sequence is not None and rank(self.cluster, counts) > rank(self.cluster, answer.counts):
+            answer.counts, answer.sequence = counts, ordering.sequence
 
-    def _complete(self, answer: Answer) -> bool:
+    def _complete(self, answer: PlacedAnswer) -> bool:
         return self.cluster.per_priority(answer.counts.sum(axis=1)) == answer.bounds
 
-    def _report(self, phase: str, answer: Answer) -> None:
+    def _report(self, phase: str, answer: PlacedAnswer) -> None:
         for priority, value in sorted(self.cluster.per_priority(answer.counts.sum(axis=1)).items(), reverse=True):
             self.context.report(phase, "placed", value, answer.bounds[priority], priority=priority)

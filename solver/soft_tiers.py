@@ -145,10 +145,10 @@ class _LaterTiersSearch:
             best.zones = assign(cluster, self.objective.containers, best.sequence)
         families = self.objective.families(best.counts)
         families[CONTAINER_AFFINITY] = best.zones.points
-        left = cluster.per_priority(fits(cluster, self.eligibility) - best.counts.sum(axis=1))
+        unplaced = cluster.per_priority(fits(cluster, self.eligibility) - best.counts.sum(axis=1))
         active = best.state[0] if best.state is not None else ()
         best.value = self.objective.total(families)
-        best.bound = max(best.value, Components(cluster, self.objective, self.eligibility, left, active=active).bound)
+        best.bound = max(best.value, Components(cluster, self.objective, self.eligibility, unplaced, active=active).bound)
         self.context.report(self.context.phase, "soft", best.value, best.bound)
 
     def emptier_domains(self, domains: DomainEvenness, strategy: Strategy | None) -> doc.TierResult:
@@ -174,8 +174,8 @@ class _LaterTiersSearch:
         if costs is not None and not self._late():
             self._even_out(costs, PARAMETERS.moves_seconds)
             self._update(tier, strategy)
-        most = MAX_SOFT_MODEL_VARIABLES if requested else PARAMETERS.unrequested_variables
-        self._prove(tier, strategy, self.context.deadline.left() if requested else allowance, most)
+        max_variables = MAX_SOFT_MODEL_VARIABLES if requested else PARAMETERS.unrequested_variables
+        self._prove(tier, strategy, self.context.deadline.left() if requested else allowance, max_variables)
         return tier
 
     def _late(self) -> bool:
@@ -229,24 +229,24 @@ class _LaterTiersSearch:
         search = best.local_search(self.objective, self.eligibility, seed=self.context.options.seed)
         seconds = min(max(PARAMETERS.moves_fraction * self.context.deadline.left(), 0.01), most_seconds)
         started, calls = time.monotonic(), 0
-        most = 3 * len(search.pairs) // search.block + 2
+        max_calls = 3 * len(search.pairs) // search.block + 2
 
         def progress() -> float:
             nonlocal calls
             calls += 1
-            spent = calls / most if self.context.options.deterministic else (time.monotonic() - started) / seconds
+            spent = calls / max_calls if self.context.options.deterministic else (time.monotonic() - started) / seconds
             return 1.0 if self.context.stop.is_set() else spent
 
         if not search.even_out(costs, progress, domains=domains):
             return
-        found = find_order(self.cluster, search.counts, seed=self.context.options.seed)
-        if found.sequence is None:
+        ordering = find_order(self.cluster, search.counts, seed=self.context.options.seed)
+        if ordering.sequence is None:
             return
         value, zones = 0, AssignedZones()
         if self.cluster.trees or not self.objective.empty:
             from kubestow.solver.objective.assign_zones import value_of
 
-            value, zones = value_of(self.objective, search.counts, found.sequence)
+            value, zones = value_of(self.objective, search.counts, ordering.sequence)
         if value >= best.value:
-            best.adopt(search.counts, found.sequence)
+            best.adopt(search.counts, ordering.sequence)
             best.zones, best.value = zones, value

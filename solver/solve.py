@@ -34,7 +34,7 @@ from kubestow.solver.objective.domain_evenness import DOMAINS
 from kubestow.solver.objective.gap_notes import gap_notes
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import Strategy, choose
-from kubestow.solver.placed_tiers import PROVED, Answer, PlacedSearch
+from kubestow.solver.placed_tiers import PROVED, PlacedAnswer, PlacedSearch
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.dynamic_resources import DynamicResources
@@ -119,7 +119,7 @@ def _search(
     return result, compiled, solved
 
 
-def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Answer, Ints]:
+def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[PlacedAnswer, Ints]:
     """Return the best placement found and the eligibility int64[G, N]; ``clock``: start of the search's time limit."""
     options = context.options
     active = rules.build(cluster)
@@ -128,21 +128,21 @@ def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Answer
     objective = Objective(cluster, active)
     answer = PlacedSearch(objective, active, eligibility, context).run()
     if answer.counts.any():
-        left = options.causes and int(answer.counts.sum()) < len(cluster.scope.pending)
-        kept = min(EXPLAIN_SECONDS, (options.time_limit or 0.0) * EXPLAIN_TIME_FRACTION) if left else 0.0
+        explains = options.causes and int(answer.counts.sum()) < len(cluster.scope.pending)
+        kept = min(EXPLAIN_SECONDS, (options.time_limit or 0.0) * EXPLAIN_TIME_FRACTION) if explains else 0.0
         improve_later(objective, eligibility, answer, strategy, context.until(Deadline(options, clock - kept)))
     return answer, eligibility
 
 
-def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
+def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
     """Explain unplaced pods, within the remaining time or slightly more. Lower the bounds of tiers by pods proved impossible
     alone."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
         return []
     from kubestow.solver.explain.unplaced import explain_left, left_of
 
-    left = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
-    if not left or context.stop.is_set():
+    unplaced = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
+    if not unplaced or context.stop.is_set():
         return []
     options = context.options
     limit = options.time_limit or EXPLAIN_SECONDS
@@ -152,11 +152,11 @@ def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: floa
         answer.notes.append("causes are left out: there was no time for them (--time-limit)")
         return []
     context.report("causes")
-    taken = [0] * cluster.n_classes
+    next_pod = [0] * cluster.n_classes
     placed = []
     for g, n, k in answer.sequence:
-        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
-        taken[g] += k
+        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[next_pod[g] : next_pod[g] + k]]
+        next_pod[g] += k
     moved = [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName]
     incomplete = [k for k, gang in enumerate(cluster.gangs) if gang.needed > 1 and not answer.counts[list(gang.classes)].any()]
     for k in incomplete:
@@ -172,16 +172,16 @@ def _causes(cluster: Cluster, answer: Answer, eligibility: Ints, compiling: floa
 
         before = replace(before, resource_claims=released(before, [cluster.snapshot.pods[i] for i, _ in moved]))
         claims = allocated(before, cluster.devices, _granted(cluster, answer))
-    found = explain_left(before, left, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
-    if len(found) < len(left):
-        answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
-    hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
-    most = most_placed(cluster, eligibility, hopeless)
-    answer.bounds = {p: min(bound, most[p]) for p, bound in answer.bounds.items()}
-    return [cause for _, cause in found]
+    causes = explain_left(before, unplaced, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
+    if len(causes) < len(unplaced):
+        answer.notes.append(f"causes are given for {len(causes)} of {len(unplaced)} gangs and kinds of pods that are left")
+    hopeless = sorted({g for entry, cause in causes if cause.alone and cause.proved for g in entry.classes})
+    max_placed = most_placed(cluster, eligibility, hopeless)
+    answer.bounds = {p: min(bound, max_placed[p]) for p, bound in answer.bounds.items()}
+    return [cause for _, cause in causes]
 
 
-def improve_later(objective: Objective, eligibility: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
+def improve_later(objective: Objective, eligibility: Ints, answer: PlacedAnswer, strategy: Strategy | None, context: RunContext) -> None:
     """Improve preferences and the tie-break of an answer in place, with the placed tiers held."""
     from kubestow.solver.search.outcome import StartPlacement
     from kubestow.solver.soft_tiers import improve
@@ -195,7 +195,7 @@ def improve_later(objective: Objective, eligibility: Ints, answer: Answer, strat
     answer.interrupted |= context.stop.is_set()
 
 
-def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
+def document(cluster: Cluster, options: Options, answer: PlacedAnswer) -> doc.Placement:
     """Return the document of an answer without causes. The caller must have it checked."""
     snapshot = cluster.snapshot
     keys = [pod_key(snapshot.pods[i]) for i in range(len(snapshot.pods))]
@@ -208,8 +208,8 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
     placed_proved = all(t.value == t.bound for t in tiers)
     if answer.later is not None:
         tiers += answer.later.tiers
-    asked = options.search_strategy or options.policy.strategy != DEFAULT.strategy
-    open_ = {DOMAINS} if asked else {DOMAINS, "strategy"}  # tiers that were not requested by name may stay unproved
+    requested = options.search_strategy or options.policy.strategy != DEFAULT.strategy
+    open_ = {DOMAINS} if requested else {DOMAINS, "strategy"}  # tiers that were not requested by name may stay unproved
     proved = all(t.value == t.bound for t in tiers if t.tier not in open_)
     status: doc.Status = "optimal" if proved else "feasible"
     if cluster.scope.pending and not assignments:
@@ -256,11 +256,11 @@ def _split_volumes(cluster: Cluster, assignments: Sequence[doc.Assignment]) -> l
     return split_volumes(placed_in(snapshot, placed), [*cluster.scope.fixed, *new], new)
 
 
-def assignments_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
+def assignments_of(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
     """Return the assignments with order numbers (one number per unit), and the number of pods assigned per class."""
     snapshot = cluster.snapshot
     dealt = [0] * cluster.n_classes
-    found: list[doc.Assignment] = []
+    assignments: list[doc.Assignment] = []
     zones = {cell: list(pools) for cell, pools in answer.later.zones.pools.items()} if answer.later is not None else {}
     granted = _granted(cluster, answer)
     order = 0
@@ -276,12 +276,12 @@ def assignments_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tup
                     entry.devices = devices(cluster.devices, i, granted[i][1])
                 if (g, n) in zones:
                     entry.containers = _containers(snapshot.pods[i], cluster.trees[n], zones[g, n].pop(0))
-                found.append(entry)
+                assignments.append(entry)
             dealt[g] += k
-    return found, dealt
+    return assignments, dealt
 
 
-def _granted(cluster: Cluster, answer: Answer) -> dict[int, tuple[str, tuple[Pick, ...]]]:
+def _granted(cluster: Cluster, answer: PlacedAnswer) -> dict[int, tuple[str, tuple[Pick, ...]]]:
     """Return the node and devices of each pod that gets devices, as the allocator assigns them in bind order."""
     found: dict[int, tuple[str, tuple[Pick, ...]]] = {}
     if cluster.devices is None:
@@ -323,12 +323,12 @@ def _containers(pod: Pod, tree: NumaTree, pools: Pools) -> list[doc.ContainerZon
     ]
 
 
-def _zoneless(cluster: Cluster, answer: Answer) -> list[doc.Unmodelled]:
+def _zoneless(cluster: Cluster, answer: PlacedAnswer) -> list[doc.Unmodelled]:
     """Return entries for containers with hints that are not in the model, because their pod has too many patterns."""
-    found = answer.later.zoneless if answer.later is not None else set()
+    zoneless = answer.later.zoneless if answer.later is not None else set()
     keys = [
         (pod_key(cluster.snapshot.pods[i]), running(cluster.snapshot.pods[i])[c].name)
-        for g, c in sorted(found)
+        for g, c in sorted(zoneless)
         for i in cluster.classes[g].pods
     ]
     return [
@@ -349,17 +349,17 @@ def _held_zones(cluster: Cluster) -> list[doc.Unmodelled]:
     ]
 
 
-def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
+def _unplaced(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
     """Return the unplaced pods with every rule that rejects them in the final state and its number of nodes; gated pods last."""
     reasons: dict[int, list[doc.Reason]] = {}
     gang_of = {i: gang.name for gang in cluster.declared for i in gang.pods}
     if any(dealt[g] < cls.count for g, cls in enumerate(cluster.classes)):
         active = rules.replay(cluster, answer.sequence)
         for g, cls in enumerate(cluster.classes):
-            left = cls.pods[dealt[g] :]
-            if left:
+            unplaced = cls.pods[dealt[g] :]
+            if unplaced:
                 why = _reasons(active, g) + _incomplete_gang(cluster, answer.counts, g)
-                reasons.update((i, why) for i in left)
+                reasons.update((i, why) for i in unplaced)
     found = [doc.Unplaced(keys[i], reasons[i], gang_of.get(i)) for i in cluster.scope.pending if i in reasons]
     for i in cluster.scope.gated:
         gates = ", ".join(gate.name for gate in cluster.snapshot.pods[i].spec.schedulingGates or ())
@@ -382,11 +382,11 @@ def _incomplete_gang(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]
 
 
 def _reasons(active: Sequence[Rule], g: int) -> list[doc.Reason]:
-    found = []
+    reasons = []
     for rule in active:
         mask = rule.rejects(g) | rule.breaks(g)
         if mask.any():
-            found.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
+            reasons.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
     if not active[0].cluster.n_nodes:
-        found.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
-    return sorted(found, key=lambda r: (-r.nodes, r.rule))
+        reasons.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
+    return sorted(reasons, key=lambda r: (-r.nodes, r.rule))

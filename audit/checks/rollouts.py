@@ -27,7 +27,7 @@ from kubestow.models.documents.policy import Policy
 from kubestow.models.kube.objects import is_terminating
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.deployment_rollout import DEFAULT, Pace, pace, scaled
-from kubestow.solver.executors.pool import Question
+from kubestow.solver.executors.pool import PoolQuestion
 from kubestow.solver.rollout.simulate import roll_out
 from kubestow.solver.runtime.options import Options
 
@@ -276,7 +276,7 @@ def _searched(view: ClusterView, halts: Sequence[Halt], until: float, least: flo
     """Yield findings from searches. ``least`` is the minimum number of seconds that a search needs."""
     settled = _settled(view.snapshot)
     here = _Searching(settled, view.policy, view.exempt, view.stop)
-    question = Question(view.pool, _elsewhere, (settled, view.policy, view.exempt), here)
+    question = PoolQuestion(view.pool, _elsewhere, (settled, view.policy, view.exempt), here)
 
     def parts() -> Iterator[tuple[int, Halt, float]]:
         for number, halt in enumerate(halts):

@@ -27,7 +27,7 @@ from kubestow.models.workloads.replicas import asked, job_wanted, suspended
 from kubestow.models.workloads.revisions import same_template
 from kubestow.models.workloads.template import template_hash
 from kubestow.models.workloads.view import Workload, labelled, listed, view
-from kubestow.solver.executors.pool import Pool
+from kubestow.solver.executors.pool import WorkerPool
 
 _change = msgspec.structs.replace
 _T = TypeVar("_T")
@@ -95,7 +95,7 @@ class ClusterView:
     deadline: float = field(default_factory=lambda: time.monotonic() + 60)
     stop: threading.Event = field(default_factory=threading.Event)
     not_checked: list[str] = field(default_factory=list)
-    pool: Pool | None = None
+    pool: WorkerPool | None = None
     history: History = NO_HISTORY
     _made_once: dict[object, object] = field(default_factory=dict, repr=False)
 

@@ -14,7 +14,7 @@ from kubestow.commands.batch.task import Task
 from kubestow.commands.batch.worker import FULL, Outcome, Work, work
 from kubestow.models.documents.batch import Row
 from kubestow.report.terminal.fleet.progress import Display
-from kubestow.solver.executors.run import Done, run
+from kubestow.solver.executors.run import FinishedTask, run
 from kubestow.solver.executors.workers import Workers
 
 #: Number of failures printed without -v.
@@ -50,7 +50,7 @@ class _Ends:
             for number, how in before.items():
                 signal.signal(number, how)
 
-    def next(self, found: Iterator[Done[Task, Outcome]]) -> Done[Task, Outcome] | None:
+    def next(self, found: Iterator[FinishedTask[Task, Outcome]]) -> FinishedTask[Task, Outcome] | None:
         """Return the next finished task; None at the end.
 
         Raises:
@@ -99,7 +99,7 @@ def rows_of(tasks: Sequence[Task], open_workers: Callable[[], Workers], common: 
             workers.close(now=not ended)
 
 
-def _row(done: Done[Task, Outcome]) -> Row:
+def _row(done: FinishedTask[Task, Outcome]) -> Row:
     """Return the row of a task; make one if its worker failed."""
     if done.value is not None:
         return done.value.row

@@ -19,7 +19,7 @@ from kubestow.commands.batch import rows, utilisation
 from kubestow.commands.batch.task import Task, command_of, instead
 from kubestow.commands.common.exit_codes import BAD_INPUT, INTERRUPTED, OUTSIDE, why_not
 from kubestow.models.documents.batch import Row
-from kubestow.solver.executors.files import Shared, local_path
+from kubestow.solver.executors.files import SharedPath, local_path
 
 WRONG_USAGE_CODE: Final = 2
 #: Error numbers of a full disk.
@@ -74,7 +74,7 @@ def name_of(task: Task) -> str:
     return f"results/{task.id}.json"
 
 
-def work(task: Task, common: Work, shared: tuple[Shared | str, ...]) -> Outcome:
+def work(task: Task, common: Work, shared: tuple[SharedPath | str, ...]) -> Outcome:
     """Run a task and return its row. ``shared``: local stand-ins for its files, in the order of its digests.
 
     Raises:

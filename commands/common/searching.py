@@ -25,7 +25,7 @@ from kubestow.solver.runtime.options import Options
 
 if TYPE_CHECKING:
     from kubestow.report.documents.results import Result
-    from kubestow.solver.executors.pool import Pool
+    from kubestow.solver.executors.pool import WorkerPool
 
 _T = TypeVar("_T")
 
@@ -86,7 +86,7 @@ def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy
     return Options(**asdict(search), include_gated=gated, daemon_namespaces=exempt, policy=policy, **more)
 
 
-def workers(choices: WorkerChoices) -> Pool | None:
+def workers(choices: WorkerChoices) -> WorkerPool | None:
     """Return the workers that share one search; None without --jobs and --dask. They end with the command.
 
     If no worker answers, or their version differs, the command ends.

@@ -32,9 +32,9 @@ class DeviceOrder:
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self._cluster, self._rules = cluster, rules
         self._devices = DynamicResources.of(rules)
-        found = together(cluster)
-        assert found is not None
-        self._together = found
+        answers = together(cluster)
+        assert answers is not None
+        self._together = answers
 
     def find(self, n: int, pods: dict[int, int]) -> tuple[list[int] | None, bool]:
         """Search for an order in which each pod on node n is accepted. The state of the rules is restored.
@@ -51,10 +51,10 @@ class DeviceOrder:
         plan, sure = self._planned(+Counter(pods))
         if plan is None:
             return None, sure
-        found = self._next(+Counter(pods), plan, sequence)
+        success = self._next(+Counter(pods), plan, sequence)
         for g in reversed(sequence):
             self._put(g, -1)
-        return (sequence, True) if found else (None, not self._cut)
+        return (sequence, True) if success else (None, not self._cut)
 
     def _put(self, g: int, k: int) -> None:
         for rule in self._rules:
@@ -64,10 +64,10 @@ class DeviceOrder:
     def _planned(self, pods: Counter[int]) -> tuple[_Plan | None, bool]:
         return self._together.plan(self._n, self._devices.state.books, pods)
 
-    def _next(self, left: Counter[int], plan: _Plan, sequence: list[int]) -> bool:
-        if not left:
+    def _next(self, unbound: Counter[int], plan: _Plan, sequence: list[int]) -> bool:
+        if not unbound:
             return True
-        state = (tuple(sorted(left.items())), *(rule.path() for rule in self._rules))
+        state = (tuple(sorted(unbound.items())), *(rule.path() for rule in self._rules))
         if state in self._dead:
             return False
         for g in self._in_turn(plan):
@@ -79,7 +79,7 @@ class DeviceOrder:
                 continue
             self._put(g, 1)
             sequence.append(g)
-            remaining = left - Counter([g])
+            remaining = unbound - Counter([g])
             after = self._after(g, remaining, plan)
             if after is not None and self._next(remaining, after, sequence):
                 return True
@@ -91,7 +91,7 @@ class DeviceOrder:
         """Return the classes with pods to bind: higher priorities first, then by their lowest and highest planned devices."""
 
         def turn(g: int) -> tuple[int, ...]:
-            first = min((min(taken, default=0), max(taken, default=0), -len(taken)) for taken in plan[g])
+            first = min((min(picks, default=0), max(picks, default=0), -len(picks)) for picks in plan[g])
             return (-int(self._cluster.priority[g]), *first, g)
 
         return sorted(plan, key=turn)
@@ -104,8 +104,8 @@ class DeviceOrder:
         picks = self._devices.taken(g, self._n)[-1]
         units = [self._devices.state.inventory.devices[pick.device].unit for pick in picks if not pick.admin]
         got = sorted(self._together.groups(self._n, units))
-        for i, taken in enumerate(plan[g]):
-            if sorted(taken) == got:
+        for i, chosen in enumerate(plan[g]):
+            if sorted(chosen) == got:
                 others = [*plan[g][:i], *plan[g][i + 1 :]]
                 return {**{h: mine for h, mine in plan.items() if h != g}, **({g: others} if others else {})}
         found, sure = self._planned(remaining)

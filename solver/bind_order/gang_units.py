@@ -77,13 +77,13 @@ class Binder:
         """Return the parts of a unit that may bind first: the whole unit, then its pods in one domain of an affinity key, most
         pods first."""
         keys = {key for g, _, _ in unit if (a := self.cluster.classes[g].affinity) is not None for key in a.keys}
-        found = []
+        smaller = []
         for key in sorted(keys):
             inside: dict[int, list[Step]] = {}
             for step in unit:
                 inside.setdefault(int(self.cluster.domains(key)[0][step[1]]), []).append(step)
-            found += [part for d, part in sorted(inside.items()) if d >= 0 and len(part) < len(unit)]
-        return [unit, *sorted(found, key=len, reverse=True)]
+            smaller += [part for d, part in sorted(inside.items()) if d >= 0 and len(part) < len(unit)]
+        return [unit, *sorted(smaller, key=len, reverse=True)]
 
 
 def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step], bool]]:
@@ -97,9 +97,9 @@ def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step],
     Raises:
         ValueError: Some pods of a gang are not accepted in this order, with any units.
     """
-    tied = {c.gang for c in cluster.classes if c.affinity or c.spread} - {None}
-    gang_of = [c.gang if c.gang in tied else None for c in cluster.classes]
-    if not tied:
+    linked = {c.gang for c in cluster.classes if c.affinity or c.spread} - {None}
+    gang_of = [c.gang if c.gang in linked else None for c in cluster.classes]
+    if not linked:
         return [(list(sequence), False)]
     binder = Binder(cluster, [InterPodAffinity(cluster), PodTopologySpread(cluster)])
     found: list[tuple[list[Step], bool]] = []
@@ -140,9 +140,9 @@ def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
         else:
             return parts
         binder.take_back(done)
-    found = part_by_depth(run, lambda part: _bind(binder, part, together=len(part) > 1), binder.take_back)
-    if found is not None:
-        return [(part, len(part) > 1) for part in found]
+    ordered = part_by_depth(run, lambda part: _bind(binder, part, together=len(part) > 1), binder.take_back)
+    if ordered is not None:
+        return [(part, len(part) > 1) for part in ordered]
     gang = binder.cluster.classes[run[0][0]].gang
     raise ValueError("no order" if gang is None else f"no order for gang {binder.cluster.gangs[gang].name}")
 

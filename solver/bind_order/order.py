@@ -33,7 +33,7 @@ REPLAY_COST_FACTOR = 8  #: Cost of a state if kubelets or devices must be replay
 MAX_GANG_PODS = 8  #: All subsets of the pods of smaller gangs are tried as units.
 MAX_ORDERED_GANG_PODS = 4  #: The same if the order inside a unit matters, so that each subset is tried in every order.
 Sequence_ = list[tuple[int, int, int]]
-_Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
+_ToBind = dict[int, dict[int, int]]  # class -> node -> pods still to bind
 
 
 @dataclass
@@ -67,38 +67,38 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
     numa, devices = NodeResourceTopologyMatch(cluster), DynamicResources(cluster)
     firsts = [rule for rule in (numa, devices) if any(rule.concerned(g) and counts[g].any() for g in range(cluster.n_classes))]
     aligned = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts) and counts[g].any()]
-    alone: list[_Left] = []
+    alone: list[_ToBind] = []
     if aligned:
         rules += firsts
         if {g for group in groups for g in group}.isdisjoint(aligned) and all(devices.lonely(g) for g in aligned):
             alone = _per_node(aligned, counts)  # allocations on different nodes are independent
         else:
             groups = _groups(rules)
-    tied = {g for group in groups for g in group}.union(aligned if alone else ())
+    grouped = {g for group in groups for g in group}.union(aligned if alone else ())
     by_priority = np.argsort(-cluster.priority, kind="stable").tolist()
     # (-priority, 1 if the order is free, part): higher priorities first, as far as the rules permit
     pieces: list[tuple[int, int, Sequence_]] = [
         (-int(cluster.priority[g]), 1, [(g, int(n), int(counts[g, n])) for n in np.flatnonzero(counts[g])])
         for g in by_priority
-        if g not in tied
+        if g not in grouped
     ]
     search = _OrderSearch(cluster, rules)
     tangled = [{g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()} for group in groups]
-    for left in filter(None, tangled):
-        found = _order_group(search, left, seed)
-        if found.sequence is None:
-            return found
-        pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
+    for to_bind in filter(None, tangled):
+        ordering = _order_group(search, to_bind, seed)
+        if ordering.sequence is None:
+            return ordering
+        pieces.append((-max(int(cluster.priority[g]) for g in to_bind), 0, ordering.sequence))
     orders = {} if known is None else known
-    for left in alone:
-        node = next(n for nodes in left.values() for n in nodes)
-        if _pods(orders.get(node, ())) != {g: nodes[node] for g, nodes in left.items()}:
-            found = _order_node(search, left, seed)
-            if found.sequence is None:  # an order may exist with pods of another of these classes
+    for to_bind in alone:
+        node = next(n for nodes in to_bind.values() for n in nodes)
+        if _pods(orders.get(node, ())) != {g: nodes[node] for g, nodes in to_bind.items()}:
+            ordering = _order_node(search, to_bind, seed)
+            if ordering.sequence is None:  # an order may exist with pods of another of these classes
                 stuck = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts)]
-                return Ordering(None, stuck, found.exhausted, node)
-            orders[node] = found.sequence
-        pieces.append((-max(int(cluster.priority[g]) for g in left), 0, orders[node]))
+                return Ordering(None, stuck, ordering.exhausted, node)
+            orders[node] = ordering.sequence
+        pieces.append((-max(int(cluster.priority[g]) for g in to_bind), 0, orders[node]))
     pieces.sort(key=lambda p: p[:2])
     return Ordering([step for _, _, part in pieces for step in part], [])
 
@@ -130,10 +130,10 @@ def most_in_order(cluster: Cluster, counts: Ints, known: dict[int, Sequence_], *
     counts = counts.copy()
     order = np.lexsort((supply(cluster)[0].sum(axis=1), cluster.priority)).tolist()  # classes to leave out first
     while True:
-        found = find_order(cluster, counts, seed=seed, known=known)
-        if found.sequence is not None or found.node is None:
-            return counts, found
-        counts[next(g for g in order if g in found.stuck and counts[g, found.node]), found.node] -= 1
+        ordering = find_order(cluster, counts, seed=seed, known=known)
+        if ordering.sequence is not None or ordering.node is None:
+            return counts, ordering
+        counts[next(g for g in order if g in ordering.stuck and counts[g, ordering.node]), ordering.node] -= 1
 
 
 def _pods(sequence: Iterable[tuple[int, int, int]]) -> Counter[int]:
@@ -143,27 +143,27 @@ def _pods(sequence: Iterable[tuple[int, int, int]]) -> Counter[int]:
     return found
 
 
-def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
+def order_from(cluster: Cluster, rules: Sequence[Rule], to_bind: _ToBind) -> Sequence_ | None:
     """Return a bind order of pods, from the current state of ``rules``, which is restored. None if none was found.
 
     Args:
-        left: Pods to bind, by class and node.
+        to_bind: Pods to bind, by class and node.
     """
     search = _OrderSearch(cluster, rules)
-    for units, late in search.levels(sorted(left)):
-        found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units, late=late)
+    for units, late in search.levels(sorted(to_bind)):
+        found = search.attempt({g: dict(nodes) for g, nodes in to_bind.items()}, None, units, late=late)
         if found is not None:
             return found
     return None
 
 
-def _per_node(aligned: Sequence[int], counts: Ints) -> list[_Left]:
+def _per_node(aligned: Sequence[int], counts: Ints) -> list[_ToBind]:
     """Return the pods of the aligned classes, node by node."""
-    found: dict[int, _Left] = {}
+    by_node: dict[int, _ToBind] = {}
     for g in aligned:
         for n in np.flatnonzero(counts[g]).tolist():
-            found.setdefault(n, {})[g] = {n: int(counts[g, n])}
-    return [left for _, left in sorted(found.items())]
+            by_node.setdefault(n, {})[g] = {n: int(counts[g, n])}
+    return [to_bind for _, to_bind in sorted(by_node.items())]
 
 
 def _groups(rules: Sequence[Rule]) -> list[list[int]]:
@@ -172,33 +172,33 @@ def _groups(rules: Sequence[Rule]) -> list[list[int]]:
     return connected(links, {g for link in links for g in link})
 
 
-def _order_node(search: _OrderSearch, left: _Left, seed: int) -> Ordering:
+def _order_node(search: _OrderSearch, to_bind: _ToBind, seed: int) -> Ordering:
     """Order the pods of one node: a guided pass, then a search with planned devices, or the general search without devices."""
-    node = next(n for nodes in left.values() for n in nodes)
-    if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in left) for rule in search.firsts):
-        found = _order_group(search, left, seed)
-        return Ordering(found.sequence, found.stuck, found.exhausted, node)
-    sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None)
+    node = next(n for nodes in to_bind.values() for n in nodes)
+    if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in to_bind) for rule in search.firsts):
+        ordering = _order_group(search, to_bind, seed)
+        return Ordering(ordering.sequence, ordering.stuck, ordering.exhausted, node)
+    sequence = search.attempt({g: dict(nodes) for g, nodes in to_bind.items()}, None)
     if sequence is not None:
         return Ordering(sequence, [])
-    order, sure = DeviceOrder(search.cluster, search.firsts).find(node, {g: nodes[node] for g, nodes in left.items()})
+    order, sure = DeviceOrder(search.cluster, search.firsts).find(node, {g: nodes[node] for g, nodes in to_bind.items()})
     if order is None:
-        return Ordering(None, sorted(left), sure, node)
+        return Ordering(None, sorted(to_bind), sure, node)
     return Ordering([(g, node, 1) for g in order], [])
 
 
-def _order_group(search: _OrderSearch, left: _Left, seed: int) -> Ordering:
+def _order_group(search: _OrderSearch, to_bind: _ToBind, seed: int) -> Ordering:
     rng = random.Random(seed)
-    sizes = sum(len(nodes) for nodes in left.values())
-    levels = search.levels(sorted(left))
+    sizes = sum(len(nodes) for nodes in to_bind.values())
+    levels = search.levels(sorted(to_bind))
     for attempt in range(RESTARTS if sizes < 5000 else 2):
         for units, late in levels:
-            sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None, units, late=late)
+            sequence = search.attempt({g: dict(nodes) for g, nodes in to_bind.items()}, rng if attempt else None, units, late=late)
             if sequence is not None:
                 return Ordering(sequence, [])
-    states = MAX_STATES // REPLAY_COST_FACTOR if not search.aligned.isdisjoint(left) else MAX_STATES
-    sequence, exhausted = search.exhaustive(left, states)
-    return Ordering(sequence, sorted(left), exhausted and sequence is None)
+    states = MAX_STATES // REPLAY_COST_FACTOR if not search.aligned.isdisjoint(to_bind) else MAX_STATES
+    sequence, exhausted = search.exhaustive(to_bind, states)
+    return Ordering(sequence, sorted(to_bind), exhausted and sequence is None)
 
 
 class _OrderSearch:
@@ -209,8 +209,8 @@ class _OrderSearch:
         self.firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
         # Classes whose pods get NUMA zones or devices first come, first served.
         self.aligned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in self.firsts)}
-        asked, there = supply(cluster)
-        self._share = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1).tolist()
+        requested, there = supply(cluster)
+        self._share = (requested / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1).tolist()
 
     def levels(self, classes: Sequence[int]) -> list[tuple[list[list[int]], bool]]:
         """Return the units of classes to try, each with whether they bind only when nothing else can.
@@ -240,7 +240,7 @@ class _OrderSearch:
         return nodes[ok]
 
     def attempt(
-        self, left: _Left, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
+        self, to_bind: _ToBind, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
     ) -> Sequence_ | None:
         """Return the sequence of one pass: openers first, then class by class as far as each goes, until nothing moves.
 
@@ -249,19 +249,19 @@ class _OrderSearch:
         """
         sequence: Sequence_ = []
         united = set[int]() if late else {g for unit in units for g in unit}
-        waiting = [unit for unit in units if any(left[g] for g in unit)]
-        queue = sorted((g for g in left if g not in united), key=self._turn)
+        waiting = [unit for unit in units if any(to_bind[g] for g in unit)]
+        queue = sorted((g for g in to_bind if g not in united), key=self._turn)
         if rng is not None:
             rng.shuffle(queue)
-        for g, n in self.affinity.openers({g: list(left[g]) for g in queue}, rng):
+        for g, n in self.affinity.openers({g: list(to_bind[g]) for g in queue}, rng):
             if len(self._accepted(g, np.array([n]))):
-                self._take(left, sequence, g, n, 1)
+                self._take(to_bind, sequence, g, n, 1)
         moved = True
-        while moved and any(left.values()):
-            moved = not late and self._bind_units(waiting, left, sequence)
+        while moved and any(to_bind.values()):
+            moved = not late and self._bind_units(waiting, to_bind, sequence)
             for g in queue:
-                while left[g]:
-                    nodes = self._accepted(g, np.array(sorted(left[g]), dtype=np.int64))
+                while to_bind[g]:
+                    nodes = self._accepted(g, np.array(sorted(to_bind[g]), dtype=np.int64))
                     if not len(nodes):
                         break
                     moved = True
@@ -269,27 +269,27 @@ class _OrderSearch:
                         level = self.spread.level(g)[nodes]
                         best = nodes[level == level.min()]
                         n = int(best[0]) if rng is None else int(rng.choice(best.tolist()))
-                        self._take(left, sequence, g, n, 1)
+                        self._take(to_bind, sequence, g, n, 1)
                         if rng is not None and rng.random() < 0.3:
                             break
                     elif self.affinity.opening(g) or self.cluster.classes[g].claims or g in self.aligned:
-                        self._take(left, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
+                        self._take(to_bind, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
                         if rng is not None and g in self.aligned and rng.random() < 0.5:
                             break
                     else:  # pods accepted now cannot be rejected later
                         for n in nodes.tolist():
-                            self._take(left, sequence, g, n, left[g][n])
-            moved = moved or (late and self._bind_units(waiting, left, sequence, split=True))
-        done = not any(left.values())
+                            self._take(to_bind, sequence, g, n, to_bind[g][n])
+            moved = moved or (late and self._bind_units(waiting, to_bind, sequence, split=True))
+        done = not any(to_bind.values())
         self.binder.take_back(sequence)
         return sequence if done else None
 
-    def _bind_units(self, waiting: list[Sequence[int]], left: _Left, sequence: Sequence_, *, split: bool = False) -> bool:
+    def _bind_units(self, waiting: list[Sequence[int]], to_bind: _ToBind, sequence: Sequence_, *, split: bool = False) -> bool:
         """Bind the remaining pods of each accepted unit, or with ``split`` its first accepted part. Return whether any pod
         was bound."""
         moved = False
         for unit in list(waiting):
-            steps = [(g, n, k) for g in unit for n, k in sorted(left[g].items())]
+            steps = [(g, n, k) for g in unit for n, k in sorted(to_bind[g].items())]
             if not steps:
                 waiting.remove(unit)
                 continue
@@ -298,36 +298,36 @@ class _OrderSearch:
                 moved = True
                 sequence += part
                 for g, n, _ in part:
-                    del left[g][n]
+                    del to_bind[g][n]
         return moved
 
-    def _take(self, left: _Left, sequence: Sequence_, g: int, n: int, k: int) -> None:
+    def _take(self, to_bind: _ToBind, sequence: Sequence_, g: int, n: int, k: int) -> None:
         self.binder.put(g, n, k)
         sequence.append((g, n, k))
-        left[g][n] -= k
-        if not left[g][n]:
-            del left[g][n]
+        to_bind[g][n] -= k
+        if not to_bind[g][n]:
+            del to_bind[g][n]
 
-    def exhaustive(self, left: _Left, states: int) -> tuple[Sequence_ | None, bool]:
+    def exhaustive(self, to_bind: _ToBind, states: int) -> tuple[Sequence_ | None, bool]:
         """Search depth-first over single pods, then units of pods of one gang, with a memory of dead states.
 
         Args:
-            left: Pods to bind, by class and node.
+            to_bind: Pods to bind, by class and node.
             states: Maximum number of states to visit.
 
         Returns:
             The sequence or None, and True if the search was complete.
         """
-        cells = [(g, n) for g, nodes in left.items() for n in nodes]
-        remaining = [left[g][n] for g, n in cells]
+        cells = [(g, n) for g, nodes in to_bind.items() for n in nodes]
+        remaining = [to_bind[g][n] for g, n in cells]
         dead: set[tuple[object, ...]] = set()
         path: list[Sequence[int]] = []
         choices = [self._choices(cells, remaining)]
-        ordered = any(self.cluster.classes[g].claims or g in self.aligned for g in left)  # the order inside a unit matters
+        ordered = any(self.cluster.classes[g].claims or g in self.aligned for g in to_bind)  # the order inside a unit matters
         sizes = Counter[int]()
-        for g, nodes in left.items():
+        for g, nodes in to_bind.items():
             gang = self.cluster.classes[g].gang
-            if gang is not None and gang in self._united(left):
+            if gang is not None and gang in self._united(to_bind):
                 sizes[gang] += sum(nodes.values())
         complete = max(sizes.values(), default=0) <= (MAX_ORDERED_GANG_PODS if ordered else MAX_GANG_PODS)
         work = 0
@@ -375,17 +375,17 @@ class _OrderSearch:
             gang = self.cluster.classes[g].gang
             if gang in united and gang is not None and remaining[i]:
                 gangs.setdefault(gang, []).append(i)
-        found: list[Sequence[int]] = []
+        choices: list[Sequence[int]] = []
         for mine in gangs.values():
             if sum(remaining[i] for i in mine) <= MAX_GANG_PODS:
                 ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
-                units = [[i for i, k in zip(mine, taken, strict=True) for _ in range(k)] for taken in ways if sum(taken) > 1]
+                units = [[i for i, k in zip(mine, picked, strict=True) for _ in range(k)] for picked in ways if sum(picked) > 1]
                 if any(self.cluster.classes[cells[i][0]].claims or cells[i][0] in self.aligned for i in mine):
                     units = [
                         list(way) for unit in units if len(unit) <= MAX_ORDERED_GANG_PODS for way in sorted({*itertools.permutations(unit)})
                     ] or units
-                found += units
-        return [*found, *([i] for i in self._open_cells(cells, remaining))]
+                choices += units
+        return [*choices, *([i] for i in self._open_cells(cells, remaining))]
 
     def _state(self, remaining: list[int]) -> tuple[object, ...]:
         """Return the remaining pods and the order-dependent part of the rules' state."""

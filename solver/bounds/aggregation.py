@@ -85,10 +85,10 @@ class CrossRules:
 
     def marks(self) -> Bools:
         """Return bool[S, G]: the classes that each rule concerns."""
-        found = [e.classes for e in self.exclusions]
+        rows = [e.classes for e in self.exclusions]
         for skew in self.skews:
-            found += [skew.own, skew.counted]
-        return np.array(found, dtype=bool).reshape(len(found), self.cluster.n_classes)
+            rows += [skew.own, skew.counted]
+        return np.array(rows, dtype=bool).reshape(len(rows), self.cluster.n_classes)
 
 
 def _anti_affinity(cluster: Cluster) -> Iterator[Exclusion]:
@@ -127,8 +127,8 @@ def _skews(cluster: Cluster) -> Iterator[Skew]:
         if not own.any():
             continue
         codes, size = cluster.domains(spread.key)
-        held = np.where(cluster.node_sets[spread.eligible], cluster.fixed_count(spread.matcher, settled=True), 0)
-        yield Skew(spread, own, counted, codes, domain_sum(codes, size, held))
+        fixed = np.where(cluster.node_sets[spread.eligible], cluster.fixed_count(spread.matcher, settled=True), 0)
+        yield Skew(spread, own, counted, codes, domain_sum(codes, size, fixed))
 
 
 def kinds(cluster: Cluster, eligibility: Ints, rules: CrossRules) -> PodKinds:

@@ -42,9 +42,9 @@ def _other_links(objective: Objective, active: Sequence[Rule]) -> Iterator[list[
     for rule in active:
         if not (rule.arrivals_only or isinstance(rule, DynamicResources)):
             yield from rule.order_links()
-    found = objective.containers
-    if found.repels:  # every class that takes room in NUMA zones
+    containers = objective.containers
+    if containers.repels:  # every class that takes room in NUMA zones
         yield [g for g, cls in enumerate(objective.cluster.classes) if cls.containers is not None]
-    for predicate in found.predicates(found.involved):
-        owners = [g for g, _, _ in found.owners(predicate, found.involved)]
-        yield owners + [g for g, _ in found.satisfying(predicate, found.involved)]
+    for predicate in containers.predicates(containers.involved):
+        owners = [g for g, _, _ in containers.owners(predicate, containers.involved)]
+        yield owners + [g for g, _ in containers.satisfying(predicate, containers.involved)]

@@ -32,10 +32,10 @@ class Coarse:
         points: Points of a pod on single nodes, int64[classes, N].
         eligibility: int64[classes, N].
         kinds: Lists of alike nodes.
-        left: Per priority, pods that may stay unplaced.
+        unplaced: Per priority, pods that may stay unplaced.
     """
 
-    def __init__(self, sub: Cluster, points: Ints, eligibility: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
+    def __init__(self, sub: Cluster, points: Ints, eligibility: Ints, kinds: Sequence[Ints], unplaced: dict[int, int]) -> None:
         self.sub, self.eligibility = sub, eligibility
         merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes], gangs=[_wide_gang(sub, gang) for gang in sub.gangs])
         # True if the model omits hard rules of single nodes, which a dealt placement may then break.
@@ -53,31 +53,31 @@ class Coarse:
             nodes = sorted(n for n, cap in caps.items() if cap)
             cells[g] = np.array(nodes, dtype=np.int32), np.array([caps[n] for n in nodes], dtype=np.int64)
         active = rules.build(merged)
-        tied = [rule for rule in active if isinstance(rule, (PodTopologySpread, InterPodAffinity, GangScheduling))]
-        self.encoding = build_model(merged, tied, Cells(cells, dict(enumerate(fit))))
+        coupling = [rule for rule in active if isinstance(rule, (PodTopologySpread, InterPodAffinity, GangScheduling))]
+        self.encoding = build_model(merged, coupling, Cells(cells, dict(enumerate(fit))))
         self._capacity(sub)
         objective = Objective(merged, active)
         self.graphs: dict[str, list[encoding.DomainGraph]] = {}
         self.points = encoding.encode(self.encoding, objective, graphs=self.graphs)
         for (g, n), variable in self.encoding.x.items():
             self.points.add(variable, int(points[g, n] - objective.node_points(g)[n]), 0, self.encoding.upper(g, n))
-        self._worth = points
+        self._points = points
         self._patterns: CoarseNodePatterns | None = None
-        self.encoding.hold(left)
+        self.encoding.hold(unplaced)
         self.encoding.model.maximize(self.points.expression())
 
-    def add_patterns(self, objective: Objective, pools: Ints, most: int) -> list[int]:
+    def add_patterns(self, objective: Objective, pools: Ints, max_variables: int) -> list[int]:
         """Add the effects on single nodes of pods that attract or repel each other.
 
         Args:
             objective: Objective of the group with all its terms.
             pools: int64[N], see :meth:`deal`.
-            most: Maximum number of variables of a part.
+            max_variables: Maximum number of variables of a part.
 
         Returns:
-            The classes of the parts that would exceed ``most`` variables and were left out.
+            The classes of the parts that would exceed ``max_variables`` variables and were left out.
         """
-        self._patterns = CoarseNodePatterns(self.encoding, objective, self.eligibility, MergedNodes(self._first, pools), most)
+        self._patterns = CoarseNodePatterns(self.encoding, objective, self.eligibility, MergedNodes(self._first, pools), max_variables)
         self._patterns.encode(self.points)
         for key, graphs in self.graphs.items():
             self._patterns.join(key, graphs)
@@ -132,12 +132,12 @@ class Coarse:
             solution: Value of each variable of the model, by its index.
             pools: Pool of each node, int64[N]. Nodes of a pool differ for the group only in eligibility and room.
         """
-        found = np.zeros_like(self.eligibility)
-        held = np.zeros(self.eligibility.shape[1], dtype=np.int64)
+        counts = np.zeros_like(self.eligibility)
+        placed = np.zeros(self.eligibility.shape[1], dtype=np.int64)
         free = np.maximum(self.sub.free, 0)
         patterned: set[int] = set()
         if self._patterns is not None:
-            found = self._patterns.deal(solution, self._worth, held, free)
+            counts = self._patterns.deal(solution, self._points, placed, free)
             patterned = {g for part in self._patterns.parts if part.alike is not None for g in part.classes}
         wanted: dict[tuple[int, int], int] = {}
         for (g, n), k in self.encoding.placed(solution).items():
@@ -145,18 +145,18 @@ class Coarse:
                 continue
             wanted[g, int(pools[n])] = wanted.get((g, int(pools[n])), 0) + k
         for (g, pool), k in sorted(wanted.items(), key=lambda item: -int(self.sub.demand[item[0][0]].max(initial=0))):
-            nodes, demand, left = np.flatnonzero(pools == pool), self.sub.demand[g], k
-            while left > 0:
-                room = (free[nodes] >= demand).all(axis=1) & (held[nodes] < self.sub.slots[nodes])
-                open_ = nodes[(found[g, nodes] < self.eligibility[g, nodes]) & room]
+            nodes, demand, remaining = np.flatnonzero(pools == pool), self.sub.demand[g], k
+            while remaining > 0:
+                room = (free[nodes] >= demand).all(axis=1) & (placed[nodes] < self.sub.slots[nodes])
+                open_ = nodes[(counts[g, nodes] < self.eligibility[g, nodes]) & room]
                 if not len(open_):
                     break
-                chosen = open_[np.argsort(held[open_], kind="stable")[:left]]
-                found[g, chosen] += 1
-                held[chosen] += 1
+                chosen = open_[np.argsort(placed[open_], kind="stable")[:remaining]]
+                counts[g, chosen] += 1
+                placed[chosen] += 1
                 free[chosen] -= demand
-                left -= len(chosen)
-        return found
+                remaining -= len(chosen)
+        return counts
 
 
 def _wide(sub: Cluster, cls: PodClass) -> PodClass:

@@ -41,7 +41,7 @@ class Alike:
         nodes: All nodes, int64[n].
         own: Points of a pair of pods of a class.
         cross: Points of a pair of pods of two classes.
-        held: Variables u by (class, pods).
+        nodes_with: Variables u by (class, pods).
         both: Variables w by (pair of classes, pods of each).
     """
 
@@ -49,7 +49,7 @@ class Alike:
     nodes: Ints
     own: dict[int, int]
     cross: dict[Pair, int]
-    held: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
+    nodes_with: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
     both: dict[tuple[Pair, int, int], cp_model.IntVar] = field(default_factory=dict)
 
 
@@ -84,11 +84,11 @@ class CoarseNodePatterns:
 
     Args:
         eligibility: int64[G, N].
-        most: Maximum number of variables of a part.
+        max_variables: Maximum number of variables of a part.
     """
 
-    def __init__(self, encoding: PlacementModel, objective: Objective, eligibility: Ints, nodes: MergedNodes, most: int) -> None:
-        self.encoding, self.cluster, self.eligibility, self.most = encoding, objective.cluster, eligibility, most
+    def __init__(self, encoding: PlacementModel, objective: Objective, eligibility: Ints, nodes: MergedNodes, max_variables: int) -> None:
+        self.encoding, self.cluster, self.eligibility, self.max_variables = encoding, objective.cluster, eligibility, max_variables
         self.terms = _terms(objective)
         self._kinds, self._pools = nodes.kinds, nodes.pools
         self._ruled, self._wide = self._domains(rules=True), self._domains(rules=False)
@@ -131,7 +131,7 @@ class CoarseNodePatterns:
         for rows in (np.column_stack([self._pools, room]), np.column_stack([ruled, room]), ruled, wide):
             found = self._alike(part, rows)
             size = sum(self._size(alike) for alike in found)
-            if size <= self.most:
+            if size <= self.max_variables:
                 return found
         return found if size <= MAX_PART_VARIABLES else None
 
@@ -160,7 +160,7 @@ class CoarseNodePatterns:
             {pair: points for pair, points in cross.items() if points and pair[0] in part},
         )
 
-    def deal(self, solution: Sequence[int], points: Ints, held: Ints, free: Ints) -> Ints:
+    def deal(self, solution: Sequence[int], points: Ints, placed: Ints, free: Ints) -> Ints:
         """Return int64[G, N]: the pods of a solution dealt to single nodes as far as there is room.
 
         The largest sets come first, each on the node where it scores most.
@@ -168,25 +168,25 @@ class CoarseNodePatterns:
         Args:
             solution: Value of each variable of the coarse model, by its index.
             points: Points of one pod of each class on each node, int64[G, N].
-            held: Pods on each node, int64[N]. Updated.
+            placed: Pods on each node, int64[N]. Updated.
             free: Residual capacity, int64[N, R]. Updated.
         """
         found = np.zeros_like(self.eligibility)
         for part in self.parts:
             for alike in part.alike or ():
-                taken = np.zeros(self.cluster.n_nodes, dtype=bool)
+                assigned = np.zeros(self.cluster.n_nodes, dtype=bool)
                 slots = _unfold(part.classes, alike, solution)
                 for slot in sorted(slots, key=lambda slot: -sum(slot.values())):
                     classes, pods = np.array(list(slot)), np.array(list(slot.values()))
                     need = pods @ self.cluster.demand[classes]
-                    nodes = alike.nodes[~taken[alike.nodes]]
-                    fits = ((free[nodes] >= need) | (need == 0)).all(axis=1) & (held[nodes] + pods.sum() <= self.cluster.slots[nodes])
+                    nodes = alike.nodes[~assigned[alike.nodes]]
+                    fits = ((free[nodes] >= need) | (need == 0)).all(axis=1) & (placed[nodes] + pods.sum() <= self.cluster.slots[nodes])
                     nodes = nodes[fits & (self.eligibility[np.ix_(classes, nodes)] >= pods[:, None]).all(axis=0)]
                     if len(nodes):
                         n = int(nodes[np.argmax(pods @ points[np.ix_(classes, nodes)])])
                         found[classes, n] += pods
-                        taken[n] = True
-                        held[n] += pods.sum()
+                        assigned[n] = True
+                        placed[n] += pods.sum()
                         free[n] -= need
         return found
 
@@ -203,7 +203,7 @@ class CoarseNodePatterns:
         for part in self.parts:
             for alike in part.alike or ():
                 for g in part.classes:
-                    self._held(alike, g, points)
+                    self._add_node_counts(alike, g, points)
                 for pair, weight in alike.cross.items():
                     self._both(alike, pair, weight, points)
                 for g in part.classes:
@@ -235,29 +235,29 @@ class CoarseNodePatterns:
             square = repels[1]
             model.add(cp_model.LinearExpr.weighted_sum([square, *units], [1, *(-(2 * k + 1) for k in range(len(units)))]) >= 0)
         for j in range(2, total.high + 1):
-            holding = [variable for alike in inside for (h, a), variable in alike.held.items() if h == g and a >= j]
+            holding = [variable for alike in inside for (h, a), variable in alike.nodes_with.items() if h == g and a >= j]
             if holding:  # each such node contributes j pods to the domain
                 steps = units[j - 1 :: j]
                 model.add(cp_model.LinearExpr.weighted_sum([*holding, *steps], [1] * len(holding) + [-1] * len(steps)) <= 0)
         size = sum(len(alike.nodes) for alike in inside)
         if total.high > size:  # more pods than nodes: some pairs on nodes are unavoidable
-            held = [(variable, a * (a - 1)) for alike in inside for (h, a), variable in alike.held.items() if h == g and a > 1]
+            terms = [(variable, a * (a - 1)) for alike in inside for (h, a), variable in alike.nodes_with.items() if h == g and a > 1]
             steps = units[size:]
-            weights = [w for _, w in held] + [-2 * ((size + k) // size) for k in range(len(steps))]
-            model.add(cp_model.LinearExpr.weighted_sum([*(v for v, _ in held), *steps], weights) >= 0)
+            weights = [w for _, w in terms] + [-2 * ((size + k) // size) for k in range(len(steps))]
+            model.add(cp_model.LinearExpr.weighted_sum([*(v for v, _ in terms), *steps], weights) >= 0)
 
-    def _held(self, alike: Alike, g: int, points: Points) -> None:
+    def _add_node_counts(self, alike: Alike, g: int, points: Points) -> None:
         model, size, high = self.encoding.model, len(alike.nodes), self._high(alike, g)
         if not high:
             return
         for a in range(1, high + 1):
-            alike.held[g, a] = variable = model.new_int_var(0, min(size, self.encoding.fits[g] // a), "")
+            alike.nodes_with[g, a] = variable = model.new_int_var(0, min(size, self.encoding.fits[g] // a), "")
             points.add(variable, alike.own.get(g, 0) * a * (a - 1), 0, size)
-        held = [alike.held[g, a] for a in range(1, high + 1)]
+        variables = [alike.nodes_with[g, a] for a in range(1, high + 1)]
         if sum(self.encoding.fits[g] // a for a in range(1, high + 1)) > size:
-            model.add(cp_model.LinearExpr.sum(held) <= size)
+            model.add(cp_model.LinearExpr.sum(variables) <= size)
         placed = self.encoding.variables(g, alike.firsts)
-        model.add(cp_model.LinearExpr.weighted_sum(held, list(range(1, high + 1))) == cp_model.LinearExpr.sum(placed))
+        model.add(cp_model.LinearExpr.weighted_sum(variables, list(range(1, high + 1))) == cp_model.LinearExpr.sum(placed))
 
     def _both(self, alike: Alike, pair: Pair, weight: int, points: Points) -> None:
         model, (g, h) = self.encoding.model, pair
@@ -269,20 +269,20 @@ class CoarseNodePatterns:
                 used = a * self.cluster.demand[g] + b * self.cluster.demand[h]
                 if a + b > slots or ((used > free) & (used > 0)).any():
                     break
-                most = min(len(alike.nodes), self.encoding.fits[g] // a, self.encoding.fits[h] // b)
-                alike.both[pair, a, b] = variable = model.new_int_var(0, most, "")
-                points.add(variable, weight * a * b, 0, most)
+                upper = min(len(alike.nodes), self.encoding.fits[g] // a, self.encoding.fits[h] // b)
+                alike.both[pair, a, b] = variable = model.new_int_var(0, upper, "")
+                points.add(variable, weight * a * b, 0, upper)
                 rows.setdefault(a, []).append(variable)
                 columns.setdefault(b, []).append(variable)
         for a, variables in rows.items():
-            model.add(cp_model.LinearExpr.sum(variables) <= alike.held[g, a])
+            model.add(cp_model.LinearExpr.sum(variables) <= alike.nodes_with[g, a])
         for b, variables in columns.items():
-            model.add(cp_model.LinearExpr.sum(variables) <= alike.held[h, b])
-        held = [variable for (k, _), variable in alike.held.items() if k in pair]
+            model.add(cp_model.LinearExpr.sum(variables) <= alike.nodes_with[h, b])
+        either = [variable for (k, _), variable in alike.nodes_with.items() if k in pair]
         both = [variable for variables in rows.values() for variable in variables]
-        if held:  # nodes with pods of either class
-            weights = [1] * len(held) + [-1] * len(both)
-            model.add(cp_model.LinearExpr.weighted_sum([*held, *both], weights) <= len(alike.nodes))
+        if either:  # nodes with pods of either class
+            weights = [1] * len(either) + [-1] * len(both)
+            model.add(cp_model.LinearExpr.weighted_sum([*either, *both], weights) <= len(alike.nodes))
 
     def _room(self, alike: Alike, g: int) -> None:
         """Limit all partners of g together to the room that a pods of g leave on a node."""
@@ -299,10 +299,10 @@ class CoarseNodePatterns:
             ]
             for free, demand in resources:
                 weights = [k * int(demand[h]) for _, k, h in shared]
-                rest = int(free) - a * int(demand[g])
-                if sum(self._high(alike, h) * int(demand[h]) for h in {h for _, _, h in shared}) > rest:
+                residual = int(free) - a * int(demand[g])
+                if sum(self._high(alike, h) * int(demand[h]) for h in {h for _, _, h in shared}) > residual:
                     self.encoding.model.add(
-                        cp_model.LinearExpr.weighted_sum([*(v for v, _, _ in shared), alike.held[g, a]], [*weights, -rest]) <= 0
+                        cp_model.LinearExpr.weighted_sum([*(v for v, _, _ in shared), alike.nodes_with[g, a]], [*weights, -residual]) <= 0
                     )
 
 
@@ -348,18 +348,18 @@ def _unfold(classes: Sequence[int], alike: Alike, solution: Sequence[int]) -> li
             if g in done:
                 continue
             done.add(g)
-            rest = {a: solution[variable.index] for (h, a), variable in alike.held.items() if h == g}
+            remaining = {a: solution[variable.index] for (h, a), variable in alike.nodes_with.items() if h == g}
             for node in list(nodes) if before is not None else ():
                 pair = (min(g, before), max(g, before)) if before is not None else (g, g)
-                for a in sorted(rest, reverse=True):
+                for a in sorted(remaining, reverse=True):
                     held_before = node.get(before, 0) if before is not None else 0
                     key = (pair, a, held_before) if pair[0] == g else (pair, held_before, a)
                     both = alike.both.get(key)
                     used = sum(1 for other in nodes if other.get(g) == a and other.get(before or 0) == held_before)
-                    if held_before and rest[a] and both is not None and used < solution[both.index]:
+                    if held_before and remaining[a] and both is not None and used < solution[both.index]:
                         node[g] = a
-                        rest[a] -= 1
+                        remaining[a] -= 1
                         break
-            nodes += [{g: a} for a, k in rest.items() for _ in range(k)]
+            nodes += [{g: a} for a, k in remaining.items() for _ in range(k)]
             waiting += [(p if h == g else h, g) for p, h in alike.cross if g in (p, h)]
     return nodes

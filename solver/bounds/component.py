@@ -18,7 +18,7 @@ INITIAL_GROUP_SECONDS = 0.25  #: Time for a group's first solve; doubled on ever
 
 
 @dataclass
-class Component:
+class ClassComponent:
     """A group of classes, or a part of one.
 
     Attributes:

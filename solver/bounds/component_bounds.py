@@ -15,7 +15,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
 from kubestow.solver import rules
 from kubestow.solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
 from kubestow.solver.bounds.class_groups import groups, parts
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoom
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.objective.preferences import Objective, PreferenceTerm
@@ -40,7 +40,7 @@ class Components:
     """Groups of classes with their bounds.
 
     Attributes:
-        left: Per priority, number of pods that fit somewhere and may stay unplaced.
+        unplaced: Per priority, number of pods that fit somewhere and may stay unplaced.
         moves: Cost in points of moving running pods. None if moves are free.
         found: The groups, followed by their parts.
         share_every: Joint bounding rests for this multiple of the time that its last run took.
@@ -53,11 +53,11 @@ class Components:
         cluster: Cluster,
         objective: Objective,
         eligibility: Ints,
-        left: dict[int, int],
+        unplaced: dict[int, int],
         moves: MoveCosts | None = None,
         active: Sequence[Rule] = (),
     ) -> None:
-        self.cluster, self.objective, self.eligibility, self.left, self.moves = cluster, objective, eligibility, left, moves
+        self.cluster, self.objective, self.eligibility, self.unplaced, self.moves = cluster, objective, eligibility, unplaced, moves
         self._paired, self._count = set(objective.pairs), np.minimum(cluster.count, eligibility.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # points of a class from single nodes, with and without the cost of moves
         self._room: SharedRoom | None = None
@@ -65,7 +65,7 @@ class Components:
         self._share_at = float("inf")  # remaining seconds below which groups are bounded together again
         self._shared: tuple[int, int] | None = None  # sum of the groups' bounds at the last joint bounding, and its result
         linking = active or rules.linking(cluster)
-        self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
+        self.found = [ClassComponent(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
         whole = {g: i for i, component in enumerate(self.found) for g in component.classes}
         self._parts: dict[int, list[int]] = {}  # indices of the parts, by the index of their group
         for part in parts(objective, linking):
@@ -73,10 +73,10 @@ class Components:
             if len(part) < len(group.classes):
                 group.split = True
                 self._parts.setdefault(i, []).append(len(self.found))
-                self.found.append(Component(part, self._ceiling(part), whole=i))
+                self.found.append(ClassComponent(part, self._ceiling(part), whole=i))
         for component in self.found:
             # Solving such a group cannot lower its bound.
-            component.proved = component.bound == self._flat(component.classes) and not self._tied(component.classes)
+            component.proved = component.bound == self._flat(component.classes) and not self._connected(component.classes)
 
     @property
     def bound(self) -> int:
@@ -89,7 +89,7 @@ class Components:
         """Shadow prices of node capacity. None before :meth:`share` runs, or if no group competes for capacity."""
         return None if self._room is None else self._room.prices
 
-    def _wholes(self) -> list[tuple[Component, int]]:
+    def _wholes(self) -> list[tuple[ClassComponent, int]]:
         inside: dict[int | None, int] = {}
         for part in self.found:
             inside[part.whole] = inside.get(part.whole, 0) + part.bound
@@ -98,39 +98,39 @@ class Components:
     def bound_jointly(self, cpsat: CpSat) -> None:
         """Bound all groups together by the room that they share. Nothing is done once a run has found no prices: room then
         never limits a group, or the program is too large for simplex."""
-        wholes, left = self._wholes(), cpsat.deadline.left()
+        wholes, remaining_seconds = self._wholes(), cpsat.deadline.left()
         total = sum(bound for _, bound in wholes)
-        if self._shared is not None and (total == self._shared[0] or self.prices is None or left > self._share_at):
+        if self._shared is not None and (total == self._shared[0] or self.prices is None or remaining_seconds > self._share_at):
             return
         if self._room is None:
             self._room = SharedRoom(
-                self.cluster, [self._node_points(g) for g in range(self.cluster.n_classes)], self.eligibility, self.left
+                self.cluster, [self._node_points(g) for g in range(self.cluster.n_classes)], self.eligibility, self.unplaced
             )
             self._ceilings = [(self._flat(c.classes, moves=False), self._ceiling_beyond_nodes(c.classes)) for c, _ in wholes]
         groups = [GroupBound(c.classes, bound, *ceiling) for (c, bound), ceiling in zip(wholes, self._ceilings, strict=True)]
-        found = self._room.bound(groups, cpsat)
+        joint_bound = self._room.bound(groups, cpsat)
         before = total if self._shared is None else self._shared[1]
-        self._shared = total, before if found is None else min(before, found)
-        self._share_at = cpsat.deadline.left() - self.share_every * (left - cpsat.deadline.left())
+        self._shared = total, before if joint_bound is None else min(before, joint_bound)
+        self._share_at = cpsat.deadline.left() - self.share_every * (remaining_seconds - cpsat.deadline.left())
 
     def loss(self, i: int, counts: Ints) -> int:
         """Return by how many points a placement int64[G, N] falls short of a group's bound. For a group with unproved parts,
         return the points that the parts lose by repelling each other."""
         component = self.found[i]
-        most = component.bound
+        upper = component.bound
         if component.split:
             inside = [self.found[k] for k in self._parts[i]]
             if all(part.proved for part in inside):
-                most = min(most, sum(part.bound for part in inside))
+                upper = min(upper, sum(part.bound for part in inside))
             else:
-                most = sum(self.worth(part.classes, counts[part.classes]) for part in inside)
-        return most - self.worth(component.classes, counts[component.classes])
+                upper = sum(self.worth(part.classes, counts[part.classes]) for part in inside)
+        return upper - self.worth(component.classes, counts[component.classes])
 
     def without_moves(self) -> Components:
         """Return the same groups with free moves. The models become looser but far easier to solve."""
         found = copy(self)
         found._room = found._shared = None
-        found.moves, found.found = None, [Component(c.classes, c.bound, c.whole, c.split, proved=c.proved) for c in self.found]
+        found.moves, found.found = None, [ClassComponent(c.classes, c.bound, c.whole, c.split, proved=c.proved) for c in self.found]
         return found
 
     def worth(self, classes: Sequence[int], counts: Ints) -> int:
@@ -138,7 +138,7 @@ class Components:
         points = self.objective.total(self.objective.families(SparsePlacement(counts, classes), classes))
         return points if self.moves is None else points - self.moves.of(classes, counts)
 
-    def _tied(self, classes: Sequence[int]) -> bool:
+    def _connected(self, classes: Sequence[int]) -> bool:
         """Return whether a preference ties any of these classes to pods of these classes."""
         o, inside = self.objective, set(classes)
         return any(
@@ -164,7 +164,7 @@ class Components:
             return 0
         eligibility = self.eligibility[g]
         wanted = int(min(self.cluster.count[g], eligibility.sum()))
-        free = self.left.get(int(self.cluster.priority[g]), 0)
+        free = self.unplaced.get(int(self.cluster.priority[g]), 0)
         if moves is not None:
             home = np.minimum(eligibility, moves.start[g])
             eligibility, points = np.append(home, eligibility - home), np.append(points, points - moves.each[g])
@@ -185,13 +185,13 @@ class Components:
         """Return int64[N], an upper bound on the points of one pod of class g on each node. Hints within the pod count at their best."""
         if g not in self.objective.containers.involved:
             return self.objective.node_points(g)
-        found = self.objective.containers
-        levels = found.levels
-        inner = sum(max(w * found.most, w * levels.sameNode) for _, _, w in found.class_of(g).inner)
+        containers = self.objective.containers
+        levels = containers.levels
+        inner = sum(max(w * containers.max_points, w * levels.sameNode) for _, _, w in containers.class_of(g).inner)
         multiplier = self.objective.multipliers["containerAffinity"]
         zoned = np.zeros(self.cluster.n_nodes, dtype=np.int64)
-        zoned[list(found.zoned)] = inner
-        return np.asarray(self.objective.node_points(g) + multiplier * (found.static(g) + zoned), dtype=np.int64)
+        zoned[list(containers.zoned)] = inner
+        return np.asarray(self.objective.node_points(g) + multiplier * (containers.static(g) + zoned), dtype=np.int64)
 
     def _ceiling(self, classes: Sequence[int]) -> int:
         """Return a bound that needs no search."""
@@ -201,12 +201,12 @@ class Components:
         """Return the rest of the ceiling: all pulls in full, but only the repulsion that too few domains force on equal pods."""
         total = self._pairs_ceiling(classes)
         o, inside, count = self.objective, set(classes), self._count
-        found = o.containers
-        mine = [g for g in found.involved if g in inside]
-        for predicate in found.predicates(mine):
-            satisfying = sum(int(count[g]) for g, _ in found.satisfying(predicate, mine))
-            for g, _, weight in found.owners(predicate, mine):
-                gain = max(weight * found.most, weight * found.levels.sameNode, 0)
+        containers = o.containers
+        mine = [g for g in containers.involved if g in inside]
+        for predicate in containers.predicates(mine):
+            satisfying = sum(int(count[g]) for g, _ in containers.satisfying(predicate, mine))
+            for g, _, weight in containers.owners(predicate, mine):
+                gain = max(weight * containers.max_points, weight * containers.levels.sameNode, 0)
                 total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
         return total
 
@@ -224,7 +224,7 @@ class Components:
                 weight = o.multipliers[term.family] * term.own[g]
                 if weight > 0:
                     total += weight * int(count[g]) * max(0, matched - int(g in term.matches))
-                elif g in term.matches and not self.left.get(int(self.cluster.priority[g]), 0):
+                elif g in term.matches and not self.unplaced.get(int(self.cluster.priority[g]), 0):
                     total += weight * self._crowding(g, term)
         return total
 
@@ -247,15 +247,15 @@ class Components:
         each, more = divmod(pods, max(1, domains))
         return each * (each - 1) * (domains - more) + (each + 1) * each * more
 
-    def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
+    def solve(self, component: ClassComponent, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
         """Tighten the bound of a group and look for a placement of the group alone, with ``seconds`` per model.
 
         A small linear program over domains comes first, then coarse models, then the full model. ``hint``:
-        int64[len(classes), N], the current placement; ``worth``: its points."""
+        int64[len(classes), N], the current placement; ``value``: its points."""
         component.turns += 1
         if component.turns == 1:
             self._by_domains(component, cpsat)
-            if component.split or component.bound <= worth:
+            if component.split or component.bound <= value:
                 return  # its parts come first, or no gain is possible
         if not component.modelled:
             component.modelled = True
@@ -264,31 +264,31 @@ class Components:
         if component.coarse is not None and (component.turns % FULL_MODEL_INTERVAL or component.large):
             self._coarsely(component, component.coarse, cpsat, seconds, hint)
         elif component.encoding is not None or self._encode(component):
-            self._fully(component, cpsat, seconds, hint, worth)
+            self._fully(component, cpsat, seconds, hint, value)
         elif component.coarse is None:
             component.proved = True
 
-    def _by_domains(self, component: Component, cpsat: CpSat) -> None:
+    def _by_domains(self, component: ClassComponent, cpsat: CpSat) -> None:
         if len(component.classes) < MIN_PROGRAM_CLASSES and not component.split:
             return
         # OR-tools' linear solvers take longer to import than many a snapshot to solve
         from kubestow.solver.bounds.domain_program import DomainProgram
         from kubestow.solver.bounds.safe_dual_bounds import best_bound
 
-        domains = DomainProgram(self.cluster, self.objective, self.eligibility, self.left, component.classes)
+        domains = DomainProgram(self.cluster, self.objective, self.eligibility, self.unplaced, component.classes)
         made = domains.program()
         if made is None:
             return
         seconds = min(DOMAIN_PROGRAM_SECONDS, cpsat.deadline.left())
         deterministic = cpsat.options.deterministic
-        found = best_bound(*made, seconds=seconds, deterministic=deterministic, stop=cpsat.stop)
+        bound = best_bound(*made, seconds=seconds, deterministic=deterministic, stop=cpsat.stop)
         cpsat.deadline.charge(len(made[0].rows) / NONZEROS_PER_SECOND)
-        component.bound = min(component.bound, found + domains.other_points)
+        component.bound = min(component.bound, bound + domains.other_points)
 
-    def _fully(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
+    def _fully(self, component: ClassComponent, cpsat: CpSat, seconds: float, hint: Ints, value: int) -> None:
         encoding = component.encoding
         assert encoding is not None
-        known = hint if component.value is None or component.counts is None or worth > component.value else component.counts
+        known = hint if component.value is None or component.counts is None or value > component.value else component.counts
         known = in_order(known, component.kinds)
         encoding.hint({cell: int(known[cell]) for cell in encoding.x})
         answer = cpsat.run(encoding.model, seconds, quick=True)
@@ -297,7 +297,7 @@ class Components:
         if answer.solution is not None and component.points is not None:
             self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
 
-    def pools(self, component: Component) -> Ints:
+    def pools(self, component: ClassComponent) -> Ints:
         """Return int64[N]: equal numbers for nodes that differ for a group only in eligibility and room. For trial placements,
         not for models: volumes, NUMA zones and devices are ignored."""
         if not len(component.pools):
@@ -305,7 +305,7 @@ class Components:
             component.pools = alike_nodes(sub, self.objective, component.classes, self.eligibility[component.classes])[1]
         return component.pools
 
-    def _merge(self, component: Component) -> bool:
+    def _merge(self, component: ClassComponent) -> bool:
         """Store lists of alike nodes in ``component``. Return False if nothing merges, or if the classes or the size forbid a model."""
         classes, eligibility = component.classes, self.eligibility[component.classes]
         sub = self.cluster.restricted(classes)
@@ -316,7 +316,7 @@ class Components:
             return False
         return sum(int(np.count_nonzero(eligibility[:, kind].any(axis=1))) for kind in component.kinds) <= MAX_FULL_MODEL_VARIABLES
 
-    def _coarse(self, component: Component) -> Coarse | None:
+    def _coarse(self, component: ClassComponent) -> Coarse | None:
         """Return the next finer coarse model of a group; None after the finest. Points that it omits go to ``component.other_points``."""
         from kubestow.solver.bounds.coarse_model import Coarse
         from kubestow.solver.bounds.coarse_node_patterns import PART_VARIABLE_LIMITS
@@ -326,7 +326,7 @@ class Components:
         rows = np.stack([self.objective.node_points(g) for g in classes])
         objective = Objective(sub, rules.build(sub))
         while component.fineness < len(PART_VARIABLE_LIMITS):
-            coarse = Coarse(sub, rows, self.eligibility[classes], component.kinds, self.left)
+            coarse = Coarse(sub, rows, self.eligibility[classes], component.kinds, self.unplaced)
             if self.moves is not None:
                 self.moves.charge(classes, coarse.encoding, component.kinds, coarse.points)
             omitted = coarse.add_patterns(objective, component.pools, PART_VARIABLE_LIMITS[component.fineness])
@@ -336,7 +336,7 @@ class Components:
                 return coarse
         return None
 
-    def _coarsely(self, component: Component, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
+    def _coarsely(self, component: ClassComponent, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
         """Bound a group by its coarse model, and record the placement that it suggests. Omitted points count at their upper bound."""
         from kubestow.solver.cpsat.run import OPTIMAL
 
@@ -356,12 +356,12 @@ class Components:
         if answer.status == OPTIMAL:
             component.coarse = None if component.proved else self._coarse(component)
 
-    def _note(self, component: Component, counts: Ints, value: int, *, unverified: bool = False) -> None:
+    def _note(self, component: ClassComponent, counts: Ints, value: int, *, unverified: bool = False) -> None:
         if component.value is None or value > component.value or (component.unverified and not unverified):
             component.value, component.counts, component.unverified = value, counts, unverified
         component.proved = not component.unverified and component.value >= component.bound
 
-    def _encode(self, component: Component) -> bool:
+    def _encode(self, component: ClassComponent) -> bool:
         """Build the full model of a group, and store it in ``component``. Return False if it would have too many variables."""
         from kubestow.solver.objective import encoding as objective_encoding
         from kubestow.solver.rules.placement_model import build_model
@@ -378,7 +378,7 @@ class Components:
         encoding = build_model(sub, active, part, eligibility=self.eligibility[component.classes])
         break_symmetry(encoding, component.kinds)
         component.points = objective_encoding.encode(encoding, Objective(sub, active))
-        encoding.hold(self.left)
+        encoding.hold(self.unplaced)
         if self.moves is not None:
             every = component.kinds or list(np.arange(self.cluster.n_nodes, dtype=np.int64)[:, None])
             self.moves.charge(component.classes, encoding, every, component.points)
@@ -386,7 +386,7 @@ class Components:
         component.encoding = encoding
         return True
 
-    def _part(self, component: Component, sub: Cluster) -> Cells:
+    def _part(self, component: ClassComponent, sub: Cluster) -> Cells:
         """Return the cells of the nodes that a group can need: of alike nodes, as many as the group has pods."""
         eligibility = self.eligibility[component.classes]
         fit = np.minimum(sub.count, eligibility.sum(axis=1))

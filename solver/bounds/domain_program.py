@@ -27,7 +27,7 @@ class _GrowingProgram:
     """A linear program under construction.
 
     Attributes:
-        worth: Objective coefficient of each column.
+        points: Objective coefficient of each column.
         upper: Upper bound of each column.
         limit: Right-hand side of each row.
         rows: Row of each nonzero.
@@ -35,18 +35,18 @@ class _GrowingProgram:
         values: Value of each nonzero.
     """
 
-    worth: list[int] = field(default_factory=list)
+    points: list[int] = field(default_factory=list)
     upper: list[int] = field(default_factory=list)
     limit: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
 
-    def add(self, worth: int, upper: int = 1) -> int:
+    def add(self, points: int, upper: int = 1) -> int:
         """Add a column and return its index."""
-        self.worth.append(worth)
+        self.points.append(points)
         self.upper.append(upper)
-        return len(self.worth) - 1
+        return len(self.points) - 1
 
     def row(self, columns: Sequence[int], values: Sequence[int], limit: int) -> None:
         """Add the row values · columns ≤ limit."""
@@ -61,11 +61,11 @@ class _Star:
     """A class that attracts several others on the nodes of one domain.
 
     Attributes:
-        held: Number of nodes that hold a pods of the class: column by a.
+        nodes_with: Number of nodes that hold a pods of the class: column by a.
         leaves: For each other class, its index and a list of (pods of the centre, pods of the other class, column).
     """
 
-    held: dict[int, int]
+    nodes_with: dict[int, int]
     leaves: list[tuple[int, list[tuple[int, int, int]]]]
 
 
@@ -75,15 +75,21 @@ class DomainProgram:
     Args:
         cluster: Cluster with the hard rules that count. These may be fewer than in the objective's own cluster.
         eligibility: int64[G, N].
-        left: Per priority, pods that may stay unplaced.
+        unplaced: Per priority, pods that may stay unplaced.
         classes: Classes to bound. No preference attracts them to other classes.
 
     Attributes:
         other_points: Upper bound on the points that the program does not see. Add it to the program's bound.
     """
 
-    def __init__(self, cluster: Cluster, objective: Objective, eligibility: Ints, left: dict[int, int], classes: Sequence[int]) -> None:
-        self.cluster, self.objective, self.eligibility, self.left, self.classes = cluster, objective, eligibility, left, list(classes)
+    def __init__(self, cluster: Cluster, objective: Objective, eligibility: Ints, unplaced: dict[int, int], classes: Sequence[int]) -> None:
+        self.cluster, self.objective, self.eligibility, self.unplaced, self.classes = (
+            cluster,
+            objective,
+            eligibility,
+            unplaced,
+            list(classes),
+        )
         self.other_points = 0
         self._inside = set(classes)
         touched = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}
@@ -98,13 +104,13 @@ class DomainProgram:
 
     def _main_key(self) -> str | None:
         """Return the key that spans several nodes and whose terms can yield most points. None if there is none."""
-        worth: dict[str, int] = {}
+        weights: dict[str, int] = {}
         for term in self._terms:
             if not single(term.codes, term.size):
                 matched = int(self._fit[sorted(term.matches & self._inside)].sum())
                 owned = sum(max(0, weight) * int(self._fit[g]) for g, weight in term.own.items() if g in self._inside)
-                worth[term.key] = worth.get(term.key, 0) + owned * matched * self.objective.multipliers[term.family]
-        return max(sorted(worth), key=lambda key: worth[key], default=None)
+                weights[term.key] = weights.get(term.key, 0) + owned * matched * self.objective.multipliers[term.family]
+        return max(sorted(weights), key=lambda key: weights[key], default=None)
 
     def program(self) -> tuple[Program, Ints] | None:
         """Return the program and the objective coefficients of its columns (int64[J]).
@@ -130,7 +136,7 @@ class DomainProgram:
         for (g, d), star in self._stars.items():
             self._room_of_star(g, d, star)
         self._room(states)
-        arrays = [np.array(x, dtype=np.int64) for x in (made.rows, made.columns, made.values, made.limit, made.upper, made.worth)]
+        arrays = [np.array(x, dtype=np.int64) for x in (made.rows, made.columns, made.values, made.limit, made.upper, made.points)]
         return Program(*arrays[:5]), arrays[5]
 
     def _pairs(self) -> tuple[dict[Pair, int], dict[Pair, int]]:
@@ -166,29 +172,29 @@ class DomainProgram:
             near: Points of an ordered pair of its pods on one node.
         """
         fit = int(self._fit[g])
-        least = max(0, fit - self.left.get(int(self.cluster.priority[g]), 0))
+        min_total = max(0, fit - self.unplaced.get(int(self.cluster.priority[g]), 0))
         together = self._together(g)
-        found: list[dict[int, int]] = []
+        states: list[dict[int, int]] = []
         for d, nodes in enumerate(self._nodes):
-            low, high = self._range(g, d, fit, least)
+            low, high = self._range(g, d, fit, min_total)
             points = np.repeat(self.objective.node_points(g)[nodes], np.minimum(self.eligibility[g, nodes], fit))
             points = np.cumsum(np.sort(points)[::-1])
-            low = fit if together and least == fit else low
+            low = fit if together and min_total == fit else low
             columns: dict[int, int] = {}
             for k in range(max(1, low), min(high, len(points)) + 1):
                 pairs = wide * k * (k - 1) if self._keyed[d] else 0
-                columns[k] = self._made.add(int(points[k - 1]) + pairs + near * self._meet_alone(g, nodes, k, most=near > 0))
-            found.append(columns)
+                columns[k] = self._made.add(int(points[k - 1]) + pairs + near * self._meet_alone(g, nodes, k, upper=near > 0))
+            states.append(columns)
             self._made.row([*columns.values()], [1] * len(columns), 1)
             if low > 0 and not together:
                 self._made.row([*columns.values()], [-1] * len(columns), -1)
-        pods = [k for columns in found for k in columns]
-        every = [column for columns in found for column in columns.values()]
+        pods = [k for columns in states for k in columns]
+        every = [column for columns in states for column in columns.values()]
         self._made.row(every, pods, fit)
-        self._made.row(every, [-k for k in pods], -least)
+        self._made.row(every, [-k for k in pods], -min_total)
         if together:
             self._made.row(every, [1] * len(every), 1)
-        return found
+        return states
 
     def _together(self, g: int) -> bool:
         """Return whether all pods of a class must share a domain because each requires another one there."""
@@ -197,8 +203,8 @@ class DomainProgram:
             return False
         return self.cluster.matching(affinity.full).tolist() == [g] and not self.cluster.fixed_count(affinity.full).any()
 
-    def _range(self, g: int, d: int, fit: int, least: int) -> Pair:
-        """Return the fewest and the most pods of a class that hard constraints allow in a domain, if ``least`` to ``fit``
+    def _range(self, g: int, d: int, fit: int, min_total: int) -> Pair:
+        """Return the fewest and the most pods of a class that hard constraints allow in a domain, if ``min_total`` to ``fit``
         pods are placed in total."""
         low, high = 0, fit
         for spread in self.cluster.classes[g].spread:
@@ -208,7 +214,7 @@ class DomainProgram:
             domains, skew = sum(counted), spread.max_skew
             high = min(high, (fit + (domains - 1) * skew) // domains)  # every other domain holds at most maxSkew fewer
             if all(counted):
-                low = max(low, -(((domains - 1) * skew - least) // domains))
+                low = max(low, -(((domains - 1) * skew - min_total) // domains))
         return low, high
 
     def _counted(self, g: int, spread: Spread) -> list[bool] | None:
@@ -221,12 +227,12 @@ class DomainProgram:
         counted = [keyed and bool(eligible[nodes].any()) for nodes, keyed in zip(self._nodes, self._keyed, strict=True)]
         return counted if spread.min_domains <= sum(counted) else None
 
-    def _meet_alone(self, g: int, nodes: Ints, k: int, *, most: bool) -> int:
-        """Return the most (or, without ``most``, the fewest) ordered pairs of k pods of a class on the same nodes."""
-        if most:
-            full, rest = divmod(k, int(self.eligibility[g, nodes].max()))
+    def _meet_alone(self, g: int, nodes: Ints, k: int, *, upper: bool) -> int:
+        """Return the most (or, without ``upper``, the fewest) ordered pairs of k pods of a class on the same nodes."""
+        if upper:
+            full, remainder = divmod(k, int(self.eligibility[g, nodes].max()))
             high = int(self.eligibility[g, nodes].max())
-            return full * high * (high - 1) + rest * (rest - 1)
+            return full * high * (high - 1) + remainder * (remainder - 1)
         size = int(np.count_nonzero(self.eligibility[g, nodes]))
         each, more = divmod(k, size)
         return each * (each - 1) * (size - more) + (each + 1) * each * more
@@ -234,8 +240,8 @@ class DomainProgram:
     def _needs(self, g: int, h: int, nodes: Ints) -> tuple[tuple[int, int, int], ...]:
         """Return triples (room of the largest of the nodes, demand of g, demand of h) per resource; pod slots come last."""
         free, demand = self.cluster.free[nodes].max(axis=0), self.cluster.demand
-        found = [(max(0, int(free[r])), int(demand[g, r]), int(demand[h, r])) for r in np.flatnonzero(demand[[g, h]].any(axis=0))]
-        return (*found, (max(0, int(self.cluster.slots[nodes].max())), 1, 1))
+        needs = [(max(0, int(free[r])), int(demand[g, r]), int(demand[h, r])) for r in np.flatnonzero(demand[[g, h]].any(axis=0))]
+        return (*needs, (max(0, int(self.cluster.slots[nodes].max())), 1, 1))
 
     def _pair(self, pair: Pair, d: int, states: tuple[dict[int, int], dict[int, int]], points: Pair) -> None:
         """Add two classes that attract each other in a domain.
@@ -248,8 +254,8 @@ class DomainProgram:
         """
         (g, h), nodes, (wide, near), (first, second) = pair, self._nodes[d], points, states
         starred = [centre for centre in pair if (centre, d) in self._stars] if near > 0 else []
-        most = int(self.eligibility[g, nodes].max()), int(self.eligibility[h, nodes].max())
-        table = meetings((max(first), max(second)), most, self._needs(g, h, nodes) if near > 0 else ((0, 1, 1),))
+        per_node = int(self.eligibility[g, nodes].max()), int(self.eligibility[h, nodes].max())
+        table = meetings((max(first), max(second)), per_node, self._needs(g, h, nodes) if near > 0 else ((0, 1, 1),))
         made = {
             (k, j): self._made.add(wide * k * j + (0 if starred else near * int(table[k, j])))
             for k in first
@@ -263,16 +269,16 @@ class DomainProgram:
             met = self._made.add(near, int(table.max()))
             self._made.row([met, *made.values()], [1, *(-int(table[cell]) for cell in made)], 0)
             for centre in starred:
-                leaf, held = (h, second) if centre == g else (g, first)
-                self._leaf(self._stars[centre, d], (centre, leaf), d, held, met)
+                leaf, leaf_states = (h, second) if centre == g else (g, first)
+                self._leaf(self._stars[centre, d], (centre, leaf), d, leaf_states, met)
 
     def _star(self, g: int, d: int, states: dict[int, int]) -> _Star:
         nodes = self._nodes[d]
-        size, most = int(np.count_nonzero(self.eligibility[g, nodes])), min(int(self.eligibility[g, nodes].max()), max(states))
-        held = {a: self._made.add(0, size) for a in range(1, most + 1)}
-        self._made.row([*held.values()], [1] * most, size)
-        self._made.row([*held.values(), *states.values()], [*held, *(-k for k in states)], 0)
-        return _Star(held, [])
+        size, per_node = int(np.count_nonzero(self.eligibility[g, nodes])), min(int(self.eligibility[g, nodes].max()), max(states))
+        nodes_with = {a: self._made.add(0, size) for a in range(1, per_node + 1)}
+        self._made.row([*nodes_with.values()], [1] * per_node, size)
+        self._made.row([*nodes_with.values(), *states.values()], [*nodes_with, *(-k for k in states)], 0)
+        return _Star(nodes_with, [])
 
     def _leaf(self, star: _Star, pair: Pair, d: int, states: dict[int, int], met: int) -> None:
         """Tie the pairs of pods that share a node to the pods of a star's centre on each node.
@@ -287,20 +293,20 @@ class DomainProgram:
             met: Column of the number of pairs that share a node.
         """
         (g, h), nodes = pair, self._nodes[d]
-        most, needs = min(int(self.eligibility[h, nodes].max()), max(states)), self._needs(g, h, nodes)
+        per_node, needs = min(int(self.eligibility[h, nodes].max()), max(states)), self._needs(g, h, nodes)
         size = int(np.count_nonzero((self.eligibility[g, nodes] > 0) & (self.eligibility[h, nodes] > 0)))
         both = [
             (a, b, self._made.add(0, size))
-            for a in star.held
-            for b in range(1, most + 1)
+            for a in star.nodes_with
+            for b in range(1, per_node + 1)
             if all(a * x + b * y <= free for free, x, y in needs)
         ]
         columns = [column for _, _, column in both]
         self._made.row([met, *columns], [1, *(-a * b for a, b, _ in both)], 0)
         self._made.row([*columns, *states.values()], [*(b for _, b, _ in both), *(-k for k in states)], 0)
-        for a, held in star.held.items():
+        for a, node_column in star.nodes_with.items():
             here = [column for x, _, column in both if x == a]
-            self._made.row([*here, held], [1] * len(here) + [-1], 0)
+            self._made.row([*here, node_column], [1] * len(here) + [-1], 0)
         star.leaves.append((h, both))
 
     def _room_of_star(self, g: int, d: int, star: _Star) -> None:
@@ -310,27 +316,27 @@ class DomainProgram:
         room.append((int(cluster.slots[nodes].max()), np.ones(cluster.n_classes, dtype=np.int64)))
         for free, demand in room:
             unit = int(np.gcd.reduce(demand[self.classes]))
-            for a, held in star.held.items() if unit else ():
+            for a, node_column in star.nodes_with.items() if unit else ():
                 partners = [(b * int(demand[h]) // unit, column) for h, both in star.leaves for x, b, column in both if x == a]
-                rest = max(0, (free - a * int(demand[g])) // unit)
-                self._made.row([*(column for _, column in partners), held], [*(need for need, _ in partners), -rest], 0)
+                residual = max(0, (free - a * int(demand[g])) // unit)
+                self._made.row([*(column for _, column in partners), node_column], [*(need for need, _ in partners), -residual], 0)
 
     def _room(self, states: dict[int, list[dict[int, int]]]) -> None:
         """Add the capacity rows of each domain."""
         cluster = self.cluster
         for d, nodes in enumerate(self._nodes):
-            held = [(g, k, column) for g in self.classes for k, column in states[g][d].items()]
-            columns = [column for _, _, column in held]
-            self._made.row(columns, [k for _, k, _ in held], int(np.maximum(cluster.slots[nodes], 0).sum()))
+            terms = [(g, k, column) for g in self.classes for k, column in states[g][d].items()]
+            columns = [column for _, _, column in terms]
+            self._made.row(columns, [k for _, k, _ in terms], int(np.maximum(cluster.slots[nodes], 0).sum()))
             for r in range(len(cluster.resources)):
                 unit = int(np.gcd.reduce(cluster.demand[self.classes, r]))
                 free = sum(np.maximum(cluster.free[nodes, r], 0).tolist())
                 if unit and sum(int(cluster.demand[g, r]) * max(states[g][d], default=0) for g in self.classes) > free:
-                    self._made.row(columns, [k * int(cluster.demand[g, r]) // unit for g, k, _ in held], free // unit)
+                    self._made.row(columns, [k * int(cluster.demand[g, r]) // unit for g, k, _ in terms], free // unit)
 
 
 @lru_cache(maxsize=2_000)
-def meetings(pods: Pair, most: Pair, needs: tuple[tuple[int, int, int], ...]) -> Ints:
+def meetings(pods: Pair, per_node: Pair, needs: tuple[tuple[int, int, int], ...]) -> Ints:
     """Return int64[k + 1, j + 1]: the most pairs that k and j pods of two classes can form on any number of nodes.
 
     Of the nodes with a given number of pods of the first class, or fewer, at most one needs room for another pod of the
@@ -339,14 +345,14 @@ def meetings(pods: Pair, most: Pair, needs: tuple[tuple[int, int, int], ...]) ->
 
     Args:
         pods: Pods of each class, (k, j).
-        most: Maximum pods of each class on one node.
+        per_node: Maximum pods of each class on one node.
         needs: (room, demand of a pod of the first class, of the second) per resource.
     """
     fills: list[Pair] = []
-    for a in range(1, min(pods[0], most[0]) + 1):
-        rest = [(free - a * x) // y for free, x, y in needs if y]
+    for a in range(1, min(pods[0], per_node[0]) + 1):
+        residual = [(free - a * x) // y for free, x, y in needs if y]
         if all(a * x <= free for free, x, _ in needs):
-            fills.append((a, min([most[1], *rest])))
+            fills.append((a, min([per_node[1], *residual])))
     best = np.zeros((pods[0] + 1, pods[1] + 1), dtype=np.int64)
     for k in range(1, pods[0] + 1):
         for j in range(1, pods[1] + 1):

@@ -32,13 +32,13 @@ class Relaxation:
         priority: Priority of a column's pods, int64[J].
         always: bool[J], columns that matter to tiers above their own: floors of spread constraints, and pods that raise
             them.
-        held: Per priority, the row Σ -x ≤ -pods that holds its tier at its value.
+        tier_rows: Per priority, the row Σ -x ≤ -pods that holds its tier at its value.
     """
 
     program: Program
     priority: Ints
     always: Bools
-    held: dict[int, int]
+    tier_rows: dict[int, int]
 
 
 @dataclass
@@ -56,8 +56,8 @@ class _RelaxationRows:
         cannot bind."""
         keep = np.bincount(row, minlength=len(limit)) > 0
         if upper is not None:
-            most = np.bincount(row, weights=values.astype(np.float64) * upper[columns], minlength=len(limit))
-            keep = most > limit
+            max_activity = np.bincount(row, weights=values.astype(np.float64) * upper[columns], minlength=len(limit))
+            keep = max_activity > limit
         number = np.cumsum(keep) - 1 + self.size
         kept = keep[row]
         self.rows.append(number[row[kept]])
@@ -83,8 +83,8 @@ class _RelaxationBuilder:
         takes = classes.room > 0
         self._takes = takes
         self.used = takes.any(axis=0)
-        asked = (classes.demand > 0).astype(np.float32).T @ takes.astype(np.float32) > 0
-        self.free = np.where(asked.T, np.maximum(cluster.free, 0), 0)
+        requested = (classes.demand > 0).astype(np.float32).T @ takes.astype(np.float32) > 0
+        self.free = np.where(requested.T, np.maximum(cluster.free, 0), 0)
 
     def per_group(self, values: Ints) -> Ints:
         total = np.zeros(self.size, dtype=np.int64)
@@ -141,10 +141,10 @@ class _RelaxationBuilder:
         inside = codes >= 0
         block = np.arange(self.size)
         while True:
-            least = np.full(int(codes.max(initial=-1)) + 1, self.size)
-            np.minimum.at(least, codes[inside], block[self.groups[inside]])
+            smallest = np.full(int(codes.max(initial=-1)) + 1, self.size)
+            np.minimum.at(smallest, codes[inside], block[self.groups[inside]])
             joined = block.copy()
-            np.minimum.at(joined, self.groups[inside], least[codes[inside]])
+            np.minimum.at(joined, self.groups[inside], smallest[codes[inside]])
             if (joined == block).all():
                 return block
             block = joined
@@ -181,7 +181,7 @@ class _RelaxationBuilder:
         eligible = self.cluster.node_sets[spread.eligible] & (codes >= 0)
         domains = np.unique(codes[eligible])
         pinned = len(domains) < max(1, spread.min_domains)
-        least = 0 if pinned else int(skew.base[domains].min())
+        lowest = 0 if pinned else int(skew.base[domains].min())
         block = self.blocks(codes)
         own = self.classes.holds(skew.own)
         alive = self._alive(own)
@@ -190,7 +190,7 @@ class _RelaxationBuilder:
         reached, index = np.unique(codes[nodes], return_index=True)
         at = block[self.groups[nodes[index]]]
         limit = np.zeros(self.size, dtype=np.int64)
-        np.add.at(limit, at, np.maximum(0, least + spread.max_skew - skew.base[reached]))
+        np.add.at(limit, at, np.maximum(0, lowest + spread.max_skew - skew.base[reached]))
         width = np.bincount(at, minlength=self.size).astype(np.int64)
         columns = np.flatnonzero(own[self.kind] & whole[self.group])
         row = block[self.group[columns]]
@@ -209,7 +209,7 @@ class _RelaxationBuilder:
         size = np.zeros(self.size, dtype=np.int64)
         first = np.unique(codes[eligible], return_index=True)[1]
         home = block[self.groups[np.flatnonzero(eligible)[first]]]
-        np.add.at(where, home, skew.base[domains] - least)
+        np.add.at(where, home, skew.base[domains] - lowest)
         np.add.at(size, home, 1)
         some = np.zeros(self.size, dtype=bool)
         some[self.groups[eligible]] = True
@@ -237,12 +237,12 @@ def relax(cluster: Cluster, classes: PodKinds, rules: CrossRules, groups: Ids, p
     for skew in rules.skews:
         build.spread(skew)
     priority = classes.priority[build.kind]
-    held = {}
+    tier_rows = {}
     for p in sorted(placed):
         columns = np.flatnonzero(priority == p)
         if not len(columns):
             continue
-        held[p] = build.rows.size
+        tier_rows[p] = build.rows.size
         build.rows.add(np.zeros_like(columns), columns, -np.ones_like(columns), np.array([-placed[p]], dtype=np.int64))
     counted = np.zeros(len(classes.total), dtype=bool)
     for skew in rules.skews:
@@ -254,4 +254,4 @@ def relax(cluster: Cluster, classes: PodKinds, rules: CrossRules, groups: Ids, p
         np.concatenate(build.rows.limit), np.append(build.upper, floors),
     )  # fmt: skip
     always = np.append(counted[build.kind], np.ones(len(floors), dtype=bool))
-    return Relaxation(program, np.append(priority, lowest), always, held)
+    return Relaxation(program, np.append(priority, lowest), always, tier_rows)

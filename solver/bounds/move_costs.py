@@ -34,8 +34,8 @@ class MoveCosts:
             for i, g in enumerate(classes):
                 here = encoding.variables(i, nodes)
                 home = int(self.start[g, nodes].sum())
-                most = sum(encoding.upper(i, n) for n in nodes.tolist() if (i, n) in encoding.x) - home
-                if self.each[g] and most > 0:
-                    came = encoding.model.new_int_var(0, most, "")
+                upper = sum(encoding.upper(i, n) for n in nodes.tolist() if (i, n) in encoding.x) - home
+                if self.each[g] and upper > 0:
+                    came = encoding.model.new_int_var(0, upper, "")
                     encoding.model.add(came >= encoding.sum(here) - home)
-                    points.add(came, -int(self.each[g]), 0, most)
+                    points.add(came, -int(self.each[g]), 0, upper)

@@ -62,9 +62,9 @@ def placed_bounds(
                 continue
             share = None
             if seconds is not None:
-                left = seconds if deterministic else seconds - (time.monotonic() - started)
+                remaining_seconds = seconds if deterministic else seconds - (time.monotonic() - started)
                 # A deterministic run cannot know what the others left over.
-                share = left / (len(stages) * len(open_tiers) if deterministic else (len(stages) - i) * (len(open_tiers) - j))
+                share = remaining_seconds / (len(stages) * len(open_tiers) if deterministic else (len(stages) - i) * (len(open_tiers) - j))
                 if share <= 0:
                     return bounds
             bounds[p] = min(bounds[p], _tier(program, p, share, deterministic, stop))
@@ -83,8 +83,8 @@ def _with_devices(cluster: Cluster) -> Cluster:
 
 def _stages(cluster: Cluster, classes: PodKinds, rules: CrossRules) -> list[Ids]:
     """Return groupings of the nodes, coarse to fine. Coarse ones are solved quickly and often give the bound of the finest."""
-    found = [(int(groups.max(initial=-1) + 1) * len(classes.total), groups) for groups in groupings(cluster, classes, rules)]
-    small = [f for f in found if f[0] <= MAX_PAIRS] or found[-1:]
+    sized = [(int(groups.max(initial=-1) + 1) * len(classes.total), groups) for groups in groupings(cluster, classes, rules)]
+    small = [f for f in sized if f[0] <= MAX_PAIRS] or sized[-1:]
     stages = small[:1]
     for pairs, groups in small[1:]:
         if pairs * MIN_REFINEMENT_RATIO <= stages[-1][0]:
@@ -96,7 +96,7 @@ def _tier(relaxation: Relaxation, p: int, seconds: float | None, deterministic: 
     """Return the bound of one tier. Higher tiers are held; of lower tiers, only pods that spread constraints count matter."""
     program, columns = relaxation.program.only((relaxation.priority >= p) | relaxation.always)
     limit = program.limit.copy()
-    for q, row in relaxation.held.items():
+    for q, row in relaxation.tier_rows.items():
         if q <= p:
             limit[row] = 0  # makes the row Σ -x ≤ 0, which always holds
     program.limit = limit

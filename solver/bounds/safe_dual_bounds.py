@@ -93,9 +93,9 @@ def best_bound(
         stop: Event that ends the solve early.
     """
     started = time.monotonic()
-    found = program.bound(objective, np.zeros(len(program.limit)))
+    bound = program.bound(objective, np.zeros(len(program.limit)))
     if not len(program.rows) or not len(program.upper):
-        return found
+        return bound
     model, scale = _scaled(program, objective)
     work = max(1, len(program.rows))
     limit = MAX_SECONDS if seconds is None else min(seconds, MAX_SECONDS)
@@ -112,10 +112,10 @@ def best_bound(
             continue
         for solution in result.solutions:
             if solution.dual_solution is not None:
-                found = min(found, program.bound(objective, _by_row(solution.dual_solution, scale)))
+                bound = min(bound, program.bound(objective, _by_row(solution.dual_solution, scale)))
         if result.termination.reason == mathopt.TerminationReason.OPTIMAL or (stop is not None and stop.is_set()):
             break
-    return found
+    return bound
 
 
 def optimum(program: Program, objective: Ints) -> tuple[Floats, Floats] | None:
@@ -126,17 +126,17 @@ def optimum(program: Program, objective: Ints) -> tuple[Floats, Floats] | None:
     result = _solve(model, mathopt.SolverType.GLOP, mathopt.SolveParameters(iteration_limit=SIMPLEX_ITERATIONS), None)
     for solution in result.solutions if result is not None else ():
         if solution.primal_solution is not None and solution.dual_solution is not None:
-            found = np.zeros(len(program.upper))
+            point = np.zeros(len(program.upper))
             for column, value in solution.primal_solution.variable_values.items():
-                found[column.id] = value
-            return found, _by_row(solution.dual_solution, scale)
+                point[column.id] = value
+            return point, _by_row(solution.dual_solution, scale)
     return None
 
 
 def best_point(program: Program, objective: Ints) -> Floats | None:
     """Return the point of :func:`optimum`, or None."""
-    found = optimum(program, objective)
-    return None if found is None else found[0]
+    solution = optimum(program, objective)
+    return None if solution is None else solution[0]
 
 
 def _scaled(program: Program, objective: Ints) -> tuple[mathopt.Model, Floats]:

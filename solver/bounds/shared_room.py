@@ -84,15 +84,15 @@ class SharedRoom:
     Args:
         rows: Points of a pod on each node, int64[N] per class.
         eligibility: Maximum pods of each class on each node, int64[G, N].
-        left: Per priority, number of pods that fit somewhere and may stay unplaced.
+        unplaced: Per priority, number of pods that fit somewhere and may stay unplaced.
 
     Attributes:
         prices: Shadow prices. None until :meth:`bound` finds some.
     """
 
-    def __init__(self, cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, left: dict[int, int]) -> None:
+    def __init__(self, cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, unplaced: dict[int, int]) -> None:
         self.prices: RoomPrices | None = None
-        self._table = _table(cluster, rows, eligibility, left)
+        self._table = _table(cluster, rows, eligibility, unplaced)
 
     def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
         """Return the upper bound on the points of all groups together, and set ``prices`` if simplex solves the program.
@@ -104,18 +104,20 @@ class SharedRoom:
             return None
         from kubestow.solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, best_bound, optimum
 
-        program, worth = made.program()
+        program, objective = made.program()
         cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
         other_points = sum(group.other_points for group in groups)
         if len(program.rows) > SIMPLEX_LIMIT:
             seconds = min(FIRST_ORDER_SECONDS, cpsat.deadline.left())
-            return other_points + best_bound(program, worth, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop)
-        found = optimum(program, worth)
-        if found is None:
+            return other_points + best_bound(
+                program, objective, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop
+            )
+        solution = optimum(program, objective)
+        if solution is None:
             return None
-        _, multipliers = found
+        _, multipliers = solution
         self.prices = made.prices(multipliers) or self.prices
-        return other_points + program.bound(worth, multipliers)
+        return other_points + program.bound(objective, multipliers)
 
 
 @dataclass(frozen=True)
@@ -139,21 +141,21 @@ class _RoomTable:
     row: list[int]
     where: list[int]
     points: list[Ints]
-    most: list[Ints]
+    upper: list[Ints]
     demand: Ints
     room: Ints
     fit: Ints
     priority: Ints
-    left: dict[int, int]
+    unplaced: dict[int, int]
 
 
-def _table(cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, left: dict[int, int]) -> _RoomTable | None:
+def _table(cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, unplaced: dict[int, int]) -> _RoomTable | None:
     """Return the table of a cluster. None if there are no classes, or too many pairs, or if sums could overflow.
 
     Args:
         rows: Points of a pod on each node, int64[N] per class.
         eligibility: int64[G, N].
-        left: See :class:`SharedRoom`.
+        unplaced: See :class:`SharedRoom`.
     """
     if not len(rows):
         return None
@@ -169,13 +171,13 @@ def _table(cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, left: dict
     total = [sum(d * k for d, k in zip(column, fit.tolist(), strict=True)) for column in demand.T.tolist()]
     if not 0 < cluster.n_classes * size <= MAX_PAIRS or max(total) >= MAX_TOTAL_DEMAND:
         return None
-    most = [np.minimum(domain_sum(kinds, size, limit), n) for limit, n in zip(eligibility, fit.tolist(), strict=True)]
+    upper = [np.minimum(domain_sum(kinds, size, limit), n) for limit, n in zip(eligibility, fit.tolist(), strict=True)]
     free = np.maximum(np.concatenate([cluster.free, cluster.slots[:, None]], axis=1), 0) // units
     sums = [[0] * len(total) for _ in first]
     for k, each in zip(kinds.tolist(), free.tolist(), strict=True):
         sums[k] = [a + b for a, b in zip(sums[k], each, strict=True)]  # Python integers do not overflow
     room = np.array([[min(a, b) for a, b in zip(each, total, strict=True)] for each in sums], dtype=np.int64)
-    return _RoomTable(kinds, row, where, [r[first] for r in points], most, demand, room, fit, cluster.priority, left)
+    return _RoomTable(kinds, row, where, [r[first] for r in points], upper, demand, room, fit, cluster.priority, unplaced)
 
 
 def _distinct(rows: Iterable[_Array]) -> tuple[list[_Array], list[int]]:
@@ -213,7 +215,7 @@ class _RoomColumns:
                     cuts.append(cut)
                 merged.setdefault(key, []).append(g)
         self._cuts, self._members = cuts, list(merged.values())
-        self._upper = np.stack([np.sum([table.most[g] for g in classes], axis=0) for classes in self._members])
+        self._upper = np.stack([np.sum([table.upper[g] for g in classes], axis=0) for classes in self._members])
         self.size = int(np.count_nonzero(self._upper))
         self._first = np.array([classes[0] for classes in self._members])
         self._demand = table.demand[self._first]
@@ -227,8 +229,8 @@ class _RoomColumns:
         best[self._upper == 0] = -np.inf
         top = (best == best.max(axis=1, keepdims=True)) & (self._upper > 0)
         for c in np.argsort(top.sum(axis=1), kind="stable").tolist():  # classes with the fewest choices first
-            asked = self._demand[c] > 0
-            pods = np.floor((room[:, asked] / self._demand[c][asked]).min(axis=1)) * top[c]
+            requested = self._demand[c] > 0
+            pods = np.floor((room[:, requested] / self._demand[c][requested]).min(axis=1)) * top[c]
             pods = np.minimum(pods, self._upper[c])
             wanted = int(table.fit[self._members[c]].sum())
             if pods.sum() < wanted:
@@ -282,14 +284,14 @@ class _RoomColumns:
         for c, chosen in enumerate(own):
             priority = int(table.priority[first[c]])
             add(chosen, np.ones(len(chosen), dtype=np.int64), fit[c])
-            if table.left.get(priority, 0):
+            if table.unplaced.get(priority, 0):
                 staying.setdefault(priority, []).append(c)
             else:
                 add(chosen, np.full(len(chosen), -1, dtype=np.int64), -fit[c])
         for priority, classes in staying.items():
             chosen = np.concatenate([own[c] for c in classes])
-            add(chosen, np.full(len(chosen), -1, dtype=np.int64), table.left[priority] - sum(fit[c] for c in classes))
-        upper, worth = [self._upper[which, kinds]], [points]
+            add(chosen, np.full(len(chosen), -1, dtype=np.int64), table.unplaced[priority] - sum(fit[c] for c in classes))
+        upper, objective = [self._upper[which, kinds]], [points]
         cut: dict[int, list[int]] = {}
         for c, i in enumerate(self._cuts):
             if i >= 0:
@@ -301,6 +303,6 @@ class _RoomColumns:
             over = np.array([self.size + len(upper) - 1])
             add(np.append(chosen, over), np.append(points[chosen], -1), group.bound - group.other_points)
             upper.append(np.array([max(0, best + group.other_points - group.bound)]))
-            worth.append(np.array([-1]))
+            objective.append(np.array([-1]))
         matrix = np.concatenate(rows), np.concatenate(cols), np.concatenate(values)
-        return Program(*matrix, np.array(limits, dtype=np.int64), np.concatenate(upper)), np.concatenate(worth)
+        return Program(*matrix, np.array(limits, dtype=np.int64), np.concatenate(upper)), np.concatenate(objective)

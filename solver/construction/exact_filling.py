@@ -142,9 +142,9 @@ class Mix:
         wanted = self.lack + sum(self.patterns[n][self.chosen[n]] for n in nodes)
         listed = [self._some(n, wanted) for n in nodes]
         tables = [self.patterns[n][some] for n, some in zip(nodes, listed, strict=True)]
-        found = self._adding_up([*tables, *[np.zeros((1, len(wanted)), dtype=np.int64)] * (3 - len(nodes))], wanted)
-        if found is not None:
-            self._take(nodes, [int(some[i]) for some, i in zip(listed, found, strict=False)])
+        picks = self._adding_up([*tables, *[np.zeros((1, len(wanted)), dtype=np.int64)] * (3 - len(nodes))], wanted)
+        if picks is not None:
+            self._take(nodes, [int(some[i]) for some, i in zip(listed, picks, strict=False)])
         elif len(nodes) == 3:
             self._nearer(nodes[1:], listed[1:], tables[1:], wanted - self.patterns[nodes[0]][self.chosen[nodes[0]]])
 
@@ -152,9 +152,9 @@ class Mix:
         """Return a row of each of three tables int64[P, K] so that the rows add up to ``wanted`` (int64[K]). None if not found."""
         sums = ((tables[1] @ self._keys)[:, None] + tables[2] @ self._keys).ravel()
         order = np.argsort(sums, kind="stable")
-        asked = wanted @ self._keys - tables[0] @ self._keys
-        place = order[np.minimum(np.searchsorted(sums[order], asked), len(order) - 1)]
-        hits = np.flatnonzero(sums[place] == asked)
+        target = wanted @ self._keys - tables[0] @ self._keys
+        place = order[np.minimum(np.searchsorted(sums[order], target), len(order) - 1)]
+        hits = np.flatnonzero(sums[place] == target)
         if not len(hits):
             return None
         first = int(self.rng.choice(hits))
@@ -174,9 +174,9 @@ class Mix:
         lack = np.zeros((len(tables[0]), len(tables[1])), dtype=np.int64)
         for k in range(len(wanted)):
             lack += self.weight[k] * np.abs(wanted[k] - tables[0][:, k][:, None] - tables[1][:, k])
-        least = int(lack.min())
-        if least <= int(np.abs(self.lack) @ self.weight):
-            one, other = divmod(int(self.rng.choice(np.flatnonzero(lack.ravel() == least))), len(tables[1]))
+        smallest = int(lack.min())
+        if smallest <= int(np.abs(self.lack) @ self.weight):
+            one, other = divmod(int(self.rng.choice(np.flatnonzero(lack.ravel() == smallest))), len(tables[1]))
             self._take(nodes, [int(listed[0][one]), int(listed[1][other])])
 
     def _take(self, nodes: Sequence[int], patterns: Sequence[int]) -> None:
@@ -212,19 +212,19 @@ def fill_exactly(cluster: Cluster, eligibility: Ints, *, seed: int, over: Callab
             again += 1
             continue
         seen.add(places.tobytes())
-        found = _dealt(Deal(cluster, eligibility, sizes, places), seed + number, over)
-        if int(found.sum()) == goal:
-            return found
-        mix.prefer(_lacking(cluster, eligibility, sizes, found))
+        counts = _dealt(Deal(cluster, eligibility, sizes, places), seed + number, over)
+        if int(counts.sum()) == goal:
+            return counts
+        mix.prefer(_lacking(cluster, eligibility, sizes, counts))
     return None
 
 
 def _tight(cluster: Cluster, eligibility: Ints) -> bool:
     """Return whether all pods together leave almost no slack of any resource that they request."""
-    asked = cluster.demand.any(axis=0)
-    room = np.maximum(cluster.free[eligibility.any(axis=0)], 0).sum(axis=0)[asked]
-    rest = room - (cluster.demand.T @ fits(cluster, eligibility))[asked]
-    return bool(len(rest) and (rest >= 0).all() and (rest <= room // PARAMETERS.tight_divisor).all())
+    requested = cluster.demand.any(axis=0)
+    room = np.maximum(cluster.free[eligibility.any(axis=0)], 0).sum(axis=0)[requested]
+    residual = room - (cluster.demand.T @ fits(cluster, eligibility))[requested]
+    return bool(len(residual) and (residual >= 0).all() and (residual <= room // PARAMETERS.tight_divisor).all())
 
 
 def _patterns(cluster: Cluster, sizes: Sizes, rng: np.random.Generator, over: Callable[[], bool]) -> list[Ints] | None:
@@ -232,10 +232,10 @@ def _patterns(cluster: Cluster, sizes: Sizes, rng: np.random.Generator, over: Ca
     nodes, waste = cluster.n_nodes, sizes.waste
     if (waste < 0).any():
         return None
-    most = min(PARAMETERS.max_node_patterns, max(PARAMETERS.min_node_patterns, PARAMETERS.max_patterns // max(1, nodes)))
+    limit = min(PARAMETERS.max_node_patterns, max(PARAMETERS.min_node_patterns, PARAMETERS.max_patterns // max(1, nodes)))
     spare = np.minimum(waste, -(-waste * PARAMETERS.uneven_ratio // nodes))
     while True:
-        found = full_patterns(sizes, np.maximum(cluster.slots, 0), Listing(spare, most, over), rng)
+        found = full_patterns(sizes, np.maximum(cluster.slots, 0), Listing(spare, limit, over), rng)
         if found is None or all(len(some) for some in found):
             return found
         if (spare >= waste).all():
@@ -253,21 +253,21 @@ def _weight(sizes: Sizes) -> Ints:
     return np.asarray(1 + (100 * int(sizes.count.sum()) * sizes.demand // whole).sum(axis=1), dtype=np.int64)
 
 
-def _lacking(cluster: Cluster, eligibility: Ints, sizes: Sizes, found: Ints) -> Floats:
-    """Return float64[N, K]: added weight of places where unplaced pods could go (``found``: int64[G, N]).
+def _lacking(cluster: Cluster, eligibility: Ints, sizes: Sizes, counts: Ints) -> Floats:
+    """Return float64[N, K]: added weight of places where unplaced pods could go (``counts``: int64[G, N]).
 
     Pods held back by a spread constraint count only in the domains with fewest of these pods."""
     more = np.zeros((cluster.n_nodes, len(sizes.count)))
-    left = fits(cluster, eligibility) - found.sum(axis=1)
-    for g in np.flatnonzero((left > 0) & (sizes.of >= 0)).tolist():
+    unplaced = fits(cluster, eligibility) - counts.sum(axis=1)
+    for g in np.flatnonzero((unplaced > 0) & (sizes.of >= 0)).tolist():
         nodes: Bools = np.asarray(eligibility[g] > 0)
         for spread in cluster.classes[g].spread:
             codes, size = cluster.domains(spread.key)
             usable = np.unique(codes[nodes & (codes >= 0)])
             if len(usable):
-                placed = domain_sum(codes, size, found[g])
+                placed = domain_sum(codes, size, counts[g])
                 nodes &= np.isin(codes, usable[placed[usable] == placed[usable].min()])
-        more[nodes, sizes.of[g]] += PARAMETERS.stress * float(left[g])
+        more[nodes, sizes.of[g]] += PARAMETERS.stress * float(unplaced[g])
     return more
 
 

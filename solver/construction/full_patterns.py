@@ -29,14 +29,14 @@ class Sizes:
         demand: Distinct requests, int64[K, C], large ones first; without columns that no pod requests.
         of: Size of each class, int64[G]; -1 if it requests nothing.
         room: Capacity of the nodes, int64[N, C]; 0 on nodes that take no pod.
-        most: Maximum pods of each size on each node, int64[K, N].
+        upper: Maximum pods of each size on each node, int64[K, N].
         count: Pods of each size that fit somewhere, int64[K].
     """
 
     demand: Ints
     of: Ints
     room: Ints
-    most: Ints
+    upper: Ints
     count: Ints
 
     @property
@@ -51,23 +51,23 @@ def sizes_of(cluster: Cluster, eligibility: Ints) -> Sizes:
     Args:
         eligibility: Maximum pods of each class on each node, int64[G, N].
     """
-    asked = np.flatnonzero(cluster.demand.any(axis=0)).tolist()
-    units = np.array([gcd(*cluster.demand[:, r].tolist()) for r in asked], dtype=np.int64)
+    requested = np.flatnonzero(cluster.demand.any(axis=0)).tolist()
+    units = np.array([gcd(*cluster.demand[:, r].tolist()) for r in requested], dtype=np.int64)
     useful: Bools = np.asarray(eligibility.any(axis=0))
-    room = np.where(useful[:, None], np.maximum(cluster.free[:, asked], 0), 0) // units
+    room = np.where(useful[:, None], np.maximum(cluster.free[:, requested], 0), 0) // units
     could = fits(cluster, eligibility)
-    demand = cluster.demand[:, asked] // units
+    demand = cluster.demand[:, requested] // units
     some = np.flatnonzero(demand.any(axis=1))
-    found, index = np.unique(demand[some], axis=0, return_inverse=True)
-    share = (found / np.maximum(room.max(axis=0, initial=1), 1)).sum(axis=1)
+    distinct, index = np.unique(demand[some], axis=0, return_inverse=True)
+    share = (distinct / np.maximum(room.max(axis=0, initial=1), 1)).sum(axis=1)
     order = np.argsort(-share, kind="stable")
     of = np.full(cluster.n_classes, -1, dtype=np.int64)
     of[some] = np.argsort(order, kind="stable")[index.reshape(-1)]
-    most = np.zeros((len(found), cluster.n_nodes), dtype=np.int64)
-    np.add.at(most, of[some], np.minimum(eligibility, could[:, None])[some])
-    count = np.zeros(len(found), dtype=np.int64)
+    upper = np.zeros((len(distinct), cluster.n_nodes), dtype=np.int64)
+    np.add.at(upper, of[some], np.minimum(eligibility, could[:, None])[some])
+    count = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(count, of[some], could[some])
-    return Sizes(found[order], of, room, most, count)
+    return Sizes(distinct[order], of, room, upper, count)
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class Listing:
 
     Attributes:
         spare: Residual capacity that a node may have, int64[C].
-        most: Maximum patterns of a node. If there are more, a random sample is kept.
+        max_patterns: Maximum patterns of a node. If there are more, a random sample is kept.
         over: Returns True when time is up. Checked before each node.
     """
 
     spare: Ints
-    most: int
+    max_patterns: int
     over: Callable[[], bool] = lambda: False
 
 
@@ -99,7 +99,7 @@ def full_patterns(sizes: Sizes, slots: Ints, listing: Listing, rng: np.random.Ge
         return None
     columns = _columns(sizes)
     top = sizes.room[:, columns].max(axis=0, initial=0)
-    if prod(int(most) + 1 for most in top) > MAX_TABLE_CELLS:
+    if prod(int(n) + 1 for n in top) > MAX_TABLE_CELLS:
         return None
     tables = _reachable(sizes, columns, top, listing.spare[columns])
     known: dict[bytes, Ints] = {}
@@ -107,12 +107,12 @@ def full_patterns(sizes: Sizes, slots: Ints, listing: Listing, rng: np.random.Ge
     for n in range(len(sizes.room)):
         if listing.over():
             return None
-        most = np.minimum(sizes.most[:, n], sizes.count)
-        key = sizes.room[n].tobytes() + most.tobytes() + slots[n : n + 1].tobytes()
+        upper = np.minimum(sizes.upper[:, n], sizes.count)
+        key = sizes.room[n].tobytes() + upper.tobytes() + slots[n : n + 1].tobytes()
         if key not in known:
-            patterns = _node(sizes.demand[:, columns], most, sizes.room[n, columns], tables, listing.most, rng)
-            rest = sizes.room[n] - patterns @ sizes.demand
-            known[key] = patterns[((rest >= 0) & (rest <= listing.spare)).all(axis=1) & (patterns.sum(axis=1) <= slots[n])]
+            patterns = _node(sizes.demand[:, columns], upper, sizes.room[n, columns], tables, listing.max_patterns, rng)
+            residual = sizes.room[n] - patterns @ sizes.demand
+            known[key] = patterns[((residual >= 0) & (residual <= listing.spare)).all(axis=1) & (patterns.sum(axis=1) <= slots[n])]
         found.append(known[key])
     return found
 
@@ -127,15 +127,15 @@ def _reachable(sizes: Sizes, columns: Ints, top: Ints, spare: Ints) -> list[_Tab
     """Return, for each i, a table of the amounts up to ``top`` that sizes i, i + 1, … can use up, except for ``spare``."""
     first = np.zeros(tuple(top + 1), dtype=bool)
     first[tuple(slice(0, int(w) + 1) for w in np.minimum(spare, top))] = True
-    found = [first]
-    for demand, most in zip(sizes.demand[::-1][:, columns], sizes.most.max(axis=1, initial=0)[::-1], strict=True):
-        table = found[-1]
-        left, part = int(min(most, (top // np.maximum(demand, 1))[demand > 0].min(initial=most))), 1
-        while left > 0:  # 1, 2, 4, … and the remainder add up to every number of pods
-            table = table | _shifted(table, demand * min(part, left))
-            left, part = left - part, 2 * part
-        found.append(table)
-    return found[::-1]
+    tables = [first]
+    for demand, upper in zip(sizes.demand[::-1][:, columns], sizes.upper.max(axis=1, initial=0)[::-1], strict=True):
+        table = tables[-1]
+        remaining, part = int(min(upper, (top // np.maximum(demand, 1))[demand > 0].min(initial=upper))), 1
+        while remaining > 0:  # 1, 2, 4, … and the remainder add up to every number of pods
+            table = table | _shifted(table, demand * min(part, remaining))
+            remaining, part = remaining - part, 2 * part
+        tables.append(table)
+    return tables[::-1]
 
 
 def _shifted(table: _Table, by: Ints) -> _Table:
@@ -146,26 +146,26 @@ def _shifted(table: _Table, by: Ints) -> _Table:
     return moved
 
 
-def _node(demand: Ints, most: Ints, room: Ints, tables: Sequence[_Table], listed: int, rng: np.random.Generator) -> Ints:
+def _node(demand: Ints, upper: Ints, room: Ints, tables: Sequence[_Table], listed: int, rng: np.random.Generator) -> Ints:
     """Return patterns of one node, int64[P, K]: the numbers of pods of each size that the tables allow.
 
     If one size leads to more than ``listed`` patterns, a random sample is kept.
 
     Args:
         demand: Demand of a pod of each size, int64[K, 2].
-        most: Maximum number of pods of each size, int64[K].
+        upper: Maximum number of pods of each size, int64[K].
         room: Room of the node, int64[2].
         tables: See :func:`_reachable`.
         listed: Maximum number of patterns.
     """
-    chosen = np.zeros((1, len(most)), dtype=np.int64)
-    rest = room[None, :]
+    chosen = np.zeros((1, len(upper)), dtype=np.int64)
+    residual = room[None, :]
     if not tables[0][tuple(room)]:
         return chosen[:0]
     for i, after in enumerate(tables[1:]):
-        grown, left = [chosen[:0]], [rest[:0]]
-        for k in range(int(most[i]) + 1):
-            now = rest - k * demand[i]
+        grown, residuals = [chosen[:0]], [residual[:0]]
+        for k in range(int(upper[i]) + 1):
+            now = residual - k * demand[i]
             inside = np.flatnonzero((now >= 0).all(axis=1))
             if not len(inside):
                 break
@@ -173,9 +173,9 @@ def _node(demand: Ints, most: Ints, room: Ints, tables: Sequence[_Table], listed
             more = chosen[fine]
             more[:, i] = k
             grown.append(more)
-            left.append(now[fine])
-        chosen, rest = np.concatenate(grown), np.concatenate(left)
+            residuals.append(now[fine])
+        chosen, residual = np.concatenate(grown), np.concatenate(residuals)
         if len(chosen) > listed:
             kept = np.sort(rng.choice(len(chosen), listed, replace=False))
-            chosen, rest = chosen[kept], rest[kept]
+            chosen, residual = chosen[kept], residual[kept]
     return chosen

@@ -62,15 +62,15 @@ def place_gang(site: GangSite, k: int, wanted: Wanted, expired: Callable[[], boo
     for nodes in _sites(site, gang.key, cyclic, dict(wanted), gang.needed - before):
         site.only = nodes
         vouched = site.pods.vouch(cyclic, nodes) if nodes is not None else []
-        left = site.fill_up(wanted, expired)
+        unplaced = site.fill_up(wanted, expired)
         site.pods.unvouch(vouched)
         site.only = None
-        whole = total - sum(n for _, n in left) + before >= gang.needed and (not vouched or _reordered(site, mark))
-        if whole and not left:
-            return left
+        whole = total - sum(n for _, n in unplaced) + before >= gang.needed and (not vouched or _reordered(site, mark))
+        if whole and not unplaced:
+            return unplaced
         steps = site.undo(mark)
-        if whole and (best is None or sum(n for _, n in left) < sum(n for _, n in best[0])):
-            best = left, steps
+        if whole and (best is None or sum(n for _, n in unplaced) < sum(n for _, n in best[0])):
+            best = unplaced, steps
         if expired():
             break
     if best is None:
@@ -86,14 +86,14 @@ def _reordered(site: GangSite, mark: int) -> bool:
     Return False if no such order exists. The pods are then removed.
     """
     steps = site.undo(mark)
-    left: dict[int, dict[int, int]] = {}
+    to_bind: dict[int, dict[int, int]] = {}
     for g, n, k in steps:
-        left.setdefault(g, {})
-        left[g][n] = left[g].get(n, 0) + k
-    found = order_from(site.cluster, [site.pods, site.spread], left)
-    for g, n, k in found or ():
+        to_bind.setdefault(g, {})
+        to_bind[g][n] = to_bind[g].get(n, 0) + k
+    order = order_from(site.cluster, [site.pods, site.spread], to_bind)
+    for g, n, k in order or ():
         site.put(g, n, k)
-    return found is not None
+    return order is not None
 
 
 def _sites(site: GangSite, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:

@@ -62,9 +62,9 @@ class GangPacking:
         needed = self.cluster.gangs[k].needed
 
         def quick(i: int, patience: int = SHORT_PATIENCE) -> Ints | None:
-            found = self._packed(self._plain(alone, sites[i]), np.where(sites[i], eligibility, 0), patience, i)
-            missing[i] = int(alone.count.sum() - found.sum())
-            return found
+            packed = self._packed(self._plain(alone, sites[i]), np.where(sites[i], eligibility, 0), patience, i)
+            missing[i] = int(alone.count.sum() - packed.sum())
+            return packed
 
         def model(i: int) -> Ints | None:
             if self.exact is None:
@@ -78,10 +78,10 @@ class GangPacking:
             for i in range(len(sites)) if not missing else sorted(missing, key=lambda i: missing[i])[:BEST_DOMAINS]:
                 if self.over():
                     return None
-                found = way(i)
-                if found is not None and int(found.sum()) >= needed:
+                packed = way(i)
+                if packed is not None and int(packed.sum()) >= needed:
                     whole = counts.copy()
-                    for row, g in zip(found, classes, strict=True):
+                    for row, g in zip(packed, classes, strict=True):
                         whole[g] += row
                     return whole
         return None
@@ -117,9 +117,9 @@ class GangPacking:
             yield usable
             return
         codes, size = alone.domains(keys[0])
-        tied = [c for c, names in enumerate(own) if keys[0] in names]
-        demand = alone.demand[tied].T @ alone.count[tied]
-        inside: Bools = np.asarray(usable[tied].any(axis=0) & (codes >= 0))
+        keyed = [c for c, names in enumerate(own) if keys[0] in names]
+        demand = alone.demand[keyed].T @ alone.count[keyed]
+        inside: Bools = np.asarray(usable[keyed].any(axis=0) & (codes >= 0))
         free = np.zeros((size, len(demand)), dtype=np.int64)
         np.add.at(free, codes[inside], np.maximum(alone.free[inside], 0))
         slack = (free * (demand > 0) // np.maximum(demand // 1000, 1)).max(axis=1, initial=0)

@@ -72,11 +72,11 @@ class _PlacementBuilder:
         self.pods = InterPodAffinity.of(active)
         self.spread = PodTopologySpread.of(active)
         self.devices = DynamicResources.of(active)
-        asked, there = supply(cluster)
-        most = np.maximum(there.max(axis=0, initial=1), 1)
-        self._device_share: Floats = asked / most
-        self._device_total: Floats = np.asarray((there / most).sum(axis=1))
-        self._device_left = self._device_total.copy()
+        requested, there = supply(cluster)
+        totals = np.maximum(there.max(axis=0, initial=1), 1)
+        self._device_share: Floats = requested / totals
+        self._device_total: Floats = np.asarray((there / totals).sum(axis=1))
+        self._device_residual = self._device_total.copy()
         self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
         self.only: Bools | None = None  # nodes to build on
@@ -88,8 +88,8 @@ class _PlacementBuilder:
             self.demand, self.free = cluster.demand.copy(), cluster.free.copy()
             self.demand[:, :2] += cluster.supposed
             self.free[:, :2] = np.maximum(self.free[:, :2], -(2**62)) - cluster.fixed_supposed
-        self.left: Floats = np.asarray((self.free * self.scale).sum(axis=1))
-        self._order = NodeOrder(self.left, descending=even)
+        self.residual: Floats = np.asarray((self.free * self.scale).sum(axis=1))
+        self._order = NodeOrder(self.residual, descending=even)
 
     def mask(self, g: int) -> Bools:
         """Return bool[N]: the nodes that accept one more pod of the class now."""
@@ -120,10 +120,10 @@ class _PlacementBuilder:
         self.sequence += [(g, n, k) for n, k in listed]
 
     def _take(self, g: int, nodes: Ints, pods: Ints) -> None:
-        self.left[nodes] -= pods * (self.scale[nodes] @ self.demand[g])
+        self.residual[nodes] -= pods * (self.scale[nodes] @ self.demand[g])
         self._order.changed(nodes)
         if share := float(self._device_share[g].sum()):
-            self._device_left[nodes] -= pods * share
+            self._device_residual[nodes] -= pods * share
         if self.even:
             self.free[nodes] -= pods[:, None] * self.demand[g]
 
@@ -131,8 +131,8 @@ class _PlacementBuilder:
         """Return True if placing the class affects verdicts and points on the chosen node only, so that many pods can be
         placed together."""
         cls = self.cluster.classes[g]
-        tied = self.pods.touches(g) or self.spread.touches(g) or cls.claims or not self.devices.lonely(g)
-        return not (tied or (self.soft is not None and self.soft.touches(g)))
+        constrained = self.pods.touches(g) or self.spread.touches(g) or cls.claims or not self.devices.lonely(g)
+        return not (constrained or (self.soft is not None and self.soft.touches(g)))
 
     def fill(self, g: int, wanted: int) -> int:
         """Place up to ``wanted`` pods of a class that affects no other nodes: tightest nodes first, or evenly. Return the
@@ -144,15 +144,15 @@ class _PlacementBuilder:
             room[~self.only] = 0
         nodes = np.flatnonzero(room)
         if self.soft is not None and len(nodes):
-            nodes = _most(nodes, self.soft.gain(g))
+            nodes = _highest(nodes, self.soft.gain(g))
         devices = self.devices.concerned(g)
-        if devices and (held := self._balanced(g, nodes, room[nodes])).any():
-            nodes, room = nodes[held > 0], np.zeros_like(room)
-            room[nodes] = held[held > 0]
+        if devices and (balanced := self._balanced(g, nodes, room[nodes])).any():
+            nodes, room = nodes[balanced > 0], np.zeros_like(room)
+            room[nodes] = balanced[balanced > 0]
         if self.even and not devices:
             pods = self._evenly(g, nodes, room[nodes], wanted)
         else:
-            keys = (self.left[nodes], *(self._tightness(g)[:, nodes] if devices else ()))
+            keys = (self.residual[nodes], *(self._tightness(g)[:, nodes] if devices else ()))
             nodes = nodes[np.lexsort(keys)]
             pods = np.minimum(room[nodes], np.maximum(wanted - (np.cumsum(room[nodes]) - room[nodes]), 0))
         self.put_many(g, nodes[pods > 0], pods[pods > 0])
@@ -161,28 +161,28 @@ class _PlacementBuilder:
     def _tightness(self, g: int) -> Floats:
         """Return [2, N], the more important key last: free devices in total, and pods of this class that the devices could
         serve. Nodes where both are least lose devices that are of least use to others."""
-        return np.stack([self._device_left, self.devices.room(g).astype(np.float64)])
+        return np.stack([self._device_residual, self.devices.room(g).astype(np.float64)])
 
     def _balanced(self, g: int, nodes: Ints, room: Ints) -> Ints:
         """Return int64[len(nodes)]: pods per node that use other resources no faster than devices, which would be lost on
         nodes without CPUs."""
-        taken = float(self._device_share[g].sum()) / np.maximum(self._device_total[nodes], 1e-9)
-        kept = DEVICE_BALANCE_FRACTION * self._device_left[nodes] / np.maximum(self._device_total[nodes], 1e-9)
+        device_fraction = float(self._device_share[g].sum()) / np.maximum(self._device_total[nodes], 1e-9)
+        kept = DEVICE_BALANCE_FRACTION * self._device_residual[nodes] / np.maximum(self._device_total[nodes], 1e-9)
         for r in np.flatnonzero(self.cluster.demand[g]).tolist():
             whole = np.maximum(self.cluster.allocatable[nodes, r], 1)
-            more = self.cluster.demand[g, r] / whole - DEVICE_BALANCE_FRACTION * taken
-            most = np.floor((self.fit.free[nodes, r] / whole - kept) / np.maximum(more, 1e-9))
-            room = np.where(more > 0, np.minimum(room, np.clip(most, 0, UNLIMITED_PODS)), room).astype(np.int64)
+            more = self.cluster.demand[g, r] / whole - DEVICE_BALANCE_FRACTION * device_fraction
+            limit = np.floor((self.fit.free[nodes, r] / whole - kept) / np.maximum(more, 1e-9))
+            room = np.where(more > 0, np.minimum(room, np.clip(limit, 0, UNLIMITED_PODS)), room).astype(np.int64)
         return room
 
     def _evenly(self, g: int, nodes: Ints, room: Ints, wanted: int) -> Ints:
         """Return int64[len(nodes)]: pods per node that fill all nodes to one utilisation."""
-        asked = [r for r in range(min(2, len(self.cluster.resources))) if self.demand[g, r]]
+        requested = [r for r in range(min(2, len(self.cluster.resources))) if self.demand[g, r]]
         if wanted < len(nodes):  # one pod per node, unless some nodes could take several first
-            emptiness = self.left[nodes]
-            least = np.partition(emptiness, len(nodes) - wanted)[len(nodes) - wanted]  # argpartition breaks ties differently per processor
-            above = np.flatnonzero(emptiness > least)
-            first = np.append(above, np.flatnonzero(emptiness == least)[: wanted - len(above)])
+            emptiness = self.residual[nodes]
+            floor = np.partition(emptiness, len(nodes) - wanted)[len(nodes) - wanted]  # argpartition breaks ties differently per processor
+            above = np.flatnonzero(emptiness > floor)
+            first = np.append(above, np.flatnonzero(emptiness == floor)[: wanted - len(above)])
             here = emptiness[first]
             step = float((self.scale[nodes[first]] @ self.demand[g]).max(initial=0.0))
             if float(here.max() - here.min()) <= step:
@@ -195,9 +195,9 @@ class _PlacementBuilder:
         def upto(share: int) -> Ints:
             """Return the pods that keep each node's utilisation at or below ``share`` thousandths."""
             pods = room
-            for r in asked:
+            for r in requested:
                 pods = np.minimum(pods, (total[:, r] // 1000 * share - used[:, r]) // self.demand[g, r])
-            if not asked:
+            if not requested:
                 pods = np.minimum(pods, len(nodes) and share * max(1, wanted) // 1000)
             return np.asarray(np.maximum(pods, 0), dtype=np.int64)
 
@@ -208,12 +208,12 @@ class _PlacementBuilder:
         pods = upto(low)
         missing = wanted - int(pods.sum())
         next_step = np.minimum(upto(high) if high <= 1000 else room, room)
-        for most in (next_step, room):  # one more pod per node: first nodes below the next step, then all with room
-            left = most - pods
-            while missing > 0 and left.any():
-                chosen = np.flatnonzero(left > 0)[:missing]
+        for caps in (next_step, room):  # one more pod per node: first nodes below the next step, then all with room
+            residual = caps - pods
+            while missing > 0 and residual.any():
+                chosen = np.flatnonzero(residual > 0)[:missing]
                 pods[chosen] += 1
-                left[chosen] -= 1
+                residual[chosen] -= 1
                 missing -= len(chosen)
         return pods
 
@@ -225,7 +225,7 @@ class _PlacementBuilder:
         cls = self.cluster.classes[g]
         soft = self.soft
         if soft is not None and soft.touches(g):
-            nodes = _most(nodes, soft.gain(g))
+            nodes = _highest(nodes, soft.gain(g))
         if cls.claims or not self.devices.lonely(g):
             wanted = 1
         joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
@@ -276,7 +276,7 @@ class _PlacementBuilder:
         waiting, moved = wanted, True
         while waiting and moved:
             moved = False
-            left = []
+            unplaced = []
             for g, pods in waiting:
                 done = 0
                 place = self.fill if self.alone(g) else self.burst
@@ -284,8 +284,8 @@ class _PlacementBuilder:
                     done += more
                 moved |= done > 0
                 if done < pods:
-                    left.append((g, pods - done))
-            waiting = left
+                    unplaced.append((g, pods - done))
+            waiting = unplaced
             moved &= not expired()
         return waiting
 
@@ -302,30 +302,30 @@ class _PlacementBuilder:
             for k, wanted in list(together.items()):
                 if expired():
                     return
-                left = self.fill_up(wanted, expired) if k < 0 else place_gang(self, k, wanted, expired)
-                moved |= left != wanted
-                if left:
-                    together[k] = left
+                unplaced = self.fill_up(wanted, expired) if k < 0 else place_gang(self, k, wanted, expired)
+                moved |= unplaced != wanted
+                if unplaced:
+                    together[k] = unplaced
                 else:
                     del together[k]
 
 
-def _most(nodes: Ints, points: Ints) -> Ints:
+def _highest(nodes: Ints, points: Ints) -> Ints:
     """Return the nodes with most points (``points``: int64[N])."""
     here = points.take(nodes)
-    most = here.max()
-    best: Ints = nodes if here.min() == most else nodes[here == most]
+    highest = here.max()
+    best: Ints = nodes if here.min() == highest else nodes[here == highest]
     return best
 
 
 def _sorted(nodes: Ints, costs: Ints) -> Ints:
     """Return the nodes sorted by costs (int64[N]), stably."""
     here = costs.take(nodes)
-    least, most = int(here.min()), int(here.max())
-    if least == most:
+    lowest, highest = int(here.min()), int(here.max())
+    if lowest == highest:
         return nodes
-    if most - least <= MAX_INT16:
-        here = (here - least).astype(np.int16)  # sorting 16-bit numbers takes a fifth of the time
+    if highest - lowest <= MAX_INT16:
+        here = (here - lowest).astype(np.int16)  # sorting 16-bit numbers takes a fifth of the time
     return nodes.take(np.argsort(here, kind="stable"))
 
 
@@ -333,17 +333,17 @@ def _orders(cluster: Cluster, eligibility: Ints, tries: int, seed: int) -> list[
     """Return class orders to try, high priorities first: by few eligible nodes or by large share of a node (small if
     capacity is short), then with noise."""
     share = cluster.demand / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
-    asked, there = supply(cluster)
-    devices = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1)
+    requested, there = supply(cluster)
+    devices = (requested / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1)
     share = np.hstack([share, DEVICE_SIZE_WEIGHT * devices[:, None]])
     largest, total = share.max(axis=1, initial=0.0), share.sum(axis=1)
     nodes = np.count_nonzero(eligibility, axis=1)
-    tied = np.array([bool(c.affinity or c.anti or c.spread) for c in cluster.classes], dtype=bool)
-    keys: list[Floats] = [-total, -largest, nodes * (1.0 - largest), -total - tied]
+    constrained = np.array([bool(c.affinity or c.anti or c.spread) for c in cluster.classes], dtype=bool)
+    keys: list[Floats] = [-total, -largest, nodes * (1.0 - largest), -total - constrained]
     if short(cluster, eligibility):
         keys = [total, largest, *keys]  # not all pods fit: prefer many small pods to few large ones
     rng = np.random.default_rng(seed)
-    keys += [-(total + 0.3 * tied) * rng.uniform(0.7, 1.3, size=len(total)) for _ in range(max(0, tries - len(keys)))]
+    keys += [-(total + 0.3 * constrained) * rng.uniform(0.7, 1.3, size=len(total)) for _ in range(max(0, tries - len(keys)))]
     return [np.lexsort((key, -cluster.priority)).tolist() for key in keys[:tries]]
 
 
@@ -378,9 +378,9 @@ def construct(
             roomiest_first=roomiest_first and first,
         )  # fmt: skip
         builder.run([g for g in order if eligibility[g].any()], context.stop.is_set if first else context.over)
-        found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
-        if best is None or rank(cluster, found.counts) > rank(cluster, best.counts):
-            best = found
+        candidate = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
+        if best is None or rank(cluster, candidate.counts) > rank(cluster, best.counts):
+            best = candidate
         if context.over() or int(best.counts.sum()) == goal:
             break
     assert best is not None
@@ -394,7 +394,7 @@ def complete(cluster: Cluster, eligibility: Ints, counts: Ints, sequence: Sequen
     builder = _PlacementBuilder(cluster, rules.build(cluster), eligibility)
     for g, n, k in sequence:
         builder.put(g, n, k)
-    left = cluster.count - counts.sum(axis=1)
-    order = [g for g in np.lexsort((np.arange(cluster.n_classes), -cluster.priority)).tolist() if left[g] and eligibility[g].any()]
-    builder.run(order, lambda: False, left)
+    unplaced = cluster.count - counts.sum(axis=1)
+    order = [g for g in np.lexsort((np.arange(cluster.n_classes), -cluster.priority)).tolist() if unplaced[g] and eligibility[g].any()]
+    builder.run(order, lambda: False, unplaced)
     return builder.counts, builder.sequence

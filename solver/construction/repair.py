@@ -94,18 +94,18 @@ class EjectionRepair:
         Placements compare by pods placed, higher priorities first. ``on_better`` receives the pods left pending per
         priority, int64, highest first."""
         state = self.state
-        best, goal = self._pending(state.left), self._pending(self.hopeless)
+        best, goal = self._pending(state.unplaced), self._pending(self.hopeless)
         gained_at = 0
         while best != goal and progress() < 1:
             self.insertions += 1
             g = self._pick()
-            before = int(state.left.sum())
+            before = int(state.unplaced.sum())
             if not self._insert(g):
                 self._rests[g] = self.insertions + PARAMETERS.failure_pause
-            if int(state.left.sum()) >= before:
+            if int(state.unplaced.sum()) >= before:
                 for _ in range(PARAMETERS.shakes):
                     self._exchange(int(self.rng.integers(len(self.order))), within=True)
-            now = self._pending(state.left)
+            now = self._pending(state.unplaced)
             if now < best:
                 best, gained_at = now, self.insertions
                 self._since.clear()
@@ -122,9 +122,9 @@ class EjectionRepair:
         state.settle()
         return state.counts
 
-    def _pending(self, left: Ints) -> tuple[int, ...]:
+    def _pending(self, unplaced: Ints) -> tuple[int, ...]:
         """Return the pending pods per priority, highest first. Smaller is better."""
-        return tuple(np.bincount(self.level, weights=left, minlength=self.levels).astype(np.int64).tolist())
+        return tuple(np.bincount(self.level, weights=unplaced, minlength=self.levels).astype(np.int64).tolist())
 
     def _note(self) -> None:
         for g, n, k in self._journal:
@@ -145,12 +145,12 @@ class EjectionRepair:
 
         Classes that recently found no place come last, even those of a higher priority.
         """
-        left = self.state.left - self.hopeless
-        wanted = np.flatnonzero(left > 0)
+        unplaced = self.state.unplaced - self.hopeless
+        wanted = np.flatnonzero(unplaced > 0)
         awake = wanted[self._rests[wanted] <= self.insertions]
         wanted = awake if len(awake) else wanted
         wanted = wanted[self.level[wanted] == self.level[wanted].min()]
-        chance = left[wanted] / (self.size[wanted] ** 2 if self._thrifty else 1.0)
+        chance = unplaced[wanted] / (self.size[wanted] ** 2 if self._thrifty else 1.0)
         return int(self.rng.choice(wanted, p=chance / chance.sum()))
 
     # --- insertion --------------------------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ class EjectionRepair:
     def _partners(self, n: int) -> Ints:
         size = len(self.order)
         start = int(self.rng.integers(size))
-        found = self.order[np.arange(start, start + min(PARAMETERS.sampled_nodes, size)) % size]
-        return np.asarray(found[found != n], dtype=np.int64)
+        nodes = self.order[np.arange(start, start + min(PARAMETERS.sampled_nodes, size)) % size]
+        return np.asarray(nodes[nodes != n], dtype=np.int64)
 
     def _exchange(self, n: int, *, within: bool) -> bool:
         """Exchange a pod of node n, or nothing, with a pod of another node, or nothing. Return whether an exchange was
@@ -306,9 +306,12 @@ class EjectionRepair:
         if not len(here):
             return False
         cost = self.penalty[here] + self.rng.random(len(here)) * 0.5
-        found = [(self._price(here[list(chosen)], cost[list(chosen)], p), chosen) for chosen in self._sets(state.demand[here], lack, cost)]
+        candidates = [
+            (self._price(here[list(chosen)], cost[list(chosen)], p), chosen) for chosen in self._sets(state.demand[here], lack, cost)
+        ]
         return any(
-            price < np.inf and self._leave([(int(here[i]), n) for i in chosen]) for price, chosen in sorted(found)[: PARAMETERS.max_trials]
+            price < np.inf and self._leave([(int(here[i]), n) for i in chosen])
+            for price, chosen in sorted(candidates)[: PARAMETERS.max_trials]
         )
 
     def _leave(self, pods: Sequence[tuple[int, int]]) -> bool:

@@ -95,7 +95,7 @@ class RepairState:
         self._lacks = np.zeros((width, size), dtype=bool)
         self._followers: list[list[int]] = [[] for _ in range(width)]
         self.counts = np.zeros_like(counts)
-        self.left = cluster.count.copy()
+        self.unplaced = cluster.count.copy()
         self.on = np.full((size, 8), -1, dtype=np.int64)
         self.on[:, 0] = self.nothing
         self._unsettled: dict[tuple[int, int], int] = {}
@@ -130,8 +130,8 @@ class RepairState:
             unit = gcd(*cluster.demand[:, r].tolist())
             demand.append(cluster.demand[:, r] // unit)
             room.append(np.maximum(cluster.free[:, r], 0) // unit)  # an overcommitted node still takes pods without requests
-        for asked, there in zip(*(columns.T for columns in supply(cluster)), strict=True):
-            demand.append(np.where(self.lonely, asked, 0))
+        for requested, there in zip(*(columns.T for columns in supply(cluster)), strict=True):
+            demand.append(np.where(self.lonely, requested, 0))
             room.append(there)
         demand.append(np.ones(cluster.n_classes, dtype=np.int64))
         room.append(np.maximum(cluster.slots, 0))
@@ -142,7 +142,7 @@ class RepairState:
         """Add k pods (or remove -k) of class g on node n, without checking any rule."""
         before = int(self.counts[g, n])
         self.counts[g, n] = before + k
-        self.left[g] -= k
+        self.unplaced[g] -= k
         self.room[n] -= k * self.demand[g]
         self._unsettled[g, n] = self._unsettled.get((g, n), 0) + k
         for group in self.exclusions.near[g]:
@@ -236,11 +236,11 @@ class RepairState:
         """Return bool[N]: nodes where class g is blocked by other pods, which may be movable."""
         return np.asarray(self._possible[g] & (self.block[g] > 0) & ~self._lacks[g])
 
-    def against(self, g: int, n: int, most: int) -> list[tuple[int, int]] | None:
+    def against(self, g: int, n: int, max_pods: int) -> list[tuple[int, int]] | None:
         """Return the movable pods, as (class, node), that keep class g off node n.
 
-        Return None if there are none, more than ``most``, or any that cannot move."""
-        found: dict[tuple[int, int], int] = {}
+        Return None if there are none, more than ``max_pods``, or any that cannot move."""
+        pods: dict[tuple[int, int], int] = {}
         groups = [(group, np.array([n])) for group in self.exclusions.near[g]]
         for group, key in self.exclusions.wide[g]:
             code = int(self.cluster.domains(key)[0][n])
@@ -248,10 +248,10 @@ class RepairState:
                 groups.append((group, self.cluster.members(key)[code].astype(np.int64)))
         for group, nodes in groups:
             counts = self.counts[np.ix_(group, nodes)]
-            if int(counts.sum()) > most:
+            if int(counts.sum()) > max_pods:
                 return None
             for i, j in zip(*np.nonzero(counts), strict=True):
-                found[int(group[i]), int(nodes[j])] = int(counts[i, j])
-        if not 0 < sum(found.values()) <= most or not all(self.mobile[h] for h, _ in found):
+                pods[int(group[i]), int(nodes[j])] = int(counts[i, j])
+        if not 0 < sum(pods.values()) <= max_pods or not all(self.mobile[h] for h, _ in pods):
             return None
-        return [pod for pod, k in found.items() for _ in range(k)]
+        return [pod for pod, k in pods.items() for _ in range(k)]

@@ -97,11 +97,11 @@ class ShareFilling:
     def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, counts: Ints, *, seed: int) -> None:
         self.cluster = cluster
         self.rng = np.random.default_rng(seed)
-        found = together(cluster)
+        answers = together(cluster)
         self.nodes: dict[int, _ShareNode] = {}
-        if found is None or not self._missing(found, eligibility, counts):
+        if answers is None or not self._missing(answers, eligibility, counts):
             return
-        self._together: Together = found
+        self._together: Together = answers
         self.state = state = RepairState(cluster, active, eligibility, counts)
         free = [g for g, cls in enumerate(cluster.classes) if cls.gang is None and state.lonely[g] and state.mobile[g]]
         free = [g for g in free if not (state.touchy[g] or state.exclusions.near[g] or state.exclusions.wide[g])]
@@ -115,8 +115,8 @@ class ShareFilling:
 
     def _missing(self, answers: Together, eligibility: Ints, counts: Ints) -> bool:
         """Return whether any unplaced pod requests shares."""
-        left = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & eligibility.any(axis=1))
-        return any(answers.share(g, n) is not None for g in left.tolist() for n in np.flatnonzero(eligibility[g]).tolist())
+        waiting = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & eligibility.any(axis=1))
+        return any(answers.share(g, n) is not None for g in waiting.tolist() for n in np.flatnonzero(eligibility[g]).tolist())
 
     def _node(self, n: int) -> _ShareNode | None:
         """Return node n with the kinds of shares that movable classes may request there, and the room of its devices.
@@ -125,17 +125,17 @@ class ShareFilling:
         """
         state, answers = self.state, self._together
         total = answers.shared_room(n)
-        asked: dict[tuple[tuple[int, ...], int, int], list[int]] = {}
+        by_share: dict[tuple[tuple[int, ...], int, int], list[int]] = {}
         for g in self.classes[state.block[self.classes, n] == 0].tolist():
             share = answers.share(g, n)
             if share is not None and total.keys() >= set(share[0]):
-                asked.setdefault(share, []).append(g)
-        others = set(np.flatnonzero(state.counts[:, n]).tolist()).difference(*asked.values())
-        if not asked or any(self.cluster.classes[g].devices is not None for g in others):
+                by_share.setdefault(share, []).append(g)
+        others = set(np.flatnonzero(state.counts[:, n]).tolist()).difference(*by_share.values())
+        if not by_share or any(self.cluster.classes[g].devices is not None for g in others):
             return None
-        unit = max(gcd(*(size for _, size, _ in asked)), -(-max(total.values()) // MAX_DEVICE_UNITS))
-        kinds = [_ShareKind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in asked.items()]
-        return _ShareNode(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: left // unit for d, left in total.items()})
+        unit = max(gcd(*(size for _, size, _ in by_share)), -(-max(total.values()) // MAX_DEVICE_UNITS))
+        kinds = [_ShareKind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in by_share.items()]
+        return _ShareNode(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: free // unit for d, free in total.items()})
 
     def run(self, over: Callable[[], bool]) -> Ints | None:
         """Return a placement int64[G, N] with fewer unplaced pods than before, or None if none was found.
@@ -143,29 +143,29 @@ class ShareFilling:
         The search continues until ``over`` returns True, which is checked before each node."""
         if not self.nodes:
             return None
-        state, best, quiet = self.state, self._left(), 0  # steps since gaps got smaller
+        state, best, quiet = self.state, self._unplaced(), 0  # steps since gaps got smaller
         for n in self.nodes:
             for g in self.classes[state.counts[self.classes, n] > 0].tolist():
                 state.put(g, n, -int(state.counts[g, n]))
         self._fill(list(self.nodes), over)
-        found: tuple[Ints, dict[int, _Pods]] | None = None
+        result: tuple[Ints, dict[int, _Pods]] | None = None
         while True:
-            now = self._left()
+            now = self._unplaced()
             if now < best:
-                best, found = now, (state.counts.copy(), {n: node.pods for n, node in self.nodes.items()})
+                best, result = now, (state.counts.copy(), {n: node.pods for n, node in self.nodes.items()})
             gaps = any(node.gap for node in self.nodes.values())
-            if not gaps or not state.left[self.classes].any() or quiet >= PARAMETERS.patience or over():
+            if not gaps or not state.unplaced[self.classes].any() or quiet >= PARAMETERS.patience or over():
                 break
             quiet = 0 if self._refill(over) else quiet + 1
-        if found is None:
+        if result is None:
             return None
-        for n, pods in found[1].items():
+        for n, pods in result[1].items():
             self._together.note(n, Counter(g for g, _ in pods), pods)
-        return found[0]
+        return result[0]
 
-    def _left(self) -> tuple[int, ...]:
+    def _unplaced(self) -> tuple[int, ...]:
         """Return the unplaced pods per priority, highest first."""
-        return tuple(k for _, k in sorted(self.cluster.per_priority(self.state.left).items(), reverse=True))
+        return tuple(k for _, k in sorted(self.cluster.per_priority(self.state.unplaced).items(), reverse=True))
 
     def _refill(self, over: Callable[[], bool]) -> bool:
         """Empty some nodes and fill them again. Return True if their gaps shrank.
@@ -175,8 +175,8 @@ class ShareFilling:
         gaps = [n for n, node in self.nodes.items() if node.gap]
         full = [n for n, node in self.nodes.items() if not node.gap]
         chosen: list[int] = []
-        for nodes, most in ((gaps, PARAMETERS.max_gap_nodes), (full, PARAMETERS.max_full_nodes)):
-            chosen += self.rng.permutation(np.array(nodes, dtype=np.int64))[: int(self.rng.integers(1, most + 1))].tolist()
+        for nodes, limit in ((gaps, PARAMETERS.max_gap_nodes), (full, PARAMETERS.max_full_nodes)):
+            chosen += self.rng.permutation(np.array(nodes, dtype=np.int64))[: int(self.rng.integers(1, limit + 1))].tolist()
         before = {n: (self.nodes[n].pods, self.nodes[n].gap) for n in chosen}
         for n in chosen:
             self._put(n, self.nodes[n].pods, -1)
@@ -204,23 +204,23 @@ class ShareFilling:
 
 
 class _Filling:
-    """The filling of one node; ``left``: nodes still to be filled, including this one."""
+    """The filling of one node; ``remaining_nodes``: nodes still to be filled, including this one."""
 
-    def __init__(self, of: ShareFilling, node: _ShareNode, n: int, left: int) -> None:
+    def __init__(self, of: ShareFilling, node: _ShareNode, n: int, remaining_nodes: int) -> None:
         state, self._rng = of.state, of.rng
         self.room = dict(node.room)
         self.pods: _Pods = []
         self._all = max(1, sum(self.room.values()))
-        self._pods_left = [state.left[kind.classes].copy() for kind in node.kinds]
+        self._unplaced = [state.unplaced[kind.classes].copy() for kind in node.kinds]
         self._demand = [state.demand[kind.classes] for kind in node.kinds]
         self._start = state.room[n]
-        self._rest = self._start.copy()
+        self._residual = self._start.copy()
         self._columns = of._columns
         self._kinds = node.kinds
         single = [i for i, kind in enumerate(node.kinds) if kind.count == 1]
         for i, kind in enumerate(node.kinds):
             if kind.count > 1:
-                share = float(self._pods_left[i].sum()) / left * PARAMETERS.multi_device_ratio
+                share = float(self._unplaced[i].sum()) / remaining_nodes * PARAMETERS.multi_device_ratio
                 for _ in range(int(share + self._rng.random())):
                     if not self._several(i):
                         break
@@ -239,8 +239,8 @@ class _Filling:
             return False
         for d in devices:
             sums = self._sums(d, range(len(self._kinds)), self.room[d])
-            rest = sums & ((1 << (self.room[d] - kind.size + 1)) - 1)
-            if rest.bit_length() + kind.size < sums.bit_length():
+            residual = sums & ((1 << (self.room[d] - kind.size + 1)) - 1)
+            if residual.bit_length() + kind.size < sums.bit_length():
                 return False
         self._take(i, tuple(devices))
         return True
@@ -257,31 +257,31 @@ class _Filling:
             return False
         usable = [i for i in single if self._kinds[i].size <= self.room[d] and self._fits(i).any()]
         sums = self._sums(d, usable, self.room[d])
-        most = sums.bit_length() - 1
-        fine = [i for i in usable if self._kinds[i].size <= most and sums >> (most - self._kinds[i].size) & 1]
+        largest = sums.bit_length() - 1
+        fine = [i for i in usable if self._kinds[i].size <= largest and sums >> (largest - self._kinds[i].size) & 1]
         if not fine:
             return False
-        weights = np.array([float(self._pods_left[i].sum()) * self._kinds[i].size ** PARAMETERS.size_exponent for i in fine])
+        weights = np.array([float(self._unplaced[i].sum()) * self._kinds[i].size ** PARAMETERS.size_exponent for i in fine])
         self._take(fine[int(self._rng.choice(len(fine), p=weights / weights.sum()))], (d,))
         return True
 
-    def _sums(self, d: int, single: Sequence[int], most: int) -> int:
+    def _sums(self, d: int, single: Sequence[int], limit: int) -> int:
         """Return the sums of shares that device d can give, as bits: bit s is set if some shares have s units together.
 
         Args:
             single: The kinds of shares to use.
-            most: Largest sum, in units.
+            limit: Largest sum, in units.
         """
-        sums, mask = 1, (1 << (most + 1)) - 1
+        sums, mask = 1, (1 << (limit + 1)) - 1
         for i in single:
             kind = self._kinds[i]
             if d in kind.groups:
-                for _ in range(min(int(self._pods_left[i].sum()), most // kind.size)):
+                for _ in range(min(int(self._unplaced[i].sum()), limit // kind.size)):
                     sums |= sums << kind.size & mask
         return sums
 
     def _fits(self, i: int) -> Bools:
-        return np.asarray((self._pods_left[i] > 0) & (self._demand[i] <= self._rest).all(axis=1))
+        return np.asarray((self._unplaced[i] > 0) & (self._demand[i] <= self._residual).all(axis=1))
 
     def _take(self, i: int, devices: tuple[int, ...]) -> None:
         """Give one pod of kind i a share of each of these devices.
@@ -293,11 +293,11 @@ class _Filling:
         for d in devices:
             self.room[d] -= kind.size
         start = np.maximum(self._start[self._columns], 1)
-        after = ((self._start - self._rest + self._demand[i])[:, self._columns] / start).max(axis=1)
+        after = ((self._start - self._residual + self._demand[i])[:, self._columns] / start).max(axis=1)
         pace = 1 - sum(self.room.values()) / self._all + PARAMETERS.pace_lead
         fits = self._fits(i)
         slow = fits & (after <= pace)
         chosen = int(np.argmax(np.where(slow, after, -1.0))) if slow.any() else int(np.argmin(np.where(fits, after, np.inf)))
-        self._pods_left[i][chosen] -= 1
-        self._rest = self._rest - self._demand[i][chosen]
+        self._unplaced[i][chosen] -= 1
+        self._residual = self._residual - self._demand[i][chosen]
         self.pods.append((int(kind.classes[chosen]), devices))

@@ -46,10 +46,10 @@ class PlacementModel:
         for g, (nodes, caps) in part.cells.items():
             self._nodes[g] = nodes
             self.fits[g] = part.pods[g]
-            for n, most in zip(nodes.tolist(), caps.tolist(), strict=True):
-                variable = self.x[g, n] = self.model.new_int_var(0, most, "")
-                self._upper[g, n] = most
-                if most > 1:
+            for n, upper in zip(nodes.tolist(), caps.tolist(), strict=True):
+                variable = self.x[g, n] = self.model.new_int_var(0, upper, "")
+                self._upper[g, n] = upper
+                if upper > 1:
                     self._wide.add(variable.index)
                 self._on.setdefault(n, []).append(g)
             self.left[g] = self.model.new_int_var(0, self.fits[g], "")
@@ -78,11 +78,11 @@ class PlacementModel:
 
     def domains(self, classes: Iterable[int], codes: Ids) -> list[int]:
         """Return the domains (``codes``: int32[N]) in which any of the classes has a variable."""
-        found: set[int] = set()
+        numbers: set[int] = set()
         for g in classes:
             if g in self._nodes:
-                found.update(codes[self._nodes[g]].tolist())
-        return sorted(found - {-1})
+                numbers.update(codes[self._nodes[g]].tolist())
+        return sorted(numbers - {-1})
 
     def classes_on(self, n: int) -> list[int]:
         """Return the classes that have a variable on node n."""
@@ -90,8 +90,8 @@ class PlacementModel:
 
     def variables(self, g: int, nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
         """Return the existing variables x[g, n] over these nodes."""
-        found = (self.x.get((g, n)) for n in (nodes.tolist() if isinstance(nodes, np.ndarray) else nodes))
-        return [v for v in found if v is not None]
+        candidates = (self.x.get((g, n)) for n in (nodes.tolist() if isinstance(nodes, np.ndarray) else nodes))
+        return [v for v in candidates if v is not None]
 
     def cells(self, classes: Iterable[int], nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
         """Return the existing variables x[g, n] over several classes and nodes."""
@@ -162,13 +162,13 @@ class PlacementModel:
         """Return pods by (class, node) in a solution (values by variable index)."""
         return {cell: k for cell, variable in self.x.items() if (k := solution[variable.index])}
 
-    def hold(self, left: Mapping[int, int]) -> None:
-        """Require that at most ``left[priority]`` eligible pods of each priority stay unplaced (0 if not given)."""
+    def hold(self, unplaced: Mapping[int, int]) -> None:
+        """Require that at most ``unplaced[priority]`` eligible pods of each priority stay unplaced (0 if not given)."""
         tiers: dict[int, list[cp_model.IntVar]] = {}
         for g, variable in self.left.items():
             tiers.setdefault(int(self.cluster.priority[g]), []).append(variable)
         for priority, members in sorted(tiers.items()):
-            self.model.add(self.sum(members) <= left.get(priority, 0))
+            self.model.add(self.sum(members) <= unplaced.get(priority, 0))
 
     def hint(self, pods: Mapping[tuple[int, int], int]) -> None:
         """Replace the hint by these pods, given by (class, node)."""

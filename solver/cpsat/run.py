@@ -39,7 +39,7 @@ class _Watch(cp_model.CpSolverSolutionCallback):
 
 
 @dataclass
-class Answer:
+class CpSatAnswer:
     """Result of one solve.
 
     Attributes:
@@ -96,7 +96,7 @@ class CpSat:
         tight: bool = False,
         quick: bool = False,
         workers: int | None = None,
-    ) -> Answer:
+    ) -> CpSatAnswer:
         """Solve a model in a separate thread, so that ``stop`` and ^C take effect while CP-SAT works.
 
         Args:
@@ -124,7 +124,7 @@ class CpSat:
             if self.stop.is_set() or (self.enough is not None and self.enough()):
                 solver.stop_search()
         if not result:
-            return Answer(cp_model.UNKNOWN, None, None)
+            return CpSatAnswer(cp_model.UNKNOWN, None, None)
         status = result[0]
         self.deadline.spend(solver)
         if status == cp_model.MODEL_INVALID:  # amounts too large for CP-SAT, rejected at once: charge time so that retries end
@@ -136,7 +136,7 @@ class CpSat:
         bound = None
         if proved is not None and np.isfinite(proved):
             bound = int(np.floor(proved + 1e-6)) if maximise else int(np.ceil(proved - 1e-6))
-        return Answer(status, list(solver.response_proto.solution) if solved else None, bound)
+        return CpSatAnswer(status, list(solver.response_proto.solution) if solved else None, bound)
 
     def assignment(
         self, encoding: PlacementModel, pods: Ints | Mapping[tuple[int, int], int], *, objective: bool = False

@@ -2,5 +2,5 @@
 others.
 
 Enter at :mod:`kubestow.solver.executors.run` (``run``) with tasks, at :mod:`kubestow.solver.executors.pool` (``pool_of``,
-``Question``) with the parts of one question, and at :mod:`kubestow.solver.executors.second_process` with work that runs
+``PoolQuestion``) with the parts of one question, and at :mod:`kubestow.solver.executors.second_process` with work that runs
 alongside a search. The package imports nothing else of the project. Dask is imported only on demand."""

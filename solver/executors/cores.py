@@ -40,8 +40,8 @@ def core_limit(root: Path = _CGROUPS, own: Path = _OF_PROCESS) -> float | None:
             limits.append((quota, period))
         older = _upwards(root / "cpu", group)  # in a container, its own group may appear as the root
         limits += [(_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")) for folder in older]
-    found = [int(quota) / int(period) for quota, period in limits if quota.isdigit() and period.isdigit() and int(period)]
-    return min(found, default=None)
+    allowed = [int(quota) / int(period) for quota, period in limits if quota.isdigit() and period.isdigit() and int(period)]
+    return min(allowed, default=None)
 
 
 def _upwards(root: Path, group: str) -> Iterator[Path]:

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from kubestow.solver.executors import dask_tasks, files
 from kubestow.solver.executors.cores import cores
 from kubestow.solver.executors.dask_tasks import TaskResult, call, insist_on, take, versions
-from kubestow.solver.executors.files import NotHereError, Shared
+from kubestow.solver.executors.files import NotHereError, SharedPath
 from kubestow.solver.executors.workers import SchedulerGone, WorkersError, interrupts_held
 
 _R = TypeVar("_R")
@@ -204,7 +204,7 @@ class DaskWorkers:
         self._killed = distributed.KilledWorker
         self._executor = client.get_executor(pure=False)
         self._uploads = ThreadPoolExecutor(1, thread_name_prefix="kubestow-files")
-        self._width, self._asked, self._seen = 1, -float(_REFRESH_SECONDS), time.monotonic()
+        self._width, self._refreshed, self._seen = 1, -float(_REFRESH_SECONDS), time.monotonic()
         self._closed = threading.Event()
         self._lock, self._waiting = threading.Lock(), list[_Task]()
         self._latest_seconds: deque[float] = deque(maxlen=_LATEST_TASKS)
@@ -216,9 +216,9 @@ class DaskWorkers:
         """Recent number of workers. Workers may come and go."""
         return max(1, self._width)
 
-    def share(self, path: str, digest: str) -> Shared:
+    def share(self, path: str, digest: str) -> SharedPath:
         """Return a reference to a file. Workers that see it with this content read it in place; others receive it once."""
-        return Shared(str(Path(path).absolute()), digest)
+        return SharedPath(str(Path(path).absolute()), digest)
 
     @property
     def ahead(self) -> int:
@@ -284,12 +284,12 @@ class DaskWorkers:
 
     def _succeed(self, task: _Task, value: bytes) -> None:
         try:
-            found = pickle.loads(value)
+            result = pickle.loads(value)
         except Exception as error:  # noqa: BLE001 reported as the task's error
             self._fail([task], error)
             return
         with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
-            task.outer.set_result(found)
+            task.outer.set_result(result)
 
     @staticmethod
     def _fail(tasks: list[_Task], error: BaseException) -> None:
@@ -309,7 +309,7 @@ class DaskWorkers:
         except Exception as error:  # noqa: BLE001 reported as the task's error
             self._fail([task], error)
 
-    def _upload(self, shared: Shared, worker: str) -> None:
+    def _upload(self, shared: SharedPath, worker: str) -> None:
         if self._on(worker, files.is_kept, shared.digest):
             return
         packed = Path(shared.path).is_dir()
@@ -353,13 +353,13 @@ class DaskWorkers:
         if self._client.status != "running":
             raise self._gone()
         now = time.monotonic()
-        if now - self._asked < _REFRESH_SECONDS:
+        if now - self._refreshed < _REFRESH_SECONDS:
             return
         try:
             identity = self._client.sync(self._client.scheduler.identity, n_workers=0, callback_timeout=_ANSWER_SECONDS)
         except (OSError, CancelledError) as error:
             raise self._gone() from error
-        self._asked, self._width = now, int(identity["total_threads"])
+        self._refreshed, self._width = now, int(identity["total_threads"])
         if self._cluster is not None and self._width < self._jobs:
             self._cluster.scale(self._jobs)  # LocalCluster closes a worker for good that takes long to restart
         self._seen = now if self._width else self._seen

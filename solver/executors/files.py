@@ -19,7 +19,7 @@ _MAX_KEPT_BYTES: Final = 4 << 30
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedPath:
     """Reference to a file or directory: its path on the sender, and its SHA-256."""
 
     path: str
@@ -29,7 +29,7 @@ class Shared:
 class NotHereError(Exception):
     """A file is neither visible to this worker nor was sent to it."""
 
-    def __init__(self, shared: Shared, worker: str = "") -> None:
+    def __init__(self, shared: SharedPath, worker: str = "") -> None:
         super().__init__(shared, worker)
         self.shared, self.worker = shared, worker
 
@@ -78,7 +78,7 @@ def digest_of(path: str) -> str:
     return total.hexdigest()
 
 
-def local_path(argument: Shared | str) -> str:
+def local_path(argument: SharedPath | str) -> str:
     """Return the path under which a task reads a shared file.
 
     Raises:
@@ -95,7 +95,7 @@ def local_path(argument: Shared | str) -> str:
     return kept.path
 
 
-def _sees(shared: Shared) -> bool:
+def _sees(shared: SharedPath) -> bool:
     """Return True if the path has the same content on this machine. A file is hashed again only if its size or time changes."""
     try:
         status = os.stat(shared.path)
@@ -119,7 +119,7 @@ def is_kept(digest: str) -> bool:
     return digest in _here.kept
 
 
-def take(shared: Shared, number: int, block: bytes, *, last: bool, packed: bool, scratch: str | None = None) -> None:
+def take(shared: SharedPath, number: int, block: bytes, *, last: bool, packed: bool, scratch: str | None = None) -> None:
     """Append a block to a file that this worker receives. With the last block, check the file's digest and keep it.
 
     If kept files then exceed _MAX_KEPT_BYTES, delete those that the current task has not used, least recently used first.

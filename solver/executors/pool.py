@@ -14,8 +14,8 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
 
-from kubestow.solver.executors.files import Shared, digest_of, local_path
-from kubestow.solver.executors.run import Done, run
+from kubestow.solver.executors.files import SharedPath, digest_of, local_path
+from kubestow.solver.executors.run import FinishedTask, run
 from kubestow.solver.executors.workers import Processes, Workers, WorkersError, jobs_and_share
 
 _S = TypeVar("_S")
@@ -28,7 +28,7 @@ MAX_BATCH_PARTS: Final = 64  #: Parts in one batch.
 _MAX_SUBJECTS: Final = 2  #: Subjects that a worker keeps in memory.
 
 
-class Pool:
+class WorkerPool:
     """Workers for the parts of questions. Processes start with the first part.
 
     Attributes:
@@ -45,7 +45,7 @@ class Pool:
         self.gone: str | None = None
         self.lost = 0
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -69,7 +69,7 @@ class Pool:
         """Return the number of parallel searches per part: ``workers``, or (None) its part of the cores."""
         return jobs_and_share(self._jobs, workers)[1]
 
-    def keep(self, subject: tuple[Callable[..., Any], tuple[Any, ...]]) -> tuple[Shared | str, str]:
+    def keep(self, subject: tuple[Callable[..., Any], tuple[Any, ...]]) -> tuple[SharedPath | str, str]:
         """Write the subject of a question to a file. Return a reference to it and its hash."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="kubestow-")
@@ -102,11 +102,11 @@ class Pool:
 class _CallableStop:
     """Stop signal that calls a function."""
 
-    def __init__(self, asked: Callable[[], bool]) -> None:
-        self.is_set = asked
+    def __init__(self, stopped: Callable[[], bool]) -> None:
+        self.is_set = stopped
 
 
-def pool_of(jobs: int | None, dask: str | None = None) -> Pool | None:
+def pool_of(jobs: int | None, dask: str | None = None) -> WorkerPool | None:
     """Return the workers that the options request: ``jobs`` processes, or those of a Dask scheduler, which must answer
     first.
 
@@ -117,15 +117,15 @@ def pool_of(jobs: int | None, dask: str | None = None) -> Pool | None:
     """
     if dask is None:
         number = jobs or 1
-        return Pool(lambda: Processes(number), number) if number > 1 else None
+        return WorkerPool(lambda: Processes(number), number) if number > 1 else None
     from kubestow.solver.executors.dask_workers import open_dask
 
-    pool = Pool(lambda: open_dask(dask, jobs), jobs or jobs_and_share(None, None)[0])
+    pool = WorkerPool(lambda: open_dask(dask, jobs), jobs or jobs_and_share(None, None)[0])
     pool.open()
     return pool
 
 
-class Question(Generic[_S]):
+class PoolQuestion(Generic[_S]):
     """A question whose parts share a subject.
 
     Without a pool, or with one still busy with abandoned work, this process decides everything.
@@ -136,9 +136,9 @@ class Question(Generic[_S]):
         here: The subject, if this process has built it already.
     """
 
-    def __init__(self, pool: Pool | None, make: Callable[..., _S], arguments: tuple[Any, ...], here: _S | None = None) -> None:
+    def __init__(self, pool: WorkerPool | None, make: Callable[..., _S], arguments: tuple[Any, ...], here: _S | None = None) -> None:
         self._pool, self._here, self._make, self._arguments = pool, here, make, arguments
-        self._kept: tuple[Shared | str, str] | None = None
+        self._kept: tuple[SharedPath | str, str] | None = None
 
     @property
     def width(self) -> int:
@@ -150,17 +150,17 @@ class Question(Generic[_S]):
 
         ``parts`` is read lazily, so a caller can skip parts that need no decision any more. If the workers fail, this
         process continues alone."""
-        left = iter(parts)
+        remaining = iter(parts)
         if self._pool is not None and self._pool.at_hand:
-            batches = _Batches(self._pool, left)
+            batches = _Batches(self._pool, remaining)
             try:
                 if self._kept is None:
                     self._kept = self._pool.keep((self._make, self._arguments))
                 yield from batches.answers(work, self._kept, stop)
             except WorkersError as error:
                 self._pool.gone = str(error)
-            left = chain(batches.left(), left) if self._pool.gone is not None else iter(())
-        for part in left:
+            remaining = chain(batches.unfinished(), remaining) if self._pool.gone is not None else iter(())
+        for part in remaining:
             if stop():
                 return
             if self._here is None:
@@ -171,16 +171,16 @@ class Question(Generic[_S]):
 class _Batches(Generic[_P]):
     """Parts grouped into batches of the target time, with those currently at the workers."""
 
-    def __init__(self, pool: Pool, parts: Iterator[_P]) -> None:
+    def __init__(self, pool: WorkerPool, parts: Iterator[_P]) -> None:
         self._pool, self._parts = pool, parts
         self._size, self._number = 1, 0
         self._out: dict[int, tuple[_P, ...]] = {}
 
-    def left(self) -> list[_P]:
+    def unfinished(self) -> list[_P]:
         """Return the parts that were handed out without a result."""
         return [part for _, batch in sorted(self._out.items()) for part in batch]
 
-    def answers(self, work: Callable[..., _R], kept: tuple[Shared | str, str], stop: Callable[[], bool]) -> Iterator[tuple[_P, _R]]:
+    def answers(self, work: Callable[..., _R], kept: tuple[SharedPath | str, str], stop: Callable[[], bool]) -> Iterator[tuple[_P, _R]]:
         """Yield parts with their results. A batch whose worker died in every attempt is repeated part by part.
 
         Raises:
@@ -192,14 +192,14 @@ class _Batches(Generic[_P]):
             def arguments(task: tuple[int, tuple[_P, ...]]) -> tuple[Any, ...]:
                 return (*kept, work, task[1])
 
-            done: Done[tuple[int, tuple[_P, ...]], tuple[float, list[_R]]]
+            done: FinishedTask[tuple[int, tuple[_P, ...]], tuple[float, list[_R]]]
             for done in self._pool.run(decide, tasks, arguments, stop):
                 number, batch = done.task
                 if done.value is not None:
                     del self._out[number]
-                    seconds, found = done.value
+                    seconds, results = done.value
                     self._size = max(1, min(MAX_BATCH_PARTS, int(BATCH_SECONDS * len(batch) / max(seconds, 1e-6))))
-                    yield from zip(batch, found, strict=True)
+                    yield from zip(batch, results, strict=True)
                 elif not done.lost:
                     assert done.error is not None
                     raise done.error
@@ -223,7 +223,7 @@ class _Batches(Generic[_P]):
 _subjects: OrderedDict[str, Any] = OrderedDict()
 
 
-def decide(kept: Shared | str, digest: str, work: Callable[[Any, _P], _R], parts: tuple[_P, ...]) -> tuple[float, list[_R]]:
+def decide(kept: SharedPath | str, digest: str, work: Callable[[Any, _P], _R], parts: tuple[_P, ...]) -> tuple[float, list[_R]]:
     """Decide a batch in a worker. Return its seconds and the result of each part.
 
     Raises:
@@ -237,5 +237,5 @@ def decide(kept: Shared | str, digest: str, work: Callable[[Any, _P], _R], parts
         _subjects[digest] = make(*arguments)
     _subjects.move_to_end(digest)
     began = time.monotonic()
-    found = [work(_subjects[digest], part) for part in parts]
-    return time.monotonic() - began, found
+    results = [work(_subjects[digest], part) for part in parts]
+    return time.monotonic() - began, results

@@ -26,7 +26,7 @@ class Stop(Protocol):
 
 
 @dataclass(frozen=True)
-class Done(Generic[_T, _R]):
+class FinishedTask(Generic[_T, _R]):
     """A finished task.
 
     Attributes:
@@ -64,7 +64,7 @@ def run(
     arguments: Callable[[_T], tuple[Any, ...]] = lambda task: (task,),
     stop: Stop | None = None,
     on_begin: Callable[[_T], None] = lambda task: None,
-) -> Iterator[Done[_T, _R]]:
+) -> Iterator[FinishedTask[_T, _R]]:
     """Yield the result of each task when it is done.
 
     After ``stop``, no new task starts, finished ones are yielded, waiting ones are dropped, and the iteration ends.
@@ -118,7 +118,7 @@ class _TaskRunner(Generic[_T, _R]):
         self.running: dict[Future[_R], _HandedOut[_T]] = {}
         self._retries: deque[_HandedOut[_T]] = deque()
         self._ended: queue.SimpleQueue[Future[_R]] = queue.SimpleQueue()
-        self._saved: list[Done[_T, _R]] = []  # results of workers that were replaced before the results were read
+        self._saved: list[FinishedTask[_T, _R]] = []  # results of workers that were replaced before the results were read
         self._alone = False  # a suspect is running
         self._checked = time.monotonic()
 
@@ -148,7 +148,7 @@ class _TaskRunner(Generic[_T, _R]):
         future.add_done_callback(self._ended.put)
         return True
 
-    def ended(self) -> Iterator[Done[_T, _R]]:
+    def ended(self) -> Iterator[FinishedTask[_T, _R]]:
         """Wait for tasks for up to one poll interval, and yield their results.
 
         Raises:
@@ -164,11 +164,11 @@ class _TaskRunner(Generic[_T, _R]):
             self._alone = False
             error = _error(future)
             if error is None:
-                yield Done(handed.task, future.result())
+                yield FinishedTask(handed.task, future.result())
             elif isinstance(error, WorkersError):
                 gone = error
             elif not self._workers.is_lost(error):
-                yield Done(handed.task, error=error)
+                yield FinishedTask(handed.task, error=error)
             else:
                 lost = True
                 handed.deaths += handed.suspect or (
@@ -178,7 +178,7 @@ class _TaskRunner(Generic[_T, _R]):
                 if handed.deaths < self._workers.tries:
                     self._retries.append(handed)
                 else:
-                    yield Done(handed.task, error=error, lost=True)
+                    yield FinishedTask(handed.task, error=error, lost=True)
         if gone is not None:
             raise gone
         if lost and self._workers.shared_fate:
@@ -197,12 +197,12 @@ class _TaskRunner(Generic[_T, _R]):
             finished.append(self._ended.get())
         return finished
 
-    def saved(self) -> list[Done[_T, _R]]:
+    def saved(self) -> list[FinishedTask[_T, _R]]:
         """Return the results of replaced workers since the last call."""
         saved, self._saved = self._saved, []
         return saved
 
-    def leave(self) -> Iterator[Done[_T, _R]]:
+    def leave(self) -> Iterator[FinishedTask[_T, _R]]:
         """Cancel tasks that have not begun, and yield the remaining results."""
         yield from self.saved()
         for future in self.running:
@@ -212,14 +212,14 @@ class _TaskRunner(Generic[_T, _R]):
             if done is not None:
                 yield done
 
-    def _done(self, future: Future[_R], handed: _HandedOut[_T]) -> Done[_T, _R] | None:
+    def _done(self, future: Future[_R], handed: _HandedOut[_T]) -> FinishedTask[_T, _R] | None:
         """Return the result of a task. None if it is not finished, was cancelled, or lost its worker."""
         if not future.done() or future.cancelled():
             return None
         error = future.exception()
         if error is None:
-            return Done(handed.task, future.result())
-        return None if isinstance(error, WorkersError) or self._workers.is_lost(error) else Done(handed.task, error=error)
+            return FinishedTask(handed.task, future.result())
+        return None if isinstance(error, WorkersError) or self._workers.is_lost(error) else FinishedTask(handed.task, error=error)
 
     def _mend(self) -> None:
         """Replace the workers. Keep results of the old ones, and schedule all other tasks again, one at a time."""

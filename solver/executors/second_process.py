@@ -43,11 +43,11 @@ class Channel:
                 self._incoming.put(pickle.load(incoming))
         os._exit(0)
 
-    def found(self) -> list[Any]:
+    def received(self) -> list[Any]:
         """Return the messages that arrived since the last call."""
         return _all_of(self._incoming)
 
-    def tell(self, message: Any) -> None:
+    def send(self, message: Any) -> None:
         """Send a message."""
         pickle.dump(message, self._outgoing, pickle.HIGHEST_PROTOCOL)
         self._outgoing.flush()
@@ -97,11 +97,11 @@ class SecondProcess:
         """True if the process ended with an error."""
         return self._process.poll() not in (None, 0)
 
-    def tell(self, message: Any) -> None:
+    def send(self, message: Any) -> None:
         """Send a message without waiting for its delivery."""
         self._outgoing.put(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
-    def found(self) -> list[Any]:
+    def received(self) -> list[Any]:
         """Return the messages that arrived since the last call."""
         return _all_of(self._incoming)
 

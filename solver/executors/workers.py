@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
 from kubestow.solver.executors.cores import cores
-from kubestow.solver.executors.files import Shared
+from kubestow.solver.executors.files import SharedPath
 
 _R = TypeVar("_R")
 
@@ -45,7 +45,7 @@ class Workers(Protocol):
     def width(self) -> int:
         """Number of tasks that run at once."""
 
-    def share(self, path: str, digest: str) -> Shared | str:
+    def share(self, path: str, digest: str) -> SharedPath | str:
         """Return a small reference to a file or directory for use in task arguments.
 
         The task gets a local path from it by :func:`kubestow.solver.executors.files.local_path`.
@@ -118,8 +118,8 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for held, answer in answers.items():
-            signal.signal(held, answer)
+        for signal_number, answer in answers.items():
+            signal.signal(signal_number, answer)
         for got in received:
             signal.raise_signal(got)
 

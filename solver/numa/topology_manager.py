@@ -43,11 +43,11 @@ class Kubelet:
         lack = zone_pools.shortage(self.tree, self._free, wanted)
         return "" if lack is None else _words(lack, self.tree)
 
-    def room(self, wanted: Asks, most: int) -> int:
-        """Return the number of such pods, up to ``most``, that the kubelet accepts one after another."""
+    def room(self, wanted: Asks, limit: int) -> int:
+        """Return the number of such pods, up to ``limit``, that the kubelet accepts one after another."""
         free = [dict(zone) for zone in self._free]
         k = 0
-        while k < most and zone_pools.first_fit(self.tree, free, wanted) is not None:
+        while k < limit and zone_pools.first_fit(self.tree, free, wanted) is not None:
             k += 1
         return k
 
@@ -87,11 +87,11 @@ class Kubelet:
 
 def _words(lack: zone_pools.ZoneShortage, tree: NumaTree) -> str:
     """Return text such as ``cpu: 2, 2 and 2 free of 6; 5 asked``."""
-    shown = [z for z in range(len(tree.zones)) if not lack.tied or lack.tied >> z & 1]
+    shown = [z for z in range(len(tree.zones)) if not lack.bound_zones or lack.bound_zones >> z & 1]
     free, total = ([_amount(lack.name, amounts[z]) for z in shown] for amounts in (lack.free, lack.total))
     of = total[0] if len(set(total)) == 1 else _listed(total)
-    where = f" in {_listed([tree.zones[z] for z in shown])}, where its init containers are" if lack.tied else ""
-    return f"{lack.name}: {_listed(free)} free of {of}{where}; {_amount(lack.name, lack.asked)} asked"
+    where = f" in {_listed([tree.zones[z] for z in shown])}, where its init containers are" if lack.bound_zones else ""
+    return f"{lack.name}: {_listed(free)} free of {of}{where}; {_amount(lack.name, lack.requested)} asked"
 
 
 def _amount(name: str, value: int) -> str:

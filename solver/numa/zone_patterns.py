@@ -63,18 +63,18 @@ def chosen_items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> tuple[l
 
     The items are None if the kubelet would reject the pod even on the empty node. Containers with the least weight go first.
     """
-    found = zone_pools.items(cls, tree, hints=hints)
+    items = zone_pools.items(cls, tree, hints=hints)
     dropped: list[int] = []
-    if found is None:
+    if items is None:
         return None, dropped
-    while prod(len(item.pools) for item in found) > MAX_PATTERNS:
-        soft = [item for item in found if not item.hard]
+    while prod(len(item.pools) for item in items) > MAX_PATTERNS:
+        soft = [item for item in items if not item.hard]
         if not soft:
             break
         weakest = min(soft, key=lambda item: (_weight(cls, item.container), -item.container))
-        found.remove(weakest)
+        items.remove(weakest)
         dropped.append(weakest.container)
-    return found, dropped
+    return items, dropped
 
 
 def _weight(cls: ContainerClass, container: int) -> int:
@@ -121,13 +121,13 @@ class NodeZones:
         if item.hard:
             return item.pools
         others = {name: load[name] - amount for name, amount in item.amounts}
-        found = []
+        pools = []
         for pool in item.pools:
             inside = zone_pools.wider(item.pools, pool)
             weakest = [p for p in inside if not zone_pools.wider(inside, p)]
             if not weakest or self._could_fill(weakest, item.amounts, others):
-                found.append(pool)
-        return tuple(found)
+                pools.append(pool)
+        return tuple(pools)
 
     def _could_fill(self, tight: Sequence[int], amounts: Amounts, load: Mapping[str, int]) -> bool:
         """Return True if the tight pools may all lack some resource at the same time. More than 8 pools are not checked.
@@ -156,7 +156,7 @@ class NodeZones:
         key = (zones, name)
         if key not in self._used:
             whole = (1 << len(self.tree.zones)) - 1
-            found = []
+            amounts = []
             for layout in self.layouts.values():
                 for pattern in layout.patterns:
                     amount = sum(
@@ -165,8 +165,8 @@ class NodeZones:
                         if pool & zones == pool and (item.hard or pool != whole)
                     )
                     if amount:
-                        found.append((pattern.pods, amount))
-            self._used[key] = found
+                        amounts.append((pattern.pods, amount))
+            self._used[key] = amounts
         return self._used[key]
 
     def _sets(self) -> list[int]:
@@ -180,11 +180,11 @@ class NodeZones:
             for name in names:
                 used = self._inside(zones, name)
                 capacity = zone_pools.total(self.tree, zones, name)
-                if sum(amount * self._most(variable) for variable, amount in used) > capacity:
+                if sum(amount * self._upper(variable) for variable, amount in used) > capacity:
                     self.model.add(self._load(used) <= capacity)
 
     @staticmethod
-    def _most(variable: cp_model.IntVar) -> int:
+    def _upper(variable: cp_model.IntVar) -> int:
         return int(variable.proto.domain[1])
 
     @staticmethod
@@ -226,8 +226,8 @@ def levels(tree: NumaTree, closeness: Closeness) -> list[tuple[int, int]]:
     up."""
     whole = (1 << len(tree.zones)) - 1
     outer = zone_pools.sockets(tree) if len(set(tree.socket)) > 1 else [whole]
-    found = [(s, closeness.sameSocket - closeness.sameNode) for s in outer]
+    zone_points = [(s, closeness.sameSocket - closeness.sameNode) for s in outer]
     single = [1 << z for z in range(len(tree.zones))]
-    found += [(pool, closeness.sameZone - closeness.sameSocket) for pool in zone_pools.numa_zones(tree) or single]
-    found += [(pool, closeness.cache - closeness.sameZone) for pool in single if tree.numa]
-    return [(zones, points) for zones, points in found if points]
+    zone_points += [(pool, closeness.sameZone - closeness.sameSocket) for pool in zone_pools.numa_zones(tree) or single]
+    zone_points += [(pool, closeness.cache - closeness.sameZone) for pool in single if tree.numa]
+    return [(zones, points) for zones, points in zone_points if points]

@@ -46,10 +46,10 @@ def bits(pool: int) -> list[int]:
 
 def sockets(tree: NumaTree) -> list[int]:
     """Return the pool of each socket."""
-    found: dict[int, int] = {}
+    by_socket: dict[int, int] = {}
     for z, s in enumerate(tree.socket):
-        found[s] = found.get(s, 0) | 1 << z
-    return [found[s] for s in sorted(found)]
+        by_socket[s] = by_socket.get(s, 0) | 1 << z
+    return [by_socket[s] for s in sorted(by_socket)]
 
 
 def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> int:
@@ -66,10 +66,10 @@ def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> in
 
 def numa_zones(tree: NumaTree) -> list[int]:
     """Return the pool of each NUMA zone, if the zones of the tree are L3 caches."""
-    found: dict[int, int] = {}
+    by_node: dict[int, int] = {}
     for z, n in enumerate(tree.numa):
-        found[n] = found.get(n, 0) | 1 << z
-    return list(found.values())
+        by_node[n] = by_node.get(n, 0) | 1 << z
+    return list(by_node.values())
 
 
 def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
@@ -77,8 +77,8 @@ def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
     if not tree.rejects:
         return ()
     listed = cls.per_pod if tree.scope == "pod" else cls.per_container
-    found = ((ask, aligned(tree, ask.amounts)) for ask in listed)
-    return tuple(ZoneAsk(ask.container, amounts) for ask, amounts in found if amounts)
+    aligned_amounts = ((ask, aligned(tree, ask.amounts)) for ask in listed)
+    return tuple(ZoneAsk(ask.container, amounts) for ask, amounts in aligned_amounts if amounts)
 
 
 def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int]) -> list[str]:
@@ -91,26 +91,26 @@ def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int])
 
 def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Iterator[int]:
     """Yield the sets of k zones that together have the amounts, in the kubelet's order: lowest bitmask first."""
-    least = [(name, amount) for name, amount in amounts if amount > 0]
+    needed = [(name, amount) for name, amount in amounts if amount > 0]
 
-    def reachable(top: int, chosen: int, left: Sequence[int]) -> bool:
+    def reachable(top: int, chosen: int, missing: Sequence[int]) -> bool:
         """Return whether the best ``chosen`` zones below ``top`` could cover the remaining need, resource by resource."""
         return all(
             need <= 0 or sum(sorted((zones[z].get(name, 0) for z in range(top)), reverse=True)[:chosen]) >= need
-            for (name, _), need in zip(least, left, strict=True)
+            for (name, _), need in zip(needed, missing, strict=True)
         )
 
-    def below(top: int, chosen: int, left: Sequence[int]) -> Iterator[int]:
+    def below(top: int, chosen: int, missing: Sequence[int]) -> Iterator[int]:
         if not chosen:
-            if all(need <= 0 for need in left):
+            if all(need <= 0 for need in missing):
                 yield 0
             return
         for highest in range(chosen - 1, top):
-            missing_amounts = [need - zones[highest].get(name, 0) for (name, _), need in zip(least, left, strict=True)]
+            missing_amounts = [need - zones[highest].get(name, 0) for (name, _), need in zip(needed, missing, strict=True)]
             if reachable(highest, chosen - 1, missing_amounts):
                 yield from (1 << highest | lower for lower in below(highest, chosen - 1, missing_amounts))
 
-    start = [amount for _, amount in least]
+    start = [amount for _, amount in needed]
     if reachable(len(zones), k, start):
         yield from below(len(zones), k, start)
 
@@ -136,17 +136,17 @@ class ZoneShortage:
 
     Attributes:
         name: The resource.
-        asked: Requested amount.
+        requested: Requested amount.
         free: Amount available to the pod, per zone.
         total: Capacity per zone.
-        tied: Zones to which init containers of the pod bind it, as a bitmask; 0 for none.
+        bound_zones: Zones to which init containers of the pod bind it, as a bitmask; 0 for none.
     """
 
     name: str
-    asked: int
+    requested: int
     free: tuple[int, ...]
     total: tuple[int, ...]
-    tied: int
+    bound_zones: int
 
 
 class _PodAdmission:
@@ -159,7 +159,7 @@ class _PodAdmission:
     def __init__(self, tree: NumaTree, free: Free) -> None:
         self._tree, self._free = tree, free
         self._reusable: dict[str, dict[int, int]] = {}  # by resource and zone
-        self._taken: list[tuple[int, str, int]] = []
+        self._allocated: list[tuple[int, str, int]] = []
 
     def admit(self, ask: ZoneAsk) -> int | None:
         """Return the zones that the next container gets, as a bitmask, and take its amounts from them.
@@ -178,11 +178,11 @@ class _PodAdmission:
         """Return the resource that a rejected container lacks: the first that no set of zones has, or its first resource."""
         k = width(self._tree, ask.amounts)
         short = (each for each in ask.amounts if not k or next(self._pools(ZoneAsk(ask.container, (each,)), k), None) is None)
-        name, asked = next(short, ask.amounts[0])
+        name, requested = next(short, ask.amounts[0])
         reusable = self._reusable.get(name, {})
         free = (max(0, zone.get(name, 0)) + reusable.get(z, 0) for z, zone in enumerate(self._free))
         return ZoneShortage(
-            name, asked, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in reusable)
+            name, requested, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in reusable)
         )
 
     def _pools(self, ask: ZoneAsk, k: int) -> Iterator[int]:
@@ -208,7 +208,7 @@ class _PodAdmission:
                 reusable[z] -= part
             elif part and not again:
                 self._free[z][name] -= part
-                self._taken.append((z, name, part))
+                self._allocated.append((z, name, part))
                 fresh[z] = part
         for z, part in fresh.items() if init else ():
             reusable[z] = reusable.get(z, 0) + part
@@ -222,7 +222,7 @@ class _PodAdmission:
 
     def undo(self) -> None:
         """Return to the zones everything that the containers took."""
-        for z, name, part in self._taken:
+        for z, name, part in self._allocated:
             self._free[z][name] += part
 
 
@@ -295,13 +295,13 @@ def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
     A union of disjoint sets is short only if one set is. On nodes with more than MAX_ZONES_FOR_ALL_UNIONS zones, only
     unions of a few pools are returned."""
     used = {*pools, *numa_zones(tree)}  # caches share the memory of their NUMA zone
-    found = new = set(used)
+    closed = new = set(used)
     steps = 1
     while new and (len(tree.zones) <= MAX_ZONES_FOR_ALL_UNIONS or steps < MAX_UNION_POOLS):
-        new = {union | pool for union in new for pool in used if union & pool} - found
-        found = found | new
+        new = {union | pool for union in new for pool in used if union & pool} - closed
+        closed = closed | new
         steps += 1
-    return sorted(found)
+    return sorted(closed)
 
 
 def wider(pools: Iterable[int], pool: int) -> list[int]:

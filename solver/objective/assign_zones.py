@@ -25,20 +25,20 @@ TOTAL_ZONE_SECONDS = 0.5  #: Deterministic seconds of CP-SAT for the NUMA zones 
 MIN_NODE_SECONDS = 0.01  #: Least deterministic seconds for one node.
 
 
-def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> AssignedZones:
+def assign(cluster: Cluster, containers: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> AssignedZones:
     """Return zones for the pods of a placement, and their points.
 
     Args:
-        found: Its ``solved`` is extended by the nodes solved here.
+        containers: Its ``solved`` is extended by the nodes solved here.
         sequence: The placement as (class, node, pods) in bind order.
     """
     zones = AssignedZones()
-    involved = set(found.involved)
+    involved = set(containers.involved)
     per_node: dict[int, list[int]] = {}
     for g, n, k in sequence:
         if cluster.classes[g].containers is not None:
             per_node.setdefault(n, []).extend([g] * k)
-    effort = max(MIN_NODE_SECONDS, TOTAL_ZONE_SECONDS / max(1, len(found.zoned & per_node.keys())))
+    effort = max(MIN_NODE_SECONDS, TOTAL_ZONE_SECONDS / max(1, len(containers.zoned & per_node.keys())))
     for n, pods in sorted(per_node.items()):
         tree = cluster.trees.get(n)
         if tree is not None:
@@ -46,23 +46,23 @@ def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[in
             hints = bool(cluster.policy.multipliers.containerAffinity)
             zones.zoneless.update((g, i) for g in set(pods) for i in chosen_items(_class(cluster, g), tree, hints=hints)[1])
             hinted = [g for g in pods if g in involved]
-            if hinted and n in found.zoned:
-                taken = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
+            if hinted and n in containers.zoned:
+                granted = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
                 key = (n, tuple(pods), tuple(chosen))
-                if key not in found.solved and found.stop is not None and found.stop.is_set():
-                    found.solved[key] = list(chosen)
-                if key not in found.solved:
-                    found.solved[key] = _best(cluster, found, n, tree, pods, chosen, effort)
-                chosen = found.solved[key]
+                if key not in containers.solved and containers.stop is not None and containers.stop.is_set():
+                    containers.solved[key] = list(chosen)
+                if key not in containers.solved:
+                    containers.solved[key] = _best(cluster, containers, n, tree, pods, chosen, effort)
+                chosen = containers.solved[key]
                 now = [pools for g, pools in zip(pods, chosen, strict=True) if zone_pools.asks(_class(cluster, g), tree)]
-                if sorted(map(str, taken)) != sorted(map(str, now)):
+                if sorted(map(str, granted)) != sorted(map(str, now)):
                     zones.elsewhere.append(n)
-                chosen = _rest(cluster, found, n, tree, pods, chosen)
+                chosen = _completed(cluster, containers, n, tree, pods, chosen)
             for g, pools in zip(pods, chosen, strict=True):
                 zones.pools.setdefault((g, n), []).append(pools)
         else:
             chosen = [(None,) * len(_class(cluster, g).requests) for g in pods]
-        zones.points += found.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in involved])
+        zones.points += containers.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in involved])
     return zones
 
 
@@ -100,7 +100,9 @@ def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]
     ]
 
 
-def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], chosen: Sequence[Pools]) -> list[Pools]:
+def _completed(
+    cluster: Cluster, containers: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], chosen: Sequence[Pools]
+) -> list[Pools]:
     """Return the zones of a node's pods, completed for containers that the model omits because of too many patterns.
 
     These get their best pool one by one, in two rounds.
@@ -116,13 +118,13 @@ def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods
                 room.put(item, pool)
         every = zone_pools.items(_class(cluster, g), tree, hints=True) or ()
         todo += [(k, item) for item in every if item.container in dropped and not item.hard]
-    involved = set(found.involved)
+    involved = set(containers.involved)
 
     def points(k: int, item: PoolItem, pool: int) -> int:
         pools = list(chosen[k])
         pools[item.container] = pool
         trial = [(g, tuple(pools) if j == k else chosen[j]) for j, g in enumerate(pods) if g in involved]
-        return found.on_node(n, trial)
+        return containers.on_node(n, trial)
 
     for again in (False, True):
         if again and any(pool is not None and pool.bit_count() > 1 for pools in chosen for pool in pools):
@@ -175,7 +177,7 @@ class _PoolRoom:
 
 
 def _best(
-    cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], start: Sequence[Pools], effort: float
+    cluster: Cluster, containers: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], start: Sequence[Pools], effort: float
 ) -> list[Pools]:
     """Return the zones with most points, or ``start`` if nothing better is found in time."""
     model = cp_model.CpModel()
@@ -189,8 +191,8 @@ def _best(
         return list(start)
     node.close()
     points = Points()
-    numbers = {g: model.new_constant(k) for g, k in upper.items() if g in found.involved}
-    node_points(model, found, node, n, numbers, upper, 1, points)
+    numbers = {g: model.new_constant(k) for g, k in upper.items() if g in containers.involved}
+    node_points(model, containers, node, n, numbers, upper, 1, points)
     # Among the best zones, prefer those nearest to the start, which the kubelet would choose.
     same = _kept(model, cluster, node, pods, start)
     weights = [*((len(pods) + 1) * w for w in points.weights), *(1 for _ in same)]
@@ -211,8 +213,8 @@ def _best(
     best = [dealt[g].pop(0) if g in dealt else pools for g, pools in zip(pods, start, strict=True)]
 
     def value(chosen: Sequence[Pools]) -> int:
-        concerned: Mapping[int, None] = dict.fromkeys(found.involved)
-        return found.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in concerned])
+        concerned: Mapping[int, None] = dict.fromkeys(containers.involved)
+        return containers.on_node(n, [(g, pools) for g, pools in zip(pods, chosen, strict=True) if g in concerned])
 
     return best if value(best) > value(start) else list(start)
 

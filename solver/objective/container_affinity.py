@@ -46,7 +46,7 @@ class ContainerPoints:
     Attributes:
         involved: Classes that some hint concerns.
         zoned: Nodes with more than one zone.
-        most: Maximum points of closeness of two containers.
+        max_points: Maximum points of closeness of two containers.
         stop: Event that ends choosing zones; unsolved nodes then keep the first choice.
         solved: Zones found by (node, pods in bind order, first choice), so that no node is solved twice.
     """
@@ -57,7 +57,7 @@ class ContainerPoints:
         on = bool(cluster.policy.multipliers.containerAffinity)
         self.involved = [g for g, c in enumerate(cluster.classes) if on and c.containers is not None and c.containers.involved()]
         self.zoned = {n for n, tree in cluster.trees.items() if len(tree.zones) > 1}
-        self.most = self.levels.cache if any(tree.numa for tree in cluster.trees.values()) else self.levels.sameZone
+        self.max_points = self.levels.cache if any(tree.numa for tree in cluster.trees.values()) else self.levels.sameZone
         self._rows: dict[int, Ints] = {}
         self.stop: threading.Event | None = None
         self.solved: dict[tuple[int, tuple[int, ...], tuple[Pools, ...]], list[Pools]] = {}

@@ -54,17 +54,17 @@ class DomainEvenness(Strategy):
         pods.
         """
         could = fits(self.cluster, self.eligibility)
-        left = 0 if complete else int(could.sum() - counts.sum())
-        return -sum(self._poured(tally, could, left) for tally in self.tallies)
+        unplaced = 0 if complete else int(could.sum() - counts.sum())
+        return -sum(self._poured(tally, could, unplaced) for tally in self.tallies)
 
-    def _poured(self, tally: SoftTally, could: Ints, left: int) -> int:
+    def _poured(self, tally: SoftTally, could: Ints, unplaced: int) -> int:
         room = np.zeros(tally.size + 1, dtype=np.int64)
-        pods = -left
+        pods = -unplaced
         for g in tally.matches.tolist():
             here = np.bincount(tally.codes + 1, weights=np.minimum(self.eligibility[g], could[g]), minlength=tally.size + 1)
             pods += 0 if here[0] else int(could[g])
             room += here.astype(np.int64)  # exact: sums are far below 2**53
-        return _least(tally.base, room[1:], pods)
+        return _least_cost(tally.base, room[1:], pods)
 
     def encode(self, encoding: Encodes) -> Points:
         """Return the value as a linear expression, with the cost of each domain above its tangents."""
@@ -80,10 +80,10 @@ class DomainEvenness(Strategy):
                 for n in at.get(g, ()):
                     if tally.codes[n] >= 0:
                         domains.setdefault(int(tally.codes[n]), []).append((g, n))
-            most = sum(int(self.cluster.count[g]) for g in tally.matches.tolist())
+            total = sum(int(self.cluster.count[g]) for g in tally.matches.tolist())
             for d, cells in sorted(domains.items()):
                 base, variables = int(tally.base[d]), [encoding.x[cell] for cell in cells]
-                high = min(most, sum(int(variable.proto.domain[1]) for variable in variables))
+                high = min(total, sum(int(variable.proto.domain[1]) for variable in variables))
                 worst = high * (high + 2 * base)
                 if points.least - worst < -_MAX_SUM:
                     raise OverflowError("pods of one domain beyond what CP-SAT can sum")
@@ -110,7 +110,7 @@ def _cost(base: Ints, more: Ints) -> int:
     return int((more * (more + 2 * base)).sum())
 
 
-def _least(base: Ints, room: Ints, pods: int) -> int:
+def _least_cost(base: Ints, room: Ints, pods: int) -> int:
     """Return the least cost Σ (c² - b²) of pods added to the domains of one constraint.
 
     Pods for which no domain has room are left out.
@@ -137,8 +137,8 @@ def _level(base: Ints, room: Ints, upto: int) -> Ints:
     """Return int64[D]: pods that fill each domain up to ``upto`` pods, as far as it has room.
 
     Args:
-        base: See :func:`_least`.
-        room: See :func:`_least`.
+        base: See :func:`_least_cost`.
+        room: See :func:`_least_cost`.
     """
     return np.minimum(np.maximum(upto - base, 0), room)
 

@@ -153,7 +153,7 @@ def _containers(encoding: PlacementModel, objective: Objective, points: Points) 
 
 def node_points(
     model: cp_model.CpModel,
-    found: ContainerPoints,
+    container_points: ContainerPoints,
     zones: NodeZones | None,
     n: int,
     pods: Mapping[int, cp_model.IntVar],
@@ -163,9 +163,9 @@ def node_points(
 ) -> None:
     """Add container affinity on one node. Within a pod, each zone pattern has its points. Across pods, the containers in
     each set of zones that own a predicate are multiplied with those that satisfy it."""
-    levels_of = found.levels
-    zones = zones if n in found.zoned else None
-    here = [g for g in pods if g in found.involved]
+    levels_of = container_points.levels
+    zones = zones if n in container_points.zoned else None
+    here = [g for g in pods if g in container_points.involved]
 
     def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> DomainSum:
         """Return the number of the (class, container) inside a set of zones (None: anywhere on the node)."""
@@ -184,20 +184,20 @@ def node_points(
         return DomainSum(model, frozenset(g for g, _ in containers), list(parts.values()), high)
 
     for g in here:
-        points.add(pods[g], multiplier * int(found.static(g)[n]), 0, upper[g])
+        points.add(pods[g], multiplier * int(container_points.static(g)[n]), 0, upper[g])
         layout = zones.layouts.get(g) if zones is not None else None
         for pattern in layout.patterns if layout is not None and zones is not None else ():
             assert layout is not None
             assert zones is not None
             pools = [layout.pool(pattern, i) for i in range(len(layout.containers.requests))]
-            points.add(pattern.pods, multiplier * found.inside(g, zones.tree, pools), 0, layout.upper)
-        if layout is None and n in found.zoned:  # no zones to choose: anywhere on the node
-            points.add(pods[g], multiplier * levels_of.sameNode * sum(w for _, _, w in found.class_of(g).inner), 0, upper[g])
-    base = levels_of.sameNode if n in found.zoned else levels_of.sameZone
+            points.add(pattern.pods, multiplier * container_points.inside(g, zones.tree, pools), 0, layout.upper)
+        if layout is None and n in container_points.zoned:  # no zones to choose: anywhere on the node
+            points.add(pods[g], multiplier * levels_of.sameNode * sum(w for _, _, w in container_points.class_of(g).inner), 0, upper[g])
+    base = levels_of.sameNode if n in container_points.zoned else levels_of.sameZone
     spots: list[tuple[int | None, int]] = [(None, base)] if base else []
     spots += levels(zones.tree, levels_of) if zones is not None else []
-    for predicate in found.predicates(here):
-        owners, satisfying = found.owners(predicate, here), found.satisfying(predicate, here)
+    for predicate in container_points.predicates(here):
+        owners, satisfying = container_points.owners(predicate, here), container_points.satisfying(predicate, here)
         for spot, gain in spots:
             matched = meeting(satisfying, spot)
             for weight in sorted({w for _, _, w in owners}) if matched.variables else ():
@@ -239,7 +239,7 @@ def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[Domai
     around = [set(codes[nodes].tolist()) for nodes in inner]
     if len(inner) <= len(members) or any(len(where) != 1 or -1 in where for where in around):
         return
-    taken: dict[tuple[int, _Pair], int] = {}
+    heaviest: dict[tuple[int, _Pair], int] = {}
     for where, graph in zip(around, fine, strict=True):
         (d,) = where
         for pair, paid in graph.pulls.items():
@@ -249,8 +249,8 @@ def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[Domai
                     target.sums[own] = sums.get(sorted(own), members[d])
             if all(target.sums[own].classes == own for own in pair):
                 target.pulls.setdefault(pair, []).extend(paid)
-                taken[d, pair] = max(taken.get((d, pair), 0), graph.weights[pair])
-    for (d, pair), weight in taken.items():
+                heaviest[d, pair] = max(heaviest.get((d, pair), 0), graph.weights[pair])
+    for (d, pair), weight in heaviest.items():
         coarse[d].weights[pair] = coarse[d].weights.get(pair, 0) + weight
 
 

@@ -135,13 +135,13 @@ class SoftState:
         if (highest := int(counts.max())) < tally.spread.max_skew:
             return None  # the minimum is at least 0
         floor = tally.floor(counts)
-        most = floor + tally.spread.max_skew
-        if highest < most:
+        limit = floor + tally.spread.max_skew
+        if highest < limit:
             return None
-        gain = -self._skew_cost * (counts >= most)
+        gain = -self._skew_cost * (counts >= limit)
         lowest = np.flatnonzero(tally.usable & (counts == floor))
         if len(lowest) == 1:  # filling the only emptiest domain raises the limit of all domains
-            gain[lowest[0]] = self._skew_cost * int(np.count_nonzero(tally.counted & (counts > most)))
+            gain[lowest[0]] = self._skew_cost * int(np.count_nonzero(tally.counted & (counts > limit)))
         return on_nodes(gain, tally.codes)
 
     def crowding(self, g: int, home: int | None = None) -> Ints:

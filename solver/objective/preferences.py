@@ -132,8 +132,8 @@ class SoftTally:
         Args:
             counts: Counted pods in each domain, int64[D].
         """
-        most = self.floor(counts) + self.spread.max_skew
-        return int(np.maximum((counts if self._all_counted else counts[self.counted]) - most, 0).sum())
+        limit = self.floor(counts) + self.spread.max_skew
+        return int(np.maximum((counts if self._all_counted else counts[self.counted]) - limit, 0).sum())
 
     def arriving(self, placed: SparsePlacement) -> Ints:
         """Return int64[D]: the counts of a placement."""
@@ -211,7 +211,7 @@ class Objective:
         eligible: dict[tuple[str, int], tuple[Ids, Bools]] = {}
         known: dict[bytes, Bools] = {}  # shared arrays: most constraints have the same usable domains
         reached: dict[Hashable, Bools] = {}
-        found = []
+        tallies = []
         for spread, own in owners.items():
             codes, size = cluster.domains(spread.key)
             where = (spread.key, spread.eligible)
@@ -234,8 +234,8 @@ class Objective:
             usable = reached[who]
             if usable.any():
                 base = cluster.fixed_per_domain(spread.matcher, spread.key, settled=True, eligible=spread.eligible)
-                found.append(SoftTally(spread, codes, size, base, counted, usable, cluster.matching(spread.matcher), own))
-        return found
+                tallies.append(SoftTally(spread, codes, size, base, counted, usable, cluster.matching(spread.matcher), own))
+        return tallies
 
     def _taint_rows(self) -> dict[int, Ints]:
         """Return int64[N] per toleration set: points lost to PreferNoSchedule taints."""
@@ -331,12 +331,12 @@ class Objective:
     def static_families(self, g: int) -> list[str]:
         """Return the families in which single nodes can give points to the class."""
         cls = self.cluster.classes[g]
-        found = [NODE_AFFINITY] if cls.prefers else []
+        families = [NODE_AFFINITY] if cls.prefers else []
         if cls.tolerations in self._taints:
-            found.append(TAINTS)
+            families.append(TAINTS)
         if cls.images is not None:
-            found.append(IMAGE_LOCALITY)
-        return found + sorted({self.terms[t].family for t in (*self.owned[g], *self.matching[g]) if self._fixed[t]})
+            families.append(IMAGE_LOCALITY)
+        return families + sorted({self.terms[t].family for t in (*self.owned[g], *self.matching[g]) if self._fixed[t]})
 
     def total(self, families: dict[str, int]) -> int:
         """Return the weighted sum of the families."""

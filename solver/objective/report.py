@@ -73,14 +73,14 @@ def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int
         for family in FAMILIES
         if weights[family] and (families[family] or best[family] or _present(objective, family))
     ]
-    found = sorted(_Unmet(objective, outcome).found, key=lambda u: (-u.lost, u.workload, u.preference))
+    unmet = sorted(_Unmet(objective, outcome).entries, key=lambda u: (-u.lost, u.workload, u.preference))
     lost: dict[str, int] = {}
-    for entry in found:
+    for entry in unmet:
         lost[entry.workload] = lost.get(entry.workload, 0) + entry.lost
     gained = _gained(objective, outcome)
     names = sorted(gained.keys() | lost.keys(), key=lambda name: (-lost.get(name, 0), name))
     rows = [doc.WorkloadResult(name, gained.get(name, 0), lost.get(name, 0)) for name in names if gained.get(name) or lost.get(name)]
-    return doc.Preferences(listed, rows, found[:MAX_LISTED])
+    return doc.Preferences(listed, rows, unmet[:MAX_LISTED])
 
 
 def _present(objective: Objective, family: str) -> bool:
@@ -101,11 +101,11 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
     """Return, per family, an upper bound on the points of the placed pods: all pulls met, only unavoidable repulsion."""
     cluster = objective.cluster
     placed = counts.sum(axis=1)
-    found = dict.fromkeys(FAMILIES, 0)
+    best = dict.fromkeys(FAMILIES, 0)
     for g in np.flatnonzero(placed).tolist():
         for family in objective.static_families(g):
             row = objective.static(g, family)
-            found[family] += int(placed[g]) * int(row.max(initial=0) if row.size else 0)
+            best[family] += int(placed[g]) * int(row.max(initial=0) if row.size else 0)
     for t in objective.pairs:
         term = objective.terms[t]
         matched = int(placed[sorted(term.matches)].sum())
@@ -113,27 +113,27 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
         for g, weight in term.own.items():
             pods = int(placed[g])
             if weight > 0:
-                found[term.family] += weight * pods * (matched - int(g in term.matches))
+                best[term.family] += weight * pods * (matched - int(g in term.matches))
             elif g in term.matches and cluster.nodes.with_keys([term.key]).all():
                 each, more = divmod(pods, domains)
-                found[term.family] += weight * (each * (each - 1) * (domains - more) + (each + 1) * each * more)
+                best[term.family] += weight * (each * (each - 1) * (domains - more) + (each + 1) * each * more)
     containers = objective.containers
     levels = containers.levels
     for g in containers.involved:
         pods, cls = int(placed[g]), containers.class_of(g)
-        found[CONTAINER_AFFINITY] += pods * sum(max(w * containers.most, w * levels.sameNode) for _, _, w in cls.inner)
+        best[CONTAINER_AFFINITY] += pods * sum(max(w * containers.max_points, w * levels.sameNode) for _, _, w in cls.inner)
         for own in cls.entries:
             for predicate, weight in own:
                 satisfying = sum(int(placed[h]) for h, _ in containers.satisfying(predicate, containers.involved))
                 satisfying += int(np.max(cluster.fixed_containers.satisfying.get(predicate, np.zeros(1))))
-                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * containers.most, weight * levels.sameNode, 0)
+                best[CONTAINER_AFFINITY] += pods * satisfying * max(weight * containers.max_points, weight * levels.sameNode, 0)
         for predicate in {p for own in cls.hits for p in own}:
             owned = cluster.fixed_containers.owning.get(predicate)
             if owned is not None:
                 hits = sum(predicate in own for own in cls.hits)
-                most = max(int(w) * level for w in (owned.max(), owned.min()) for level in (containers.most, levels.sameNode))
-                found[CONTAINER_AFFINITY] += pods * hits * max(0, most)
-    return found
+                highest = max(int(w) * level for w in (owned.max(), owned.min()) for level in (containers.max_points, levels.sameNode))
+                best[CONTAINER_AFFINITY] += pods * hits * max(0, highest)
+    return best
 
 
 def _gained(objective: Objective, outcome: _Reported) -> dict[str, int]:
@@ -197,21 +197,21 @@ def _container_shares(
     objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones
 ) -> dict[tuple[int, int], list[int]]:
     """Return the weighted container points of each pod, per (class, node) in bind order."""
-    found = objective.containers
+    containers = objective.containers
     per_node: dict[int, list[int]] = {}
     for g, n, k in sequence:
-        if g in found.involved:
+        if g in containers.involved:
             per_node.setdefault(n, []).extend([g] * k)
     shares: dict[tuple[int, int], list[int]] = {}
     for n, pods in per_node.items():
-        taken: dict[int, int] = {}
+        next_pod: dict[int, int] = {}
         listed = []
         for g in pods:
             known = zones.pools.get((g, n))
-            index = taken.get(g, 0)
-            taken[g] = index + 1
-            listed.append((g, known[index] if known is not None else (None,) * len(found.class_of(g).requests)))
-        for g, value in zip(pods, found.per_pod(n, listed), strict=True):
+            index = next_pod.get(g, 0)
+            next_pod[g] = index + 1
+            listed.append((g, known[index] if known is not None else (None,) * len(containers.class_of(g).requests)))
+        for g, value in zip(pods, containers.per_pod(n, listed), strict=True):
             shares.setdefault((g, n), []).append(value * objective.multipliers[CONTAINER_AFFINITY])
     return shares
 
@@ -232,7 +232,7 @@ class _Unmet:
         self._containers(cluster, outcome.zones)
 
     @property
-    def found(self) -> list[doc.Unmet]:
+    def entries(self) -> list[doc.Unmet]:
         return [doc.Unmet(owner, family, text, pods, lost) for (owner, family, text), (pods, lost) in self._book.items()]
 
     def _enter(self, owner: str, family: str, text: str, pods: int, lost: int) -> None:
@@ -246,14 +246,14 @@ class _Unmet:
         if not lost.any():
             return
         nodes, here = self._placed.of(g)
-        rest = lost.copy()
+        remaining = lost.copy()
         for owner, pods in self._pods[g].items():
             own = np.array([pods.get(n, 0) for n in nodes.tolist()], dtype=np.int64)
             share = lost * own // here
-            rest -= share
+            remaining -= share
             self._enter(owner, family, text, int(own[lost > 0].sum()), int(share.sum()))
-        if rest.any() and self._pods[g]:
-            self._enter(next(iter(self._pods[g])), family, text, 0, int(rest.sum()))
+        if remaining.any() and self._pods[g]:
+            self._enter(next(iter(self._pods[g])), family, text, 0, int(remaining.sum()))
 
     def _nodes(self, cluster: Cluster, g: int, cls: PodClass) -> None:
         nodes, pods = self._placed.of(g)
@@ -290,16 +290,16 @@ class _Unmet:
             self._enter(workload(cluster.snapshot.pods[owner.pods[0]]), TOPOLOGY_SPREAD, text, over, SKEW_COST * over)
 
     def _containers(self, cluster: Cluster, zones: AssignedZones) -> None:
-        found = self.objective.containers
-        for g in found.involved:
-            cls = found.class_of(g)
-            wanted = sum(max(w * found.most, w * found.levels.sameNode) for _, _, w in cls.inner)
+        containers = self.objective.containers
+        for g in containers.involved:
+            cls = containers.class_of(g)
+            wanted = sum(max(w * containers.max_points, w * containers.levels.sameNode) for _, _, w in cls.inner)
             lost = []
             for n, k in zip(*(part.tolist() for part in self._placed.of(g)), strict=True):
-                if n in found.zoned:
-                    lost.append(sum(wanted - found.inside(g, cluster.trees[n], pools) for pools in zones.pools.get((g, n), ())))
+                if n in containers.zoned:
+                    lost.append(sum(wanted - containers.inside(g, cluster.trees[n], pools) for pools in zones.pools.get((g, n), ())))
                 else:
-                    lost.append((wanted - found.levels.sameZone * sum(w for _, _, w in cls.inner)) * k)
+                    lost.append((wanted - containers.levels.sameZone * sum(w for _, _, w in cls.inner)) * k)
             self._add(g, CONTAINER_AFFINITY, "hints between its own containers", np.array(lost, dtype=np.int64))
             outer = self._outer(cluster, g, zones)
             if outer > 0 and self._pods[g]:
@@ -310,8 +310,8 @@ class _Unmet:
 
     def _outer(self, cluster: Cluster, g: int, zones: AssignedZones) -> int:
         """Return the points lost by the scoped hints of a class: unmet pulls, and pushes from nearby containers."""
-        found = self.objective.containers
-        cls = found.class_of(g)
+        containers = self.objective.containers
+        cls = containers.class_of(g)
         placed = self.counts.sum(axis=1)
         lost = 0
         for i, own in enumerate(cls.entries):
@@ -319,24 +319,24 @@ class _Unmet:
                 near = self._near(cluster, g, i, predicate, zones)
                 if weight > 0:
                     fixed = cluster.fixed_containers.satisfying.get(predicate)
-                    others = sum(int(placed[h]) for h, _ in found.satisfying(predicate, found.involved))
+                    others = sum(int(placed[h]) for h, _ in containers.satisfying(predicate, containers.involved))
                     others += int(fixed.sum()) if fixed is not None else 0
                     own_hit = int(predicate in cls.hits[i])
-                    lost += weight * (int(placed[g]) * (others - own_hit) * found.most - near)
+                    lost += weight * (int(placed[g]) * (others - own_hit) * containers.max_points - near)
                 else:
                     lost -= weight * near
         return lost
 
     def _near(self, cluster: Cluster, g: int, i: int, predicate: int, zones: AssignedZones) -> int:
         """Return Σ of closeness between container i of the class's pods and the containers that satisfy a predicate."""
-        found = self.objective.containers
+        containers = self.objective.containers
         total = 0
         for n in np.flatnonzero(self.counts[g]).tolist():
-            tree = cluster.trees[n] if n in found.zoned else None
+            tree = cluster.trees[n] if n in containers.zoned else None
             fixed = cluster.fixed_containers.satisfying.get(predicate)
-            outer = found.levels.sameZone if tree is None else found.levels.sameNode
+            outer = containers.levels.sameZone if tree is None else containers.levels.sameNode
             total += int(self.counts[g, n]) * outer * (int(fixed[n]) if fixed is not None else 0)
-            here = [(h, j) for h, j in found.satisfying(predicate, found.involved) if self.counts[h, n]]
+            here = [(h, j) for h, j in containers.satisfying(predicate, containers.involved) if self.counts[h, n]]
             if tree is None:
                 met = sum(int(self.counts[h, n]) for h, _ in here) - int((g, i) in here)
                 total += int(self.counts[g, n]) * met * outer
@@ -345,7 +345,7 @@ class _Unmet:
                 for h, j in here:
                     for m, theirs in enumerate(zones.pools.get((h, n), ())):
                         if (g, k, i) != (h, m, j):
-                            total += closeness(tree, found.levels, mine[i], theirs[j])
+                            total += closeness(tree, containers.levels, mine[i], theirs[j])
         return total
 
 

@@ -93,7 +93,7 @@ class Strategy(ABC):
         return None
 
 
-class Spread(Strategy):
+class SpreadStrategy(Strategy):
     """Even utilisation.
 
     Attributes:
@@ -118,13 +118,13 @@ class Spread(Strategy):
         safe = np.maximum(total, 1)
         if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:  # products could exceed 64 bits
             safe, used = safe.astype(object), used.astype(object)
-        found = np.minimum(used // safe, MAX_UTILISATION) * 1000 - (-(used % safe) * 1000) // safe
-        return np.asarray(np.where(total > 0, np.minimum(found, MAX_UTILISATION), 0), dtype=np.int64)
+        load = np.minimum(used // safe, MAX_UTILISATION) * 1000 - (-(used % safe) * 1000) // safe
+        return np.asarray(np.where(total > 0, np.minimum(load, MAX_UTILISATION), 0), dtype=np.int64)
 
     def value(self, counts: Ints) -> int:
-        return -int(bend(self._load(self.taken(counts))).sum())
+        return -int(bend(self._load(self.usage(counts))).sum())
 
-    def taken(self, counts: Ints) -> Ints:
+    def usage(self, counts: Ints) -> Ints:
         """Return int64[N, 2]: the usage of each node in a placement int64[G, N]."""
         found: Ints = self.used.copy()
         rows, nodes = cells(counts)  # few pairs hold pods: a matrix product takes far longer
@@ -142,7 +142,7 @@ class Spread(Strategy):
         spreading ends.
         """
         best = -int(bend(self._load(self.used)).sum())
-        if not complete or (self._load(self.taken(counts)) >= MAX_UTILISATION).any():
+        if not complete or (self._load(self.usage(counts)) >= MAX_UTILISATION).any():
             return best
         total = 0
         for r in range(self.demand.shape[1]):
@@ -169,18 +169,18 @@ class Spread(Strategy):
                 room = Fraction(t, 1000) * (high - max(at, Fraction(low)))
                 segments.append(((low + high) / t, float(room) * k, Fraction((low + high) * 1000, t)))
         segments.sort(key=lambda segment: segment[0])
-        left = float(demand)
+        remaining = float(demand)
         price = Fraction(0)
         for _, width, slope in segments:
             price = slope
-            left -= width
-            if left <= 0:
+            remaining -= width
+            if remaining <= 0:
                 break
-        cost = price * demand + sum(k * self._least(u, t, price) for u, t, k in nodes)
+        cost = price * demand + sum(k * self._least_cost(u, t, price) for u, t, k in nodes)
         return -((-cost.numerator) // cost.denominator)
 
     @staticmethod
-    def _least(used: int, total: int, price: Fraction) -> Fraction:
+    def _least_cost(used: int, total: int, price: Fraction) -> Fraction:
         """Return min over y ≥ 0 of f(utilisation) - price · y, for added demand y. It is at the start or at a kink.
 
         Args:
@@ -216,22 +216,22 @@ class Spread(Strategy):
         pods = min(int(cluster.count[chosen].sum()), max(0, int(cluster.slots[n])))
         return pods * int(cluster.supposed[chosen, r].max(initial=0))
 
-    def encode(self, encoding: Encodes, rest: Ints | None = None, fullest: Ints | None = None) -> Points:
+    def encode(self, encoding: Encodes, unmoved: Ints | None = None, fullest: Ints | None = None) -> Points:
         """Return the value as a linear expression, with utilisation above its row and cost above the tangents of f.
 
         Args:
-            rest: Pods that the model does not move, int64[G, N].
+            unmoved: Pods that the model does not move, int64[G, N].
             fullest: Maximum usage of each node, integers [N, 2], without assumed usage of arriving pods. Given if pods
                 may request more than nodes have room for.
         """
         from kubestow.solver.cpsat.linear_sum import Points
 
         points, model = Points(), encoding.model
-        held = self.used if rest is None else self.used + rest.T @ self.demand
-        before = held if fullest is None else fullest
-        supposed = self.cluster.fixed_supposed if rest is None else self.cluster.fixed_supposed + rest.T @ self.cluster.supposed
+        usage = self.used if unmoved is None else self.used + unmoved.T @ self.demand
+        before = usage if fullest is None else fullest
+        supposed = self.cluster.fixed_supposed if unmoved is None else self.cluster.fixed_supposed + unmoved.T @ self.cluster.supposed
         for n, r in np.argwhere(self.total > 0).tolist():
-            total, used = int(self.total[n, r]), int(held[n, r])
+            total, used = int(self.total[n, r]), int(usage[n, r])
             now = min(-(-1000 * used // total), MAX_UTILISATION)
             lowest = int(bend(np.array([now]))[0])
             asking = [g for g in encoding.classes_on(n) if self.demand[g, r]]
@@ -239,20 +239,20 @@ class Spread(Strategy):
                 points.constant -= lowest
                 continue
             more = -(-1000 * (self._supposed(n, r, asking) + int(supposed[n, r])) // total)
-            most = max(now, 1000, -(-1000 * int(before[n, r]) // total)) + more
-            if more and most > MAX_UTILISATION:
+            upper = max(now, 1000, -(-1000 * int(before[n, r]) // total)) + more
+            if more and upper > MAX_UTILISATION:
                 raise OverflowError("utilisation beyond what CP-SAT can sum")
-            load = model.new_int_var(now, most, "")
+            load = model.new_int_var(now, upper, "")
             # Divide by the common factor of demands and total. Usage is rounded up, which changes nothing for integers.
             unit = gcd(total, *(1000 * int(self.demand[g, r]) for g in asking))
-            if total // unit * most > _MAX_ROW_SUM:
+            if total // unit * upper > _MAX_ROW_SUM:
                 raise OverflowError("utilisation beyond what CP-SAT can sum")
             weights = [1000 * int(self.demand[g, r]) // unit for g in asking]
-            asked = encoding.weighted_sum([encoding.x[g, n] for g in asking], weights)
-            model.add(asked - -1000 * used // unit <= total // unit * load)
-            highest = int(bend(np.array([most]))[0])
+            requested = encoding.weighted_sum([encoding.x[g, n] for g in asking], weights)
+            model.add(requested - -1000 * used // unit <= total // unit * load)
+            highest = int(bend(np.array([upper]))[0])
             cost = model.new_int_var(lowest, highest, "")
-            for low, high in _tangents(now, most):
+            for low, high in _tangents(now, upper):
                 model.add(cost >= (low + high) * load - low * high)
             points.add(cost, -1, lowest, highest)
         return points
@@ -261,9 +261,9 @@ class Spread(Strategy):
 class PodCosts:
     """Costs of one more pod in a changing placement; ``used``: usage of each node, int64[N, 2]."""
 
-    def __init__(self, balance: Spread, counts: Ints) -> None:
+    def __init__(self, balance: SpreadStrategy, counts: Ints) -> None:
         self.balance = balance
-        self.used = balance.taken(counts)
+        self.used = balance.usage(counts)
 
     def put(self, g: int, n: int, k: int) -> None:
         """Add k pods of class g to node n."""
@@ -287,7 +287,7 @@ def _tangents(first: int, end: int) -> Iterator[tuple[int, int]]:
         low += width * max(1, (low - begin) // (32 * width))
 
 
-class Pack(Strategy):
+class PackStrategy(Strategy):
     """Fewest nodes, or cheapest set of nodes."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -388,5 +388,5 @@ def choose(cluster: Cluster, name: str) -> Strategy | None:
     Raises:
         InputError: A node has no readable price, and the policy uses prices.
     """
-    kinds: dict[str, Callable[[Cluster], Strategy]] = {"spread": Spread, "pack": Pack}
+    kinds: dict[str, Callable[[Cluster], Strategy]] = {"spread": SpreadStrategy, "pack": PackStrategy}
     return kinds[name](cluster) if name in kinds and cluster.n_nodes else None

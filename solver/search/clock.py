@@ -23,7 +23,7 @@ class SearchClock:
     def of(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
         """Return a function that yields the progress of a search, given its limits in seconds and in sweeps over the pods."""
         started, blocks = time.monotonic(), 0
-        most = max(1.0, sweeps * len(search.pairs) / search.block)
+        planned_blocks = max(1.0, sweeps * len(search.pairs) / search.block)
         cost = search.block * self._move
 
         def share() -> float:
@@ -33,7 +33,7 @@ class SearchClock:
             if self.context.options.deterministic:
                 spent = (blocks - 1) * cost
                 self.context.deadline.charge(cost)
-            done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
+            done = max((blocks - 1) / planned_blocks, spent / max(seconds, 1e-3))
             return 1.0 if self.context.stop.is_set() else done
 
         return share

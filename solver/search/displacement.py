@@ -31,7 +31,7 @@ class Displacement:
         self._others = [g for g in sorted(search.mobile.difference(self._classes)) if search.counts[g].any()]
         self._losses: dict[tuple[int, int], int] = {}
 
-    def tied(self) -> tuple[Ints, Ints]:
+    def immovable(self) -> tuple[Ints, Ints]:
         """Return the room int64[N, R] and the slots int64[N] of other placed pods that cannot move, or lose points if they do."""
         search = self._search
         counts = search.counts.copy()
@@ -42,7 +42,7 @@ class Displacement:
                     counts[g, n] = 0
         return counts.T @ search.cluster.demand, counts.sum(axis=0)
 
-    def least(self, target: Ints) -> Ints:
+    def least_loss(self, target: Ints) -> Ints:
         """Return the placement ``target`` with the pods of each node moved to the node of the same pool where others lose least.
 
         The largest sets of pods choose first. If one set finds no node, return ``target`` itself.
@@ -54,13 +54,13 @@ class Displacement:
         need = target.T @ self._demand
         size = (need / np.maximum(self._search.cluster.allocatable.max(axis=0), 1)).max(axis=1)
         columns = sorted(np.flatnonzero(target.any(axis=0)).tolist(), key=lambda n: (-float(size[n]), n))
-        taken = np.zeros(target.shape[1], dtype=bool)
+        assigned = np.zeros(target.shape[1], dtype=bool)
         for column in columns:
-            n = self._cheapest(target[:, column], need[column], (self._pools == self._pools[column]) & ~taken)
+            n = self._cheapest(target[:, column], need[column], (self._pools == self._pools[column]) & ~assigned)
             if n is None:
                 return target
             found[:, n] = target[:, column]
-            taken[n] = True
+            assigned[n] = True
         return found
 
     def _cheapest(self, pods: Ints, need: Ints, nodes: Bools) -> int | None:

@@ -93,8 +93,8 @@ class ExactEngine:
         """
         while not self.context.over():
             model = self.encoding.model.clone()
-            for left in self.encoding.left.values():
-                model.add(model.get_int_var_from_proto_index(left.index) == 0)
+            for unplaced in self.encoding.left.values():
+                model.add(model.get_int_var_from_proto_index(unplaced.index) == 0)
             answer = self.cpsat.run(model, self.deadline.left() * 0.6, tight=len(self.encoding.x) <= MAX_TIGHT_VARIABLES)
             if answer.solution is None or self._adopt(best, self.encoding.counts(answer.solution)):
                 return
@@ -127,11 +127,15 @@ class ExactEngine:
             else:
                 add_hint(model, self.cpsat.assignment(self.encoding, best.counts) or ())
             answer = self.cpsat.run(model, seconds, self._reporter(p))
-            least = answer.bound
+            min_unplaced = answer.bound
             if at_most is not None:
-                least = at_most + 1 if answer.status == cp_model.INFEASIBLE else (None if least is None else min(least, at_most + 1))
-            if least is not None and self.sound and fits - least >= self._placed(best.counts, p):
-                best.bounds[p] = min(best.bounds[p], fits - least)
+                min_unplaced = (
+                    at_most + 1
+                    if answer.status == cp_model.INFEASIBLE
+                    else (None if min_unplaced is None else min(min_unplaced, at_most + 1))
+                )
+            if min_unplaced is not None and self.sound and fits - min_unplaced >= self._placed(best.counts, p):
+                best.bounds[p] = min(best.bounds[p], fits - min_unplaced)
             if answer.solution is None:
                 return
             counts = self.encoding.counts(answer.solution)
@@ -140,21 +144,21 @@ class ExactEngine:
 
     def _reporter(self, p: int) -> OnValue:
         report, fits = self.context.report, self.fits[p]
-        return lambda left, least: report("exact", "placed", fits - left, fits - least, priority=p)
+        return lambda unplaced, min_unplaced: report("exact", "placed", fits - unplaced, fits - min_unplaced, priority=p)
 
     def _adopt(self, best: ExactOutcome, counts: Ints) -> bool:
         """Adopt a placement if it has a bind order; otherwise cut it off in the model. Return whether it was adopted."""
-        found = find_order(self.cluster, counts, seed=self.context.options.seed)
-        if found.sequence is not None:
-            best.counts, best.sequence = counts, found.sequence
+        ordering = find_order(self.cluster, counts, seed=self.context.options.seed)
+        if ordering.sequence is not None:
+            best.counts, best.sequence = counts, ordering.sequence
             return True
         note = "an assignment without a bind order was cut off; proofs refer to placements that can be bound one by one"
-        if not found.exhausted:
+        if not ordering.exhausted:
             self.sound = False
             note = "an assignment was set aside because no bind order was found in time; bounds count it as possible"
         if note not in best.notes:
             best.notes.append(note)
-        self.encoding.forbid(counts, found.stuck, found.node)
+        self.encoding.forbid(counts, ordering.stuck, ordering.node)
         return False
 
 
@@ -162,15 +166,15 @@ class SoftModel:
     """The exact model with the placed tiers held and the soft objective, built on first use.
 
     Args:
-        left: Per priority, pods that stay unplaced.
+        unplaced: Per priority, pods that stay unplaced.
         encoding: Existing model of the placed tiers, if any.
 
     Attributes:
         sound: True if its bounds hold for all placements.
     """
 
-    def __init__(self, objective: Objective, left: dict[int, int], encoding: PlacementModel | None, *, seed: int) -> None:
-        self._objective, self._left, self._encoding, self._seed = objective, left, encoding, seed
+    def __init__(self, objective: Objective, unplaced: dict[int, int], encoding: PlacementModel | None, *, seed: int) -> None:
+        self._objective, self._unplaced, self._encoding, self._seed = objective, unplaced, encoding, seed
         self._made: tuple[PlacementModel, Points] | None = None
         self._tiers: dict[Strategy, Points] = {}
         self.sound = True
@@ -182,7 +186,7 @@ class SoftModel:
             encoding = self._encoding or build_model(cluster, rules.build(cluster))
             encoding.model.proto.clear_objective()
             points = objective_encoding.encode(encoding, self._objective)
-            encoding.hold(self._left)
+            encoding.hold(self._unplaced)
             encoding.model.maximize(points.expression())
             self.sound &= not encoding.zoneless  # containers left without zones in the model could gain more than its bound
             self._made = encoding, points
@@ -200,9 +204,9 @@ class SoftModel:
 
     def cut(self, counts: Ints) -> bool:
         """Forbid an assignment int64[G, N] without a bind order. Return False if it has one."""
-        found = find_order(self._objective.cluster, counts, seed=self._seed)
-        if found.sequence is not None:
+        ordering = find_order(self._objective.cluster, counts, seed=self._seed)
+        if ordering.sequence is not None:
             return False
-        self.sound &= found.exhausted
-        self.made()[0].forbid(counts, found.stuck, found.node)
+        self.sound &= ordering.exhausted
+        self.made()[0].forbid(counts, ordering.stuck, ordering.node)
         return True

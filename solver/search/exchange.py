@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.bind_order.order import Sequence_
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.search.outcome import SoftOutcome
 
 
@@ -21,7 +21,7 @@ class PlacementFound:
 
 @dataclass(frozen=True)
 class GroupFound:
-    """Results for a group, by its index. The other fields are those of :class:`Component`."""
+    """Results for a group, by its index. The other fields are those of :class:`ClassComponent`."""
 
     index: int
     bound: int
@@ -31,11 +31,11 @@ class GroupFound:
     proved: bool
 
     @classmethod
-    def of(cls, index: int, component: Component) -> GroupFound:
+    def of(cls, index: int, component: ClassComponent) -> GroupFound:
         """Return the current results for a group."""
         return cls(index, component.bound, component.counts, component.value, component.unverified, component.proved)
 
-    def note(self, component: Component) -> bool:
+    def note(self, component: ClassComponent) -> bool:
         """Merge these results into ``component`` where they are better. Return whether the group's own placement changed."""
         component.bound = min(component.bound, self.bound)
         component.proved |= self.proved
@@ -57,10 +57,10 @@ class Peer(Protocol):
     def begin(self, best: SoftOutcome) -> None:
         """Start the peer from a placement, if it is time."""
 
-    def tell(self, message: PlacementFound | GroupFound) -> None:
+    def send(self, message: PlacementFound | GroupFound) -> None:
         """Send a message."""
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         """Return the messages that arrived since the last call."""
 
     def close(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver import rules
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.preferences import Objective
@@ -33,7 +33,7 @@ class ClassGroups:
 
     def __init__(self, components: Components, search: LocalSearch, objective: Objective, cpsat: CpSat, clock: SearchClock) -> None:
         self._components, self._search, self._objective, self._cpsat, self._clock = components, search, objective, cpsat, clock
-        self._found, self._context, self._parameters = components.found, clock.context, PARAMETERS
+        self._groups, self._context, self._parameters = components.found, clock.context, PARAMETERS
         self._many = int(objective.cluster.count.sum()) > PARAMETERS.many_pods
         self._settling = PARAMETERS.settle_sweeps
         self.on_look: Callable[[int], None] | None = None  # called with each group solved; another process then moves it
@@ -42,14 +42,14 @@ class ClassGroups:
     def worth_bounding(self, best: SoftOutcome) -> bool:
         """Return whether unknown optima of single groups may account for at least half of the gap."""
         lost = self._losses(best.counts)
-        return 2 * sum(_unknown(c, loss) for c, loss in zip(self._found, lost, strict=True)) >= best.bound - best.value
+        return 2 * sum(_unknown(c, loss) for c, loss in zip(self._groups, lost, strict=True)) >= best.bound - best.value
 
     def losing(self) -> set[int]:
         """Return the classes of groups that are below their bounds."""
         lost = self._losses(self._search.counts)
-        return {g for loss, c in zip(lost, self._found, strict=True) if loss > 0 for g in c.classes}
+        return {g for loss, c in zip(lost, self._groups, strict=True) if loss > 0 for g in c.classes}
 
-    def bound(self, best: SoftOutcome, seconds: float, most: float) -> bool:
+    def bound(self, best: SoftOutcome, seconds: float, time_limit: float) -> bool:
         """Bound groups alone, and move each to its best placement if that gains points. Lower ``best.bound`` accordingly.
 
         Groups with the most possible gain per second come first.
@@ -57,21 +57,21 @@ class ClassGroups:
         Args:
             best: The incumbent. Only its bound changes.
             seconds: No group starts later than this, in seconds after the call.
-            most: All groups end before this, in seconds after the call.
+            time_limit: All groups end before this, in seconds after the call.
 
         Returns:
             False if no group was left to bound.
         """
-        started, gained, found = self._left(), 0, self._found
+        started, gained, components = self._remaining(), 0, self._groups
         lost = self._losses(self._search.counts)
-        waiting = {i for i, c in enumerate(found) if lost[i] > 0 and not c.proved}
+        waiting = {i for i, c in enumerate(components) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
-        while waiting and not self._context.over() and started - self._left() < seconds:
-            i = max(sorted(waiting), key=lambda i: (found[i].fresh, _unknown(found[i], lost[i]) / found[i].slice))
-            component, value, looked = found[i], self._value(found[i]), found[i].modelled
+        while waiting and not self._context.over() and started - self._remaining() < seconds:
+            i = max(sorted(waiting), key=lambda i: (components[i].fresh, _unknown(components[i], lost[i]) / components[i].slice))
+            component, value, looked = components[i], self._value(components[i]), components[i].modelled
             rows = self._search.counts[component.classes]
-            self._components.solve(component, self._cpsat, min(component.slice, most - (started - self._left())), rows, value)
+            self._components.solve(component, self._cpsat, min(component.slice, time_limit - (started - self._remaining())), rows, value)
             if not self._many:
                 self.improve_alone(component)
             component.slice *= 2 if looked else 1
@@ -94,11 +94,11 @@ class ClassGroups:
 
         No group starts later than ``seconds`` after the call.
         """
-        started, gained, lost = self._left(), 0, self._losses(self._search.counts)
-        while self.waiting and not self._context.over() and started - self._left() < seconds:
+        started, gained, lost = self._remaining(), 0, self._losses(self._search.counts)
+        while self.waiting and not self._context.over() and started - self._remaining() < seconds:
             i = max(sorted(self.waiting), key=lambda i: lost[i])
             self.waiting.discard(i)
-            gained += self._move(self._found[i], self._value(self._found[i])) if lost[i] > 0 else 0
+            gained += self._move(self._groups[i], self._value(self._groups[i])) if lost[i] > 0 else 0
             self._report(best.value + gained, best.bound)
         self._search.refresh()
 
@@ -108,11 +108,11 @@ class ClassGroups:
         Each is tried near its current nodes, then at its best known placement, with more time for others to settle in
         every round. No group starts later than ``seconds`` after the call.
         """
-        started, gained, losing = self._left(), 0, self._losing()
-        left = losing
-        while left:
-            for component in left:
-                if self._context.over() or started - self._left() >= seconds:
+        started, gained, losing = self._remaining(), 0, self._losing()
+        unsettled = losing
+        while unsettled:
+            for component in unsettled:
+                if self._context.over() or started - self._remaining() >= seconds:
                     return True
                 value = self._value(component)
                 seed = self._settling + component.classes[0]
@@ -123,27 +123,27 @@ class ClassGroups:
                 )
                 self._report(best.value + gained, best.bound)
             self._settling *= 2
-            left = self._losing()
+            unsettled = self._losing()
         return bool(losing)
 
-    def _losing(self) -> list[Component]:
+    def _losing(self) -> list[ClassComponent]:
         """Return the movable groups below their best known placement, largest loss first."""
         lost = self._losses(self._search.counts)
-        losing = [i for i, c in enumerate(self._found) if lost[i] > 0 and c.counts is not None and self._movable(c)]
-        return [self._found[i] for i in sorted(losing, key=lambda i: (-lost[i], i))]
+        losing = [i for i, c in enumerate(self._groups) if lost[i] > 0 and c.counts is not None and self._movable(c)]
+        return [self._groups[i] for i in sorted(losing, key=lambda i: (-lost[i], i))]
 
     def _losses(self, counts: Ints) -> list[int]:
         """Return each group's loss against its bound in a placement int64[G, N]."""
-        return [self._components.loss(i, counts) for i in range(len(self._found))]
+        return [self._components.loss(i, counts) for i in range(len(self._groups))]
 
-    def _value(self, component: Component) -> int:
+    def _value(self, component: ClassComponent) -> int:
         """Return the current points of a group."""
         rows, o = self._search.counts[component.classes], self._objective
         return o.total(o.families(SparsePlacement(rows, component.classes), component.classes))
 
     # --- alone ---------------------------------------------------------------------------------------------------------------------
 
-    def improve_alone(self, component: Component) -> None:
+    def improve_alone(self, component: ClassComponent) -> None:
         """Search for a better placement of the group alone, and store it in ``component``."""
         if component.proved or any(g not in self._search.mobile for g in component.classes):
             return
@@ -152,32 +152,32 @@ class ClassGroups:
             component.counts, component.value, component.unverified = counts, value, False
             component.proved = value >= component.bound
 
-    def _near(self, component: Component, seed: int) -> Component:
+    def _near(self, component: ClassComponent, seed: int) -> ClassComponent:
         """Return the group with a placement alone that is near its current nodes."""
         found = replace(component)
         found.counts, found.value = self._anneal_alone(component, seed, self._parameters.near_hot_fraction)
         return found
 
-    def _around_tied(self, component: Component, seed: int) -> Component:
+    def _around_tied(self, component: ClassComponent, seed: int) -> ClassComponent:
         """Return the group with a placement that displaces only pods that lose nothing by moving."""
         found = replace(component)
-        tied = Displacement(self._search, component.classes, self._components.pools(component)).tied()
-        found.counts, found.value = self._anneal_alone(component, seed, tied=tied)
+        immovable = Displacement(self._search, component.classes, self._components.pools(component)).immovable()
+        found.counts, found.value = self._anneal_alone(component, seed, immovable=immovable)
         return found
 
     def _anneal_alone(
-        self, component: Component, seed: int, hot: float = START_TEMPERATURE, *, tied: tuple[Ints, Ints] | None = None
+        self, component: ClassComponent, seed: int, hot: float = START_TEMPERATURE, *, immovable: tuple[Ints, Ints] | None = None
     ) -> tuple[Ints, int]:
         """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its weighted points.
 
         Args:
             hot: Start temperature, as a fraction of :meth:`LocalSearch.scale`. Lower values stay nearer to the start.
-            tied: Room int64[N, R] and slots int64[N] that are reserved for other pods.
+            immovable: Room int64[N, R] and slots int64[N] that are reserved for other pods.
         """
         search, classes = self._search, component.classes
         sub, rows = search.cluster.restricted(classes), search.counts[classes]
-        if tied is not None:
-            sub = replace(sub, free=sub.free - tied[0], slots=sub.slots - tied[1])
+        if immovable is not None:
+            sub = replace(sub, free=sub.free - immovable[0], slots=sub.slots - immovable[1])
         objective = Objective(sub, rules.build(sub))
         active = rules.replay(sub, [(int(g), int(n), int(rows[g, n])) for g, n in zip(*np.nonzero(rows), strict=True)])
         alone = LocalSearch(objective, active, search.eligibility[classes], rows, seed=self._context.options.seed + seed)
@@ -186,10 +186,10 @@ class ClassGroups:
 
     # --- with the others -----------------------------------------------------------------------------------------------------------
 
-    def _movable(self, component: Component) -> bool:
+    def _movable(self, component: ClassComponent) -> bool:
         return all(self._search.loose(g) and g in self._search.mobile for g in component.classes)
 
-    def _move(self, component: Component, value: int, *, stay: bool = False) -> int:
+    def _move(self, component: ClassComponent, value: int, *, stay: bool = False) -> int:
         """Move a group to its best placement, and return the points gained.
 
         Args:
@@ -205,14 +205,14 @@ class ClassGroups:
             return 0  # alone, the group would leave pods unplaced to avoid repulsion
         crowded = self._objective.cluster.n_nodes <= self._parameters.max_forcing_nodes
         if crowded:
-            counts = Displacement(search, component.classes, self._components.pools(component)).least(counts)
-        tied = component.classes if component.whole is None else self._found[component.whole].classes
-        gain = search.relocate(component.classes, counts, tied)
+            counts = Displacement(search, component.classes, self._components.pools(component)).least_loss(counts)
+        connected = component.classes if component.whole is None else self._groups[component.whole].classes
+        gain = search.relocate(component.classes, counts, connected)
         if gain is not None:
             return gain
         return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0
 
-    def _make_room(self, component: Component, counts: Ints, *, stay: bool) -> int:
+    def _make_room(self, component: ClassComponent, counts: Ints, *, stay: bool) -> int:
         """Force a group to its best placement, displacing others, and let all pods settle. Return the points gained.
 
         Return 0, with the placement restored, if no points are gained.
@@ -225,7 +225,7 @@ class ClassGroups:
         before = search.counts.copy()
         base = o.total(o.families(before))
         if search.force(component.classes, counts):
-            seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal_fraction)
+            seconds = min(self._parameters.settle_seconds, self._remaining() * self._parameters.anneal_fraction)
             moving = search.mobile.difference(component.classes) if stay else None
             anneal(
                 search,
@@ -240,13 +240,13 @@ class ClassGroups:
             search.go_to(before)
         return 0
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         return self._context.deadline.left()
 
     def _report(self, value: int, bound: int) -> None:
         self._context.report(self._context.phase, "soft", value, bound)
 
 
-def _unknown(component: Component, lost: int) -> int:
+def _unknown(component: ClassComponent, lost: int) -> int:
     """Return the part of a group's loss that may be unattainable, because its own optimum is unknown."""
     return lost if component.value is None else min(lost, component.bound - component.value)

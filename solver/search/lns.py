@@ -71,8 +71,8 @@ class Lns:
             wanted: Pods of each class that can be placed, int64[G].
         """
         while not (over() or self.cpsat.done()):
-            left = wanted - self.search.counts.sum(axis=1)
-            waiting = np.array([g for g in np.flatnonzero(left > 0).tolist() if self.search.loose(g)], dtype=np.int64)
+            unplaced = wanted - self.search.counts.sum(axis=1)
+            waiting = np.array([g for g in np.flatnonzero(unplaced > 0).tolist() if self.search.loose(g)], dtype=np.int64)
             if not len(waiting):
                 break
             self.cpsat.deadline.charge(MIN_CHARGE_SECONDS)
@@ -83,10 +83,10 @@ class Lns:
             if gang is None:
                 chosen = self.neighbourhoods.room_for(g)
                 others = [h for h in waiting.tolist() if h != g and self.cluster.priority[h] <= highest]
-                extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:MAX_OTHER_CLASSES]]}
+                extra = {h: int(unplaced[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:MAX_OTHER_CLASSES]]}
             else:
                 chosen = self.neighbourhoods.room_for_gang(gang)
-                extra = {h: int(left[h]) for h in self.cluster.gangs[gang].classes if left[h] > 0}
+                extra = {h: int(unplaced[h]) for h in self.cluster.gangs[gang].classes if unplaced[h] > 0}
             started = self._now()
             gain, solved = self._insert(chosen, extra, int(highest))
             self.neighbourhoods.learn(chosen.kind, gain, self._now() - started, solved=solved)
@@ -116,26 +116,26 @@ class Lns:
         terms, weights = [], []
         lower, weight = 0, 1  # maximum total weight of the lower tiers, and weight of a pod of the last one
         for p, classes in sorted(tiers.items()):
-            left = [encoding.left[g] for g in classes]
+            unplaced = [encoding.left[g] for g in classes]
             if p > priority:
-                encoding.model.add(encoding.sum(left) == 0)
+                encoding.model.add(encoding.sum(unplaced) == 0)
                 continue
             weight = lower + 1 if lower < MAX_TIER_WEIGHT else weight
             lower += weight * sum(part.pods[g] for g in classes)
-            terms += left
-            weights += [weight] * len(left)
+            terms += unplaced
+            weights += [weight] * len(unplaced)
             if p == priority:
-                encoding.model.add(encoding.sum(left) <= sum(extra.get(g, 0) for g in classes))
+                encoding.model.add(encoding.sum(unplaced) <= sum(extra.get(g, 0) for g in classes))
         encoding.model.minimize(encoding.weighted_sum(terms, weights))
         encoding.hint(chosen.free)
         answer = self.cpsat.run(encoding.model, NEIGHBOURHOOD_SECONDS, quick=True)
         placed = chosen.free if answer.solution is None else encoding.placed(answer.solution)
 
         def rank(pods: Mapping[tuple[int, int], int]) -> dict[int, int]:
-            found = dict.fromkeys(sorted({priority, *tiers}, reverse=True), 0)
+            inserted = dict.fromkeys(sorted({priority, *tiers}, reverse=True), 0)
             for (g, _), k in pods.items():
-                found[int(self.cluster.priority[g])] += k
-            return found
+                inserted[int(self.cluster.priority[g])] += k
+            return inserted
 
         before, after = rank(chosen.free), rank(placed)
         if tuple(after.values()) < tuple(before.values()):
@@ -153,8 +153,8 @@ class Lns:
         before = search.take_out(chosen.free)
         encoding = build_model(self.cluster, self._rules, self._part(chosen))
         self.cpsat.deadline.charge(BUILD_SECONDS_PER_VARIABLE * len(encoding.x))
-        for left in encoding.left.values():
-            encoding.model.add(left == 0)
+        for unplaced in encoding.left.values():
+            encoding.model.add(unplaced == 0)
         encoding.model.maximize(self.points(encoding).expression())
         add_hint(encoding.model, self.cpsat.assignment(encoding, chosen.free, objective=True) or ())
         answer = self.cpsat.run(encoding.model, NEIGHBOURHOOD_SECONDS, quick=True)

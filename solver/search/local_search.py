@@ -136,15 +136,15 @@ class LocalSearch:
     def scale(self) -> int:
         """Return the largest weighted points of a single preference, at least 1."""
         times = self.objective.multipliers
-        found = [1]
+        points = [1]
         for cls in self.cluster.classes:
-            found += [times[NODE_AFFINITY] * abs(w) for _, w in cls.prefers]
+            points += [times[NODE_AFFINITY] * abs(w) for _, w in cls.prefers]
             if cls.images is not None:
-                found.append(times[IMAGE_LOCALITY] * MAX_SCORE)
-            found += [times[REQUIRED_AFFINITY if p.required else POD_AFFINITY] * abs(p.weight) for p in cls.pulls]
+                points.append(times[IMAGE_LOCALITY] * MAX_SCORE)
+            points += [times[REQUIRED_AFFINITY if p.required else POD_AFFINITY] * abs(p.weight) for p in cls.pulls]
         if self.objective.tallies:
-            found.append(SKEW_COST * times[TOPOLOGY_SPREAD])
-        return max(found)
+            points.append(SKEW_COST * times[TOPOLOGY_SPREAD])
+        return max(points)
 
     def move(self, pod: int, noise: NDArray[np.float32]) -> int:
         """Move a pod (index into ``pairs``) to the node with most points plus ``noise`` (float32[N]). Return the points gained."""
@@ -196,16 +196,16 @@ class LocalSearch:
         Stop when no pod can move or ``progress`` returns 1. An emptier domain of a soft spread constraint counts before
         ``costs``. With ``domains``, only pods that find such a domain move."""
         moved_ever, moved = False, True
-        least: dict[int, int | None] = {}  # least crowding of nodes with room, by class; valid until a pod moves
+        least_crowding: dict[int, int | None] = {}  # least crowding of nodes with room, by class; valid until a pod moves
         while moved:
             moved = False
             for pod, (g, home) in enumerate(self.pairs):
                 if pod % BLOCK_MOVES == 0 and progress() >= 1:
                     return moved_ever
                 if domains:
-                    if g not in least:
-                        least[g] = self._least_crowded(g)
-                    bound = least[g]
+                    if g not in least_crowding:
+                        least_crowding[g] = self._least_crowded(g)
+                    bound = least_crowding[g]
                     if bound is None or bound >= self.soft.crowding_at(g, home) - 2:
                         continue
                 crowded = self.soft.crowding(g, home)
@@ -221,7 +221,7 @@ class LocalSearch:
                         costs.put(g, target, 1)
                     self.pairs[pod] = (g, target)
                     moved = moved_ever = True
-                    least.clear()
+                    least_crowding.clear()
         return moved_ever
 
     def _least_crowded(self, g: int) -> int | None:
@@ -273,7 +273,7 @@ class LocalSearch:
                 self.put(g, n, 1)
         return points
 
-    def relocate(self, classes: Sequence[int], target: Ints, tied: Sequence[int] | None = None) -> int | None:
+    def relocate(self, classes: Sequence[int], target: Ints, connected: Sequence[int] | None = None) -> int | None:
         """Move all pods of some classes to ``target`` nodes, or near them. Return the points gained.
 
         Return None, with nothing changed, if nothing is gained or other pods would have to leave.
@@ -281,11 +281,11 @@ class LocalSearch:
         Args:
             classes: The classes, which must be loose.
             target: int64[len(classes), N].
-            tied: These classes and all classes tied to them; None if there are no others.
+            connected: These classes and all classes tied to them; None if there are no others.
         """
-        tied = classes if tied is None else tied
+        connected = classes if connected is None else connected
         cells = {(g, n): int(self.counts[g, n]) for g in classes for n in np.flatnonzero(self.counts[g]).tolist()}
-        before = self._points(tied)
+        before = self._points(connected)
         self._put_all(cells, -1)
         put: dict[tuple[int, int], int] = {}
 
@@ -303,20 +303,20 @@ class LocalSearch:
                 waiting += [(g, n)] * (int(row[n]) - k)
         moved = True
         while waiting and moved:  # spread constraints may admit a pod only after others
-            left = []
+            remaining = []
             for g, n in waiting:
                 if self.fit.admits(g, n) and self.allowed(g, None)[n]:
                     place(g, n)
                 else:
-                    left.append((g, n))
-            moved, waiting = len(left) < len(waiting), left
+                    remaining.append((g, n))
+            moved, waiting = len(remaining) < len(waiting), remaining
         for g, _ in waiting:
             allowed = self.allowed(g, None)
             if not allowed.any():
                 break
             place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))))
         else:
-            if (gain := self._points(tied) - before) > 0:
+            if (gain := self._points(connected) - before) > 0:
                 return gain
         self._put_all(put, -1)
         self._put_all(cells, 1)

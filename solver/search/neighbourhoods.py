@@ -79,7 +79,7 @@ class Neighbourhoods:
         self._wide: list[Ids] = [c for c, size in codes.values() if size > 1 and not single(c, size)]
         self._groups: dict[int, list[int] | None] = {}
         self._neighbours: dict[int, list[int]] = {}
-        makers: dict[str, Callable[[], tuple[list[int], Sequence[int]]]] = {"random nodes": self._random, "tied classes": self._tied}
+        makers: dict[str, Callable[[], tuple[list[int], Sequence[int]]]] = {"random nodes": self._random, "tied classes": self._connected}
         makers["costly classes"] = self._costly
         makers["nodes of tied classes"] = self._nodes_of_tied
         if self._wide:
@@ -139,8 +139,8 @@ class Neighbourhoods:
         nodes = np.flatnonzero(possible)
         share = search.fit.free[nodes] / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         room = share.min(axis=1, initial=1.0) + 0.2 * self.rng.random(len(nodes))
-        most = int(max(8, PARAMETERS.max_variables / (len(classes) + 1)))
-        nodes = np.sort(nodes[np.argsort(-room, kind="stable")[:most]])
+        max_nodes = int(max(8, PARAMETERS.max_variables / (len(classes) + 1)))
+        nodes = np.sort(nodes[np.argsort(-room, kind="stable")[:max_nodes]])
         emptied = self.rng.permutation(nodes)[: self._count()].tolist()
         return Neighbourhood("room", self._everything_on(emptied), nodes)
 
@@ -165,29 +165,29 @@ class Neighbourhoods:
             nodes += self.rng.permutation(members)[: max(1, self._count() // domains)].tolist()
         return nodes
 
-    def _tied(self) -> tuple[list[int], Sequence[int]]:
+    def _connected(self) -> tuple[list[int], Sequence[int]]:
         """Choose a class that preferences or rules tie to others, and some of those classes."""
         seed = self._seed()
         return self._random() if seed is None else self._around(seed)
 
     def _costly(self) -> tuple[list[int], Sequence[int]]:
-        """Choose like :meth:`_tied`, around a class whose pods would gain much on other nodes."""
+        """Choose like :meth:`_connected`, around a class whose pods would gain much on other nodes."""
         search = self.search
         placed = np.flatnonzero(search.counts.sum(axis=1))
-        sample = [g for g in self.rng.permutation(placed)[: PARAMETERS.sampled_classes].tolist() if self._tied_to(g)]
+        sample = [g for g in self.rng.permutation(placed)[: PARAMETERS.sampled_classes].tolist() if self._connected_to(g)]
         lost = np.zeros(len(sample))
         for i, g in enumerate(sample):
             points = search.soft.steady(g)
             nodes = np.flatnonzero(search.counts[g])
-            most = int(points[search.eligibility[g] > 0].max(initial=int(points[nodes].max())))
-            lost[i] = float((most - points[nodes]) @ search.counts[g, nodes])
+            highest = int(points[search.eligibility[g] > 0].max(initial=int(points[nodes].max())))
+            lost[i] = float((highest - points[nodes]) @ search.counts[g, nodes])
         if not lost.any():
-            return self._tied()
+            return self._connected()
         return self._around(sample[int(self.rng.choice(len(sample), p=lost / lost.sum()))])
 
     def _around(self, seed: int) -> tuple[list[int], Sequence[int]]:
         chosen: list[int] = []
-        for g in [seed, *self.rng.permutation(self._tied_to(seed)).tolist()]:
+        for g in [seed, *self.rng.permutation(self._connected_to(seed)).tolist()]:
             group = self._group(g)
             if group is None:
                 continue
@@ -203,7 +203,7 @@ class Neighbourhoods:
         seed = self._seed()
         if seed is None:
             return self._random()
-        rows = self.search.counts[[seed, *self._tied_to(seed)[:50]]].sum(axis=0)
+        rows = self.search.counts[[seed, *self._connected_to(seed)[:50]]].sum(axis=0)
         nodes = self.rng.permutation(np.flatnonzero(rows))[: self._count()].tolist()
         missing = self._count() - len(nodes)
         return [], nodes + self.rng.choice(self.cluster.n_nodes, max(1, missing), replace=False).tolist()
@@ -213,31 +213,31 @@ class Neighbourhoods:
     def _seed(self) -> int | None:
         """Return a random tied class with placed pods; larger classes are likelier. None if there is none."""
         placed = self.search.counts.sum(axis=1)
-        tied = np.array([bool(self._tied_to(g)) for g in range(len(placed))])
-        weights = np.where(tied, np.sqrt(placed), 0.0)
+        connected = np.array([bool(self._connected_to(g)) for g in range(len(placed))])
+        weights = np.where(connected, np.sqrt(placed), 0.0)
         total = weights.sum()
         return int(self.rng.choice(len(weights), p=weights / total)) if total > 0 else None
 
-    def _tied_to(self, g: int) -> list[int]:
+    def _connected_to(self, g: int) -> list[int]:
         """Return the classes that a weighted term or a soft constraint ties to a class, possibly including itself."""
         if g not in self._neighbours:
             o = self.objective
-            found: set[int] = set()
+            neighbours: set[int] = set()
             for t in o.owned[g]:
-                found |= o.terms[t].matches
+                neighbours |= o.terms[t].matches
             for t in o.matching[g]:
-                found |= o.terms[t].own.keys()
+                neighbours |= o.terms[t].own.keys()
             for i in o.feeds[g]:
-                found |= set(o.tallies[i].matches.tolist())
-            self._neighbours[g] = sorted(found)
+                neighbours |= set(o.tallies[i].matches.tolist())
+            self._neighbours[g] = sorted(neighbours)
         return self._neighbours[g]
 
     def _group(self, g: int) -> list[int] | None:
         """Return the classes to take out together with a class, because their pods may depend on it. None if some cannot move."""
         if g not in self._groups:
-            found = self.search.pods.standing(g)
-            fine = all(self.search.loose(h) for h in found) and int(self.search.counts[found].sum()) <= PARAMETERS.max_group_pods
-            self._groups[g] = found if fine else None
+            group = self.search.pods.standing(g)
+            fine = all(self.search.loose(h) for h in group) and int(self.search.counts[group].sum()) <= PARAMETERS.max_group_pods
+            self._groups[g] = group if fine else None
         return self._groups[g]
 
     def _all_of(self, classes: Sequence[int]) -> dict[tuple[int, int], int]:

@@ -79,12 +79,12 @@ class PreferenceSearch:
         self._turns(best, components, self._local_search(best, components), 0.0)
 
     def _begin(self) -> tuple[SoftOutcome, Components]:
-        start, began = self._start, self._left()
+        start, began = self._start, self._remaining()
         value, zones = value_of(self.objective, start.counts, start.sequence)
         active = start.state[0] if start.state is not None else ()
         components = Components(self.cluster, self.objective, self.eligibility, self._left_out, active=active)
         components.bound_jointly(self.cpsat)
-        self._adoption_seconds = self.parameters.adoption_ratio * (began - self._left())
+        self._adoption_seconds = self.parameters.adoption_ratio * (began - self._remaining())
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
         self._exchanged_value = value
         self._report_best(best)
@@ -98,13 +98,13 @@ class PreferenceSearch:
         engine = self.options.engine
         whole = engine != "lns" and size <= (MAX_SOFT_MODEL_VARIABLES if engine == "exact" else self.parameters.whole_variables)
         if size <= self.parameters.small_variables and whole and not self._finished(best):
-            self._whole(best, components, self._left() * self.parameters.small_fraction)
+            self._whole(best, components, self._remaining() * self.parameters.small_fraction)
         if not self._finished(best):
-            keep = self._left() * reserve
+            keep = self._remaining() * reserve
             search = self._local_search(best, components)
             if not self._many:
                 self._anneal(best, components, search)
-            until = (self._left() - keep) * (1 - self.parameters.groups_fraction) + keep if whole else keep
+            until = (self._remaining() - keep) * (1 - self.parameters.groups_fraction) + keep if whole else keep
             if engine == "auto" and not whole and not self._finished(best):
                 best.notes.append(
                     f"engine auto chose lns for the preferences: an exact model would have {size} variables"
@@ -113,7 +113,7 @@ class PreferenceSearch:
             self._turns(best, components, search, until)
             if whole and not self._finished(best):
                 share = self.parameters.whole_fraction if engine == "auto" else 1
-                self._whole(best, components, max(0.0, self._left() - keep) * share)
+                self._whole(best, components, max(0.0, self._remaining() - keep) * share)
                 if engine == "auto" and not self._finished(best):
                     search.go_to(best.counts)
                     self._turns(best, components, search, keep)
@@ -125,13 +125,13 @@ class PreferenceSearch:
         self._peer.begin(best)
         if best.value > self._exchanged_value:
             self._exchanged_value = best.value
-            self._peer.tell(PlacementFound(best.sequence, best.value))
+            self._peer.send(PlacementFound(best.sequence, best.value))
         if self._receive(best, components):
             self._report_best(best)
 
     def _receive(self, best: SoftOutcome, components: Components) -> bool:
         """Take over results of the other search. Return whether value or bound changed."""
-        before, messages = (best.value, best.bound), self._peer.found()
+        before, messages = (best.value, best.bound), self._peer.received()
         for message in messages:
             if isinstance(message, GroupFound):
                 if message.note(components.found[message.index]):
@@ -143,19 +143,19 @@ class PreferenceSearch:
             best.bound = min(best.bound, max(best.value, components.bound))
         return (best.value, best.bound) != before
 
-    def _adopt_received(self, best: SoftOutcome, found: PlacementFound) -> None:
+    def _adopt_received(self, best: SoftOutcome, received: PlacementFound) -> None:
         """Adopt a placement of the other search if it is better."""
         self._received = True
-        self._exchanged_value = max(self._exchanged_value, found.value)
-        if found.value <= best.value:
+        self._exchanged_value = max(self._exchanged_value, received.value)
+        if received.value <= best.value:
             return
         counts = np.zeros_like(best.counts)
-        for g, n, k in found.sequence:
+        for g, n, k in received.sequence:
             counts[g, n] += k
         more = self.cluster.per_priority(counts.sum(axis=1) - best.counts.sum(axis=1))
-        value, zones = value_of(self.objective, counts, found.sequence)
+        value, zones = value_of(self.objective, counts, received.sequence)
         if value > best.value and min(more.values(), default=0) >= 0:
-            best.adopt(counts, found.sequence)
+            best.adopt(counts, received.sequence)
             best.value, best.zones = value, zones
 
     def _finished(self, best: SoftOutcome) -> bool:
@@ -169,13 +169,13 @@ class PreferenceSearch:
         more = self.cluster.per_priority(counts.sum(axis=1) - best.counts.sum(axis=1))
         if (counts == best.counts).all() or min(more.values(), default=0) < 0:
             return False
-        found = find_order(self.cluster, counts, seed=self.options.seed)
-        if found.sequence is None:
+        ordering = find_order(self.cluster, counts, seed=self.options.seed)
+        if ordering.sequence is None:
             return False
-        value, zones = value_of(self.objective, counts, found.sequence)
+        value, zones = value_of(self.objective, counts, ordering.sequence)
         if value <= best.value:
             return False
-        best.adopt(counts, found.sequence)
+        best.adopt(counts, ordering.sequence)
         best.value, best.zones = value, zones
         self._report_best(best)
         return True
@@ -188,13 +188,13 @@ class PreferenceSearch:
         return search
 
     def _anneal(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
-        seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal_fraction)
+        seconds = min(self.parameters.anneal_seconds, self._remaining() * self.parameters.anneal_fraction)
         sweeps, hot = self.parameters.anneal_sweeps, START_TEMPERATURE
         if components.prices is not None:
             seconds, sweeps = seconds / 2, sweeps // 2
             self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE)
             hot = START_TEMPERATURE / 10
-        clock, base = self._clock.of(search, seconds, sweeps), self._worth(best, search)
+        clock, base = self._clock.of(search, seconds, sweeps), self._value(best, search)
         value = base
 
         def share() -> float:
@@ -226,17 +226,17 @@ class PreferenceSearch:
 
         with charged(search, prices.charges(self.parameters.charged_fraction)):
             anneal(search, share, hot=hot)
-        if self._worth(best, search) < best.value or not self._adopt(best, search.counts):
+        if self._value(best, search) < best.value or not self._adopt(best, search.counts):
             search.go_to(best.counts)
 
-    def _worth(self, best: SoftOutcome, search: LocalSearch) -> int:
+    def _value(self, best: SoftOutcome, search: LocalSearch) -> int:
         """Return the points of the search's placement, with the points of zones unchanged."""
         total, families = self.objective.total, self.objective.families
         return best.value + total(families(search.counts)) - total(families(best.counts))
 
     def _settle(self, best: SoftOutcome, components: Components, sweeps: int) -> None:
         search = self._local_search(best, components)
-        seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal_fraction)
+        seconds = min(self.parameters.settle_seconds, self._remaining() * self.parameters.anneal_fraction)
         if components.prices is not None:
             self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), START_TEMPERATURE / 10)
         anneal(search, self._clock.of(search, seconds, sweeps), hot=START_TEMPERATURE / 10)
@@ -253,36 +253,36 @@ class PreferenceSearch:
         groups = ClassGroups(components, search, self.objective, self.cpsat, self._clock)
         groups.waiting = self._waiting
         if self._second:
-            groups.on_look = lambda i: self._peer.tell(GroupFound.of(i, components.found[i]))
+            groups.on_look = lambda i: self._peer.send(GroupFound.of(i, components.found[i]))
         kinds = self._kinds(best, groups, search)
         rates = dict.fromkeys(kinds, float("inf"))
-        began, bounding, turn = self._left(), 0.0, 0
-        while rates and not self._finished(best) and (remaining := self._left() - until - self._adoption_seconds) > 0:
+        began, bounding, turn = self._remaining(), 0.0, 0
+        while rates and not self._finished(best) and (remaining := self._remaining() - until - self._adoption_seconds) > 0:
             others = sorted((name for name in rates if name != "groups"), key=lambda name: -rates[name])
             unknown = groups.worth_bounding(best)
             if self._second:  # the gap of a merely constructed placement is unknown; groups that gain nothing can wait
                 unknown = (unknown or not self._received) and rates.get("groups", 0.0) > 0
             share = self.parameters.bounding_fraction if unknown else self.parameters.later_bounding_fraction
-            due = bool(groups.waiting) if self._peer.bounds else bounding <= share * (began - self._left()) + length / 2
+            due = bool(groups.waiting) if self._peer.bounds else bounding <= share * (began - self._remaining()) + length / 2
             if "groups" in rates and (not others or due):
                 name = "groups"
             else:
                 turn += 1
                 name = others[turn // self.parameters.explore_interval % len(others) if turn % self.parameters.explore_interval == 0 else 0]
-            gap, started = best.bound - best.value, self._left()
+            gap, started = best.bound - best.value, self._remaining()
             if not kinds[name](min(length, remaining), remaining):
                 rates[name] = 0.0
                 if not (name == "moves" and self._peer.bounds):  # new results for groups may give it work
                     del rates[name]
                 continue
-            taking = self._left()
+            taking = self._remaining()
             if not self._adopt(best, search.counts):
                 search.go_to(best.counts)
-            self._adoption_seconds = max(self._adoption_seconds, taking - self._left())
+            self._adoption_seconds = max(self._adoption_seconds, taking - self._remaining())
             self._exchange(best, components)
             if (search.counts != best.counts).any():
                 search.go_to(best.counts)
-            seconds = started - self._left()
+            seconds = started - self._remaining()
             bounding += seconds if name == "groups" else 0
             rates[name] = (gap - best.bound + best.value) / max(seconds, 1e-3)
 
@@ -291,37 +291,37 @@ class PreferenceSearch:
         lns = Lns(search, self.cpsat)
 
         def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
-            base = self._worth(best, search)
+            base = self._value(best, search)
             clock = self._clock.of(search, seconds, self.parameters.anneal_sweeps)
             anneal(search, clock, hot=hot, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
         def neighbourhoods(seconds: float, _: float) -> bool:
-            floor, base = self._left() - seconds, best.value
-            lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
+            floor, base = self._remaining() - seconds, best.value
+            lns.improve(lambda: self._remaining() <= floor, lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
-        def bound(seconds: float, most: float) -> bool:
+        def bound(seconds: float, time_limit: float) -> bool:
             if self._peer.bounds:
                 if not (groups.waiting or search.pairs):
                     time.sleep(self.parameters.poll_seconds)  # wait for a message of the other search
                 groups.place(best, seconds)
                 return True
             if not self._many:
-                return groups.bound(best, seconds, most)
-            until = self._left() - min(seconds, most)  # adopting a result takes long, so pods settle in the same turn
-            more = groups.bound(best, seconds * self.parameters.large_groups_fraction, most)
-            settle(self._left() - until, START_TEMPERATURE * self.parameters.large_hot_fraction, groups.losing())
+                return groups.bound(best, seconds, time_limit)
+            until = self._remaining() - min(seconds, time_limit)  # adopting a result takes long, so pods settle in the same turn
+            more = groups.bound(best, seconds * self.parameters.large_groups_fraction, time_limit)
+            settle(self._remaining() - until, START_TEMPERATURE * self.parameters.large_hot_fraction, groups.losing())
             return more
 
-        found: dict[str, Turn] = {"groups": bound}
+        turns: dict[str, Turn] = {"groups": bound}
         if self.engine == "lns" and search.pairs:
-            found["neighbourhoods"] = neighbourhoods  # first, because annealing has exhausted moves of single pods
-            found |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
-            found["anneal"] = lambda seconds, _: settle(seconds, START_TEMPERATURE / 10)
-        return found
+            turns["neighbourhoods"] = neighbourhoods  # first, because annealing has exhausted moves of single pods
+            turns |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
+            turns["anneal"] = lambda seconds, _: settle(seconds, START_TEMPERATURE / 10)
+        return turns
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         return self.deadline.left()
 
     def _report(self, value: int, bound: int) -> None:
@@ -362,9 +362,9 @@ class PreferenceSearch:
         model = encoding.model
         if soft.variables:
             model.add(soft.expression() >= best.value)
-        held = [(tier, tier.value(best.counts)) for tier in above]
+        values_above = [(tier, tier.value(best.counts)) for tier in above]
         try:
-            for tier, value in held:
+            for tier, value in values_above:
                 model.add(self._model.points(tier).expression() >= value)
             points = self._model.points(strategy)
         except OverflowError:
@@ -380,12 +380,12 @@ class PreferenceSearch:
         if answer.solution is None:
             return bound
         counts = encoding.counts(answer.solution)
-        found = find_order(self.cluster, counts, seed=self.options.seed)
-        kept = all(tier.value(counts) >= value for tier, value in held)
-        if found.sequence is not None and kept and strategy.value(counts) > strategy.value(best.counts):
-            value, zones = value_of(self.objective, counts, found.sequence)
+        ordering = find_order(self.cluster, counts, seed=self.options.seed)
+        kept = all(tier.value(counts) >= value for tier, value in values_above)
+        if ordering.sequence is not None and kept and strategy.value(counts) > strategy.value(best.counts):
+            value, zones = value_of(self.objective, counts, ordering.sequence)
             if value >= best.value:
-                best.adopt(counts, found.sequence)
+                best.adopt(counts, ordering.sequence)
                 best.zones, best.value = zones, value
         return bound
 

@@ -60,27 +60,33 @@ class SecondSearch:
 
     def begin(self, best: SoftOutcome) -> None:
         """Start the process from a placement, if it is time."""
-        left = self._cpsat.deadline.left()
-        if not self._wanted or time.monotonic() - self._began < SECOND_LIMITS.start_seconds or left < SECOND_LIMITS.min_remaining_seconds:
+        remaining_seconds = self._cpsat.deadline.left()
+        if (
+            not self._wanted
+            or time.monotonic() - self._began < SECOND_LIMITS.start_seconds
+            or remaining_seconds < SECOND_LIMITS.min_remaining_seconds
+        ):
             return
         self._wanted = False
-        asked = self._cpsat.options
-        options = Options(engine="lns", time_limit=left, workers=self._workers - 1, seed=(asked.seed + 1) % 2**31, policy=asked.policy)
+        own = self._cpsat.options
+        options = Options(
+            engine="lns", time_limit=remaining_seconds, workers=self._workers - 1, seed=(own.seed + 1) % 2**31, policy=own.policy
+        )
         start = StartPlacement(best.counts, best.sequence)
         with contextlib.suppress(Exception):  # if it cannot start, this process searches alone, as on one core
             self._process = SecondProcess(self._work, self._cluster, self._limits, start, options)
             self._cpsat.lent = 1
 
-    def tell(self, message: PlacementFound | GroupFound) -> None:
+    def send(self, message: PlacementFound | GroupFound) -> None:
         """Send a message."""
         if self._process is not None and not self._process.over:
-            self._process.tell(message)
+            self._process.send(message)
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         """Return the messages that arrived since the last call."""
         if self._process is None:
             return []
-        found = self._process.found()
+        found = self._process.received()
         if self._process.over:
             self._cpsat.lent = 0  # its core is free again
         return found
@@ -105,13 +111,13 @@ class FirstSearch:
     def begin(self, best: SoftOutcome) -> None:
         """Do nothing: it is already running."""
 
-    def tell(self, message: PlacementFound | GroupFound) -> None:
+    def send(self, message: PlacementFound | GroupFound) -> None:
         """Send a message."""
-        self._channel.tell(message)
+        self._channel.send(message)
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         """Return the messages that arrived since the last call."""
-        return self._channel.found()
+        return self._channel.received()
 
     def close(self) -> bool:
         """Do nothing. Return False."""

@@ -60,7 +60,7 @@ class UnitMoves:
 
     def __init__(self, search: LocalSearch, only: Collection[int] | None) -> None:
         self._search, self._only = search, only
-        self._found: dict[int, list[Tie]] = {}
+        self._known_ties: dict[int, list[Tie]] = {}
         self._listed = search.pods_by_class()
 
     def draw(self, pod: int, temperature: float) -> tuple[int, int]:
@@ -83,18 +83,18 @@ class UnitMoves:
 
     def _ties(self, g: int) -> list[Tie]:
         """Return the ties of a class to others, required affinity first."""
-        if g not in self._found:
+        if g not in self._known_ties:
             pods, o = self._search.pods, self._search.objective
-            found = [(codes, {g}) for i in pods.feeds(g) for codes in pods.attractions[i].codes]
+            terms = [(codes, {g}) for i in pods.feeds(g) for codes in pods.attractions[i].codes]
             for term in (o.terms[t] for t in sorted({*o.owned[g], *o.matching[g]})):
                 others = {h for h, weight in term.own.items() if weight > 0} if g in term.matches else set()
                 if term.own.get(g, 0) > 0:
                     others |= term.matches
-                found += [(term.codes, {g})] if others else []
-                found += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.max_classes else []
-            ties = [Tie(codes, sorted({k for h in classes for k in pods.standing(h)})) for codes, classes in found]
-            self._found[g] = [tie for tie in ties if all(self._moves(h) for h in tie.classes)]
-        return self._found[g]
+                terms += [(term.codes, {g})] if others else []
+                terms += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.max_classes else []
+            ties = [Tie(codes, sorted({k for h in classes for k in pods.standing(h)})) for codes, classes in terms]
+            self._known_ties[g] = [tie for tie in ties if all(self._moves(h) for h in tie.classes)]
+        return self._known_ties[g]
 
     def _moves(self, g: int) -> bool:
         return g in self._listed and (self._only is None or g in self._only)
@@ -115,18 +115,18 @@ class UnitMoves:
         waiting = [h for (h, _), k in sorted(cells.items(), key=lambda cell: (cell[0][0] != g, cell[0])) for _ in range(k)]
         moved = all(search.pods.keeping(h, n, search.counts).all() for h, n in cells)
         while waiting and moved:  # some pods may be admitted only after others
-            left = []
+            remaining = []
             for h in waiting:
                 mask = search.allowed(h, None)
                 if not mask.any():
-                    left.append(h)
+                    remaining.append(h)
                     continue
                 points = search.soft.gain(h)
                 n = self._follow(points, mask, temperature) if put else self._lead(points, mask, codes, len(waiting), temperature)
                 gain += int(points[n])
                 search.put(h, n, 1)
                 put[h, n] = put.get((h, n), 0) + 1
-            moved, waiting = len(left) < len(waiting), left
+            moved, waiting = len(remaining) < len(waiting), remaining
         if waiting or (gain < 0 and search.rng.random() >= np.exp(gain / temperature)):
             search.take_out(put)
             search.put_back(cells)

@@ -82,15 +82,15 @@ def next_to_nothing(spare: Ints, room: Ints) -> bool:
     return bool((spare <= room.sum(axis=0) // NEGLIGIBLE_SPARE_DIVISOR).any())
 
 
-def hardest(left: Ints, places: Ints, sizes: NDArray[np.float64]) -> int:
+def hardest(unplaced: Ints, places: Ints, sizes: NDArray[np.float64]) -> int:
     """Return the class that is hardest to place among those with unplaced pods.
 
     Args:
-        left: Unplaced pods, int64[K].
+        unplaced: Unplaced pods, int64[K].
         places: Eligible nodes, int64[K]. The class with the fewest is hardest.
         sizes: Pod sizes, float64[K]. Larger pods win ties.
     """
-    return int(np.lexsort((-sizes, places, left == 0))[0])
+    return int(np.lexsort((-sizes, places, unplaced == 0))[0])
 
 
 def relaxed(cluster: Cluster, eligibility: Ints) -> PackingDemands:
@@ -103,8 +103,8 @@ def untied(cluster: Cluster, active: Sequence[Rule], eligibility: Ints, counts: 
 
     Such pods may use any eligible node with enough room, independently of other pods. The room is that left by fixed pods
     and by the tied pods of the placement ``counts`` (int64[G, N])."""
-    tied = np.array([any(r.concerned(g) for r in active if not isinstance(r, NodeResourcesFit)) for g in range(cluster.n_classes)])
-    free = np.flatnonzero(eligibility.any(axis=1) & ~tied)
+    constrained = np.array([any(r.concerned(g) for r in active if not isinstance(r, NodeResourcesFit)) for g in range(cluster.n_classes)])
+    free = np.flatnonzero(eligibility.any(axis=1) & ~constrained)
     others = counts.copy()
     others[free] = 0
     return _demands(cluster, eligibility, free, others)

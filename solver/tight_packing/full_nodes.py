@@ -85,11 +85,11 @@ class FullNodes:
         room = self.weights @ self.demands.room.sum(axis=0)
         each = self.weights @ self.demands.demand.T
         spare = room - each @ self.demands.count
-        for p, most in self.out.items():
+        for p, limit in self.out.items():
             members = np.flatnonzero(self.demands.priority == p)
             for w in range(len(spare)):
-                sizes = np.sort(np.repeat(each[w, members], np.minimum(self.demands.count[members], most)))
-                spare[w] += int(sizes[len(sizes) - min(most, len(sizes)) :].sum())
+                sizes = np.sort(np.repeat(each[w, members], np.minimum(self.demands.count[members], limit)))
+                spare[w] += int(sizes[len(sizes) - min(limit, len(sizes)) :].sum())
         return np.asarray(spare)
 
     @property
@@ -113,13 +113,13 @@ class FullNodes:
         wanted, room = demands.count @ demands.demand, demands.room.sum(axis=0)
         if not (wanted > room).any():
             return False
-        left = [model.new_int_var(0, int(c) if free else 0, "") for c, free in zip(demands.count, self.may_stay_out, strict=True)]
+        unplaced = [model.new_int_var(0, int(c) if free else 0, "") for c, free in zip(demands.count, self.may_stay_out, strict=True)]
         for r in np.flatnonzero(wanted > room).tolist():
             unit = int(np.gcd.reduce(demands.demand[:, r]))
-            less = cp_model.LinearExpr.weighted_sum(left, [int(d) // unit for d in demands.demand[:, r]])
+            less = cp_model.LinearExpr.weighted_sum(unplaced, [int(d) // unit for d in demands.demand[:, r]])
             model.add(less >= -(-int(wanted[r] - room[r]) // unit))
-        for p, most in self.out.items():
-            model.add(cp_model.LinearExpr.sum([left[k] for k in np.flatnonzero(demands.priority == p)]) <= most)
+        for p, limit in self.out.items():
+            model.add(cp_model.LinearExpr.sum([unplaced[k] for k in np.flatnonzero(demands.priority == p)]) <= limit)
         return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
 
     def _hopeless(self) -> bool:
@@ -148,23 +148,23 @@ class FullNodes:
         must hold patterns of at most their share. Such patterns are few, compete for the same pods, and together waste
         more than the slack. If pods are similar or shares are large, there may be too many of these patterns to list;
         then return False."""
-        demands, found = self.demands, list[Ints]()
+        demands, listed = self.demands, list[Ints]()
         pods, size = int(demands.count.sum()), demands.room.shape[1]
         room = demands.room[:, int((self.spare[:size] / np.maximum(demands.room.sum(axis=0), 1)).argmin())]
         shares = np.array([pods * int(room[nodes[0]]) // max(1, int(room.sum())) for nodes in self.kinds])
         for nodes, share in zip(self.kinds, shares.tolist(), strict=True):
             patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).of_few_pods(share, seconds)
-            if patterns is None or sum(map(len, found)) + len(patterns) > PARAMETERS.max_few_pod_patterns:
+            if patterns is None or sum(map(len, listed)) + len(patterns) > PARAMETERS.max_few_pod_patterns:
                 return False
-            found.append(patterns)
-        kind, patterns = np.repeat(np.arange(len(found)), [len(p) for p in found]), np.concatenate(found)
+            listed.append(patterns)
+        kind, patterns = np.repeat(np.arange(len(listed)), [len(p) for p in listed]), np.concatenate(listed)
         nodes_of = np.array([len(nodes) for nodes in self.kinds])
         unused = np.array([demands.room[nodes[0]] for nodes in self.kinds])[kind] - patterns @ demands.demand
         model = cp_model.CpModel()
         used = [model.new_int_var(0, int(n), "") for n in nodes_of[kind]]
-        columns = [*(patterns.T), *unused.T, *(kind == k for k in range(len(found)))]
-        for column, most in zip(columns, [*demands.count, *self.spare[:size], *nodes_of], strict=True):
-            model.add(cp_model.LinearExpr.weighted_sum(used, column.astype(np.int64).tolist()) <= int(most))
+        columns = [*(patterns.T), *unused.T, *(kind == k for k in range(len(listed)))]
+        for column, limit in zip(columns, [*demands.count, *self.spare[:size], *nodes_of], strict=True):
+            model.add(cp_model.LinearExpr.weighted_sum(used, column.astype(np.int64).tolist()) <= int(limit))
         fewer = cp_model.LinearExpr.weighted_sum(used, (shares[kind] + 1 - patterns.sum(axis=1)).tolist())
         model.add(fewer >= int(nodes_of @ (shares + 1)) - pods)
         return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
@@ -174,19 +174,19 @@ class FullNodes:
 
         Return None if there are too many kinds of nodes, or too many patterns to list in ``seconds``.
         """
-        most = PARAMETERS.min_patterns + int(min(PARAMETERS.max_patterns, PARAMETERS.patterns_per_second * seconds))
-        found, left = [], min(most, PARAMETERS.max_cells // max(1, len(self.demands.classes)))
+        limit = PARAMETERS.min_patterns + int(min(PARAMETERS.max_patterns, PARAMETERS.patterns_per_second * seconds))
+        listed, remaining = [], min(limit, PARAMETERS.max_cells // max(1, len(self.demands.classes)))
         for nodes in self.kinds if len(self.kinds) <= PARAMETERS.max_kinds else ():
-            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all(seconds, PARAMETERS.raw_ratio * left)
+            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all(seconds, PARAMETERS.raw_ratio * remaining)
             if patterns is None:
                 return None
             waste = self.weights @ self.demands.room[nodes[0]] - patterns @ self.demands.demand @ self.weights.T
             patterns = patterns[(waste <= self.spare).all(axis=1)]
-            left -= len(patterns)
-            if left < 0:
+            remaining -= len(patterns)
+            if remaining < 0:
                 return None
-            found.append(patterns)
-        return found or None
+            listed.append(patterns)
+        return listed or None
 
     def program(self, patterns: list[Ints]) -> tuple[PatternProgram, int]:
         """Return the linear program over all patterns, and the number of pods of the lowest priority that must be placed.

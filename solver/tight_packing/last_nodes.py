@@ -69,8 +69,8 @@ class LastNodes:
         shares = self._shares(list(range(len(demands.room))), demands.count, spare, sets)
         return None if shares is None else np.stack(shares, axis=1)
 
-    def _shares(self, nodes: Sequence[int], left: Ints, spare: Ints, sets: dict[int, tuple[Ints, Ints]]) -> list[Ints] | None:
-        """Return the pods int64[K] of each node that together use up ``left`` (int64[K]). None if not found.
+    def _shares(self, nodes: Sequence[int], unplaced: Ints, spare: Ints, sets: dict[int, tuple[Ints, Ints]]) -> list[Ints] | None:
+        """Return the pods int64[K] of each node that together use up ``unplaced`` (int64[K]). None if not found.
 
         Args:
             spare: Total slack of these nodes, int64[R].
@@ -78,23 +78,23 @@ class LastNodes:
         """
         demands = self.demands
         if len(nodes) == 1:
-            fits = (left @ demands.demand <= demands.room[nodes[0]]).all() and demands.allowed[left > 0, nodes[0]].all()
-            return [left] if fits else None
+            fits = (unplaced @ demands.demand <= demands.room[nodes[0]]).all() and demands.allowed[unplaced > 0, nodes[0]].all()
+            return [unplaced] if fits else None
         first = {int(self._kind[n]): i for i, n in reversed(list(enumerate(nodes)))}
         fine = {}
         for kind in first:
             pods, waste = sets[kind]
-            good = (pods <= left).all(axis=1) & (waste <= spare).all(axis=1)
+            good = (pods <= unplaced).all(axis=1) & (waste <= spare).all(axis=1)
             fine[kind] = pods[good], waste[good]
-        g = hardest(left, demands.allowed[:, nodes].sum(axis=1), self._sizes)
+        g = hardest(unplaced, demands.allowed[:, nodes].sum(axis=1), self._sizes)
         for kind, i in first.items():
             pods, waste = fine[kind]
-            for k in np.flatnonzero(pods[:, g] if left[g] else np.ones(len(pods))).tolist():
+            for k in np.flatnonzero(pods[:, g] if unplaced[g] else np.ones(len(pods))).tolist():
                 self._trials_left -= 1
                 if self._trials_left < 0 or self.over():
                     self.complete = False
                     return None
-                others = self._shares([*nodes[:i], *nodes[i + 1 :]], left - pods[k], spare - waste[k], fine)
+                others = self._shares([*nodes[:i], *nodes[i + 1 :]], unplaced - pods[k], spare - waste[k], fine)
                 if others is not None:
                     return [*others[:i], pods[k], *others[i:]]
         return None

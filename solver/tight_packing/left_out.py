@@ -42,15 +42,15 @@ class LeftOut:
                 ]  # capped: any demand above the capacity is equally impossible
                 load = cp_model.LinearExpr.weighted_sum(list(of.values()), loads)
                 model.add(load + (total // unit) * spare <= (total // unit) * SPARE_UNITS)
-        self.left: list[cp_model.IntVar] = []
+        self.unplaced: list[cp_model.IntVar] = []
         for k, parts in enumerate(pods):
-            left = model.new_int_var(0, int(demands.count[k]), "")
-            model.add(cp_model.LinearExpr.sum([*parts, left]) == int(demands.count[k]))
-            self.left.append(left)
+            unplaced = model.new_int_var(0, int(demands.count[k]), "")
+            model.add(cp_model.LinearExpr.sum([*parts, unplaced]) == int(demands.count[k]))
+            self.unplaced.append(unplaced)
         for p in sorted(set(demands.priority.tolist())):
             members = np.flatnonzero(demands.priority == p)
-            most = int(demands.count[members].sum()) - wanted.get(p, 0)
-            model.add(cp_model.LinearExpr.sum([self.left[k] for k in members]) == most)
+            allowed = int(demands.count[members].sum()) - wanted.get(p, 0)
+            model.add(cp_model.LinearExpr.sum([self.unplaced[k] for k in members]) == allowed)
         model.maximize(spare)
 
     def _groups(self) -> list[Ints]:
@@ -65,11 +65,11 @@ class LeftOut:
         answer = self.cpsat.run(self.model, seconds, workers=1)
         if answer.solution is None:
             return None
-        left = [answer.solution[variable.index] for variable in self.left]
+        unplaced = [answer.solution[variable.index] for variable in self.unplaced]
         smaller = []
-        for variable, value in zip(self.left, left, strict=True):
+        for variable, value in zip(self.unplaced, unplaced, strict=True):
             if value:
                 smaller.append(self.model.new_bool_var(""))
                 self.model.add(variable <= value - 1).only_enforce_if(smaller[-1])
         self.model.add_bool_or(smaller)  # every other choice leaves out fewer pods of one of these classes
-        return np.asarray(self.demands.count - np.array(left, dtype=np.int64))
+        return np.asarray(self.demands.count - np.array(unplaced, dtype=np.int64))

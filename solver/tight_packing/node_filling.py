@@ -57,11 +57,11 @@ class NodeFilling:
         self.demands = demands
         self.rng = np.random.default_rng(seed)
         self.open = list(range(len(demands.room)))
-        self.left = chosen.copy()
+        self.unplaced = chosen.copy()
         self.spare: Ints = demands.room.sum(axis=0) - chosen @ demands.demand
         self.sizes = demands.sizes
         self.room = (demands.room / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1)
-        self._found = np.zeros(demands.allowed.shape, dtype=np.int64)
+        self._counts = np.zeros(demands.allowed.shape, dtype=np.int64)
 
     @property
     def promising(self) -> bool:
@@ -70,7 +70,7 @@ class NodeFilling:
 
     def counts(self) -> Ints:
         """Return int64[K, N]: pods of each class placed so far."""
-        return self._found.copy()
+        return self._counts.copy()
 
     def run(self, over: Callable[[], bool]) -> bool:
         """Fill all nodes. Return True if all pods are placed.
@@ -82,8 +82,8 @@ class NodeFilling:
         while not over():
             nothing = False
             if len(self.open) <= PARAMETERS.last_nodes and not failed:
-                found, nothing = self._share_out(over)
-                if found:
+                success, nothing = self._share_out(over)
+                if success:
                     return True
             if not nothing and failed < PARAMETERS.patience and len(self.open) > 2:
                 failed = 0 if self._fill() else failed + 1
@@ -102,14 +102,14 @@ class NodeFilling:
         Return False, with nothing changed, if no open node holds that pod or no such set was found.
         """
         demands = self.demands
-        g = hardest(self.left, demands.allowed[:, self.open].sum(axis=1), self.sizes)
+        g = hardest(self.unplaced, demands.allowed[:, self.open].sum(axis=1), self.sizes)
         nodes = [n for n in self.open if demands.allowed[g, n] and (demands.demand[g] <= demands.room[n]).all()]
-        if not nodes or not self.left[g]:
+        if not nodes or not self.unplaced[g]:
             return False
         n = min(self.rng.permutation(nodes).tolist(), key=lambda n: self.room[n])  # a smaller node has fewer sets
-        begun = (np.arange(len(self.left)) == g).astype(np.int64)
-        begun += self._begun([n], self.left - begun, demands.room[[n]] - demands.demand[g])[:, 0]
-        room, others = demands.room[n] - begun @ demands.demand, np.where(demands.allowed[:, n], self.left - begun, 0)
+        begun = (np.arange(len(self.unplaced)) == g).astype(np.int64)
+        begun += self._begun([n], self.unplaced - begun, demands.room[[n]] - demands.demand[g])[:, 0]
+        room, others = demands.room[n] - begun @ demands.demand, np.where(demands.allowed[:, n], self.unplaced - begun, 0)
         pods = self._shuffled(others)
         # waste at most half of a node's share, to keep slack for the last nodes; plentiful resources may be wasted freely
         waste = np.where(self.spare >= demands.room[n], self.spare, self.spare // (2 * len(self.open)))
@@ -125,7 +125,7 @@ class NodeFilling:
     def _samples(self, n: int) -> list[int]:
         """Return the sample sizes to try, in order. Nodes that hold few pods get a larger sample, because small sets are
         cheap to list."""
-        takes = float((self.demands.room[n] * self.left.sum() / np.maximum(self.left @ self.demands.demand, 1)).min())
+        takes = float((self.demands.room[n] * self.unplaced.sum() / np.maximum(self.unplaced @ self.demands.demand, 1)).min())
         more = int(PARAMETERS.squared / max(takes, 1.0) ** 2)
         return [*PARAMETERS.samples, *([more] if more > PARAMETERS.samples[-1] else [])]
 
@@ -139,26 +139,26 @@ class NodeFilling:
         places = self.demands.allowed[:, self.open].sum(axis=1)
         return of[np.argsort(self.rng.exponential(size=len(of)) * places[of] ** 2, kind="stable")]
 
-    def _begun(self, nodes: Sequence[int], left: Ints, room: Ints) -> Ints:
+    def _begun(self, nodes: Sequence[int], unplaced: Ints, room: Ints) -> Ints:
         """Return int64[K, n]: random pods that the nodes get first, so that each has places for only a few more.
 
         Return zeros if nodes hold few pods.
 
         Args:
             nodes: Indices of n nodes.
-            left: Unplaced pods, int64[K].
+            unplaced: Unplaced pods, int64[K].
             room: Room of the nodes, int64[n, R].
         """
-        found = np.zeros((len(left), len(nodes)), dtype=np.int64)
-        if left.sum() <= PARAMETERS.many_pods * len(self.open):
+        found = np.zeros((len(unplaced), len(nodes)), dtype=np.int64)
+        if unplaced.sum() <= PARAMETERS.many_pods * len(self.open):
             return found
-        kept = PARAMETERS.set_pods * -(-(left @ self.demands.demand) // left.sum())
+        kept = PARAMETERS.set_pods * -(-(unplaced @ self.demands.demand) // unplaced.sum())
         for i, n in enumerate(nodes):
-            here = np.where(self.demands.allowed[:, n], left - found.sum(axis=1), 0)
+            here = np.where(self.demands.allowed[:, n], unplaced - found.sum(axis=1), 0)
             pods = self._shuffled(here)
             load = np.cumsum(self.demands.demand[pods], axis=0)
-            taken = int((load <= room[i] - kept).all(axis=1).sum())
-            found[:, i] = np.bincount(pods[:taken], minlength=len(left))
+            prefix = int((load <= room[i] - kept).all(axis=1).sum())
+            found[:, i] = np.bincount(pods[:prefix], minlength=len(unplaced))
         return found
 
     def _share_out(self, over: Callable[[], bool]) -> tuple[bool, bool]:
@@ -168,30 +168,30 @@ class NodeFilling:
             True if all pods were placed; and True if it is proved that they do not fit on these nodes.
         """
         demands = self.demands
-        begun = self._begun(self.open, self.left, demands.room[self.open])
+        begun = self._begun(self.open, self.unplaced, demands.room[self.open])
         remaining = PackingDemands(
-            demands.classes, self.left - begun.sum(axis=1), demands.demand, demands.priority,
+            demands.classes, self.unplaced - begun.sum(axis=1), demands.demand, demands.priority,
             demands.room[self.open] - begun.T @ demands.demand, demands.allowed[:, self.open],
         )  # fmt: skip
         last = LastNodes(remaining, rng=self.rng, over=over)
-        found = last.run()
-        if found is None:
+        shares = last.run()
+        if shares is None:
             return False, last.complete and not begun.any()  # another random start may succeed
         for i, n in enumerate(list(self.open)):
-            self._put(n, begun[:, i] + found[:, i])
+            self._put(n, begun[:, i] + shares[:, i])
         return True, False
 
     def _put(self, n: int, pods: Ints) -> None:
         """Add pods, int64[K], to an open node and close it."""
         self.open.remove(n)
         self.spare = self.spare - (self.demands.room[n] - pods @ self.demands.demand)
-        self.left = self.left - pods
-        self._found[:, n] = pods
+        self.unplaced = self.unplaced - pods
+        self._counts[:, n] = pods
 
     def _empty(self, n: int) -> None:
         """Remove all pods from a filled node and reopen it."""
-        pods = self._found[:, n].copy()
+        pods = self._counts[:, n].copy()
         self.open.append(n)
         self.spare = self.spare + (self.demands.room[n] - pods @ self.demands.demand)
-        self.left = self.left + pods
-        self._found[:, n] = 0
+        self.unplaced = self.unplaced + pods
+        self._counts[:, n] = 0

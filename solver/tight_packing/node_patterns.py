@@ -65,11 +65,11 @@ class _Half:
     """All sets of pods of one half of the classes.
 
     Attributes:
-        left: Packed residual capacity of each set, int64[S].
+        residual: Packed residual capacity of each set, int64[S].
         steps: Per class, its index, and for each set so far its pods of the class and its previous set, int64[S'] each.
     """
 
-    left: Ints
+    residual: Ints
     steps: list[tuple[int, Ints, Ints]] = field(default_factory=list)
 
     def pods(self, chosen: Ints, classes: int) -> Ints:
@@ -104,23 +104,23 @@ class NodePatterns:
     def __init__(self, node: NodeRoom, stopped: Callable[[], bool] = lambda: False) -> None:
         self.node, self.stopped = node, stopped
         self.classes = np.flatnonzero((node.count > 0) & (node.demand <= node.room).all(axis=1))
-        self.asked: Bools = np.asarray(node.demand[self.classes].any(axis=0))
+        self.requested: Bools = np.asarray(node.demand[self.classes].any(axis=0))
         fields = self._fields()
         self.fields, self.fit = fields or [], fields is not None
 
     def exist(self) -> bool | None:
         """Return whether there is any pattern."""
-        found = self._search(PARAMETERS.max_states, keep=False)
-        return None if found is None else len(found[0]) > 0
+        pairs = self._search(PARAMETERS.max_states, keep=False)
+        return None if pairs is None else len(pairs[0]) > 0
 
     def all(self, seconds: float, listed: int) -> Ints | None:
         """Return all patterns, int64[P, K]. None if there are more than ``listed``, or too many to list in ``seconds``."""
-        most = max(PARAMETERS.min_listed_states, int(min(PARAMETERS.max_listed_states, PARAMETERS.states_per_second * seconds)))
-        found = self._search(most, keep=True)
-        if found is None or len(found[0]) > listed:
+        limit = max(PARAMETERS.min_listed_states, int(min(PARAMETERS.max_listed_states, PARAMETERS.states_per_second * seconds)))
+        pairs = self._search(limit, keep=True)
+        if pairs is None or len(pairs[0]) > listed:
             return None
         size = len(self.node.count)
-        return np.asarray(found[2].pods(found[0], size) + found[3].pods(found[1], size))
+        return np.asarray(pairs[2].pods(pairs[0], size) + pairs[3].pods(pairs[1], size))
 
     def of_few_pods(self, pods: int, seconds: float) -> Ints | None:
         """Return all patterns of at most ``pods`` pods, int64[P, K]. None if there are too many to list in ``seconds``."""
@@ -130,24 +130,24 @@ class NodePatterns:
         if levels is None:
             return None
         loads = [np.sort(level.load) for level in levels]  # sorting values is much faster than sorting indices
-        found = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
+        listed = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
         for size in range(pods + 1):
             patterns = self._of_size(levels, loads, size)
             if patterns is None:
                 return None
-            found.append(patterns)
-        return np.concatenate(found)
+            listed.append(patterns)
+        return np.concatenate(listed)
 
     # --- packing --------------------------------------------------------------------------------------------------------
 
     def _fields(self) -> list[tuple[int, int, int]] | None:
         """Return (resource, unit, shift) of each field, with the scarcest resource topmost. None if they take too many bits."""
-        node, found, shift = self.node, [], 0
-        for r in sorted(np.flatnonzero(self.asked).tolist(), key=lambda r: (-int(node.spare[r]) / max(1, int(node.room[r])), r)):
+        node, fields, shift = self.node, [], 0
+        for r in sorted(np.flatnonzero(self.requested).tolist(), key=lambda r: (-int(node.spare[r]) / max(1, int(node.room[r])), r)):
             unit = gcd(*node.demand[self.classes, r].tolist())
-            found.append((r, unit, shift))
+            fields.append((r, unit, shift))
             shift += (int(node.room[r]) // unit).bit_length() + 1
-        return found if shift <= _MAX_FIELD_BITS else None
+        return fields if shift <= _MAX_FIELD_BITS else None
 
     def _packed(self, amounts: Ints) -> Ints:
         """Pack int64[..., R] into int64[...]: whole units of each resource in its field."""
@@ -162,11 +162,11 @@ class NodePatterns:
 
     # --- search ---------------------------------------------------------------------------------------------------------
 
-    def _search(self, most: int, *, keep: bool) -> tuple[Ints, Ints, _Half, _Half] | None:
+    def _search(self, limit: int, *, keep: bool) -> tuple[Ints, Ints, _Half, _Half] | None:
         """Return the patterns as pairs of sets, one of each half of the classes.
 
         Args:
-            most: Maximum number of sets of one half.
+            limit: Maximum number of sets of one half.
             keep: Keep the pods of each set. If False, only the number of patterns is meaningful.
 
         Returns:
@@ -176,55 +176,55 @@ class NodePatterns:
             return None
         size = (self.node.demand[self.classes] / np.maximum(self.node.room, 1)).sum(axis=1)
         order = self.classes[np.argsort(-size, kind="stable")]
-        first = self._half(order[::2].tolist(), most, keep=keep)
-        second = None if first is None else self._half(order[1::2].tolist(), most, keep=keep)
+        first = self._half(order[::2].tolist(), limit, keep=keep)
+        second = None if first is None else self._half(order[1::2].tolist(), limit, keep=keep)
         if first is None or second is None:
             return None
-        load = self._packed(self.node.room) - second.left
+        load = self._packed(self.node.room) - second.residual
         if not keep:  # sorting values is much faster than sorting indices
-            first.left, load = np.sort(first.left), np.sort(load)
-            pairs = self._meet(first.left, load)
+            first.residual, load = np.sort(first.residual), np.sort(load)
+            pairs = self._meet(first.residual, load)
             return None if pairs is None else (*pairs, first, second)
-        by_left, by_load = np.argsort(first.left, kind="stable"), np.argsort(load, kind="stable")
-        pairs = self._meet(first.left[by_left], load[by_load])
-        return None if pairs is None else (by_left[pairs[0]], by_load[pairs[1]], first, second)
+        by_residual, by_load = np.argsort(first.residual, kind="stable"), np.argsort(load, kind="stable")
+        pairs = self._meet(first.residual[by_residual], load[by_load])
+        return None if pairs is None else (by_residual[pairs[0]], by_load[pairs[1]], first, second)
 
-    def _half(self, classes: list[int], most: int, *, keep: bool) -> _Half | None:
-        """Return all sets of pods of these classes that fit the room. None if there are more than ``most``.
+    def _half(self, classes: list[int], limit: int, *, keep: bool) -> _Half | None:
+        """Return all sets of pods of these classes that fit the room. None if there are more than ``limit``.
 
         Args:
             classes: Classes of one half.
-            most: Maximum number of sets.
+            limit: Maximum number of sets.
             keep: Store how each set arose, so that :meth:`_Half.pods` can list its pods. If False, store only residual capacities.
         """
         guards = self._guards()
         half = _Half(self._packed(self.node.room)[None])
         for k in classes:
             demand = int(self._packed(self.node.demand[k]))
-            left, source = half.left, np.arange(len(half.left) if keep else 0)
-            lefts, pods, sources = [left], [np.zeros_like(source)], [source]
+            residual, source = half.residual, np.arange(len(half.residual) if keep else 0)
+            residuals, pods, sources = [residual], [np.zeros_like(source)], [source]
             for more in range(1, int(self.node.count[k]) + 1):
-                left = (left | guards) - demand
-                fits = left & guards == guards
-                left = left[fits] ^ guards
-                if not len(left):
+                residual = (residual | guards) - demand
+                fits = residual & guards == guards
+                residual = residual[fits] ^ guards
+                if not len(residual):
                     break
-                lefts.append(left)
+                residuals.append(residual)
                 if keep:
                     source = source[fits]
                     pods.append(np.full(len(source), more, dtype=np.int64))
                     sources.append(source)
-            if sum(map(len, lefts)) > most or self.stopped():
+            if sum(map(len, residuals)) > limit or self.stopped():
                 return None
-            half.left = np.concatenate(lefts)
+            half.residual = np.concatenate(residuals)
             if keep:
                 half.steps.append((k, np.concatenate(pods), np.concatenate(sources)))
         return half
 
-    def _levels(self, pods: int, most: int) -> list[_Level] | None:
+    def _levels(self, pods: int, limit: int) -> list[_Level] | None:
         """Return the sets that fit by size: level k has all sets of k pods, from 0 to ``pods``.
 
-        Return None if a level has more than ``most`` sets.
+        Return None if a level has more than ``limit`` sets.
         """
         none, size = np.zeros(1, dtype=np.int64), len(self.classes)
         found = [_Level(none, none, none.astype(np.int32), np.ones(size + 1, dtype=np.int64))]
@@ -233,7 +233,7 @@ class NodePatterns:
             for place in range(size):
                 parts.append(self._with_one_more(found[-1], place))
                 sets += len(parts[-1][0])
-                if sets > most or self.stopped():
+                if sets > limit or self.stopped():
                     return None
             ends = np.cumsum([0, *(len(load) for load, _, _ in parts)])
             loads, runs, sources = zip(*parts, strict=True)
@@ -275,15 +275,15 @@ class NodePatterns:
         room, spare = int(self.node.room[top]) // unit, int(self.node.spare[top]) // unit
         all_, light = int(self._packed(self.node.room)), np.searchsorted(loads[less], (less * room // max(1, size) + 1) << shift)
         heavy = np.searchsorted(loads[more], -(-more * (room - spare) // max(1, size)) << shift)
-        left, load = all_ - loads[less][:light][::-1], loads[more][heavy:]
-        pairs = self._meet(left, load)
+        residual, load = all_ - loads[less][:light][::-1], loads[more][heavy:]
+        pairs = self._meet(residual, load)
         if pairs is None:
             return None
-        one, other = all_ - left[pairs[0]], load[pairs[1]]
+        one, other = all_ - residual[pairs[0]], load[pairs[1]]
         here, there = self._of_loads(levels[: less + 1], one), self._of_loads(levels[: more + 1], other)
-        found = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
-        found += [here[a][:, None] + there[b] for a, b in set(zip(one.tolist(), other.tolist(), strict=True))]
-        chosen = np.concatenate([each.reshape(-1, len(self.node.count)) for each in found])
+        tables = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
+        tables += [here[a][:, None] + there[b] for a, b in set(zip(one.tolist(), other.tolist(), strict=True))]
+        chosen = np.concatenate([each.reshape(-1, len(self.node.count)) for each in tables])
         return np.unique(chosen[(chosen <= self.node.count).all(axis=1)], axis=0)
 
     def _of_loads(self, levels: list[_Level], loads: Ints) -> dict[int, Ints]:
@@ -297,36 +297,36 @@ class NodePatterns:
         if not len(wanted):
             return {}
         sets = np.flatnonzero(wanted[np.minimum(np.searchsorted(wanted, all_), len(wanted) - 1)] == all_)
-        found, rows, chosen = np.zeros((len(sets), len(self.node.count)), dtype=np.int64), np.arange(len(sets)), sets
+        pods, rows, chosen = np.zeros((len(sets), len(self.node.count)), dtype=np.int64), np.arange(len(sets)), sets
         for level in levels[:0:-1]:
             last = np.searchsorted(level.ends, chosen, "right") - 1
-            np.add.at(found, (rows, self.classes[last]), 1)
+            np.add.at(pods, (rows, self.classes[last]), 1)
             chosen = level.before[chosen].astype(np.int64)
-        return {value: found[all_[sets] == value] for value in wanted.tolist()}
+        return {value: pods[all_[sets] == value] for value in wanted.tolist()}
 
-    def _meet(self, left: Ints, load: Ints) -> tuple[Ints, Ints] | None:
+    def _meet(self, residual: Ints, load: Ints) -> tuple[Ints, Ints] | None:
         """Return the index pairs of sets of both halves that waste no more than allowed. None if too many pairs match.
 
         Args:
-            left: Residual capacity of the sets of one half, sorted.
+            residual: Residual capacity of the sets of one half, sorted.
             load: Loads of the sets of the other half, sorted.
         """
-        wasted = ~self.asked & (self.node.room > self.node.spare)  # no class here uses it
+        wasted = ~self.requested & (self.node.room > self.node.spare)  # no class here uses it
         if wasted.any() or not self.fields:
             one = np.zeros(0 if wasted.any() else 1, dtype=np.int64)
             return one, one
         top, unit, shift = self.fields[-1]
         spare = int(self.node.spare[top]) // unit
-        low = np.searchsorted(load, np.maximum((left >> shift) - spare, 0) << shift, "left")
-        high = np.searchsorted(load, ((left >> shift) + 1) << shift, "left")
+        low = np.searchsorted(load, np.maximum((residual >> shift) - spare, 0) << shift, "left")
+        high = np.searchsorted(load, ((residual >> shift) + 1) << shift, "left")
         pairs = np.maximum(high - low, 0)
         if int(pairs.sum()) > PARAMETERS.max_pairs:
             return None
-        i = np.repeat(np.arange(len(left)), pairs)
+        i = np.repeat(np.arange(len(residual)), pairs)
         j = np.arange(len(i)) - np.repeat(np.cumsum(pairs) - pairs, pairs) + np.repeat(low, pairs)
         good = np.ones(len(i), dtype=bool)
         for r, unit, shift in self.fields:
             mask = (1 << (int(self.node.room[r]) // unit).bit_length()) - 1
-            unused = ((left[i] >> shift) & mask) - ((load[j] >> shift) & mask)
+            unused = ((residual[i] >> shift) & mask) - ((load[j] >> shift) & mask)
             good &= (unused >= 0) & (unused <= int(self.node.spare[r]) // unit)
         return i[good], j[good]

@@ -90,24 +90,24 @@ class PatternProgram:
         upper += [np.where(may | (demands.priority == self.tier), demands.count, 0), np.zeros(classes, dtype=np.int64)]
         matrix = [np.concatenate(part).astype(np.int64) for part in (rows, columns, values)]
         self.program = Program(matrix[0], matrix[1], matrix[2], limit.astype(np.int64), np.concatenate(upper))
-        worth = np.zeros(listed + 2 * classes, dtype=np.int64)
-        worth[listed : listed + classes] = -(demands.priority == self.tier).astype(np.int64)
-        worth[listed + classes :] = -PARAMETERS.penalty
-        self.worth = worth
+        coefficients = np.zeros(listed + 2 * classes, dtype=np.int64)
+        coefficients[listed : listed + classes] = -(demands.priority == self.tier).astype(np.int64)
+        coefficients[listed + classes :] = -PARAMETERS.penalty
+        self.coefficients = coefficients
         self.pods = int(demands.count[demands.priority == self.tier].sum())
         self._nodes = np.array([len(nodes) for nodes in kinds], dtype=np.int64)
-        self._chosen: Bools = np.arange(len(worth)) >= listed
+        self._chosen: Bools = np.arange(len(coefficients)) >= listed
 
     def refutes(self, wanted: int, over: Callable[[], bool]) -> bool:
         """Return whether it is proved that no placement has ``wanted`` pods of the tier. ``over`` is checked before every step."""
         listed = sum(self.size)
         self._chosen[np.random.default_rng(0).permutation(listed)[: PARAMETERS.first_columns]] = True
         for _ in range(PARAMETERS.max_steps):
-            found = None if over() else self._solved(self.demands.count, self._nodes)
-            if found is None:
+            solution = None if over() else self._solved(self.demands.count, self._nodes)
+            if solution is None:
                 break
-            gain = self._gain(found[1])
-            if self.program.bound(self.worth, self._raised(found[1], gain)) < wanted - self.pods:
+            gain = self._gain(solution[1])
+            if self.program.bound(self.coefficients, self._raised(solution[1], gain)) < wanted - self.pods:
                 return True
             if not self._join(gain, np.ones(listed, dtype=bool)):
                 break
@@ -128,10 +128,10 @@ class PatternProgram:
             point = self._point(count, nodes, alive, over)
             if point is None or not (point > PARAMETERS.integrality_tolerance).any():
                 break
-            taken = np.flatnonzero(point > 1 - PARAMETERS.integrality_tolerance)
-            if not len(taken):
-                taken = np.array([point.argmax()])
-            for j in taken[np.argsort(-point[taken], kind="stable")].tolist():
+            fixed = np.flatnonzero(point > 1 - PARAMETERS.integrality_tolerance)
+            if not len(fixed):
+                fixed = np.array([point.argmax()])
+            for j in fixed[np.argsort(-point[fixed], kind="stable")].tolist():
                 for _ in range(max(1, int(point[j] + PARAMETERS.integrality_tolerance))):
                     if nodes[kind[j]] and (every[j] <= count).all():
                         given.append(j)
@@ -141,25 +141,25 @@ class PatternProgram:
 
     def _point(self, count: Ints, nodes: Ints, alive: Bools, over: Callable[[], bool]) -> Floats | None:
         """Return float64[J']: the number of nodes with each pattern, at or near the optimum."""
-        found = None
+        solution = None
         for _ in range(PARAMETERS.dive_rounds):
-            found = None if over() else self._solved(count, nodes)
-            if found is None or not self._join(self._gain(found[1]), alive):
+            solution = None if over() else self._solved(count, nodes)
+            if solution is None or not self._join(self._gain(solution[1]), alive):
                 break
-        return None if found is None else found[0][: len(alive)]
+        return None if solution is None else solution[0][: len(alive)]
 
     @staticmethod
     def _listed(patterns: list[Ints]) -> tuple[Ints, Ints, Ints]:
         """Return the nonzeros of the patterns, int64[C] each: pattern, class, number of pods."""
-        found = [np.nonzero(each) for each in patterns]
+        entries = [np.nonzero(each) for each in patterns]
         starts = np.cumsum([0, *map(len, patterns)])
-        pattern = np.concatenate([start + j for (j, _), start in zip(found, starts, strict=False)])
-        pods = np.concatenate([each[cells] for each, cells in zip(patterns, found, strict=True)])
-        return pattern, np.concatenate([k for _, k in found]), pods
+        pattern = np.concatenate([start + j for (j, _), start in zip(entries, starts, strict=False)])
+        pods = np.concatenate([each[cells] for each, cells in zip(patterns, entries, strict=True)])
+        return pattern, np.concatenate([k for _, k in entries]), pods
 
-    def _done(self, left: Ints, wanted: int) -> bool:
+    def _done(self, unplaced: Ints, wanted: int) -> bool:
         """Return whether no more pods are unplaced than may stay out."""
-        of = {p: int(left[self.demands.priority == p].sum()) for p in self.out}
+        of = {p: int(unplaced[self.demands.priority == p].sum()) for p in self.out}
         return self.pods - of[self.tier] >= wanted and all(of[p] <= self.out[p] for p in self.out if p != self.tier)
 
     def _counts(self, every: Ints, kind: Ints, given: list[int]) -> Ints:
@@ -180,12 +180,12 @@ class PatternProgram:
         upper[listed : listed + classes] = np.minimum(upper[listed : listed + classes], count)
         upper[listed + classes :] = count
         few, columns = Program(program.rows, program.columns, program.values, limit, upper).only(self._chosen)
-        found = optimum(few, self.worth[columns])
-        if found is None:
+        solution = optimum(few, self.coefficients[columns])
+        if solution is None:
             return None
         point = np.zeros(len(upper))
-        point[columns] = found[0]
-        return point, np.maximum(found[1], 0.0)
+        point[columns] = solution[0]
+        return point, np.maximum(solution[1], 0.0)
 
     def _join(self, gain: Floats, alive: Bools) -> bool:
         """Add the ``alive`` patterns with most gain to the columns. Return whether any could be added."""
@@ -196,8 +196,8 @@ class PatternProgram:
     def _gain(self, multipliers: Floats) -> Floats:
         """Return float64[J']: the reduced cost of each pattern, its pods' worth minus its node's price."""
         classes, (pattern, of, pods) = len(self.demands.classes), self._cells
-        worth = multipliers[:classes] - multipliers[classes : 2 * classes]
-        gain = np.bincount(pattern, weights=pods * worth[of], minlength=len(self._kind))
+        prices = multipliers[:classes] - multipliers[classes : 2 * classes]
+        gain = np.bincount(pattern, weights=pods * prices[of], minlength=len(self._kind))
         return np.asarray(gain - multipliers[2 * classes + self._kind])
 
     def _raised(self, multipliers: Floats, gain: Floats) -> Floats:

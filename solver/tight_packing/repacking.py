@@ -76,8 +76,8 @@ class Repacking:
         self.rng = np.random.default_rng(seed)
         self.scale: Floats = 1.0 / np.maximum(demands.room.max(axis=0, initial=1), 1)
         self.node = np.full(len(self.of), -1, dtype=np.int64)
-        self.left = demands.room.copy()
-        self.most = PARAMETERS.pods
+        self.residual = demands.room.copy()
+        self.max_pods = PARAMETERS.pods
         self.usable = np.flatnonzero(self.allowed.any(axis=0))
         self._deal()
 
@@ -103,70 +103,70 @@ class Repacking:
             if len(self.usable) < 2 or over():
                 return False
             best, since = (worst, 0) if worst > best else (best, since + 1)
-            self.most = min(PARAMETERS.max_pods, PARAMETERS.pods + since // PARAMETERS.patience)
+            self.max_pods = min(PARAMETERS.max_pods, PARAMETERS.pods + since // PARAMETERS.patience)
             first = int(slack.argmin()) if self.rng.random() < PARAMETERS.worst_fraction else int(self.rng.choice(self.usable))
             self._repack(self._neighbours(first, slack[self.usable]))
 
     def _slack(self) -> Floats:
         """Return the slack of each node, float64[N]."""
-        return np.asarray((self.left * self.scale).min(axis=1))
+        return np.asarray((self.residual * self.scale).min(axis=1))
 
     def _deal(self) -> None:
         """Place the pods, large ones first, each on the node with most slack."""
         size = (self.demand * self.scale).sum(axis=1)
         for i in np.argsort(-size, kind="stable").tolist():
-            after = ((self.left - self.demand[i]) * self.scale).min(axis=1)
+            after = ((self.residual - self.demand[i]) * self.scale).min(axis=1)
             n = int(np.where(self.allowed[i], after, _INELIGIBLE_SLACK).argmax())
             self.node[i] = n
-            self.left[n] -= self.demand[i]
+            self.residual[n] -= self.demand[i]
 
     def _neighbours(self, first: int, slack: Floats) -> list[int]:
         """Return a node and random others, up to the pod limit. Nodes with more slack (``slack``: of usable nodes) are more
         likely."""
-        pods = np.bincount(self.node, minlength=len(self.left))
-        chosen, most = [first], int(self.rng.integers(2, PARAMETERS.max_nodes + 1))
+        pods = np.bincount(self.node, minlength=len(self.residual))
+        chosen, size = [first], int(self.rng.integers(2, PARAMETERS.max_nodes + 1))
         weight = slack - slack.min() + 1e-6
         for n in self.usable[np.argsort(self.rng.exponential(size=len(weight)) / weight, kind="stable")].tolist():
-            if len(chosen) == most:
+            if len(chosen) == size:
                 break
-            if n != first and (len(chosen) < 2 or pods[[*chosen, n]].sum() <= self.most):
+            if n != first and (len(chosen) < 2 or pods[[*chosen, n]].sum() <= self.max_pods):
                 chosen.append(n)
         return chosen
 
     def _repack(self, nodes: list[int]) -> bool:
-        """Repack at most ``most`` pods of some nodes. Return True if the least slack of these nodes grew.
+        """Repack at most ``max_pods`` pods of some nodes. Return True if the least slack of these nodes grew.
 
         Otherwise nothing changes.
         """
         pods = np.flatnonzero(np.isin(self.node, nodes))
-        if len(pods) > self.most:
-            pods = np.sort(self.rng.permutation(pods)[: self.most])
+        if len(pods) > self.max_pods:
+            pods = np.sort(self.rng.permutation(pods)[: self.max_pods])
         demand = self.demand[pods]
-        left = {n: self.left[n] + demand[self.node[pods] == n].sum(axis=0) for n in nodes}
+        residual = {n: self.residual[n] + demand[self.node[pods] == n].sum(axis=0) for n in nodes}
         sums = _sums(demand)
         best = _Best(float(self._slack()[nodes].min()) + 1e-12)
         scale = self.scale[:, None]
-        spare = (np.sum(list(left.values()), axis=0)[:, None] - sums[:, -1:]) * scale - (len(nodes) - 1) * best.slack
+        spare = (np.sum(list(residual.values()), axis=0)[:, None] - sums[:, -1:]) * scale - (len(nodes) - 1) * best.slack
         tables, full = [], []
         for n in nodes:
-            rest = (left[n][:, None] - sums) * scale
-            slack = rest.min(axis=0)
+            unused = (residual[n][:, None] - sums) * scale
+            slack = unused.min(axis=0)
             never = int(((~self.allowed[pods, n]).astype(np.int64) << np.arange(len(pods))).sum())
             if never:
                 slack[np.arange(len(slack)) & never != 0] = _INELIGIBLE_SLACK
             tables.append(slack)
             # a set that wastes more than the others can spare would leave another node worse off
             good = np.flatnonzero(slack > best.slack)
-            full.append(good[(rest[:, good] <= spare).all(axis=0)])
+            full.append(good[(unused[:, good] <= spare).all(axis=0)])
         self._share(tables, full, sums.shape[1] - 1, [], best, np.inf)
         if not best.sets:
             return False
         for n, chosen in zip(nodes, best.sets, strict=True):
-            self.left[n] = left[n] - sums[:, chosen]
+            self.residual[n] = residual[n] - sums[:, chosen]
             self.node[pods[(chosen >> np.arange(len(pods))) & 1 == 1]] = n
         return True
 
-    def _share(self, tables: list[Floats], full: list[Ints], rest: int, taken: list[int], best: _Best, worst: float) -> None:
+    def _share(self, tables: list[Floats], full: list[Ints], remaining: int, chosen: list[int], best: _Best, worst: float) -> None:
         """Split a set of pods over the nodes without a set, and store the split in ``best`` if its least slack is greater.
 
         Sets of pods are bits.
@@ -174,26 +174,26 @@ class Repacking:
         Args:
             tables: Per node, its slack with each set of pods.
             full: Per node, the sets worth a trial.
-            rest: The pods to split.
-            taken: Sets of the first nodes.
+            remaining: The pods to split.
+            chosen: Sets of the first nodes.
             best: The best split so far. Updated.
-            worst: Least slack of the nodes in ``taken``.
+            worst: Least slack of the nodes in ``chosen``.
         """
-        k = len(taken)
-        sets = full[k][full[k] & ~rest == 0]
+        k = len(chosen)
+        sets = full[k][full[k] & ~remaining == 0]
         if not len(sets):
             return
         here = tables[k][sets]
         if k == len(tables) - 2:
-            both = np.minimum(here, tables[k + 1][rest ^ sets])
+            both = np.minimum(here, tables[k + 1][remaining ^ sets])
             i = int(both.argmax())
             if min(worst, float(both[i])) > best.slack:
-                best.slack, best.sets = min(worst, float(both[i])), [*taken, int(sets[i]), rest ^ int(sets[i])]
+                best.slack, best.sets = min(worst, float(both[i])), [*chosen, int(sets[i]), remaining ^ int(sets[i])]
             return
         for i in np.argsort(-here, kind="stable")[: PARAMETERS.max_sets].tolist():
             if here[i] <= best.slack:
                 return
-            self._share(tables, full, rest ^ int(sets[i]), [*taken, int(sets[i])], best, min(worst, float(here[i])))
+            self._share(tables, full, remaining ^ int(sets[i]), [*chosen, int(sets[i])], best, min(worst, float(here[i])))
 
 
 def _sums(demand: Ints) -> Ints:

@@ -63,7 +63,7 @@ class TightPacking:
     def __init__(self, cluster: Cluster, active: Sequence[Rule], eligibility: Ints, context: RunContext) -> None:
         self.cluster, self.active, self.eligibility, self.context = cluster, active, eligibility, context
         self.all = relaxed(cluster, eligibility)
-        self.tied = len(untied(cluster, active, eligibility, np.zeros_like(eligibility)).classes) < len(self.all.classes)
+        self.constrained = len(untied(cluster, active, eligibility, np.zeros_like(eligibility)).classes) < len(self.all.classes)
         self.cpsat = CpSat(context)
         self.seed = context.options.seed
 
@@ -91,7 +91,7 @@ class TightPacking:
                     return bound, None
                 program, pods = proof.program(patterns)
                 if not program.refutes(pods, self._charging(over)):
-                    counts = None if self.tied else program.dive(pods, self._charging(over))
+                    counts = None if self.constrained else program.dive(pods, self._charging(over))
                     return bound, None if counts is None else self._whole(proof.demands, counts)
             bound -= 1
         return bound, None
@@ -103,9 +103,9 @@ class TightPacking:
         free = untied(self.cluster, self.active, self.eligibility, counts)
         others = counts.copy()
         others[free.classes] = 0
-        held = self.cluster.per_priority(others.sum(axis=1))
+        placed = self.cluster.per_priority(others.sum(axis=1))
         fit = {p: int(free.count[free.priority == p].sum()) for p in wanted}
-        missing = {p: n - held[p] for p, n in wanted.items()}
+        missing = {p: n - placed[p] for p, n in wanted.items()}
         if any(not 0 <= n <= fit[p] for p, n in missing.items()) or sum(missing.values()) > PARAMETERS.max_pods:
             return None
         kept = free.only(np.isin(free.priority, list(wanted)))

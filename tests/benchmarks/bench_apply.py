@@ -57,8 +57,8 @@ async def closed(config: str, folder: str) -> tuple[float, float]:
         began = time.monotonic()
         await fence.close()
         middle = time.monotonic()
-        left = await fence.open()
-        assert left == []
+        remaining = await fence.open()
+        assert remaining == []
         await cluster.close()
         return middle - began, time.monotonic() - middle
 
@@ -85,8 +85,8 @@ def main() -> None:
         ours, theirs = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, folder), daemon=True)
         process.start()
-        config, found = ours.recv()
-        snapshot = from_objects(found)
+        config, result = ours.recv()
+        snapshot = from_objects(result)
         placement = place(snapshot, Solving(engine="greedy", time_limit=60, causes=False))
         close, reopen = asyncio.run(closed(config, folder))
         print(f"{NODES} nodes closed: {close:.1f} s, opened: {reopen:.1f} s")

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from kubestow.solver.executors import dask_workers, files
 from kubestow.solver.executors.dask_workers import open_dask
-from kubestow.solver.executors.files import Shared, local_path
+from kubestow.solver.executors.files import SharedPath, local_path
 from kubestow.solver.executors.run import run
 from kubestow.solver.executors.workers import Processes
 
@@ -65,7 +65,7 @@ def empty(number: int) -> None:
     """Do nothing."""
 
 
-def size_of(number: int, shared: Shared | str) -> int:
+def size_of(number: int, shared: SharedPath | str) -> int:
     """Return the size of a file, as the worker has it."""
     return os.path.getsize(local_path(shared))
 
@@ -181,14 +181,14 @@ def main() -> None:
     parser.add_argument("--solve", metavar="SNAPSHOT", help="solve this with the time as its limit, instead of a loop")
     parser.add_argument("--empty", action="store_true")
     parser.add_argument("--file", action="store_true", help="a file of 100 MB")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if asked.empty:
-            rates(asked.jobs, asked.tasks or 10_000)
-        elif asked.file:
-            travels(asked.jobs, 100_000_000, asked.tasks or 50, folder)
+        if arguments.empty:
+            rates(arguments.jobs, arguments.tasks or 10_000)
+        elif arguments.file:
+            travels(arguments.jobs, 100_000_000, arguments.tasks or 50, folder)
         else:
-            efficiency(asked.jobs, asked.tasks or BURNED, asked.solve, folder)
+            efficiency(arguments.jobs, arguments.tasks or BURNED, arguments.solve, folder)
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--time-limit", default="30")
     parser.add_argument("--workers", default="2")
-    arguments, rest = parser.parse_known_args()
-    options = ("--time-limit", arguments.time_limit, "--workers", arguments.workers, *rest)
+    arguments, solver_options = parser.parse_known_args()
+    options = ("--time-limit", arguments.time_limit, "--workers", arguments.workers, *solver_options)
     print("| instance | pods | placed | proved | seconds | pod by pod, first node | least allocated |")
     print("|---|--:|--:|---|--:|--:|--:|")
     for family in arguments.families:

@@ -118,14 +118,14 @@ def workloads(seed: str, count: int, rules: tuple[str, ...], kind: str = "Deploy
 
 def pending(owners: list[Object]) -> list[Object]:
     """Return ReplicaSets with pods that wait in the snapshot."""
-    found = list(owners)
+    result = list(owners)
     for owner in owners:
         name, body = owner["metadata"]["name"], owner["spec"]
         for i in range(body["replicas"]):
             made = pod(f"{name}-{i}", labels={"app": name}, owner=f"ReplicaSet/{name}")
             made["metadata"]["ownerReferences"][0]["uid"] = name
-            found.append(made | {"spec": body["template"]["spec"]})
-    return found
+            result.append(made | {"spec": body["template"]["spec"]})
+    return result
 
 
 def running(seed: str, count: int, on: int) -> list[Object]:
@@ -187,8 +187,8 @@ def row(name: str, snapshot: Snapshot, placement: Placement, seconds: float) -> 
     by_zone = [100 * each.used["cpu"] / each.allocatable["cpu"] for each in zones]
     gap = next((100 * tier.gap for tier in placement.objective if tier.tier == "strategy"), 0.0)
     largest = max((pod_request(p, snapshot.gates).get("cpu", 0) for p in snapshot.pods), default=0)
-    most = max(GOAL_FRACTION * sum(by_zone) / len(by_zone), 100 * largest / min(each.allocatable["cpu"] for each in zones))
-    met = max(by_zone) - min(by_zone) <= most
+    allowed = max(GOAL_FRACTION * sum(by_zone) / len(by_zone), 100 * largest / min(each.allocatable["cpu"] for each in zones))
+    met = max(by_zone) - min(by_zone) <= allowed
     zone_range, node_range = (min(by_zone), max(by_zone)), (min(by_node), max(by_node))
     return Row(name, placement.snapshot.pending, len(placement.assignments), zone_range, node_range, gap, placement.status, seconds, met)
 

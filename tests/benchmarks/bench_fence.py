@@ -67,8 +67,8 @@ class Measured:
         """Return the row of the table, counts for 100 moves."""
         counts = (self.elsewhere, self.on_our_room, self.extra_evictions, self.requests)
         elsewhere, foreign, extra, requests = (f"{100 * count / self.moves:.0f}" for count in counts)
-        mean, most = (sum(self.waits) / len(self.waits), max(self.waits)) if self.waits else (0.0, 0.0)
-        return [elsewhere, foreign, extra, requests, f"{100 * self.seconds / self.moves:.1f}", f"{mean:.2f} / {most:.2f}", self.skew]
+        mean, longest = (sum(self.waits) / len(self.waits), max(self.waits)) if self.waits else (0.0, 0.0)
+        return [elsewhere, foreign, extra, requests, f"{100 * self.seconds / self.moves:.1f}", f"{mean:.2f} / {longest:.2f}", self.skew]
 
 
 class Silent:
@@ -122,29 +122,31 @@ class Stage:
 
     def at(self, uid: str) -> str | None:
         """Return where a pod is."""
-        found = self.cluster.pod(uid)
-        return found["spec"].get("nodeName") if found is not None else None
+        result = self.cluster.pod(uid)
+        return result["spec"].get("nodeName") if result is not None else None
 
     def full(self, target: str) -> bool:
         """Return whether a node has no place left."""
         return sum(map(_cpu, self.cluster.pods_on(target))) > 3000
 
 
-def _cpu(found: Object) -> int:
-    return int(found["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
+def _cpu(obj: Object) -> int:
+    return int(obj["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
 
 
 def objects_of(ring: int) -> list[Object]:
     """Return the cluster: the ring, spare nodes for a third of the moves' time, workloads and pods that wait."""
-    found = [node(f"n{i:03}", cpu="4000m") for i in range(ring)]
-    found += [node(f"spare{i}", cpu="1900m") for i in range(ring // 2)]
+    objects = [node(f"n{i:03}", cpu="4000m") for i in range(ring)]
+    objects += [node(f"spare{i}", cpu="1900m") for i in range(ring // 2)]
     for i in range(ring):
         template = {"metadata": {"labels": {"app": f"w{i}"}}, "spec": pod("x", cpu="1000m")["spec"]}
         spec = {"replicas": 3, "selector": {"matchLabels": {"app": f"w{i}"}}, "template": template}
         metadata = {"name": f"w{i}", "namespace": "default", "uid": f"ReplicaSet-w{i}"}
-        found.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
-        found += [pod(f"w{i}-{k}", cpu="1000m", node_name=f"n{i:03}", owner=f"ReplicaSet/w{i}", labels={"app": f"w{i}"}) for k in range(3)]
-    return [*found, *(pod(f"big-{k}", cpu="2000m") for k in range(10))]
+        objects.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
+        objects += [
+            pod(f"w{i}-{k}", cpu="1000m", node_name=f"n{i:03}", owner=f"ReplicaSet/w{i}", labels={"app": f"w{i}"}) for k in range(3)
+        ]
+    return [*objects, *(pod(f"big-{k}", cpu="2000m") for k in range(10))]
 
 
 def moves_of(world: World, ring: int, rounds: int) -> list[list[Move]]:
@@ -232,8 +234,8 @@ WAYS: dict[str, Way] = {
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-async def _arrive(world: World, most: int) -> None:
-    for k in range(most):
+async def _arrive(world: World, number: int) -> None:
+    for k in range(number):
         await asyncio.sleep(_ARRIVE)
         world.create(pod(f"small-{k}", cpu=f"{_SMALL}m"))
 
@@ -368,9 +370,9 @@ def main() -> None:
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     alone = skew_of(None)
     for name, way in WAYS.items():
-        found = measure(way, chosen.nodes, chosen.rounds)
-        found.skew = f"{skew_of(way)} / {alone}"
-        print("| " + " | ".join([name, *found.cells()]) + " |", flush=True)
+        measurement = measure(way, chosen.nodes, chosen.rounds)
+        measurement.skew = f"{skew_of(way)} / {alone}"
+        print("| " + " | ".join([name, *measurement.cells()]) + " |", flush=True)
     print("\n| nodes | latency | closed in | opened in |\n|---:|---:|---:|---:|")
     for count, latency in ((200, 0.005), (200, 0.01), (1000, 0.01)):
         shut, opened = close_and_open(count, latency)

@@ -103,27 +103,27 @@ def _required(key: str, selector: Object) -> Object:
     return {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": selector}]}
 
 
-def one_by_one(question: FitQuestion, most: int) -> int:
-    """Return the units that the loop finds, up to ``most``."""
-    instance = question.at(most)
+def one_by_one(question: FitQuestion, limit: int) -> int:
+    """Return the units that the loop finds, up to ``limit``."""
+    instance = question.at(limit)
     compiled, active = instance.cluster, rules.build(instance.cluster)
     class_of = {pod_key(compiled.snapshot.pods[i]): g for g, cls in enumerate(compiled.classes) for i in cls.pods}
     cpu, memory = (compiled.resources.index(name) for name in ("cpu", "memory"))
     free = compiled.free.copy()
-    for unit in range(most):
+    for unit in range(limit):
         for template, keys in zip(question.templates, instance.new, strict=True):
             for key in keys[unit * template.ratio : (unit + 1) * template.ratio]:
                 g = class_of[key]
                 rejected = np.logical_or.reduce([rule.rejects(g) for rule in active])
                 if rejected.all():
                     return unit
-                left = free - compiled.demand[g]
-                score = sum(left[:, r] * 100 // np.maximum(compiled.allocatable[:, r], 1) for r in (cpu, memory))
+                residual = free - compiled.demand[g]
+                score = sum(residual[:, r] * 100 // np.maximum(compiled.allocatable[:, r], 1) for r in (cpu, memory))
                 n = int(np.argmax(np.where(rejected, -(2**60), score)))
                 for rule in active:
                     rule.place(g, n)
                 free[n] -= compiled.demand[g]
-    return most
+    return limit
 
 
 def measured(clusters: int, nodes: int, pods: int) -> Iterator[Row]:
@@ -133,11 +133,11 @@ def measured(clusters: int, nodes: int, pods: int) -> Iterator[Row]:
         words, manifests = templates(seed)
         options = Options(time_limit=60.0, causes=False)
         started = time.monotonic()
-        found = fit(snapshot, manifests, options, edits=_LEFT_OUT)
+        result = fit(snapshot, manifests, options, edits=_LEFT_OUT)
         seconds = time.monotonic() - started
-        loop = one_by_one(read(snapshot, manifests, _LEFT_OUT, options), found.bound) if found.bound else 0
-        assert loop <= found.units, f"cluster {seed}: the loop has {loop}, the answer {found.units}"
-        yield Row(str(seed), words, loop, found.units, found.bound, seconds)
+        loop = one_by_one(read(snapshot, manifests, _LEFT_OUT, options), result.bound) if result.bound else 0
+        assert loop <= result.units, f"cluster {seed}: the loop has {loop}, the answer {result.units}"
+        yield Row(str(seed), words, loop, result.units, result.bound, seconds)
 
 
 def main() -> None:

@@ -85,8 +85,8 @@ class Watch:
     def _run(self) -> None:
         began = time.monotonic()
         while not self.over.wait(TICK):
-            found = max((resident(worker) for worker in workers_of(self.pid)), default=0)
-            self.seen.append((time.monotonic() - began, resident(self.pid), found))
+            result = max((resident(worker) for worker in workers_of(self.pid)), default=0)
+            self.seen.append((time.monotonic() - began, resident(self.pid), result))
 
     def most(self, first: float, last: float) -> tuple[int, int]:
         """Return the most between two shares of the time, in megabytes: of the dispatching process and of a worker."""
@@ -103,15 +103,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--nodes", type=int, nargs=2, default=(20, 200), metavar=("LEAST", "MOST"))
     parser.add_argument("--pods", type=int, nargs=2, default=(200, 2000), metavar=("LEAST", "MOST"))
-    asked = parser.parse_args()
-    size = Size(tuple(asked.nodes), tuple(asked.pods))
+    arguments = parser.parse_args()
+    size = Size(tuple(arguments.nodes), tuple(arguments.pods))
     with tempfile.TemporaryDirectory() as folder:
         fleet, out = Path(folder, "fleet"), Path(folder, "out")
         fleet.mkdir()
-        with ProcessPoolExecutor(asked.jobs) as pool:
-            list(pool.map(partial(make, str(fleet), asked.days, size, asked.clusters), range(asked.clusters)))
+        with ProcessPoolExecutor(arguments.jobs) as pool:
+            list(pool.map(partial(make, str(fleet), arguments.days, size, arguments.clusters), range(arguments.clusters)))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "cli.py", "batch", "-o", str(out), "audit", str(fleet), "--jobs", str(asked.jobs), "--series", "-q"]
+        command = [sys.executable, "cli.py", "batch", "-o", str(out), "audit", str(fleet), "--jobs", str(arguments.jobs), "--series", "-q"]
         began = time.monotonic()
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
             watch = Watch(process.pid)
@@ -122,14 +122,14 @@ def main() -> None:
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         summary = json.loads((out / "summary.json").read_bytes())
         points = sum(len(each["points"]) for each in summary["series"])
-        if code or summary["failed"] or points != asked.clusters * asked.days:
+        if code or summary["failed"] or points != arguments.clusters * arguments.days:
             raise SystemExit(f"exit code {code}, {summary['failed']} tasks failed, {points} snapshots in series")
         early, late = watch.most(0.0, PART), watch.most(1 - PART, 1.0)
     print("| clusters × days | wall, s | processor, s | of it a snapshot | dispatching, MB, first and last fifth | worker, the same |")
     print("|---|---:|---:|---:|---:|---:|")
-    tasks = asked.clusters * asked.days
+    tasks = arguments.clusters * arguments.days
     memory = f"{early[0]}, {late[0]} | {early[1]}, {late[1]}"
-    print(f"| {asked.clusters} × {asked.days} | {wall:.0f} | {used:.0f} | {used / tasks:.2f} | {memory} |")
+    print(f"| {arguments.clusters} × {arguments.days} | {wall:.0f} | {used:.0f} | {used / tasks:.2f} | {memory} |")
 
 
 if __name__ == "__main__":

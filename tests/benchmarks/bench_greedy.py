@@ -48,12 +48,12 @@ class Family:
 def families(names: Iterable[str]) -> list[Family]:
     """Solve the instances greedily."""
     recorded = baseline()
-    found: dict[str, Family] = {}
+    by_family: dict[str, Family] = {}
     for name in names:
         started = time.monotonic()
         result = place(load([str(DATA / f"{name}.json.gz")]), Options(engine="greedy", policy=PLACED_ONLY))
         key = name.rsplit("-", 1)[0]
-        family = found.setdefault(key, Family(key))
+        family = by_family.setdefault(key, Family(key))
         family.seconds += time.monotonic() - started
         family.pods += result.snapshot.pending
         family.ours += result.snapshot.pending - len(result.assignments)
@@ -61,7 +61,7 @@ def families(names: Iterable[str]) -> list[Family]:
             family.theirs = None
         elif family.theirs is not None:
             family.theirs += result.snapshot.pending - recorded[name]
-    return list(found.values())
+    return list(by_family.values())
 
 
 def total(rows: Iterable[Family]) -> Family:
@@ -83,11 +83,11 @@ def main() -> None:
     table = Table("family", "pods", "kube-scheduler", "greedy", "times fewer", "seconds", title="pods left pending where all fit")
     for column in table.columns[1:]:
         column.justify = "right"
-    found = families(instances(arguments.patterns))
-    for row in found:
+    by_family = families(instances(arguments.patterns))
+    for row in by_family:
         table.add_row(*row.cells)
     table.add_section()
-    table.add_row(*total(found).cells)
+    table.add_row(*total(by_family).cells)
     Console(width=110).print(table)
 
 

@@ -68,14 +68,14 @@ class Row:
 def rows(patterns: Sequence[str], seeds: Sequence[int]) -> list[Row]:
     """All rows whose names match one of the patterns."""
     recorded = [*bench_soft.instances(), *bench_packing.instances(["*-32x8-100-s*"])]
-    found = [Row(name, None) for name in recorded] + [Row(family, seed) for family in (*PLANTED, *CLUSTERS) for seed in seeds]
-    return [row for row in found if any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns)]
+    all_rows = [Row(name, None) for name in recorded] + [Row(family, seed) for family in (*PLANTED, *CLUSTERS) for seed in seeds]
+    return [row for row in all_rows if any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns)]
 
 
 def deciding(tiers: Sequence[bench_scale.Tier]) -> bench_scale.Tier:
     """Return the first requested tier that is not proved, or the last tier."""
-    asked = [tier for tier in tiers if tier.tier not in TIE_BREAK]
-    return next((tier for tier in asked if tier.value < tier.bound), asked[-1])
+    requested = [tier for tier in tiers if tier.tier not in TIE_BREAK]
+    return next((tier for tier in requested if tier.value < tier.bound), requested[-1])
 
 
 def cells(row: Row, run: bench_scale.Run) -> list[str]:
@@ -91,9 +91,9 @@ def measure(chosen: Sequence[Row]) -> Iterator[list[str]]:
     """Run one after the other."""
     for row in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            found = cells(row, bench_scale.run(*row.write(Path(folder))))
-        print(*found, file=sys.stderr, flush=True)
-        yield found
+            result = cells(row, bench_scale.run(*row.write(Path(folder))))
+        print(*result, file=sys.stderr, flush=True)
+        yield result
 
 
 def main() -> None:
@@ -109,8 +109,8 @@ def main() -> None:
     table = Table("instance", "placed", "tier", "value", "bound", "gap", "seconds", "CPU s", "peak MiB", title="the hardest instances")
     for column in table.columns[1:]:
         column.justify = "right"
-    for found in measure(chosen):
-        table.add_row(*found)
+    for cells in measure(chosen):
+        table.add_row(*cells)
     Console(width=120).print(table)
 
 

@@ -65,15 +65,15 @@ def typed(data: bytes) -> list[Any]:
 
 def spent(work: Callable[[], object], runs: int = RUNS) -> float:
     """The least CPU seconds of some runs, the collector at rest as it is while kubestow reads."""
-    found = []
+    measurements = []
     for _ in range(runs):
         gc.collect()
         gc.disable()
         started = time.process_time()
         work()
-        found.append(time.process_time() - started)
+        measurements.append(time.process_time() - started)
         gc.enable()
-    return min(found)
+    return min(measurements)
 
 
 def placed(folder: Path, pods: int) -> tuple[Path, Path]:
@@ -113,9 +113,9 @@ def passes_table(rows: Sequence[tuple[str, float, int]]) -> Table:
     drawn = Table("", "CPU s", "MB/s", "µs a pod", "beside")
     for column in drawn.columns[1:]:
         column.justify = "right"
-    least: dict[int, float] = {}
+    fastest: dict[int, float] = {}
     for name, seconds, size in rows:
-        times = seconds / least.setdefault(size, seconds)
+        times = seconds / fastest.setdefault(size, seconds)
         bytes_ = size == rows[0][2]
         speed = f"{size / seconds / 1e6:,.0f}" if bytes_ else ""
         drawn.add_row(name, f"{seconds:.3f}", speed, "" if bytes_ else f"{1e6 * seconds / size:.2f}", f"{times:,.1f}")
@@ -179,8 +179,8 @@ def child(arguments: Sequence[str]) -> None:
     except SystemExit:
         pass
     finally:
-        found = inside.wall, inside.cpu, inside.calls, time.monotonic() - started, time.process_time()
-        print(json.dumps(found), flush=True)
+        numbers = inside.wall, inside.cpu, inside.calls, time.monotonic() - started, time.process_time()
+        print(json.dumps(numbers), flush=True)
 
 
 def searched(row: bench_hard.Row, workers: str) -> list[str]:
@@ -232,8 +232,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "search":
         chosen = bench_hard.rows(options.patterns, [1])
-        found = [searched(row, workers) for row in chosen for workers in options.workers.split(",")]
-        Console(width=160).print(search_table(found))
+        searches = [searched(row, workers) for row in chosen for workers in options.workers.split(",")]
+        Console(width=160).print(search_table(searches))
         return
     with tempfile.TemporaryDirectory() as folder:
         Console(width=160).print(passes_table(list(passes(*placed(Path(folder), options.pods)))))

@@ -39,15 +39,15 @@ def allocated(result: Result) -> int:
 def at_once(nodes: list[Machine], arrivals: list[Task], options: Sequence[str]) -> tuple[int, int, float]:
     """Return the allocation of one kubestow process when all tasks wait, the bound, and the seconds of the process. Where clearly more is
     asked for than there is, tasks that are worth more than the room they take, by the bound's prices, have the higher priorities."""
-    most, kept = openb_bound.priced(nodes, arrivals)
+    upper, kept = openb_bound.priced(nodes, arrivals)
     scarce = sum(task.load for task in arrivals) * 100 > openb.capacity(nodes) * SCARCE
     one = solve(openb.snapshot(nodes, arrivals, kept if scarce else ()), options)
-    return allocated(one.result), most, one.seconds
+    return allocated(one.result), upper, one.seconds
 
 
 def row(name: str, cells: Iterable[tuple[float, float, float]], seconds: Sequence[float] = ()) -> str:
     """A line of the table, each cell from (mean, least, most)."""
-    listed = [f"{mean:.2f} ({least:.2f}, {most:.2f})" for mean, least, most in cells]
+    listed = [f"{mean:.2f} ({lowest:.2f}, {highest:.2f})" for mean, lowest, highest in cells]
     return f"| {' | '.join([name, *listed, f'{max(seconds):.0f}' if seconds else ''])} |"
 
 
@@ -58,9 +58,9 @@ def summed(draws: Sequence[Sequence[float]]) -> list[tuple[float, float, float]]
 
 def published() -> Iterator[str]:
     """Yield the lines of the published policies, the worst first."""
-    found = {name: entry["allocated_percent_at_arrived_load"] for name, entry in openb.published().items()}
-    for name in sorted(found, key=lambda policy: float(found[policy]["100"]["mean"])):
-        cells = [found[name][str(load)] for load in LOADS]
+    percentages = {name: entry["allocated_percent_at_arrived_load"] for name, entry in openb.published().items()}
+    for name in sorted(percentages, key=lambda policy: float(percentages[policy]["100"]["mean"])):
+        cells = [percentages[name][str(load)] for load in LOADS]
         yield row(f"{name}, published", [(cell["mean"], cell["least"], cell["most"]) for cell in cells])
 
 
@@ -69,9 +69,9 @@ def online(nodes: list[Machine], seeds: Iterable[int], moves: int) -> str:
     full, draws, seconds, moved = openb.capacity(nodes), [], [], []
     for seed in seeds:
         started = time.monotonic()
-        found, cluster = openb_online.run(nodes, openb.draw(nodes, seed, LOADS[-1]), LOADS, moves=moves)
+        result, cluster = openb_online.run(nodes, openb.draw(nodes, seed, LOADS[-1]), LOADS, moves=moves)
         seconds.append(time.monotonic() - started)
-        draws.append([100 * part / full for part in found])
+        draws.append([100 * part / full for part in result])
         moved.append(cluster.moves)
         print("online", moves, seed, draws[-1], moved[-1], f"{seconds[-1]:.1f}", file=sys.stderr, flush=True)
     name = f"online, up to {moves} moves per 100 arrivals ({sum(moved) / len(moved):,.0f} in all)" if moves else "online, no moves"
@@ -84,14 +84,14 @@ def whole(nodes: list[Machine], seeds: Iterable[int], options: Sequence[str]) ->
     for seed in seeds:
         arrivals = openb.draw(nodes, seed, LOADS[-1])
         runs = [at_once(nodes, openb.until(nodes, arrivals, load), options) for load in LOADS]
-        draws.append([100 * found / full for found, _, _ in runs])
-        bounds.append([100 * most / full for _, most, _ in runs])
+        draws.append([100 * allocated_load / full for allocated_load, _, _ in runs])
+        bounds.append([100 * upper / full for _, upper, _ in runs])
         seconds += [spent for _, _, spent in runs]
         print("at once", seed, draws[-1], bounds[-1], [f"{spent:.1f}" for _, _, spent in runs], file=sys.stderr, flush=True)
     yield row("all at once", summed(draws), seconds)
     yield row("its bound", summed(bounds))
     shares = [[100 * a / b for a, b in zip(*pair, strict=True)] for pair in zip(draws, bounds, strict=True)]
-    yield f"| of the bound, at least | {' | '.join(f'{least:.2f}' for _, least, _ in summed(shares))} | |"
+    yield f"| of the bound, at least | {' | '.join(f'{lowest:.2f}' for _, lowest, _ in summed(shares))} | |"
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ def main() -> None:
             for _ in range(arguments.runs + 1):  # the first one warms up
                 times[0].append(run(before, path, options if arguments.both else []))
                 times[1].append(run(now, path, options))
-            old, new = (statistics.median(found[1:]) for found in times)
+            old, new = (statistics.median(runs_seconds[1:]) for runs_seconds in times)
             ratios.append(new / old)
             table.add_row(Path(snapshot).name, f"{old:.2f}", f"{new:.2f}", f"{new / old:.3f}")
     mean = statistics.geometric_mean(ratios)

@@ -159,38 +159,38 @@ def measure(snapshot: Snapshot, sample: int, seed: int) -> Counted:
     """Count the pairs of a cluster, and decide a sample of those that are left."""
     began = time.process_time()
     pairs = Pairs(snapshot)
-    found = pairs.count(began)
+    counted = pairs.count(began)
     drawn = pairs.drawn(Random(seed))
     ref = SnapshotRef(snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), 0)
     said = docs.Survival(ref, "node", False, docs.Scenarios(0, 0, 0, 0, 0, 0), [], [], atOnce=2)
     judge = Judge(snapshot, said)
-    held = checked = 0
+    measured = checked = 0
     for failed in drawn:
-        if found.sample.total() >= sample or (not found.rest and held >= sample):
+        if counted.sample.total() >= sample or (not counted.rest and measured >= sample):
             break
         free = pairs.is_free(failed)
-        if free and held >= sample:
+        if free and measured >= sample:
             continue
         began = time.process_time()
         if free:
             verdict = pairs.composition.certificate(failed)
             assert verdict is not None
-            found.holding += time.process_time() - began
-            held += 1
+            counted.holding += time.process_time() - began
+            measured += 1
         else:
             how, verdict = pairs.decide(failed)
-            found.sample[how] += 1
-            found.spent += time.process_time() - began
+            counted.sample[how] += 1
+            counted.spent += time.process_time() - began
         scenario = _scenario(failed, verdict)
         if faults := list(judge.scenario(scenario)):
             raise SystemExit(f"the checker refuses {failed}: {faults[0]}")
         began = time.process_time()
         list(judge.scenario(scenario))  # cached by now, as in a run over all pairs
-        found.checking += time.process_time() - began
+        counted.checking += time.process_time() - began
         checked += 1
-    found.holding /= max(1, held)
-    found.checking /= max(1, checked)
-    return found
+    counted.holding /= max(1, measured)
+    counted.checking /= max(1, checked)
+    return counted
 
 
 def _scenario(failed: Failed, verdict: Verdict) -> docs.Scenario:
@@ -200,14 +200,14 @@ def _scenario(failed: Failed, verdict: Verdict) -> docs.Scenario:
     return docs.Scenario(list(failed), outcome, verdict.by or "nothing", verdict.displaced, pending, [], assignments=assignments)
 
 
-def cells(name: str, found: Counted) -> Sequence[str]:
+def cells(name: str, counted: Counted) -> Sequence[str]:
     """Return the row of a cluster as texts."""
-    number = found.sample.total()
-    shares = [f"{100 * found.sample[how] / max(1, number):.1f} %" if found.sample[how] else f"0 of {number}" for how in HOW]
+    number = counted.sample.total()
+    shares = [f"{100 * counted.sample[how] / max(1, number):.1f} %" if counted.sample[how] else f"0 of {number}" for how in HOW]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    each = f"{1000 * found.holding:.2f} ms; {1000 * found.each:.1f} ms; {1000 * found.checking:.1f} ms"
-    counts = [f"{n:,}" for n in (found.pairs, found.distinct, found.nothing, found.free, found.rest)]
-    return (name, *counts, *shares, f"{found.counting:.0f} s", f"{memory:.1f} GB", each, f"{found.hours:.1f} h")
+    each = f"{1000 * counted.holding:.2f} ms; {1000 * counted.each:.1f} ms; {1000 * counted.checking:.1f} ms"
+    counts = [f"{n:,}" for n in (counted.pairs, counted.distinct, counted.nothing, counted.free, counted.rest)]
+    return (name, *counts, *shares, f"{counted.counting:.0f} s", f"{memory:.1f} GB", each, f"{counted.hours:.1f} h")
 
 
 def main() -> None:
@@ -218,11 +218,11 @@ def main() -> None:
     parser.add_argument("--only", default="", help="bound, worn, tight, hetero; comma-separated")
     parser.add_argument("--sample", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}", flush=True)
-    for name, objects in clusters(asked.nodes, asked.pods, asked.seed).items():
-        if not asked.only or name in asked.only.split(","):
-            print(f"| {' | '.join(cells(name, measure(from_objects(list(objects)), asked.sample, asked.seed)))} |", flush=True)
+    for name, objects in clusters(arguments.nodes, arguments.pods, arguments.seed).items():
+        if not arguments.only or name in arguments.only.split(","):
+            print(f"| {' | '.join(cells(name, measure(from_objects(list(objects)), arguments.sample, arguments.seed)))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -52,16 +52,16 @@ class Instance:
 
 
 def instances(nodes: int, pods: int, seeds: Sequence[int], seconds: float, patterns: Sequence[str]) -> list[Instance]:
-    found = [
+    all_instances = [
         Instance(f"planted-{usage}-s{seed}", partial(_planted, nodes, pods, usage, seed), share, seconds)
         for usage, share in GOALS.items()
         for seed in seeds
     ]
-    found += [
+    all_instances += [
         Instance(path.name.removesuffix(".json.gz"), partial(_recorded, path), 1.0, RULES_SECONDS, proved=True)
         for path in sorted(DATA.glob("rules-200x12-97-*.json.gz"))
     ]
-    return [i for i in found if any(fnmatch.fnmatch(i.name, p) for p in patterns)]
+    return [i for i in all_instances if any(fnmatch.fnmatch(i.name, p) for p in patterns)]
 
 
 def _planted(nodes: int, pods: int, usage: int, seed: int, folder: Path) -> Path:

@@ -83,21 +83,24 @@ def settings(usages: Sequence[int], unit: int = 1) -> Iterator[Setting]:
 def objects(setting: Setting, seed: int) -> list[Object]:
     """The nodes and pods of a cell. A seed gives the same pods at every usage, on nodes of another size."""
     rng = random.Random(f"priority-matters-{setting.nodes}-{setting.pods_per_node}-{setting.priorities}-{seed}")
-    left = setting.nodes * setting.pods_per_node
+    remaining = setting.nodes * setting.pods_per_node
     pods: list[Object] = []
     total, largest = [0, 0], [0, 0]
-    while left:
-        name, replicas = f"rs-{len(pods):03}", min(rng.randint(*REPLICAS), left)
+    while remaining:
+        name, replicas = f"rs-{len(pods):03}", min(rng.randint(*REPLICAS), remaining)
         cpu, memory, priority = rng.randint(*CPU), rng.randint(*MEMORY), rng.randint(1, setting.priorities)
         memory -= memory % setting.unit
         what: dict[str, Any] = {"cpu": f"{cpu}m", "memory": str(memory), "labels": {"app": name}, "owner": f"ReplicaSet/{name}"}
         pods += [pod(f"{name}-{i}", priority=priority, **what) for i in range(replicas)]
-        left -= replicas
+        remaining -= replicas
         total = [total[0] + replicas * cpu, total[1] + replicas * memory]
         largest = [max(largest[0], cpu), max(largest[1], memory)]
     share = Fraction(100, setting.usage * setting.nodes)
     units = 1, setting.unit
-    size = [max(most, ceil(amount * share / unit) * unit) for most, amount, unit in zip(largest, total, units, strict=True)]
+    size = [
+        max(largest_request, ceil(amount * share / unit) * unit)
+        for largest_request, amount, unit in zip(largest, total, units, strict=True)
+    ]
     return [*(node(f"node-{i:02}", cpu=f"{size[0]}m", memory=str(size[1])) for i in range(setting.nodes)), *pods]
 
 
@@ -169,24 +172,28 @@ def main() -> None:
     parser.add_argument("--workers", type=int)
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--megabytes", action="store_true")
-    asked = parser.parse_args()
-    if asked.cpu:
+    arguments = parser.parse_args()
+    if arguments.cpu:
         count_cpu_time()
-    workers = 1 if asked.cpu else asked.workers
+    workers = 1 if arguments.cpu else arguments.workers
     runs = {"greedy": Options(time_limit=10.0, policy=PLACED_ONLY, engine="greedy", causes=False)}
-    runs |= {f"{s} s": Options(time_limit=float(s), workers=workers, policy=PLACED_ONLY) for s in asked.seconds}
-    found: dict[tuple[int, str], Share] = {}
-    cells = [cell for cell in settings([int(u) for u in asked.usage], MEGABYTE if asked.megabytes else 1) if str(cell.nodes) in asked.nodes]
+    runs |= {f"{s} s": Options(time_limit=float(s), workers=workers, policy=PLACED_ONLY) for s in arguments.seconds}
+    shares: dict[tuple[int, str], Share] = {}
+    cells = [
+        cell
+        for cell in settings([int(u) for u in arguments.usage], MEGABYTE if arguments.megabytes else 1)
+        if str(cell.nodes) in arguments.nodes
+    ]
     for cell in cells:
-        for seed in asked.seeds:
+        for seed in arguments.seeds:
             for name, options in runs.items():
                 result, seconds = solve(cell, int(seed), options)
                 for usage in (cell.usage, 0):
-                    found.setdefault((usage, name), Share()).add(result, seconds)
+                    shares.setdefault((usage, name), Share()).add(result, seconds)
                 tiers = " ".join(f"{t.value}/{t.bound}" for t in placed_tiers(result))
                 print(cell.name, seed, name, "proved" if proved(result) else "open", tiers, f"{seconds:.2f}", file=sys.stderr, flush=True)
     table = Table("usage", "run", "proved", "pods to the bound", "CPU seconds", title="cells proved")
-    for (usage, name), share in sorted(found.items(), key=lambda item: (item[0][0] or 1_000, list(runs).index(item[0][1]))):
+    for (usage, name), share in sorted(shares.items(), key=lambda item: (item[0][0] or 1_000, list(runs).index(item[0][1]))):
         table.add_row(f"{usage} %" if usage else "all", name, *share.cells)
     Console(width=120).print(table)
 

@@ -60,16 +60,16 @@ def plan(
 ) -> tuple[RebalancePlan, float]:
     """A verified plan, which frees ``freed`` nodes at most, and the seconds that it took."""
     started = time.monotonic()
-    asked = PlanOptions(goals=goals, drain=tuple(drain), limits=Limits(maxFreed=freed), options=Options(time_limit=seconds))
-    return rebalance(snapshot, asked), time.monotonic() - started
+    options = PlanOptions(goals=goals, drain=tuple(drain), limits=Limits(maxFreed=freed), options=Options(time_limit=seconds))
+    return rebalance(snapshot, options), time.monotonic() - started
 
 
 def consolidate(number: int, seconds: float) -> consolidation.Compared:
     """One worn cluster by all methods."""
     parameters = consolidation.cluster(number)
     snapshot = from_objects(worn(parameters).objects())
-    found, took = plan(snapshot, seconds, "consolidate")
-    return consolidation.compare(parameters, snapshot, found, took, lambda most: plan(snapshot, seconds, "consolidate", freed=most)[0])
+    result, took = plan(snapshot, seconds, "consolidate")
+    return consolidation.compare(parameters, snapshot, result, took, lambda freed: plan(snapshot, seconds, "consolidate", freed=freed)[0])
 
 
 # --- admit --------------------------------------------------------------------------------------------------------------
@@ -99,11 +99,11 @@ def admit(seed: int, seconds: float) -> Admitted:
     """One planted instance."""
     instance = planted_admit(seed)
     snapshot = from_objects(instance.objects)
-    found, took = plan(snapshot, seconds, "admit")
-    placed = sum(move.source is None for move in found.moves)
+    result, took = plan(snapshot, seconds, "admit")
+    placed = sum(move.source is None for move in result.moves)
     return Admitted(
-        seed, instance.shape, len(snapshot.nodes), instance.k, len(instance.waiting), placed, len(found.moves) - placed, found.waves,
-        found.status, took,
+        seed, instance.shape, len(snapshot.nodes), instance.k, len(instance.waiting), placed, len(result.moves) - placed, result.waves,
+        result.status, took,
     )  # fmt: skip
 
 
@@ -141,13 +141,13 @@ def scale(arguments: argparse.Namespace, options: Sequence[str]) -> Iterator[str
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode not in WRITTEN:
                 raise RuntimeError(f"rebalance --goal {goal}: exit {process.returncode}")
-            found = from_builtins(msgspec.json.decode(target.read_bytes()), RebalancePlan)
-            tiers = ", ".join(f"{tier.tier} {tier.value} of {tier.bound}" for tier in found.objective)
-            phases = msgspec.to_builtins(found.seconds) if found.seconds is not None else {}
+            result = from_builtins(msgspec.json.decode(target.read_bytes()), RebalancePlan)
+            tiers = ", ".join(f"{tier.tier} {tier.value} of {tier.bound}" for tier in result.objective)
+            phases = msgspec.to_builtins(result.seconds) if result.seconds is not None else {}
             shown = ", ".join(f"{name} {value:.1f}" for name, value in phases.items())
-            free = f"{found.before.emptyNodes} | {found.after.emptyNodes}"
-            moves = f"{len(found.moves)} | {found.waves}"
-            yield f"| {goal} | {took:.1f} | {usage.ru_maxrss // 1024} | {moves} | {free} | {found.status} | {tiers} | {shown} |"
+            free = f"{result.before.emptyNodes} | {result.after.emptyNodes}"
+            moves = f"{len(result.moves)} | {result.waves}"
+            yield f"| {goal} | {took:.1f} | {usage.ru_maxrss // 1024} | {moves} | {free} | {result.status} | {tiers} | {shown} |"
         if arguments.reference:
             snapshot = load([str(path)])
             for name, heuristic in HEURISTICS.items():
@@ -169,11 +169,11 @@ def clusters(seconds: float) -> Iterator[str]:
         asks = [(goal, (goal,), ()) for goal in ("repair", "improve", "consolidate")]
         worker = _worker(snapshot)
         for name, goals, drain in [*asks, (f"drain {worker}", (), (worker,))]:
-            found, took = plan(snapshot, seconds, *goals, drain=drain)
-            stay = ", ".join(f"{entry.reason} {len(entry.pods)}" for entry in found.excluded)
-            sizes = f"{len(found.moves)} | {found.waves} | {found.before.emptyNodes} | {found.after.emptyNodes}"
-            rules = f"{sum(found.before.rules.values())} | {sum(found.after.rules.values())} | {len(found.obstacles)}"
-            yield f"| {path.stem} | {name} | {found.status} | {sizes} | {rules} | {stay} | {took:.1f} |"
+            result, took = plan(snapshot, seconds, *goals, drain=drain)
+            stay = ", ".join(f"{entry.reason} {len(entry.pods)}" for entry in result.excluded)
+            sizes = f"{len(result.moves)} | {result.waves} | {result.before.emptyNodes} | {result.after.emptyNodes}"
+            rules = f"{sum(result.before.rules.values())} | {sum(result.after.rules.values())} | {len(result.obstacles)}"
+            yield f"| {path.stem} | {name} | {result.status} | {sizes} | {rules} | {stay} | {took:.1f} |"
 
 
 def _worker(snapshot: Snapshot) -> str:
@@ -191,13 +191,13 @@ def improved(seed: int, nodes: int, pods: int, seconds: float) -> str:
     snapshot = from_objects(generate(Parameters(nodes, pods, seed=seed, bound=100, preferences=60)).objects())
     values = PlanObjective(read_problem(snapshot, PlanOptions(goals=("improve",))), ("improve",))
     before, first_bound = values.of_steps([])[0], values.bounds()[0]
-    asked = [PlanOptions(goals=("improve",), options=Options(engine=engine, time_limit=seconds)) for engine in ("greedy", "auto")]
-    built, (found, took) = rebalance(snapshot, asked[0]), _timed(lambda: rebalance(snapshot, asked[1]))
-    tier, alone = found.objective[0], built.objective[0].value
+    options = [PlanOptions(goals=("improve",), options=Options(engine=engine, time_limit=seconds)) for engine in ("greedy", "auto")]
+    built, (improved_plan, took) = rebalance(snapshot, options[0]), _timed(lambda: rebalance(snapshot, options[1]))
+    tier, alone = improved_plan.objective[0], built.objective[0].value
     points = " | ".join(f"{value / BALANCE_PER_POINT:,.0f}" for value in (before, alone, tier.value, tier.bound, first_bound))
-    rest = [(tier.bound - value) / max(1, tier.bound - before) for value in (alone, tier.value)]
-    moves = f"{len(built.moves):,} | {len(found.moves):,} | {found.waves}"
-    return f"| {nodes:,} | {pods:,} | {seed} | {points} | {rest[0]:.1%} | {rest[1]:.1%} | {moves} | {took:.0f} |"
+    gaps = [(tier.bound - value) / max(1, tier.bound - before) for value in (alone, tier.value)]
+    moves = f"{len(built.moves):,} | {len(improved_plan.moves):,} | {improved_plan.waves}"
+    return f"| {nodes:,} | {pods:,} | {seed} | {points} | {gaps[0]:.1%} | {gaps[1]:.1%} | {moves} | {took:.0f} |"
 
 
 def _timed(run: Callable[[], RebalancePlan]) -> tuple[RebalancePlan, float]:

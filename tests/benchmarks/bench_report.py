@@ -53,9 +53,9 @@ def fastest(work: Callable[[], _T], runs: int) -> tuple[float, _T]:
     best = float("inf")
     for _ in range(runs):
         started = time.perf_counter()
-        found = work()
+        result = work()
         best = min(best, time.perf_counter() - started)
-    return best, found
+    return best, result
 
 
 def measure(nodes: int, pods: int, seed: int, runs: int, chromium: Chromium | None) -> Row:
@@ -95,10 +95,10 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         )
         yield f"| {' | '.join(cells)} | {row.size / row.pods:.0f} | {ready} |"
     pods = [row.pods for row in rows]
-    found = [exponent(pods, values) for values in ([r.load for r in rows], [r.page for r in rows], [r.size for r in rows])]
+    exponents = [exponent(pods, values) for values in ([r.load for r in rows], [r.page for r in rows], [r.size for r in rows])]
     ready_at = [row.interactive for row in rows if row.interactive is not None]
-    found.append(exponent(pods, ready_at) if len(ready_at) == len(rows) else None)
-    of_load, of_page, of_size, of_ready = ("-" if e is None else f"{e:.2f}" for e in found)
+    exponents.append(exponent(pods, ready_at) if len(ready_at) == len(rows) else None)
+    of_load, of_page, of_size, of_ready = ("-" if e is None else f"{e:.2f}" for e in exponents)
     yield f"| exponent |  | {of_load} | {of_page} |  | {of_size} |  | {of_ready} |"
 
 

@@ -76,8 +76,8 @@ class Run:
     @property
     def phases(self) -> dict[str, float]:
         """Seconds by phase, and of the whole process."""
-        found = {phase: self.result.seconds.get(phase, 0.0) for phase in PHASES[:-1]}
-        return found | {"rest": max(0.0, self.seconds - sum(found.values())), "whole": self.seconds}
+        seconds = {phase: self.result.seconds.get(phase, 0.0) for phase in PHASES[:-1]}
+        return seconds | {"rest": max(0.0, self.seconds - sum(seconds.values())), "whole": self.seconds}
 
 
 def command(*words: str) -> list[str]:
@@ -134,8 +134,8 @@ def table(sizes: Sequence[int], runs: Sequence[Run]) -> Table:
         drawn.add_row(f"{size:,}", placed, *(f"{phases[c]:.2f}" for c in columns), f"{one.peak:,.0f}", one.result.status)
     drawn.add_section()
     for label, first in (("exponent", 0), ("last step", -2)):
-        found = [exponent(sizes[first:], [one.phases[c] for one in runs[first:]]) for c in columns]
-        drawn.add_row(label, "", *("-" if e is None else f"{e:.2f}" for e in found), "", "")
+        exponents = [exponent(sizes[first:], [one.phases[c] for one in runs[first:]]) for c in columns]
+        drawn.add_row(label, "", *("-" if e is None else f"{e:.2f}" for e in exponents), "", "")
     return drawn
 
 

@@ -117,7 +117,7 @@ class Compared:
     @property
     def saved(self) -> float:
         """The share of what the cheaper heuristic that places everything pays."""
-        theirs = [bought.cost for bought in (self.karpenter, self.price) if not bought.left]
+        theirs = [bought.cost for bought in (self.karpenter, self.price) if not bought.unplaced]
         return 1 - self.kubestow.cost / min(theirs) if theirs else 0.0
 
     def saved_of(self, bought: Bought) -> float:
@@ -137,31 +137,31 @@ def compare(seed: int, nodes: int, pods: int, time_limit: float) -> Compared:
 
 def generated(count: int, nodes: int, pods: int, time_limit: float) -> Table:
     table = _table("seed", "pods", "Karpenter's way", "best price", "kubestow", "nodes", "bound", "gap", "saved", "seconds")
-    found = []
+    comparisons = []
     for seed in range(count):
         one = compare(seed, nodes, pods, time_limit)
         cells = [str(seed), f"{one.pods:,}", *(_paid(b) for b in (one.karpenter, one.price))]
         if not one.kubestow.answered:
             cells += [*_none(one.kubestow), "", f"{one.kubestow.seconds:.0f}"]
         else:
-            found.append(one)
+            comparisons.append(one)
             cells += [*_result(one.kubestow), f"{one.saved:.2%}", f"{one.kubestow.seconds:.0f}"]
         table.add_row(*cells)
         say(*cells)
-    if found:
+    if comparisons:
         for name, shares in (
-            ("saved of the cheaper heuristic", [one.saved for one in found]),
-            ("saved of Karpenter's way", [one.saved_of(one.karpenter) for one in found if not one.karpenter.left]),
-            ("saved of best price", [one.saved_of(one.price) for one in found if not one.price.left]),
+            ("saved of the cheaper heuristic", [one.saved for one in comparisons]),
+            ("saved of Karpenter's way", [one.saved_of(one.karpenter) for one in comparisons if not one.karpenter.unplaced]),
+            ("saved of best price", [one.saved_of(one.price) for one in comparisons if not one.price.unplaced]),
         ):
             say(f"{name}: median {statistics.median(shares):.2%}, least {min(shares):.2%}, most {max(shares):.2%} ({len(shares)} clusters)")
-        gaps = [one.kubestow.gap for one in found]
+        gaps = [one.kubestow.gap for one in comparisons]
         say(f"gap: median {statistics.median(gaps):.2%}, worst {max(gaps):.2%}; proved {sum(not gap for gap in gaps)} of {len(gaps)}")
     return table
 
 
 def _paid(bought: Bought) -> str:
-    return money.text(bought.cost) + (f" ({bought.left} left)" if bought.left else "")
+    return money.text(bought.cost) + (f" ({bought.unplaced} left)" if bought.unplaced else "")
 
 
 def _result(one: Run) -> list[str]:
@@ -216,8 +216,8 @@ def directory(path: Path, time_limit: float) -> Table:
         if one.sizing:
             replaced = one.sizing.get("replaced") or {}
             now = f"{replaced['cost']:g} ({replaced['priced']} of {replaced['nodes']} nodes)" if replaced.get("priced") else ""
-            found = _result(one) if one.answered else ["", "", money.text(one.bound), ""]
-            cells += [f"{one.sizing['snapshot']['pending']:,}", *found, one.sizing["status"], now]
+            amounts = _result(one) if one.answered else ["", "", money.text(one.bound), ""]
+            cells += [f"{one.sizing['snapshot']['pending']:,}", *amounts, one.sizing["status"], now]
         else:
             cells += ["", one.said, *[""] * 5]
         cells.append(f"{one.seconds:.1f}")
@@ -241,13 +241,13 @@ def main() -> None:
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--pods", type=int)
     parser.add_argument("--time-limit", type=float, default=60.0)
-    asked = parser.parse_args()
-    if asked.directory is not None:
-        table = directory(asked.directory, asked.time_limit)
-    elif asked.planted:
-        table = planted(asked.clusters or 3, asked.nodes or 100, asked.pods or 1000, asked.time_limit)
+    arguments = parser.parse_args()
+    if arguments.directory is not None:
+        table = directory(arguments.directory, arguments.time_limit)
+    elif arguments.planted:
+        table = planted(arguments.clusters or 3, arguments.nodes or 100, arguments.pods or 1000, arguments.time_limit)
     else:
-        table = generated(asked.clusters or 30, asked.nodes or 60, asked.pods or 900, asked.time_limit)
+        table = generated(arguments.clusters or 30, arguments.nodes or 60, arguments.pods or 900, arguments.time_limit)
     Console(width=130).print(table)
 
 

@@ -142,8 +142,8 @@ def agreement(snapshot: Snapshot, case: Case, outcomes: Sequence[Scenario], numb
     every = [(failed, each.outcome) for each in outcomes if each.outcome != "unknown" for failed in (each.failed, *each.alike)]
     lost = [entry for entry in every if entry[1] == "pending"]
     chosen = random.sample(lost, min(len(lost), number // 2))
-    rest = [entry for entry in every if entry[1] == "survives"]
-    chosen += random.sample(rest, min(len(rest), number - len(chosen)))
+    survived = [entry for entry in every if entry[1] == "survives"]
+    chosen += random.sample(survived, min(len(survived), number - len(chosen)))
     sampled = agree = 0
     for failed, outcome in chosen:
         key = "topology.kubernetes.io/zone" if case.fail == "zone" else None
@@ -160,9 +160,9 @@ def measure(case: Case, seconds: float, sample: int) -> Measured:
     """Measure one row."""
     snapshot = from_objects(list(worn(case.cluster).objects()))
     started, cpu = time.monotonic(), time.process_time()
-    found = survive(snapshot, SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False))
+    result = survive(snapshot, SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False))
     took = time.monotonic() - started, time.process_time() - cpu
-    return Measured(case, found, *took, *agreement(snapshot, case, found.outcomes, sample, seconds))
+    return Measured(case, result, *took, *agreement(snapshot, case, result.outcomes, sample, seconds))
 
 
 def cases(only: Sequence[str], seed: int, scale: int) -> Iterator[Case]:
@@ -178,22 +178,22 @@ def cases(only: Sequence[str], seed: int, scale: int) -> Iterator[Case]:
 def shared(case: Case, jobs: int, rounds: int, seconds: float) -> Iterator[tuple[str, ...]]:
     """Yield rows of one process and of several, in turn; the best of the rounds counts for each."""
     snapshot = from_objects(list(worn(case.cluster).objects()))
-    asked, options = SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False, deterministic=True, workers=1)
+    request, options = SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False, deterministic=True, workers=1)
     best: dict[int, tuple[float, float, float]] = {}
-    documents, found = set[bytes](), None
+    documents, result = set[bytes](), None
     for number in [1, jobs] * rounds:
         wall, here, there = time.monotonic(), time.process_time(), _children()
         with pool_of(number) or nullcontext() as pool:
-            found = survive(snapshot, asked, options, pool=pool)
+            result = survive(snapshot, request, options, pool=pool)
         took = time.monotonic() - wall, time.process_time() - here, _children() - there
         best[number] = min(best.get(number, took), took)
-        documents.add(msgspec.json.encode(found))
-    if len(documents) != 1 or found is None:
+        documents.add(msgspec.json.encode(result))
+    if len(documents) != 1 or result is None:
         raise SystemExit("the documents differ")
     where = f"{case.cluster.nodes:,} nodes, {case.cluster.pods:,} pods, {case.cluster.fill} % of CPU"
     for number, (wall, here, there) in best.items():
         amounts = (f"{amount:.1f} s" for amount in (wall, here, there))
-        yield where, f"{found.scenarios.distinct:,}", f"{number}", *amounts, f"{best[1][0] / wall:.2f}"
+        yield where, f"{result.scenarios.distinct:,}", f"{number}", *amounts, f"{best[1][0] / wall:.2f}"
 
 
 def _children() -> float:

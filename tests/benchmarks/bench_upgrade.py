@@ -45,27 +45,29 @@ def measure(nodes: int, pods: int, fill: int, surge: str, missing: str) -> tuple
     """Return a row of the table."""
     cluster = Worn(nodes, pods, seed=1, fill=fill, gone=20 if fill <= 75 else 5, bare=0)
     snapshot = from_objects(list(worn(cluster).objects()))
-    found = upgrade(snapshot, UpgradeOptions("!node-role.kubernetes.io/control-plane", missing, surge, options=Options()))
-    seconds = found.seconds
+    result = upgrade(snapshot, UpgradeOptions("!node-role.kubernetes.io/control-plane", missing, surge, options=Options()))
+    seconds = result.seconds
     assert seconds is not None
-    moves = sum(len(wave.moves) for wave in found.waves)
-    numbers = f"{len(found.waves):,}", f"{moves:,}", f"{seconds.compile + seconds.solve:.1f} s", f"{seconds.verify:.1f} s"
-    return f"{nodes:,}", f"{pods:,}", f"{fill} %", surge, missing, answer(found), *numbers, replayed(snapshot, found)
+    moves = sum(len(wave.moves) for wave in result.waves)
+    numbers = f"{len(result.waves):,}", f"{moves:,}", f"{seconds.compile + seconds.solve:.1f} s", f"{seconds.verify:.1f} s"
+    return f"{nodes:,}", f"{pods:,}", f"{fill} %", surge, missing, answer(result), *numbers, replayed(snapshot, result)
 
 
-def answer(found: Upgrade) -> str:
+def answer(result: Upgrade) -> str:
     """The result, in short."""
-    if found.complete:
+    if result.complete:
         return "gets through"
-    sure = "proved" if found.proved else "not proved"
-    kinds = ", ".join(sorted({blocker.kind for blocker in found.blocked}))
-    return f"{len({blocker.node for blocker in found.blocked})} nodes blocked ({kinds}; {sure})"
+    sure = "proved" if result.proved else "not proved"
+    kinds = ", ".join(sorted({blocker.kind for blocker in result.blocked}))
+    return f"{len({blocker.node for blocker in result.blocked})} nodes blocked ({kinds}; {sure})"
 
 
-def replayed(snapshot: Snapshot, found: Upgrade) -> str:
+def replayed(snapshot: Snapshot, result: Upgrade) -> str:
     """Return the number of waves that the checker replays, of a document's waves."""
-    left = [text for text in check_upgrade(snapshot, found).open if "rules and budgets in" in text] if len(found.waves) > 100 else []
-    return f"{len(found.waves) - int(left[0].split()[4])}" if left else "all"
+    open_claims = (
+        [text for text in check_upgrade(snapshot, result).open if "rules and budgets in" in text] if len(result.waves) > 100 else []
+    )
+    return f"{len(result.waves) - int(open_claims[0].split()[4])}" if open_claims else "all"
 
 
 def planted() -> tuple[int, int, int]:
@@ -73,8 +75,8 @@ def planted() -> tuple[int, int, int]:
     named = blockers = through = 0
     for seed in range(PLANTED):
         made = Planted(seed, tuple(KINDS[(seed + i) % len(KINDS)] for i in range(1 + seed % 4)))
-        found = upgrade(from_objects(made.objects), UpgradeOptions("pool=p", to=TO))
-        named += {(each.node, each.kind, each.object) for each in found.blocked} == made.held
+        result = upgrade(from_objects(made.objects), UpgradeOptions("pool=p", to=TO))
+        named += {(each.node, each.kind, each.object) for each in result.blocked} == made.held
         blockers += len(made.held)
         through += upgrade(from_objects(Planted(seed).objects), UpgradeOptions("pool=p")).complete
     return named, blockers, through
@@ -82,8 +84,8 @@ def planted() -> tuple[int, int, int]:
 
 def brute(count: int) -> str:
     """Compare brute force and the search on tiny pools, in a sentence."""
-    found = [compare(seed, kind) for kind in ("drain", "tight", "repair") for seed in range(count)]
-    known = [(bool(truth), complete, proved) for truth, complete, proved in found if truth is not None]
+    comparisons = [compare(seed, kind) for kind in ("drain", "tight", "repair") for seed in range(count)]
+    known = [(bool(truth), complete, proved) for truth, complete, proved in comparisons if truth is not None]
     through, blocked = sum(truth for truth, _, _ in known), sum(not truth for truth, _, _ in known)
     same = sum(truth == complete for truth, complete, _ in known)
     proofs = sum(proved for truth, _, proved in known if not truth)

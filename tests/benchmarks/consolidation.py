@@ -105,7 +105,7 @@ def table(rows: Sequence[Compared]) -> Iterator[str]:
         yield f"| {' | '.join([size, own, *others])} |"
     yield ""
     best = [max(rival.freed for rival in row.rivals.values()) for row in rows]
-    fewer, more = (sum(found) for found in zip(*((r.freed < b, r.freed > b) for r, b in zip(rows, best, strict=True)), strict=True))
+    fewer, more = (sum(wins) for wins in zip(*((r.freed < b, r.freed > b) for r, b in zip(rows, best, strict=True)), strict=True))
     yield f"Against the better of both: fewer nodes freed in {fewer} of {len(rows)} clusters, more in {more}."
     for name in names:
         ratios = [ratio for row in rows if (ratio := row.rivals[name].ratio) is not None]

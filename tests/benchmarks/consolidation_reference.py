@@ -209,12 +209,12 @@ class State:
     def _harms(self, i: int, start: str) -> bool:
         """Return whether a completed move violates a rule of another pod, on the old node or in the new domain."""
         member = self._members[i]
-        left, there = (self.nodes[name].node.metadata.labels or {} for name in (start, self.where[i]))
+        origin, there = (self.nodes[name].node.metadata.labels or {} for name in (start, self.where[i]))
         for group in self._affinity.answers(member):
             for j in self._seekers.get(group, ()):
                 here = self.nodes[self.where[j]].node.metadata.labels or {}
                 keys = {term.key for term in self._members[j].terms.affinity}
-                if any(left.get(key) == here.get(key) != there.get(key) for key in keys) and self._broken_affinity(j):
+                if any(origin.get(key) == here.get(key) != there.get(key) for key in keys) and self._broken_affinity(j):
                     return True
         return any(limit.worse() for limit in self._watchers(member))
 
@@ -239,17 +239,17 @@ class State:
         total = {r: sum(at.capacity.get(r, 0) for at in self.nodes.values()) for r in ("cpu", "memory")}
 
         def size(i: int) -> int:
-            asked = self.requests[i]
-            return max(asked.get("cpu", 0) * total["memory"], asked.get("memory", 0) * total["cpu"])
+            requests = self.requests[i]
+            return max(requests.get("cpu", 0) * total["memory"], requests.get("memory", 0) * total["cpu"])
 
         return sorted(pods, key=lambda i: (-size(i), i))
 
-    def drain(self, names: Sequence[str], rest: Sequence[str]) -> bool:
-        """Close the nodes and move all their pods, largest first, to the first of ``rest`` that takes each; or do nothing."""
+    def drain(self, names: Sequence[str], targets: Sequence[str]) -> bool:
+        """Close the nodes and move all their pods, largest first, to the first of ``targets`` that takes each; or do nothing."""
         count = len(self.steps)
         self.closed.update(names)
         pods = [i for name in names for i in self.nodes[name].mine]
-        if all(self.move(i, rest) for i in self.decreasing(pods)):
+        if all(self.move(i, targets) for i in self.decreasing(pods)):
             return True
         self.back(count)
         self.closed.difference_update(names)

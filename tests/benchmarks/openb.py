@@ -82,19 +82,19 @@ def capacity(nodes: list[Machine]) -> int:
 def draw(nodes: list[Machine], seed: int, load: int) -> list[Task]:
     """Return tasks drawn at random from the trace until they ask for ``load`` percent of the GPUs that there are."""
     rng, listed, full = random.Random(seed), tasks(), capacity(nodes)
-    found, asked = list[Task](), 0
-    while asked * 100 < load * full:
+    found, requested = list[Task](), 0
+    while requested * 100 < load * full:
         found.append(rng.choice(listed))
-        asked += found[-1].load
+        requested += found[-1].load
     return found
 
 
 def until(nodes: list[Machine], arrivals: list[Task], load: int) -> list[Task]:
     """Return the first tasks that together ask for ``load`` percent of the GPUs that there are."""
-    full, asked = capacity(nodes), 0
+    full, requested = capacity(nodes), 0
     for i, task in enumerate(arrivals):
-        asked += task.load
-        if asked * 100 >= load * full:
+        requested += task.load
+        if requested * 100 >= load * full:
             return arrivals[: i + 1]
     return arrivals
 

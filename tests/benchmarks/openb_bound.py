@@ -36,9 +36,9 @@ def priced(nodes: list[Machine], arrivals: list[Task]) -> tuple[int, frozenset[T
     best, kept = min(openb.capacity(nodes), sum(task.load for task in arrivals)), frozenset(arrivals)
     for _ in range(ROUNDS):
         cpu, memory, shares = program.solve()
-        most, gain, new = program.safe(cpu, memory, shares)
-        if most < best:
-            best, kept = most, frozenset(task for task, more in gain.items() if more > UNIT)
+        upper, gain, new = program.safe(cpu, memory, shares)
+        if upper < best:
+            best, kept = upper, frozenset(task for task, more in gain.items() if more > UNIT)
         if not program.add(new):
             break
     return best, kept
@@ -117,16 +117,16 @@ class _Program:
         total += sum(count * gain[task] for task, count in self._wanted.items())
         return total // UNIT, gain, patterns
 
-    def _best(self, worth: Mapping[int, int]) -> tuple[int, dict[int, int]]:
+    def _best(self, gains: Mapping[int, int]) -> tuple[int, dict[int, int]]:
         """Return the value of a GPU that is cut into shares in the best way, and that way."""
         best, last = [0] * (WHOLE + 1), [0] * (WHOLE + 1)
         for size in range(1, WHOLE + 1):
             best[size] = best[size - 1]
             for share in self._shares:
-                if share <= size and best[size - share] + worth[share] > best[size]:
-                    best[size], last[size] = best[size - share] + worth[share], share
-        found, size = Counter[int](), WHOLE
+                if share <= size and best[size - share] + gains[share] > best[size]:
+                    best[size], last[size] = best[size - share] + gains[share], share
+        chosen, size = Counter[int](), WHOLE
         while size > 0:
-            found[last[size]] += bool(last[size])
+            chosen[last[size]] += bool(last[size])
             size -= last[size] or 1
-        return best[WHOLE], {share: times for share, times in sorted(found.items()) if times}
+        return best[WHOLE], {share: times for share, times in sorted(chosen.items()) if times}

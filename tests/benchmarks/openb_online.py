@@ -34,18 +34,18 @@ def after(room: Room, task: Task) -> Room | None:
     if cpu < 0 or memory < 0:
         return None
     gpus = list(room[2])
-    for k, left in enumerate(gpus if wanted else ()):
-        if left >= task.share:
-            gpus[k], wanted = left - task.share, wanted - 1
+    for k, free in enumerate(gpus if wanted else ()):
+        if free >= task.share:
+            gpus[k], wanted = free - task.share, wanted - 1
             if not wanted:
                 break
     return None if wanted else (cpu, memory, tuple(gpus))
 
 
-def before(room: Room, task: Task, held: tuple[int, ...]) -> Room:
+def before(room: Room, task: Task, allocation: tuple[int, ...]) -> Room:
     """Return the free shares after a task leaves that held these GPUs, by position."""
     gpus = list(room[2])
-    for k in held:
+    for k in allocation:
         gpus[k] += task.share
     return room[0] + task.cpu, room[1] + task.memory, tuple(gpus)
 
@@ -75,11 +75,11 @@ class Stranded:
             found, total = 0, sum(gpus)
             for task, filling, serving in self._weights if total else ():
                 fit = min(cpu // task.cpu if task.cpu else total, memory // task.memory if task.memory else total)
-                able = [left for left in gpus if left >= task.share]
+                able = [free for free in gpus if free >= task.share]
                 if task.gpus > 1:
                     used = min(fit, len(able) // task.gpus) * task.load
                 else:
-                    used = min(fit, sum(left // task.share for left in able)) * task.share
+                    used = min(fit, sum(free // task.share for free in able)) * task.share
                 found += filling * (total - used)
                 found += serving * (total - (sum(able) if fit and len(able) >= task.gpus else 0))
             self._known[key] = found
@@ -116,8 +116,8 @@ class Online:
 
     def _task(self, g: int) -> Task:
         demand = dict(zip(self.cluster.resources, self.cluster.demand[g].tolist(), strict=True))
-        asked = self.cluster.classes[g].devices
-        request = asked.claims[0].requests[0][0] if asked is not None and asked.claims else None
+        devices = self.cluster.classes[g].devices
+        request = devices.claims[0].requests[0][0] if devices is not None and devices.claims else None
         gpus, share = (0, 0) if request is None else (int(request.count or 0), int(dict(request.capacity)[openb.SHARE]))
         return Task(demand["cpu"], demand["memory"] // _MIB, gpus, share)
 
@@ -133,9 +133,9 @@ class Online:
         key = room, task
         found = self._cost.get(key)
         if found is None:
-            left = after(room, task)
-            assert left is not None, (room, task)
-            found = self._cost[key] = self._stranded.of(left) - self._stranded.of(room)
+            room_after = after(room, task)
+            assert room_after is not None, (room, task)
+            found = self._cost[key] = self._stranded.of(room_after) - self._stranded.of(room)
         return found
 
     def best(self, task: Task) -> list[tuple[int, int]]:
@@ -155,27 +155,27 @@ class Online:
     def put(self, task: Task, n: int) -> None:
         """Place a task on a node that the rules accept, and where they take the devices that are noted as held."""
         g, room = self._class_of[task], self.room[n]
-        left = after(room, task)
-        assert left is not None
+        room_after = after(room, task)
+        assert room_after is not None
         assert not self._fit.rejects(g)[n]
         assert not self._devices.rejects(g)[n]
         self._fit.place(g, n)
         self._devices.place(g, n)
-        held = tuple(k for k, (had, has) in enumerate(zip(room[2], left[2], strict=True)) if had != has)
-        assert held == self._taken(task, n)
-        self.running[n].setdefault(task, []).append(held)
-        self._now(n, left)
+        gpus = tuple(k for k, (had, has) in enumerate(zip(room[2], room_after[2], strict=True)) if had != has)
+        assert gpus == self._taken(task, n)
+        self.running[n].setdefault(task, []).append(gpus)
+        self._now(n, room_after)
         self.allocated += task.load
 
     def take(self, task: Task, n: int) -> None:
         """Take the last task of a kind off its node."""
-        g, held = self._class_of[task], self.running[n][task].pop()
-        assert held == self._taken(task, n)
+        g, gpus = self._class_of[task], self.running[n][task].pop()
+        assert gpus == self._taken(task, n)
         if not self.running[n][task]:
             del self.running[n][task]
         self._fit.remove(g, n)
         self._devices.remove(g, n)
-        self._now(n, before(self.room[n], task, held))
+        self._now(n, before(self.room[n], task, gpus))
         self.allocated -= task.load
 
     def _taken(self, task: Task, n: int) -> tuple[int, ...]:
@@ -194,24 +194,24 @@ class Online:
 
     def make_room(self, task: Task) -> bool:
         """Move one running task elsewhere so that another fits, where that strands least; whether there was such a move."""
-        found: tuple[int, int, Task] | None = None
+        cheapest: tuple[int, int, Task] | None = None
         for n, room in enumerate(self.room):
             cpu, memory, load = task.cpu - room[0], task.memory - room[1], task.load - sum(room[2])
-            for other, held in self.running[n].items():
+            for other, allocations in self.running[n].items():
                 if other.cpu < cpu or other.memory < memory or other.load < load:
                     continue
-                left = after(before(room, other, held[-1]), task)
-                if left is None:
+                room_after = after(before(room, other, allocations[-1]), task)
+                if room_after is None:
                     continue
                 for cost, target in self.best(other):
                     if target != n:
-                        cost += self._stranded.of(left) - self._stranded.of(room)
-                        if found is None or cost < found[0]:
-                            found = cost, n, other
+                        cost += self._stranded.of(room_after) - self._stranded.of(room)
+                        if cheapest is None or cost < cheapest[0]:
+                            cheapest = cost, n, other
                         break
-        if found is None:
+        if cheapest is None:
             return False
-        _, n, other = found
+        _, n, other = cheapest
         target = next(m for _, m in self.best(other) if m != n)
         self.take(other, n)
         self.put(task, n)
@@ -253,17 +253,17 @@ def run(nodes: list[Machine], arrivals: list[Task], loads: Sequence[int], *, mov
     in the end. With ``moves``, after every ``BATCH`` arrivals those of them that found no place are tried again, the largest first, with
     one move each, and then tasks go where they strand less: ``moves`` moves in total."""
     cluster, full = online(nodes, arrivals), openb.capacity(nodes)
-    found, asked, waiting = list[int](), 0, list[Task]()
+    allocated, requested, waiting = list[int](), 0, list[Task]()
     for i, task in enumerate(arrivals, 1):
-        asked += task.load
+        requested += task.load
         if not cluster.arrive(task):
             waiting.append(task)
         if moves and i % BATCH == 0:
             _again(cluster, waiting, moves)
             waiting = []
-        while len(found) < len(loads) and asked * 100 >= loads[len(found)] * full:
-            found.append(cluster.allocated)
-    return found, cluster
+        while len(allocated) < len(loads) and requested * 100 >= loads[len(allocated)] * full:
+            allocated.append(cluster.allocated)
+    return allocated, cluster
 
 
 def _again(cluster: Online, waiting: list[Task], moves: int) -> None:

@@ -52,15 +52,15 @@ class Curve:
             self.bounds.append((seconds, bound))
 
 
-def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return at most ``most`` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
+def ticks(low: float, high: float, limit: int) -> list[float]:
+    """Return at most ``limit`` round numbers between two: multiples of 1, 2 or 5 times a power of ten."""
     if not high > low:
         return [low]
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    power = 10.0 ** math.floor(math.log10((high - low) / limit))
     for factor in (1, 2, 5, 10, 20):
         step = factor * power
         found = [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-        if len(found) <= most:
+        if len(found) <= limit:
             break
     return found
 
@@ -90,7 +90,7 @@ def svg(curve: Curve, title: str, recorded: int | None) -> str:
         return path + "".join(f"H{x(s):.1f}V{y(v):.1f}" for s, v in points[1:]) + f"H{x(end):.1f}"
 
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-    found = [
+    elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">',
         f"<title>{escape(title)}</title>",
         f'<clipPath id="frame"><rect x="{LEFT}" y="{TOP}" width="{right - LEFT}" height="{bottom - TOP}"/></clipPath>',
@@ -98,23 +98,23 @@ def svg(curve: Curve, title: str, recorded: int | None) -> str:
         f'<text x="{LEFT}" y="22" font-size="15">{escape(title)}</text>',
     ]
     for value in ticks(low, high, 8):
-        found.append(f'<path d="M{LEFT} {y(value):.1f}H{right}" stroke="{FAINT}" stroke-opacity="0.3"/>')
-        found.append(f'<text x="{LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:,.0f}</text>')
+        elements.append(f'<path d="M{LEFT} {y(value):.1f}H{right}" stroke="{FAINT}" stroke-opacity="0.3"/>')
+        elements.append(f'<text x="{LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:,.0f}</text>')
     for seconds in ticks(0, end, 10):
-        found.append(f'<path d="M{x(seconds):.1f} {bottom}v5" stroke="{FAINT}"/>')
-        found.append(f'<text x="{x(seconds):.1f}" y="{bottom + 19}" text-anchor="middle">{seconds:g}</text>')
-    found.append(f'<text x="{(LEFT + right) / 2:.1f}" y="{HEIGHT - 8}" text-anchor="middle">seconds</text>')
-    found.append(f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="{FAINT}"/>')
+        elements.append(f'<path d="M{x(seconds):.1f} {bottom}v5" stroke="{FAINT}"/>')
+        elements.append(f'<text x="{x(seconds):.1f}" y="{bottom + 19}" text-anchor="middle">{seconds:g}</text>')
+    elements.append(f'<text x="{(LEFT + right) / 2:.1f}" y="{HEIGHT - 8}" text-anchor="middle">seconds</text>')
+    elements.append(f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="{FAINT}"/>')
     lines = [("bound", ORANGE, "", steps(curve.bounds)), ("kubestow", BLUE, "", steps(curve.values))]
     if recorded is not None:
         lines.append(("kube-scheduler", VIOLET, ' stroke-dasharray="6 4"', f"M{LEFT} {y(recorded):.1f}H{right}"))
     start = LEFT
     for name, colour, dashes, path in lines:
         style = f'fill="none" stroke="{colour}" stroke-width="2"{dashes}'
-        found.append(f'<path d="{path}" clip-path="url(#frame)" {style}/>')
-        found.append(f'<path d="M{start} 44h24" {style}/><text x="{start + 30}" y="48">{name}</text>')
+        elements.append(f'<path d="{path}" clip-path="url(#frame)" {style}/>')
+        elements.append(f'<path d="M{start} 44h24" {style}/><text x="{start + 30}" y="48">{name}</text>')
         start += 60 + 8 * len(name)
-    return "\n".join([*found, "</g>", "</svg>", ""])
+    return "\n".join([*elements, "</g>", "</svg>", ""])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

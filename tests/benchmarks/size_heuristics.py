@@ -44,7 +44,7 @@ class Bought:
 
     counts: dict[tuple[str, str], int]
     cost: int
-    left: int
+    unplaced: int
 
     @property
     def edits(self) -> list[str]:
@@ -60,7 +60,7 @@ class _Opened:
     at: Ints
     now: int
     takes: Bools
-    asked: Ints
+    requested: Ints
     pods: list[int] = field(default_factory=list)
     zonal: bool = False
 
@@ -106,7 +106,7 @@ class _Buying:
         self.room: Ints = np.column_stack([self.cluster.free[first], self.cluster.slots[first]])
         self.demand: Ints = np.column_stack([self.cluster.demand, np.ones(self.cluster.n_classes, dtype=np.int64)])
         self.zone = np.array([list(dict.fromkeys(o.zone for o in self.offers)).index(o.zone) for o in self.offers])
-        self.most = np.array([catalogue.most.get(o.shape.name, slots * len(self.offers)) for o in self.offers])
+        self.max_number = np.array([catalogue.most.get(o.shape.name, slots * len(self.offers)) for o in self.offers])
         self.zonal = [self._zonal(g) for g in range(self.cluster.n_classes)]
         self.opened: list[_Opened] = []
 
@@ -121,10 +121,10 @@ class _Buying:
         largest = sorted(range(self.cluster.n_classes), key=lambda g: [-self._asks(g, r) for r in ("cpu", "memory")])
         queue = [g for g in largest for _ in range(int(self.cluster.count[g]))]
         while queue:  # pods that need others are retried after these
-            left = [g for i, g in enumerate(queue) if not self._put(g, queue[i:], narrowing)]
-            if len(left) == len(queue):
+            unplaced = [g for i, g in enumerate(queue) if not self._put(g, queue[i:], narrowing)]
+            if len(unplaced) == len(queue):
                 break
-            queue = left
+            queue = unplaced
         if not narrowing:
             for node in self.opened:
                 self._cheaper(node)
@@ -156,8 +156,8 @@ class _Buying:
 
     def _join(self, node: _Opened, g: int, beside: Bools, narrowing: bool) -> bool:
         """Put a pod on a node opened, which becomes another offer where it has to and may."""
-        asked = node.asked + self.demand[g]
-        able = node.takes & (self.limits[g, node.at] > 0) & (asked <= self.room).all(axis=1) & ~beside[node.at]
+        requested = node.requested + self.demand[g]
+        able = node.takes & (self.limits[g, node.at] > 0) & (requested <= self.room).all(axis=1) & ~beside[node.at]
         if able[node.now]:
             self._place(g, int(node.at[node.now]))
         else:
@@ -171,7 +171,7 @@ class _Buying:
             if not any(self._become(node, int(o), [*node.pods, g]) for o in self.cheapest[able[self.cheapest]]):
                 return False
         node.pods.append(g)
-        node.asked, node.takes = asked, node.takes & (self.limits[g, node.at] > 0)
+        node.requested, node.takes = requested, node.takes & (self.limits[g, node.at] > 0)
         node.zonal |= self.zonal[g]
         return True
 
@@ -198,7 +198,7 @@ class _Buying:
     def _available(self, node: _Opened | None = None) -> Bools:
         """bool[O]: True for offers whose shape has a node available."""
         has: Counter[str] = Counter(self.offers[o.now].shape.name for o in self.opened if o is not node)
-        return np.array([has[o.shape.name] for o in self.offers]) < self.most
+        return np.array([has[o.shape.name] for o in self.offers]) < self.max_number
 
     def _open(self, g: int, full: Bools, waiting: Sequence[int], narrowing: bool) -> bool:
         if len(self.opened) == len(self.candidates):
@@ -220,7 +220,7 @@ class _Buying:
         return np.asarray(self.cost * (total / np.maximum(self.room, 1e-9)).max(axis=1))
 
     def _cheaper(self, node: _Opened) -> None:
-        able = node.takes & (node.asked <= self.room).all(axis=1) & self._available(node) & (self.cost < self.cost[node.now])
+        able = node.takes & (node.requested <= self.room).all(axis=1) & self._available(node) & (self.cost < self.cost[node.now])
         if node.zonal:
             able &= self.zone == self.zone[node.now]
         any(self._become(node, int(o), node.pods) for o in self.cheapest[able[self.cheapest]])

@@ -38,26 +38,26 @@ _AFFINITY_OVER_ZONES: Final = 0.61
 def soft_cluster(seed: int, *, nodes: int, fill: int) -> list[Object]:
     """Return nodes in three zones and pending pods that ask for ``fill`` percent of their CPUs or memory, the scarcer resource."""
     rng = random.Random(f"kubestow/soft clusters/{seed}/{nodes}/{fill}")
-    found: list[Object] = []
+    objects: list[Object] = []
     room = [0, 0]
     for i in range(nodes):
         cpu, memory = rng.choice(_CPUS), rng.choice(_MEMORIES)
         room = [room[0] + cpu, room[1] + memory]
         labels = {HOST: f"n{i}", ZONE: f"z{i % 3}", "disk": rng.choice(_DISKS), "gen": rng.choice(_GENERATIONS)}
         taints = [{"key": "old", "value": "yes", "effect": "PreferNoSchedule"}] if rng.random() < _OLD else []
-        found.append(node(f"n{i}", cpu=f"{cpu}m", memory=f"{memory}Mi", labels=labels, taints=taints))
+        objects.append(node(f"n{i}", cpu=f"{cpu}m", memory=f"{memory}Mi", labels=labels, taints=taints))
     waiting: list[Object] = []
-    asked, a = [0, 0], 0
-    while all(100 * asked[r] < fill * room[r] for r in range(2)):
+    requested, a = [0, 0], 0
+    while all(100 * requested[r] < fill * room[r] for r in range(2)):
         cpu, memory = rng.choice(_SIZES)
         replicas = min(int(2 * rng.paretovariate(_REPLICAS)), nodes // 2)
         own = _preferences(rng, a)
         what: Object = {"labels": {"app": f"app{a}"}, "owner": f"ReplicaSet/app{a}", "cpu": f"{cpu}m", "memory": f"{memory}Mi"}
         waiting += [pod(f"app{a}-{i}", **what, **own) for i in range(replicas)]
-        asked = [asked[0] + replicas * cpu, asked[1] + replicas * memory]
+        requested = [requested[0] + replicas * cpu, requested[1] + replicas * memory]
         a += 1
     rng.shuffle(waiting)
-    return found + waiting
+    return objects + waiting
 
 
 def _preferences(rng: random.Random, a: int) -> Object:

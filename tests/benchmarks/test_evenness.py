@@ -9,18 +9,18 @@ from tests.benchmarks.bench_evenness import CLUSTERS, measured
 
 @pytest.mark.parametrize("name", ["one-replica", "one-replica-pending"])
 def test_all_zones_are_used(name: str) -> None:
-    found = measured(name, CLUSTERS[name](), 20.0)
-    assert (found.pods, found.placed, found.status, found.met) == (30, 30, "optimal", True)
-    assert found.zones == found.nodes == (31.25, 31.25)
-    assert found.gap < 1
+    measurement = measured(name, CLUSTERS[name](), 20.0)
+    assert (measurement.pods, measurement.placed, measurement.status, measurement.met) == (30, 30, "optimal", True)
+    assert measurement.zones == measurement.nodes == (31.25, 31.25)
+    assert measurement.gap < 1
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", sorted({*CLUSTERS} - {"large"}))
 def test_the_goal_is_met(name: str) -> None:
-    found = measured(name, CLUSTERS[name](), 20.0)
-    assert found.placed == found.pods
-    assert found.met
+    measurement = measured(name, CLUSTERS[name](), 20.0)
+    assert measurement.placed == measurement.pods
+    assert measurement.met
 
 
 def test_clusters_are_repeatable() -> None:

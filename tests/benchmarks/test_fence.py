@@ -10,8 +10,8 @@ pytestmark = pytest.mark.full
 
 
 def test_closed_nodes_keep_everybody_off_the_room_of_the_run() -> None:
-    found = measure(closed, 10, 1)
-    assert (found.moves, found.elsewhere, found.on_our_room, found.extra_evictions) == (10, 0, 0, 0)
+    measurement = measure(closed, 10, 1)
+    assert (measurement.moves, measurement.elsewhere, measurement.on_our_room, measurement.extra_evictions) == (10, 0, 0, 0)
 
 
 def test_pods_that_wait_take_the_room_of_the_run_where_nodes_are_open() -> None:

@@ -25,9 +25,9 @@ def test_seeds_of_a_family_are_summed() -> None:
 
 def test_fewer_are_left_pending_than_kube_scheduler_leaves() -> None:
     names = instances(["rules-8x4-*", "*-95-*"])
-    found = families(names)
-    assert [f.name for f in found] == ["rules-8x4-100", "pack-16x8-95", "rules-16x8-95", "pack-32x8-95", "rules-32x8-95"]
-    everything = total(found)
+    by_family = families(names)
+    assert [f.name for f in by_family] == ["rules-8x4-100", "pack-16x8-95", "rules-16x8-95", "pack-32x8-95", "rules-32x8-95"]
+    everything = total(by_family)
     assert everything.theirs is not None
     assert everything.theirs == everything.pods - sum(baseline()[n] for n in names)
     assert everything.ours < everything.theirs

@@ -35,8 +35,8 @@ def test_the_first_open_tier_that_was_asked_for_decides() -> None:
 def test_a_generated_instance_is_solved_and_weighed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(bench_hard.CLUSTERS, "greedy", (4, 60, (), ("--engine", "greedy")))
     for row in rows(["greedy*", "pack-32x8-100-seed*"], [3]):
-        found = run(*row.write(tmp_path))
-        assert 0 < found.result.placed <= found.result.snapshot.pending
-        assert found.cpu > 0
-        assert found.peak > 10
-        assert cells(row, found)[0] == row.name
+        result = run(*row.write(tmp_path))
+        assert 0 < result.result.placed <= result.result.snapshot.pending
+        assert result.cpu > 0
+        assert result.peak > 10
+        assert cells(row, result)[0] == row.name

@@ -36,37 +36,37 @@ def test_arrivals_end_where_the_load_is_reached(arrivals: list[Task]) -> None:
 
 @pytest.mark.parametrize("moves", [0, 20])
 def test_tasks_run_as_they_are_noted_and_below_the_bound(arrivals: list[Task], moves: int) -> None:
-    found, cluster = openb_online.run(NODES, arrivals, LOADS, moves=moves)
-    for load, allocated in zip(LOADS, found, strict=True):
+    result, cluster = openb_online.run(NODES, arrivals, LOADS, moves=moves)
+    for load, allocated in zip(LOADS, result, strict=True):
         part = openb.until(NODES, arrivals, load)
         assert allocated <= openb_bound.bound(NODES, part) <= openb.capacity(NODES)
         assert allocated * 100 > 80 * openb.capacity(NODES)
     assert bool(cluster.moves) == bool(moves)
     assert cluster.moves <= moves * (len(arrivals) // openb_online.BATCH)
-    running = Counter({task: len(held) for here in cluster.running for task, held in here.items()})
+    running = Counter({task: len(allocations) for here in cluster.running for task, allocations in here.items()})
     assert all(running[task] <= count for task, count in Counter(arrivals).items())
     for node, room, here in zip(NODES, cluster.room, cluster.running, strict=True):
-        listed = [(task, held) for task, each in here.items() for held in each]
+        listed = [(task, allocations) for task, each in here.items() for allocations in each]
         assert room[0] == node.cpu - sum(task.cpu for task, _ in listed) >= 0
         assert room[1] == node.memory - sum(task.memory for task, _ in listed) >= 0
-        assert all(len(held) == task.gpus for task, held in listed)
-        for k, left in enumerate(room[2]):
-            assert left == WHOLE - sum(task.share for task, held in listed if k in held) >= 0
+        assert all(len(allocations) == task.gpus for task, allocations in listed)
+        for k, free in enumerate(room[2]):
+            assert free == WHOLE - sum(task.share for task, allocations in listed if k in allocations) >= 0
 
 
 def test_the_bound_is_reached_where_everything_fits_and_cuts_what_cannot() -> None:
     node = Machine("a", 96_000, 400_000, 2)
-    half, most = Task(1_000, 1_000, 1, 500), Task(1_000, 1_000, 1, 600)
+    half, larger = Task(1_000, 1_000, 1, 500), Task(1_000, 1_000, 1, 600)
     assert openb_bound.bound([node], [half] * 4) == 2 * WHOLE
-    assert openb_bound.bound([node], [most] * 4) == 1_200  # one on each GPU
+    assert openb_bound.bound([node], [larger] * 4) == 1_200  # one on each GPU
     assert openb_bound.bound([Machine("a", 1_500, 400_000, 2)], [half] * 4) == 750  # CPU for one and a half
     assert openb_bound.bound([node], [Task(1, 1, 4, WHOLE)]) == 0
 
 
 def test_what_leaves_little_to_others_is_left_out_rather() -> None:
     pair, wasting = Task(1_000, 1_000, 1, 500), Task(1_000, 1_000, 1, 800)
-    most, kept = openb_bound.priced([Machine("a", 96_000, 400_000, 2)], [pair] * 3 + [wasting] * 3)
-    assert most == 1_500 + 400  # as if half of another GPU had room for half of a task
+    upper, kept = openb_bound.priced([Machine("a", 96_000, 400_000, 2)], [pair] * 3 + [wasting] * 3)
+    assert upper == 1_500 + 400  # as if half of another GPU had room for half of a task
     assert kept == {pair}
 
 
@@ -99,9 +99,9 @@ def test_what_a_result_allocates_is_read_from_its_tiers() -> None:
 @pytest.mark.slow
 def test_all_at_once_is_no_worse_than_one_after_the_other(arrivals: list[Task]) -> None:
     part = openb.until(NODES, arrivals, 100)
-    together, most, _ = bench_openb.at_once(NODES, part, ("--time-limit", "20", "--workers", "1"))
+    together, upper, _ = bench_openb.at_once(NODES, part, ("--time-limit", "20", "--workers", "1"))
     (online,), _ = openb_online.run(NODES, part, (100,))
-    assert online <= together <= most
+    assert online <= together <= upper
 
 
 def test_the_lines_of_the_table() -> None:

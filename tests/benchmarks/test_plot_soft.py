@@ -21,30 +21,30 @@ SPACE = "{http://www.w3.org/2000/svg}"
 
 
 def curve() -> Curve:
-    found = Curve()
+    plotted = Curve()
     for step in ((0.5, -100, 5000), (1.0, -50, 5000), (1.5, -60, 400), (2.0, 100, 200)):
-        found.add(*step)
-    found.add(4.0, 100, 200)
-    return found
+        plotted.add(*step)
+    plotted.add(4.0, 100, 200)
+    return plotted
 
 
 def test_only_improvements_of_the_soft_tier_are_kept() -> None:
-    found = curve()
-    assert found.values == [(0.5, -100), (1.0, -50), (2.0, 100)]
-    assert found.bounds == [(0.5, 5000), (1.5, 400), (2.0, 200)]
-    assert found.end == 4.0
-    found(Progress("greedy", "placed", 0, 999, 999, 5.0))
-    found(Progress("exact", "soft", None, 150, 200, 6.0))
-    assert found.values[-1] == (6.0, 150)
-    assert len(found.bounds) == 3
+    plotted = curve()
+    assert plotted.values == [(0.5, -100), (1.0, -50), (2.0, 100)]
+    assert plotted.bounds == [(0.5, 5000), (1.5, 400), (2.0, 200)]
+    assert plotted.end == 4.0
+    plotted(Progress("greedy", "placed", 0, 999, 999, 5.0))
+    plotted(Progress("exact", "soft", None, 150, 200, 6.0))
+    assert plotted.values[-1] == (6.0, 150)
+    assert len(plotted.bounds) == 3
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 12))
-def test_ticks_are_few_round_and_inside(low: float, width: float, most: int) -> None:
-    found = ticks(low, low + width, most)
-    assert len(found) <= most
-    assert all(low - 1e-6 * width <= t <= low + width * (1 + 1e-6) for t in found)
-    gaps = {float(f"{b - a:.3g}") for a, b in pairwise(found)}
+def test_ticks_are_few_round_and_inside(low: float, width: float, limit: int) -> None:
+    numbers = ticks(low, low + width, limit)
+    assert len(numbers) <= limit
+    assert all(low - 1e-6 * width <= t <= low + width * (1 + 1e-6) for t in numbers)
+    gaps = {float(f"{b - a:.3g}") for a, b in pairwise(numbers)}
     assert len(gaps) <= 1
     assert all(f"{gap:e}"[0] in "125" for gap in gaps)
 
@@ -72,9 +72,9 @@ def test_without_a_record_there_are_two_lines() -> None:
 
 
 def test_a_single_point_can_be_drawn() -> None:
-    found = Curve()
-    found.add(0.0, 7, 7)
-    ElementTree.fromstring(svg(found, "proved at once", 7))
+    plotted = Curve()
+    plotted.add(0.0, 7, 7)
+    ElementTree.fromstring(svg(plotted, "proved at once", 7))
 
 
 def test_the_command_draws_a_solve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

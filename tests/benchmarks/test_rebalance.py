@@ -24,19 +24,19 @@ CLUSTERS = [Worn(8, 60, seed=1, rules=100), Worn(20, 120, seed=2, fill=60, gone=
 
 def moved(objects: list[Object], where: dict[str, str]) -> Snapshot:
     """The snapshot with pods (by key) on other nodes."""
-    found = []
+    moved_pods = []
     for item in objects:
         key = f"{item['metadata'].get('namespace')}/{item['metadata']['name']}"
         if item["kind"] == "Pod" and key in where:
             item = {**item, "spec": {**item["spec"], "nodeName": where[key]}}
-        found.append(item)
-    return from_objects(found)
+        moved_pods.append(item)
+    return from_objects(moved_pods)
 
 
 def broken(snapshot: Snapshot) -> dict[str, list[str]]:
     """The rules that running pods break."""
-    found = {pod_key(p): rejecting_rules(snapshot, p, p.spec.nodeName or "") for p in snapshot.pods}
-    return {key: rules for key, rules in found.items() if rules}
+    rejected = {pod_key(p): rejecting_rules(snapshot, p, p.spec.nodeName or "") for p in snapshot.pods}
+    return {key: rules for key, rules in rejected.items() if rules}
 
 
 @pytest.mark.parametrize("name", HEURISTICS)
@@ -55,9 +55,9 @@ def test_every_step_is_accepted_and_the_nodes_are_free(name: str, parameters: Wo
         where[pod_key(now.pods[i])] = target
     end = moved(objects, where)
     assert broken(start) == broken(end) == {}
-    left = {p.spec.nodeName for i, p in enumerate(end.pods) if staying.get(i) not in ("daemonset", "mirror")}
+    occupied = {p.spec.nodeName for i, p in enumerate(end.pods) if staying.get(i) not in ("daemonset", "mirror")}
     assert reached.nodes
-    assert left.isdisjoint(reached.nodes)
+    assert occupied.isdisjoint(reached.nodes)
     counted = consolidation.trace(start, ((str(i), source, target) for i, source, target in reached.steps))
     assert len(counted) == reached.moves + 1
     assert counted[-1] == len(reached.nodes)
@@ -76,10 +76,10 @@ def tiny(*, label: str | None = None) -> list[Object]:
 @pytest.mark.parametrize("heuristic", [prefix, one_by_one])
 def test_a_tiny_cluster(heuristic: Any) -> None:
     snapshot = from_objects(tiny())
-    found: Freed = heuristic(snapshot)
+    freed: Freed = heuristic(snapshot)
     # Six pods fit on two nodes and not on one; `a` goes to the fullest node with room.
-    assert (found.nodes, found.moves) == (frozenset({"a"}), 1)
-    assert found.steps[0][1:] == ("a", "c")
+    assert (freed.nodes, freed.moves) == (frozenset({"a"}), 1)
+    assert freed.steps[0][1:] == ("a", "c")
 
 
 @pytest.mark.parametrize("label", ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"])

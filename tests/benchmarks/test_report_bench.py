@@ -36,9 +36,9 @@ def test_the_fastest_run_counts() -> None:
         time.sleep(next(pauses))
         return "made"
 
-    seconds, found = fastest(work, 3)
+    seconds, result = fastest(work, 3)
     assert 0 <= seconds < 0.015
-    assert found == "made"
+    assert result == "made"
 
 
 @pytest.mark.parametrize("text", ["5", "5x", "0x5", "axb", "5x5,"])

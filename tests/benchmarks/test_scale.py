@@ -32,8 +32,8 @@ def fake(seconds: float, placed: int = 10, pending: int = 10, phases: dict[str, 
 
 @given(st.floats(0.2, 3.0), st.floats(1e-6, 1e3), st.lists(st.integers(1, 10**6), min_size=2, max_size=6, unique=True))
 def test_the_exponent_of_a_power_is_found(e: float, factor: float, sizes: list[int]) -> None:
-    found = exponent(sizes, [factor * size**e for size in sizes])
-    assert found == pytest.approx(e, abs=1e-6)
+    estimate = exponent(sizes, [factor * size**e for size in sizes])
+    assert estimate == pytest.approx(e, abs=1e-6)
 
 
 @pytest.mark.parametrize(("sizes", "seconds"), [([], []), ([5], [1.0]), ([5, 50], [0.0, 1.0]), ([5, 5], [1.0, 2.0])])
@@ -87,12 +87,12 @@ def test_the_speed_table_takes_medians_and_a_geometric_mean() -> None:
 
 
 def test_goals_of_planted_instances() -> None:
-    found = bench_planted.instances(8, 40, [0, 1], 5.0, ["*"])
-    assert [i.name for i in found[:4]] == ["planted-97-s0", "planted-97-s1", "planted-100-s0", "planted-100-s1"]
-    assert [i.name for i in found[4:]] == [f"rules-200x12-97-s{s}" for s in range(3)]
-    nearly, rules = fake(1.0, placed=998, pending=1000, bound=1000), found[-1]
-    assert not found[0].met(nearly)
-    assert found[2].met(nearly)
+    result = bench_planted.instances(8, 40, [0, 1], 5.0, ["*"])
+    assert [i.name for i in result[:4]] == ["planted-97-s0", "planted-97-s1", "planted-100-s0", "planted-100-s1"]
+    assert [i.name for i in result[4:]] == [f"rules-200x12-97-s{s}" for s in range(3)]
+    nearly, rules = fake(1.0, placed=998, pending=1000, bound=1000), result[-1]
+    assert not result[0].met(nearly)
+    assert result[2].met(nearly)
     assert rules.met(fake(1.0, placed=10, bound=10))
     assert not rules.met(fake(1.0, placed=10, bound=11))  # complete, and not proved
 

@@ -33,17 +33,17 @@ def _shape(name: str, cpu: int, price: float) -> dict[str, object]:
 
 def test_a_node_is_the_cheapest_shape_that_takes_what_came_to_it(tmp_path: Path) -> None:
     offered = _catalogue(tmp_path, _shape("small", 2, 0.1), _shape("large", 8, 0.39))
-    found = provisioned(from_objects([pod(f"p{i}", cpu="1") for i in range(9)]), offered)
-    assert found.counts == {("large", "a"): 1, ("small", "a"): 1}  # eight pods fill one, the ninth opens the other
-    assert found.cost == 490_000
-    assert not found.left
+    purchase = provisioned(from_objects([pod(f"p{i}", cpu="1") for i in range(9)]), offered)
+    assert purchase.counts == {("large", "a"): 1, ("small", "a"): 1}  # eight pods fill one, the ninth opens the other
+    assert purchase.cost == 490_000
+    assert not purchase.unplaced
 
 
 def test_the_best_price_is_of_what_waits(tmp_path: Path) -> None:
     offered = _catalogue(tmp_path, _shape("small", 2, 0.11), _shape("large", 8, 0.4))
-    found = by_price(from_objects([pod(f"p{i}", cpu="1") for i in range(9)]), offered)
-    assert found.counts == {("large", "a"): 1, ("small", "a"): 1}  # two large ones are opened, of which one is made small
-    assert found.cost == 510_000
+    purchase = by_price(from_objects([pod(f"p{i}", cpu="1") for i in range(9)]), offered)
+    assert purchase.counts == {("large", "a"): 1, ("small", "a"): 1}  # two large ones are opened, of which one is made small
+    assert purchase.cost == 510_000
 
 
 @pytest.mark.full
@@ -53,8 +53,8 @@ def test_they_buy_what_holds_everything(seed: int, tmp_path: Path) -> None:
     offered = _catalogue(tmp_path, *catalogue["shapes"])
     snapshot = from_objects(objects)
     for buy in (provisioned, by_price):
-        found = buy(snapshot, offered)
-        assert not found.left
-        edited = apply(snapshot, None, Edits(buy=found.edits, shapes=list(offered.shapes.values()))).snapshot
+        purchase = buy(snapshot, offered)
+        assert not purchase.unplaced
+        edited = apply(snapshot, None, Edits(buy=purchase.edits, shapes=list(offered.shapes.values()))).snapshot
         placement = place(edited, Options(time_limit=20, policy=PLACED_ONLY, causes=False))
         assert len(placement.assignments) == placement.snapshot.pending > 100

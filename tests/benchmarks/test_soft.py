@@ -36,8 +36,8 @@ def test_generated_clusters_are_repeatable_as_full_as_asked_for_and_have_room_fo
     objects = soft_cluster(seed, nodes=60, fill=70)
     assert objects == soft_cluster(seed, nodes=60, fill=70) != soft_cluster(seed + 1, nodes=60, fill=70)
     room = sum(int(o["status"]["allocatable"]["cpu"][:-1]) for o in objects if o["kind"] == "Node")
-    asked = sum(int(o["spec"]["containers"][0]["resources"]["requests"]["cpu"][:-1]) for o in objects if o["kind"] == "Pod")
-    assert 0.7 * room <= asked <= 0.8 * room
+    requested = sum(int(o["spec"]["containers"][0]["resources"]["requests"]["cpu"][:-1]) for o in objects if o["kind"] == "Pod")
+    assert 0.7 * room <= requested <= 0.8 * room
     result = place(from_objects(objects), Options(engine="greedy", deterministic=True, policy=POLICY))
     assert len(result.assignments) == result.snapshot.pending
 

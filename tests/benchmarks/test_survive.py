@@ -43,19 +43,19 @@ def test_a_row_has_a_cell_for_each_column() -> None:
 
 def test_pairs_that_are_counted_by_classes_are_those_that_are_listed() -> None:
     pairs = bench_pairs.Pairs(from_objects([*worn(Worn(16, 160, seed=3, fill=45)).objects(), node("empty"), node("alike")]))
-    found, listed = pairs.count(0.0), group(pairs.search.instance, pairs.nodes, 2)
-    assert found.distinct == len(listed) < found.pairs == len(list(combinations(pairs.nodes, 2)))
+    counted, listed = pairs.count(0.0), group(pairs.search.instance, pairs.nodes, 2)
+    assert counted.distinct == len(listed) < counted.pairs == len(list(combinations(pairs.nodes, 2)))
     free = [failed for failed in listed if pairs.is_free(failed)]
     none = [failed for failed in free if not pairs.search.decide(failed, pairs.search.context, quick=True).displaced]
-    assert (found.free, found.nothing) == (len(free) - len(none), len(none))
+    assert (counted.free, counted.nothing) == (len(free) - len(none), len(none))
     drawn = pairs.drawn(Random(1))
     assert {next(drawn) for _ in range(40)} <= {tuple(failed) for failed in listed}
 
 
 def test_pairs_that_hold_together_are_certified_as_the_checker_says() -> None:
-    found = bench_pairs.measure(from_objects(list(worn(Worn(16, 160, seed=3, fill=45)).objects())), 12, 1)
-    assert found.sample.total() == 12
-    assert len(bench_pairs.cells("worn", found)) == len(bench_pairs.HEADER)
+    measurement = bench_pairs.measure(from_objects(list(worn(Worn(16, 160, seed=3, fill=45)).objects())), 12, 1)
+    assert measurement.sample.total() == 12
+    assert len(bench_pairs.cells("worn", measurement)) == len(bench_pairs.HEADER)
 
 
 @pytest.mark.full

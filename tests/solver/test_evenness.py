@@ -41,10 +41,10 @@ def spec(app: str, rules: list[tuple[str, str]] | None) -> Object:
 
 
 def assert_even(placement: Placement, names: list[str], pods: int) -> None:
-    found = Counter(dict.fromkeys(names, 0))
-    found.update(each.node for each in placement.assignments)
-    assert sum(found.values()) == pods
-    assert max(found.values()) - min(found.values()) <= MOST, found
+    result = Counter(dict.fromkeys(names, 0))
+    result.update(each.node for each in placement.assignments)
+    assert sum(result.values()) == pods
+    assert max(result.values()) - min(result.values()) <= MOST, result
     tiers = {tier.tier: tier for tier in placement.objective}
     assert 100 * tiers["strategy"].gap <= 6
     assert all(tier.value == tier.bound for name, tier in tiers.items() if name != "strategy")

@@ -14,7 +14,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver import rules
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import PARAMETERS, Answer, PlacedParameters, PlacedSearch
+from kubestow.solver.placed_tiers import PARAMETERS, PlacedAnswer, PlacedParameters, PlacedSearch
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.runtime.options import Engine, Options, Progress
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -99,15 +99,15 @@ def test_engines_agree_on_tiny_clusters_at_length(kind: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1, 2])
 def test_engines_on_a_generated_cluster(seed: int) -> None:
-    found = compare(generated(seed, nodes=12, pods=80), f"generated seed {seed}", seconds=1.0)
-    assert all(len(r.assignments) + len(r.unplaced) == 80 for r in found.values())
+    result = compare(generated(seed, nodes=12, pods=80), f"generated seed {seed}", seconds=1.0)
+    assert all(len(r.assignments) + len(r.unplaced) == 80 for r in result.values())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_engines_on_a_larger_generated_cluster(seed: int) -> None:
-    found = compare(generated(seed), f"generated seed {seed}", seconds=20.0)
-    assert all(len(r.assignments) + len(r.unplaced) == 300 for r in found.values())
+    result = compare(generated(seed), f"generated seed {seed}", seconds=20.0)
+    assert all(len(r.assignments) + len(r.unplaced) == 300 for r in result.values())
 
 
 @pytest.mark.full
@@ -128,11 +128,13 @@ def crowded() -> Snapshot:
     return from_objects(objects)
 
 
-def searched(snapshot: Snapshot, chosen: Options, told: list[Progress] | None = None, parameters: PlacedParameters = PARAMETERS) -> Answer:
+def searched(
+    snapshot: Snapshot, chosen: Options, reported: list[Progress] | None = None, parameters: PlacedParameters = PARAMETERS
+) -> PlacedAnswer:
     """The placed tiers alone."""
     cluster = compile_cluster(snapshot, select(snapshot))
     active = rules.build(cluster)
-    context = RunContext.start(chosen, report=ProgressReporter(None if told is None else told.append))
+    context = RunContext.start(chosen, report=ProgressReporter(None if reported is None else reported.append))
     return PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context, parameters).run()
 
 
@@ -142,12 +144,12 @@ def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pyt
     monkeypatch.setattr(PlacedSearch, "_bound_tiers", lambda *_: None)
     monkeypatch.setattr(PlacedSearch, "_tight_packing", lambda *_: None)
     assert searched(crowded(), options("auto")).engine == "exact"
-    told: list[Progress] = []
-    found = searched(crowded(), options("auto"), told, PlacedParameters(exact_limit=0))
-    assert found.engine == "lns"
-    assert [note for note in found.notes if "engine auto chose lns: an exact model would have" in note]
-    assert [t.phase for t in told if t.priority == 1] == ["greedy", "repair", "lns"]
-    assert all(t.value is not None and t.bound is not None and t.value <= t.bound for t in told)
+    reported: list[Progress] = []
+    answer = searched(crowded(), options("auto"), reported, PlacedParameters(exact_limit=0))
+    assert answer.engine == "lns"
+    assert [note for note in answer.notes if "engine auto chose lns: an exact model would have" in note]
+    assert [t.phase for t in reported if t.priority == 1] == ["greedy", "repair", "lns"]
+    assert all(t.value is not None and t.bound is not None and t.value <= t.bound for t in reported)
     for name in ENGINES[1:]:
         assert searched(crowded(), options(name), parameters=PlacedParameters(exact_limit=0)).engine == name
 
@@ -182,11 +184,11 @@ def test_preferences_of_a_large_model_go_to_neighbourhoods_and_are_said_to(monke
 def test_bounds_are_those_of_room_where_nothing_is_in_the_way() -> None:
     snapshot = crowded()
     cluster = compile_cluster(snapshot, select(snapshot))
-    found = searched(snapshot, options("greedy"))
-    most = cluster.per_priority(fits(cluster, possible(cluster, rules.build(cluster))))
-    placed = cluster.per_priority(found.counts.sum(axis=1))
-    assert all(placed[p] <= found.bounds[p] <= most[p] for p in most)
-    assert sum(found.bounds.values()) < sum(most.values())  # the relaxation knows that 64 do not fit in 36
+    answer = searched(snapshot, options("greedy"))
+    upper = cluster.per_priority(fits(cluster, possible(cluster, rules.build(cluster))))
+    placed = cluster.per_priority(answer.counts.sum(axis=1))
+    assert all(placed[p] <= answer.bounds[p] <= upper[p] for p in upper)
+    assert sum(answer.bounds.values()) < sum(upper.values())  # the relaxation knows that 64 do not fit in 36
 
 
 def test_a_stopped_run_returns_what_it_has() -> None:

@@ -40,16 +40,16 @@ def test_an_open_tie_break_that_nobody_asked_for_leaves_the_answer_optimal() -> 
     assert verify(snapshot, result) == []
 
 
-@pytest.mark.parametrize(("strategy", "asked"), [("spread", True), ("pack", False), ("pack", True)])
-def test_one_that_was_asked_for_makes_it_feasible(strategy: Strategy, asked: bool) -> None:
+@pytest.mark.parametrize(("strategy", "requested"), [("spread", True), ("pack", False), ("pack", True)])
+def test_one_that_was_asked_for_makes_it_feasible(strategy: Strategy, requested: bool) -> None:
     snapshot = uneven()
-    result = greedy(snapshot, policy=Policy(strategy=strategy), search_strategy=asked)
+    result = greedy(snapshot, policy=Policy(strategy=strategy), search_strategy=requested)
     assert result.status == "feasible"
     result.status = "optimal"
     # That `--strategy spread` was given is not in the document; it equals the default there.
-    told = [violation.why for violation in verify(snapshot, result)]
-    assert bool(told) == (strategy == "pack")
-    assert all(why.startswith("the status is optimal, and tier strategy has value ") for why in told)
+    violations = [violation.why for violation in verify(snapshot, result)]
+    assert bool(violations) == (strategy == "pack")
+    assert all(why.startswith("the status is optimal, and tier strategy has value ") for why in violations)
 
 
 # --- the time that is kept for what comes after the search -------------------------------------------------------------------------

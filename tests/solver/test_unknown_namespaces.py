@@ -56,9 +56,9 @@ def namespaces(labels: tuple[str | None, ...]) -> list[Object]:
 def placed(objects: list[Object]) -> tuple[int, int, bool]:
     """Return the number of placed pods, the bound, and whether a rule depends on unknown labels."""
     snapshot = from_objects(objects)
-    found = place(snapshot, Options(time_limit=10, workers=1, deterministic=True))
-    tiers = [tier for tier in found.objective if tier.tier == "placed"]
-    return len(found.assignments), sum(tier.bound for tier in tiers), undecided(snapshot) is not None
+    placement = place(snapshot, Options(time_limit=10, workers=1, deterministic=True))
+    tiers = [tier for tier in placement.objective if tier.tier == "placed"]
+    return len(placement.assignments), sum(tier.bound for tier in tiers), undecided(snapshot) is not None
 
 
 @pytest.mark.parametrize("seed", sampled(range(64), every=16))
@@ -66,6 +66,6 @@ def test_the_bound_holds_whatever_the_labels_are(seed: int) -> None:
     objects = instance(random.Random(f"unknown-namespaces-{seed}"))
     _, bound, _ = placed(objects)
     for labels in product(ENVS, repeat=2):
-        most, _, unsure = placed([*objects, *namespaces(labels)])
+        max_placed, _, unsure = placed([*objects, *namespaces(labels)])
         assert not unsure
-        assert most <= bound, f"seed {seed}, labels {labels}"
+        assert max_placed <= bound, f"seed {seed}, labels {labels}"

@@ -26,7 +26,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import Answer, PlacedSearch
+from kubestow.solver.placed_tiers import PlacedAnswer, PlacedSearch
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import assignments_of
@@ -102,7 +102,7 @@ def headroom_with(snapshot: Snapshot, state: str, sure: Sequence[Assignment], co
     return msgspec.structs.replace(found, buffers=rooms, assignments=[*sure, *later])
 
 
-def _bounds(answer: Answer, placed: dict[int, int]) -> dict[int, int]:
+def _bounds(answer: PlacedAnswer, placed: dict[int, int]) -> dict[int, int]:
     """Return the proved bounds by priority. The bound of a tier holds only if all tiers above it are closed."""
     proved = {}
     for priority in sorted(answer.bounds, reverse=True):

@@ -21,7 +21,7 @@ from kubestow.solver.capacity.fit.growth import growth
 from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion, read
 from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, most
 from kubestow.solver.explain.undecided import is_undecided
-from kubestow.solver.placed_tiers import Answer
+from kubestow.solver.placed_tiers import PlacedAnswer
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
@@ -146,7 +146,7 @@ def _placement(question: FitQuestion, found: UnitsFound) -> tuple[Snapshot, Plac
     counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     for g, n, k in found.sequence:
         counts[g, n] += k
-    answer = Answer(counts, list(found.sequence), cluster.per_priority(cluster.count), found.engine)
+    answer = PlacedAnswer(counts, list(found.sequence), cluster.per_priority(cluster.count), found.engine)
     options = replace(
         question.options,
         workloads=tuple(instance.expansion.workloads),

@@ -9,7 +9,7 @@ import numpy as np
 from kubestow.solver import rules
 from kubestow.solver.capacity.fit.question import FitInstance
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import PARAMETERS, Answer, PlacedSearch
+from kubestow.solver.placed_tiers import PARAMETERS, PlacedAnswer, PlacedSearch
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -28,7 +28,7 @@ class Verdict:
         share: Placed pods and all pods, as numerator and denominator.
     """
 
-    answer: Answer | None
+    answer: PlacedAnswer | None
     refuted: bool = False
     more: bool = False
     share: tuple[int, int] = (0, 1)
@@ -75,12 +75,12 @@ class FitTrial(PlacedSearch):
         self._neighbourhoods(answer)
         return Verdict(answer if self._placed(answer) else None, share=share)
 
-    def _placed(self, answer: Answer) -> bool:
+    def _placed(self, answer: PlacedAnswer) -> bool:
         if self.room is not None and (self.room.taken(self.cluster, answer.counts) > self.room.left).any():
             return False
         return self.cluster.per_priority(answer.counts.sum(axis=1)) == self.wanted
 
-    def _share(self, answer: Answer) -> tuple[int, int]:
+    def _share(self, answer: PlacedAnswer) -> tuple[int, int]:
         return int(answer.counts.sum()), sum(self.wanted.values())
 
     def _decide(self, share: tuple[int, int]) -> Verdict:
@@ -96,4 +96,4 @@ class FitTrial(PlacedSearch):
         found = in_some_order(self.cluster, encoding, self.context)
         if found.placed is None:
             return Verdict(None, refuted=found.refuted, share=share)
-        return Verdict(Answer(*found.placed, dict(self.wanted), "exact"))
+        return Verdict(PlacedAnswer(*found.placed, dict(self.wanted), "exact"))

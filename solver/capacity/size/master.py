@@ -20,7 +20,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.models.snapshot.scope import is_replicated
 from kubestow.solver.capacity.size.brands import HOSTNAME, Menu
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.cpsat.run import Answer, CpSat, OnValue
+from kubestow.solver.cpsat.run import CpSat, CpSatAnswer, OnValue
 from kubestow.solver.rules.eligibility import room_with_slots
 
 #: Number of (class, node) pairs up to which a purchase is packed node by node before it is tried.
@@ -247,13 +247,13 @@ class Master:
         """The cost of the purchase, in multiples of ``unit``."""
         return cp_model.LinearExpr.weighted_sum(self.y, [brand.price // self.unit for brand in self.menu.brands])
 
-    def cheapest(self, cpsat: CpSat, seconds: float, on_value: OnValue | None = None) -> Answer:
+    def cheapest(self, cpsat: CpSat, seconds: float, on_value: OnValue | None = None) -> CpSatAnswer:
         """Solve for the least cost."""
         model = self.model.clone()
         model.minimize(self.cost)
         return cpsat.run(model, seconds, on_value)
 
-    def even(self, cpsat: CpSat, cost: int, count: int, seconds: float) -> Answer | None:
+    def even(self, cpsat: CpSat, cost: int, count: int, seconds: float) -> CpSatAnswer | None:
         """Solve for a purchase of a cost and number of nodes in which spread constraints count every domain of the catalogue.
 
         The model keeps these rows. Return None if there is no such constraint.
@@ -267,7 +267,7 @@ class Master:
         model.add(cp_model.LinearExpr.sum(self.y) <= count)
         return cpsat.run(model, seconds)
 
-    def fewest(self, cpsat: CpSat, cost: int, seconds: float) -> Answer:
+    def fewest(self, cpsat: CpSat, cost: int, seconds: float) -> CpSatAnswer:
         """Solve for the fewest nodes at a cost."""
         model = self.model.clone()
         model.add(self.cost <= cost)

@@ -18,7 +18,7 @@ from kubestow.solver import rules
 from kubestow.solver.bind_order.order import most_in_order
 from kubestow.solver.capacity.size.purchase_cluster import World
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import Answer, PlacedSearch
+from kubestow.solver.placed_tiers import PlacedAnswer, PlacedSearch
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -64,7 +64,7 @@ class PurchaseTrial:
     cluster: Cluster
     eligibility: Ints
     objective: Objective
-    answer: Answer
+    answer: PlacedAnswer
     names: list[str]
 
     @property
@@ -81,7 +81,7 @@ class _Started(PlacedSearch):
 
     start: Ints | None = None
 
-    def _construct(self, bounds: dict[int, int]) -> Answer:
+    def _construct(self, bounds: dict[int, int]) -> PlacedAnswer:
         if self.start is None:
             return super()._construct(bounds)
         counts, found = most_in_order(self.cluster, self.start, {}, seed=self.options.seed)
@@ -90,7 +90,7 @@ class _Started(PlacedSearch):
         from kubestow.solver.construction.greedy import complete
 
         counts, sequence = complete(self.cluster, self.eligibility, counts, found.sequence)
-        return Answer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
+        return PlacedAnswer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
 
 
 def attempt(world: World, bought: Sequence[tuple[Offer, int]], context: RunContext, start: Start | None = None) -> PurchaseTrial:

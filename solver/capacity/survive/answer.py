@@ -23,7 +23,7 @@ from kubestow.solver.capacity.survive.offers import offers
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.remedy import find
 from kubestow.solver.capacity.survive.survive import survive
-from kubestow.solver.executors.pool import Pool
+from kubestow.solver.executors.pool import WorkerPool
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -68,7 +68,7 @@ def answer(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     began: float | None = None,
-    pool: Pool | None = None,
+    pool: WorkerPool | None = None,
 ) -> Survival:
     """Return the result of :func:`survive`, with causes, consequences and a remedy.
 
@@ -137,7 +137,7 @@ def _headroom(snapshot: Snapshot, asked: SurviveOptions, found: Survival, contex
 
 
 def _remedy(
-    snapshot: Snapshot, asked: SurviveOptions, found: Survival, catalogue: Catalogue | None, context: RunContext, pool: Pool | None
+    snapshot: Snapshot, asked: SurviveOptions, found: Survival, catalogue: Catalogue | None, context: RunContext, pool: WorkerPool | None
 ) -> SurvivalRemedy | None:
     context.report("remedy")
     if asked.at_once > 1 and found.scenarios.open:

@@ -20,7 +20,7 @@ from kubestow.solver.capacity.survive.failures import after
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.construction.greedy import construct
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.placed_tiers import Answer, PlacedSearch
+from kubestow.solver.placed_tiers import PlacedAnswer, PlacedSearch
 from kubestow.solver.rules.eligibility import demand_with_slots, fits, possible, room_with_slots
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -91,7 +91,7 @@ def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: 
     most = _most(cluster, eligibility)
     if quick:
         built = construct(cluster, active, eligibility, context, even=even)
-        answer = Answer(built.counts, built.sequence, {0: most}, "greedy")
+        answer = PlacedAnswer(built.counts, built.sequence, {0: most}, "greedy")
     else:
         answer = PlacedSearch(Objective(cluster, active), active, eligibility, context).run()
         answer.bounds = {p: min(bound, most) for p, bound in answer.bounds.items()}
@@ -127,7 +127,7 @@ def _most(cluster: Cluster, eligibility: Ints) -> int:
     return most
 
 
-def verdict_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> Verdict:
+def verdict_of(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str]) -> Verdict:
     """Return an answer's verdict on the pods that must return."""
     placed, dealt = assignments_of(cluster, answer, keys)
     left = sorted(i for g, cls in enumerate(cluster.classes) for i in cls.pods[dealt[g] :])

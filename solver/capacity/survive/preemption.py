@@ -30,7 +30,7 @@ from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.preempt import encode, holders, weights_of
 from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem
-from kubestow.solver.placed_tiers import Answer
+from kubestow.solver.placed_tiers import PlacedAnswer
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -188,7 +188,7 @@ def _bound(built: _Model, left: After, counts: Ints, gone: Sequence[int], contex
     order = find_order(cluster, placed, seed=options.seed)
     if order.sequence is None:
         return None, order.exhausted
-    answer = Answer(placed, order.sequence, {0: int(placed.sum())}, "exact")
+    answer = PlacedAnswer(placed, order.sequence, {0: int(placed.sum())}, "exact")
     verdict = verdict_of(cluster, answer, [pod_key(pod) for pod in snapshot.pods])
     verdict.preempted = sorted(pod_key(left.snapshot.pods[i]) for i in gone)
     return verdict, True

@@ -27,7 +27,7 @@ from kubestow.solver.capacity.survive.offers import MissingRoom, NodeOffer, edit
 from kubestow.solver.capacity.survive.options import ZONE, SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch
 from kubestow.solver.capacity.survive.survive import survive
-from kubestow.solver.executors.pool import Pool
+from kubestow.solver.executors.pool import WorkerPool
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.runtime.run_context import RunContext
@@ -58,7 +58,7 @@ def find(
     found: Survival,
     context: RunContext,
     catalogue: Catalogue | None = None,
-    pool: Pool | None = None,
+    pool: WorkerPool | None = None,
 ) -> SurvivalRemedy | None:
     """Return the cheapest additional nodes found with which a Survival is certified; None without any. A note in
     ``found`` has the reason.
@@ -96,7 +96,7 @@ class _RemedySearch:
     context: RunContext
     catalogue: Catalogue | None
     known: list[Failed]
-    pool: Pool | None = None
+    pool: WorkerPool | None = None
     why: str = ""
     floor: int = 0
     _worlds: dict[Counts, FailureSearch] = field(default_factory=dict)

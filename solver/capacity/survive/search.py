@@ -14,7 +14,7 @@ from kubestow.solver.capacity.survive.decide import Verdict, decide
 from kubestow.solver.capacity.survive.equal_failures import group
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.capacity.survive.options import SurviveOptions
-from kubestow.solver.executors.pool import Pool, Question
+from kubestow.solver.executors.pool import PoolQuestion, WorkerPool
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -89,7 +89,12 @@ class FailureSearch:
     """
 
     def __init__(
-        self, snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[str, Sequence[str]], context: RunContext, pool: Pool | None = None
+        self,
+        snapshot: Snapshot,
+        asked: SurviveOptions,
+        nodes: Mapping[str, Sequence[str]],
+        context: RunContext,
+        pool: WorkerPool | None = None,
     ) -> None:
         self.snapshot, self.asked, self.nodes, self.context, self.pool = snapshot, asked, nodes, context, pool
         self.instance = FailureInstance(snapshot, asked, context.options)
@@ -97,7 +102,7 @@ class FailureSearch:
         options = context.options
         if pool is not None and not options.deterministic:
             options = replace(options, workers=pool.share(options.workers))
-        self._question = Question(pool, _search_in_worker, (snapshot, asked, nodes, options), self)
+        self._question = PoolQuestion(pool, _search_in_worker, (snapshot, asked, nodes, options), self)
 
     def run(self) -> FailureVerdicts:
         """Examine every failure, as far as time allows."""

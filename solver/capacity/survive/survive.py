@@ -24,7 +24,7 @@ from kubestow.solver.capacity.survive.decide import Verdict
 from kubestow.solver.capacity.survive.failures import domains
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
-from kubestow.solver.executors.pool import Pool, Question
+from kubestow.solver.executors.pool import PoolQuestion, WorkerPool
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -44,7 +44,7 @@ def survive(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     began: float | None = None,
-    pool: Pool | None = None,
+    pool: WorkerPool | None = None,
     ways: float | None = None,
 ) -> docs.Survival:
     """Return the pods that return after every failure.
@@ -82,11 +82,11 @@ def survive(
     return result
 
 
-def _judged(snapshot: Snapshot, result: docs.Survival, pool: Pool, scenarios: Sequence[docs.Scenario]) -> Iterator[Violation]:
+def _judged(snapshot: Snapshot, result: docs.Survival, pool: WorkerPool, scenarios: Sequence[docs.Scenario]) -> Iterator[Violation]:
     """Yield the violations that the checker finds in each failure, judged by the workers that decided it. ^C does not end this."""
     said = msgspec.structs.replace(result, outcomes=[], counterexamples=[])
     left = {id(scenario): scenario for scenario in scenarios}
-    for scenario, faults in Question(pool, Judge, (snapshot, said)).answers(_faults, scenarios, lambda: False):
+    for scenario, faults in PoolQuestion(pool, Judge, (snapshot, said)).answers(_faults, scenarios, lambda: False):
         del left[id(scenario)]
         yield from faults
     for scenario in left.values():  # their workers died

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from kubestow.solver.cpsat.run import Answer, CpSat
+from kubestow.solver.cpsat.run import CpSat, CpSatAnswer
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -59,7 +59,7 @@ class TimeSlices:
         self._charge(granted / CHARGE_DIVISOR)
         return answer
 
-    def solve(self, model: cp_model.CpModel, share: float = 0.5, *, tight: bool = False) -> Answer:
+    def solve(self, model: cp_model.CpModel, share: float = 0.5, *, tight: bool = False) -> CpSatAnswer:
         """Solve a model within this fraction of the whole time.
 
         Args:
@@ -67,7 +67,7 @@ class TimeSlices:
         """
         granted = min(self.seconds * share, self.left())
         if granted <= 0:
-            return Answer(cp_model.UNKNOWN, None, None)
+            return CpSatAnswer(cp_model.UNKNOWN, None, None)
         part = self._part(granted)
         answer = CpSat(part).run(model, granted, tight=tight)
         self._charge(granted - part.deadline.left())

@@ -12,7 +12,7 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.solver import rules
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.tie_break import Spread
+from kubestow.solver.objective.tie_break import SpreadStrategy
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
@@ -28,7 +28,7 @@ PODS_PER_MOVE_AT_END = 200
 class Balance:
     """The change of the strategy spread per added or removed pod. Its counters follow a placement int64[G, N]."""
 
-    def __init__(self, spread: Spread, counts: Ints) -> None:
+    def __init__(self, spread: SpreadStrategy, counts: Ints) -> None:
         self.spread = spread
         self.used = spread.used + counts.T @ spread.demand
         kinds, kind = np.unique(spread.demand, axis=0, return_inverse=True)
@@ -67,7 +67,7 @@ class Gains:
         self.problem = problem
         self.objective = Objective(problem.cluster, rules.build(problem.cluster))
         self.soft = None if self.objective.empty else SoftState(self.objective)
-        self.balance = Balance(Spread(problem.cluster), counts)
+        self.balance = Balance(SpreadStrategy(problem.cluster), counts)
         if self.soft is not None:
             for g, n in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
                 self.soft.place(g, n, int(counts[g, n]))

@@ -10,7 +10,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.tie_break import Spread
+from kubestow.solver.objective.tie_break import SpreadStrategy
 from kubestow.solver.rebalance.goals.improve import Balance
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
@@ -28,7 +28,7 @@ class ImprovementState(SoftState):
         counts: The placement at the start of the search, int64[G, N].
     """
 
-    def __init__(self, problem: RebalanceProblem, objective: Objective, spread: Spread, counts: Ints) -> None:
+    def __init__(self, problem: RebalanceProblem, objective: Objective, spread: SpreadStrategy, counts: Ints) -> None:
         super().__init__(objective)
         self.problem = problem
         self.balance = Balance(spread, counts)

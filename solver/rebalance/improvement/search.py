@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.rebalance.improvement.moving import MovingLns, MovingSearch
@@ -208,7 +208,7 @@ class ImprovementSearch:
         self._bound()
         return True
 
-    def _solve(self, components: Components, component: Component, seconds: float) -> None:
+    def _solve(self, components: Components, component: ClassComponent, seconds: float) -> None:
         """Solve a group alone, and adopt its placement if that gains more than its moves cost."""
         rows = self.search.counts[component.classes]
         value = components.worth(component.classes, rows)

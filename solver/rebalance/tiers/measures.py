@@ -11,7 +11,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.tie_break import Pack, Spread
+from kubestow.solver.objective.tie_break import PackStrategy, SpreadStrategy
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.problem.reachable_nodes import reach
 from kubestow.solver.rebalance.tiers.packing import Packing
@@ -35,9 +35,9 @@ class Measures:
         return None if self.preferences.empty else components_of(self.problem, self.preferences, self.room)
 
     @cached_property
-    def spread(self) -> Spread:
+    def spread(self) -> SpreadStrategy:
         """The measure of even utilisation."""
-        return Spread(self.problem.cluster)
+        return SpreadStrategy(self.problem.cluster)
 
     @cached_property
     def most_balance(self) -> int:
@@ -53,7 +53,7 @@ class Measures:
         Raises:
             InputError: A node has no readable price.
         """
-        return Pack(self.problem.cluster).price if self.problem.cluster.policy.priceLabel else None
+        return PackStrategy(self.problem.cluster).price if self.problem.cluster.policy.priceLabel else None
 
     @cached_property
     def worth(self) -> Ints:

@@ -18,7 +18,7 @@ from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.documents.policy import Policy
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.models.workloads.deployment_rollout import pace
-from kubestow.solver.executors.pool import Pool, pool_of
+from kubestow.solver.executors.pool import WorkerPool, pool_of
 from tests.objects import Object, node, pod
 from tests.solver.executors.test_pool import Inline
 from tests.solver.rollout.rollouts import HOST, Brute, apart, deployment, old, replica_set, rolling, tiny
@@ -185,7 +185,7 @@ def test_whoever_searches_the_findings_are_the_same(jobs: int, monkeypatch: pyte
     findings = list(rollouts.check(alone))
     assert [finding.code for finding in findings] == ["KS501"] * expected
     assert all("maxUnavailable 1" in finding.fix for finding in findings)
-    with pool_of(jobs) or Pool(Inline, 2) as pool:
+    with pool_of(jobs) or WorkerPool(Inline, 2) as pool:
         shared = ClusterView(snapshot, pool=pool, began=now, deadline=now + 3000)
         assert list(rollouts.check(shared)) == findings
         assert shared.not_checked == alone.not_checked

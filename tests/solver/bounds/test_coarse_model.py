@@ -19,7 +19,7 @@ from kubestow.solver.bounds import coarse_node_patterns
 from kubestow.solver.bounds.alike_nodes import alike_nodes
 from kubestow.solver.bounds.class_groups import groups as class_groups
 from kubestow.solver.bounds.coarse_model import Coarse
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.construction.greedy import construct
 from kubestow.solver.cpsat.model import PlacementModel
@@ -109,14 +109,14 @@ def alike(seed: int) -> list[Object]:
     return objects
 
 
-def best(cluster: Cluster, left: dict[int, int]) -> tuple[PlacementModel, int | None]:
+def best(cluster: Cluster, unplaced: dict[int, int]) -> tuple[PlacementModel, int | None]:
     """The optimum of the plain model, without groups, kinds of nodes or symmetry (None: it leaves containers without zones)."""
     active = rules.build(cluster)
     encoding = build_model(cluster, active)
     points = objective_encoding.encode(encoding, Objective(cluster, active))
-    for priority, most in left.items():
+    for priority, limit in unplaced.items():
         members = [encoding.left[g] for g in np.flatnonzero(cluster.priority == priority).tolist()]
-        encoding.model.add(encoding.sum(members) <= most)
+        encoding.model.add(encoding.sum(members) <= limit)
     encoding.model.maximize(points.expression())
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -130,11 +130,11 @@ def cpsat() -> CpSat:
     return CpSat(RunContext(options, Deadline(options, 0.0)))
 
 
-def tighten(found: Components, component: Component, counts: Ints) -> None:
+def tighten(components: Components, component: ClassComponent, counts: Ints) -> None:
     """One turn for a group that is where a placement int64[G, N] has it."""
     rows = counts[component.classes]
-    worth = found.objective.total(found.objective.families(SparsePlacement(rows, component.classes), component.classes))
-    found.solve(component, cpsat(), 10.0, rows, worth)
+    points = components.objective.total(components.objective.families(SparsePlacement(rows, component.classes), component.classes))
+    components.solve(component, cpsat(), 10.0, rows, points)
 
 
 def check(objects: list[Object], where: str) -> int:
@@ -145,27 +145,27 @@ def check(objects: list[Object], where: str) -> int:
     active = rules.build(cluster)
     limits, objective = possible(cluster, active), Objective(cluster, active)
     counts = construct(cluster, active, limits, tries=2).counts
-    left = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
-    _, optimum = best(cluster, left)
+    unplaced = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
+    _, optimum = best(cluster, unplaced)
     if optimum is None:
         return 0
-    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, left)
-    assert found.bound >= optimum, f"{where}: before any search {found.bound} < {optimum}"
-    found.share_every, together = 0, cpsat()
-    found.bound_jointly(together)
-    assert found.bound >= optimum, f"{where}: together, before any search {found.bound} < {optimum}"
+    components = Components(cluster, Objective(cluster, rules.build(cluster)), limits, unplaced)
+    assert components.bound >= optimum, f"{where}: before any search {components.bound} < {optimum}"
+    components.share_every, together = 0, cpsat()
+    components.bound_jointly(together)
+    assert components.bound >= optimum, f"{where}: together, before any search {components.bound} < {optimum}"
     assert objective.total(objective.families(counts)) <= optimum or objective.containers.involved, where
     searched = 0
-    for component in found.found:
+    for component in components.found:
         if component.proved:
             continue
         searched += 1
-        encoding, alone = best(cluster.restricted(component.classes), left)
+        encoding, alone = best(cluster.restricted(component.classes), unplaced)
         assert alone is not None
         for stage in range(3):
-            tighten(found, component, counts)
-            found.bound_jointly(together)
-            assert found.bound >= optimum, f"{where}: together, stage {stage}: {found.bound} < {optimum}"
+            tighten(components, component, counts)
+            components.bound_jointly(together)
+            assert components.bound >= optimum, f"{where}: together, stage {stage}: {components.bound} < {optimum}"
             assert component.bound >= alone, f"{where}: classes {component.classes} stage {stage}: {component.bound} < {alone}"
             if component.proved:
                 break
@@ -174,7 +174,7 @@ def check(objects: list[Object], where: str) -> int:
         assert component.counts is not None
         fine = encoding.assignment(component.counts)
         assert fine is not None, f"{where}: classes {component.classes}: a proved placement that the model refuses"
-    assert found.bound >= optimum, where
+    assert components.bound >= optimum, where
     return searched
 
 
@@ -199,9 +199,9 @@ def test_nodes_that_are_alike_for_a_search_are_not_for_a_model_of_containers(kin
     """The search may ask where a group could go before the group has a model of its own."""
     solve = Components.solve
 
-    def asked_before(found: Components, component: Component, *arguments: Any) -> None:
-        found.pools(component)
-        solve(found, component, *arguments)
+    def asked_before(components: Components, component: ClassComponent, *arguments: Any) -> None:
+        components.pools(component)
+        solve(components, component, *arguments)
 
     monkeypatch.setattr(Components, "solve", asked_before)
     assert sum(check(tiny_soft.snapshot(seed, kind), f"{kind} seed {seed}") for seed in range(20))
@@ -213,9 +213,9 @@ def test_a_placement_of_merged_nodes_that_breaks_a_rule_of_zones_proves_nothing(
     objects = [node(f"n{i}", cpu="8", pods="20", labels={ZONE: f"z{i % 3}"}) for i in range(6)]
     objects += [pod(f"a{i}", cpu="500m", labels={"app": "a"}, spread=even) for i in range(3)]
     objects += [pod(f"b{i}", cpu="500m", labels={"app": "b"}, affinity=terms([near("a", HOST, 10)])) for i in range(9)]
-    for most in (40, 1_200):
-        monkeypatch.setattr(coarse_node_patterns, "PART_VARIABLE_LIMITS", (most,))
-        assert check(objects, f"{most} variables") == 1
+    for limit in (40, 1_200):
+        monkeypatch.setattr(coarse_node_patterns, "PART_VARIABLE_LIMITS", (limit,))
+        assert check(objects, f"{limit} variables") == 1
 
 
 @pytest.mark.parametrize(("key", "more"), [(ZONE, 1), (HOST, 0)])
@@ -239,7 +239,7 @@ def dealt(cluster: Cluster) -> list[tuple[Coarse, Ints, dict[tuple[int, int], in
     """The coarse model of every group solved and dealt out: (model, placement, the pods it placed, the group's cluster)."""
     active = rules.build(cluster)
     limits, objective = possible(cluster, active), Objective(cluster, active)
-    left = cluster.per_priority(fits(cluster, limits))  # all may stay away
+    unplaced = cluster.per_priority(fits(cluster, limits))  # all may stay away
     made = []
     for classes in class_groups(objective, active):
         sub = cluster.restricted(classes)
@@ -248,7 +248,7 @@ def dealt(cluster: Cluster) -> list[tuple[Coarse, Ints, dict[tuple[int, int], in
         kinds, pools = alike_nodes(sub, objective, classes, limits[classes])
         assert sorted(np.concatenate(kinds).tolist()) == list(range(cluster.n_nodes))
         points = np.stack([objective.node_points(g) for g in classes])
-        coarse = Coarse(sub, points, limits[classes], kinds, left)
+        coarse = Coarse(sub, points, limits[classes], kinds, unplaced)
         answer = cpsat().run(coarse.encoding.model, 10.0, quick=True)
         assert answer.solution is not None
         made.append((coarse, coarse.deal(answer.solution, pools), coarse.encoding.placed(answer.solution), sub))
@@ -258,23 +258,23 @@ def dealt(cluster: Cluster) -> list[tuple[Coarse, Ints, dict[tuple[int, int], in
 def test_a_dealt_solution_stays_within_limits_and_room() -> None:
     pods = 0
     for seed in range(40):
-        for coarse, found, placed, sub in dealt(compiled(alike(seed))):
-            assert (found >= 0).all(), seed
-            assert (found <= coarse.eligibility).all(), seed
-            assert (found.T @ sub.demand <= np.maximum(sub.free, 0)).all(), seed
-            assert (found.sum(axis=0) <= np.maximum(sub.slots, 0)).all(), seed
+        for coarse, counts, placed, sub in dealt(compiled(alike(seed))):
+            assert (counts >= 0).all(), seed
+            assert (counts <= coarse.eligibility).all(), seed
+            assert (counts.T @ sub.demand <= np.maximum(sub.free, 0)).all(), seed
+            assert (counts.sum(axis=0) <= np.maximum(sub.slots, 0)).all(), seed
             for g in range(sub.n_classes):
-                assert found[g].sum() <= sum(k for (h, _), k in placed.items() if h == g), seed
-            pods += int(found.sum())
+                assert counts[g].sum() <= sum(k for (h, _), k in placed.items() if h == g), seed
+            pods += int(counts.sum())
     assert pods > 100
 
 
-def bound(objects: list[Object], **left: int) -> tuple[Components, Ints]:
+def bound(objects: list[Object], **unplaced: int) -> tuple[Components, Ints]:
     cluster = compiled(objects)
     active = rules.build(cluster)
     limits = possible(cluster, active)
     counts = construct(cluster, active, limits).counts
-    return Components(cluster, Objective(cluster, rules.build(cluster)), limits, {0: left.get("left", 0)}), counts
+    return Components(cluster, Objective(cluster, rules.build(cluster)), limits, {0: unplaced.get("unplaced", 0)}), counts
 
 
 def test_a_pull_that_no_node_of_the_class_can_meet_is_worth_nothing() -> None:
@@ -290,24 +290,24 @@ def test_a_pull_that_no_node_of_the_class_can_meet_is_worth_nothing() -> None:
     assert [(t.value, t.bound) for t in result.objective if t.tier == "soft"] == [(18, 18)]
 
 
-@pytest.mark.parametrize(("pods", "cpu", "worth"), [(2, "1", 2), (4, "1", 4 * 1), (5, "1", 5 * 1), (4, "500m", 4 * 3), (6, "500m", 6 * 3)])
-def test_what_one_domain_can_hold_bounds_a_pull(pods: int, cpu: str, worth: int) -> None:
+@pytest.mark.parametrize(("pods", "cpu", "points"), [(2, "1", 2), (4, "1", 4 * 1), (5, "1", 5 * 1), (4, "500m", 4 * 3), (6, "500m", 6 * 3)])
+def test_what_one_domain_can_hold_bounds_a_pull(pods: int, cpu: str, points: int) -> None:
     """Nodes of 2 CPU attract pods to each other: no pod can have more mates than fit next to it."""
     objects = [node(f"n{i}", cpu="2") for i in range(5)]
     objects += [pod(f"p{i}", cpu=cpu, labels={"app": "a"}, affinity=terms(pulls=[near("a", HOST, 1)])) for i in range(pods)]
-    assert bound(objects)[0].bound == worth
+    assert bound(objects)[0].bound == points
 
 
-@pytest.mark.parametrize(("pods", "least"), [(3, 0), (4, -2), (6, -6), (7, -10)])
-def test_too_few_domains_force_equal_pods_to_meet(pods: int, least: int) -> None:
+@pytest.mark.parametrize(("pods", "expected"), [(3, 0), (4, -2), (6, -6), (7, -10)])
+def test_too_few_domains_force_equal_pods_to_meet(pods: int, expected: int) -> None:
     """Ordered pairs of pods that share one of three zones, dealt out evenly; none is forced once pods may stay away."""
     objects = [node(f"n{i}", cpu="8", labels={ZONE: f"z{i % 3}"}) for i in range(6)]
     objects += [pod(f"p{i}", labels={"app": "a"}, affinity=terms(repels=[near("a", ZONE, 1)])) for i in range(pods)]
-    found, counts = bound(objects)
-    assert found.bound == least
-    tighten(found, found.found[0], counts)
-    assert (found.bound, found.found[0].proved) == (least, True)
-    assert bound(objects, left=1)[0].bound == 0
+    components, counts = bound(objects)
+    assert components.bound == expected
+    tighten(components, components.found[0], counts)
+    assert (components.bound, components.found[0].proved) == (expected, True)
+    assert bound(objects, unplaced=1)[0].bound == 0
 
 
 def test_a_wish_that_breaks_a_rule_of_single_nodes_proves_nothing() -> None:
@@ -316,12 +316,12 @@ def test_a_wish_that_breaks_a_rule_of_single_nodes_proves_nothing() -> None:
     for app, other in ("ab", "ba"):
         affinity = terms(pulls=[near(other, ZONE, 10)], apart=[near(other, HOST), near(app, HOST)])
         objects += [pod(f"{app}{i}", cpu="1", labels={"app": app}, affinity=affinity) for i in range(2)]
-    found, counts = bound(objects)
-    (component,) = found.found
-    alone = best(found.cluster, {0: 0})[1]
+    components, counts = bound(objects)
+    (component,) = components.found
+    alone = best(components.cluster, {0: 0})[1]
     assert alone == 2 * 2 * 10
     for _ in range(3):
-        tighten(found, component, counts)
+        tighten(components, component, counts)
     assert (component.bound, component.value, component.proved) == (alone, alone, True)
     assert component.counts is not None
     assert (component.counts.sum(axis=0) <= 1).all()

@@ -51,66 +51,66 @@ def flocks(seed: int) -> list[Object]:
     return objects
 
 
-def coarse_bounds(cluster: Cluster, most: int) -> list[tuple[list[int], int, int | None, bool]]:
+def coarse_bounds(cluster: Cluster, limit: int) -> list[tuple[list[int], int, int | None, bool]]:
     """Of each group: its classes, the bound by its coarse model, what the model's solution is worth on single nodes (None: it finds no room
     there), and whether a part was left out."""
     active = rules.build(cluster)
     limits, objective = possible(cluster, active), Objective(cluster, active)
-    left = dict.fromkeys(np.unique(cluster.priority).tolist(), 0)
-    found = Components(cluster, objective, limits, left)
+    unplaced = dict.fromkeys(np.unique(cluster.priority).tolist(), 0)
+    components = Components(cluster, objective, limits, unplaced)
     made = []
-    for component in found.found:
+    for component in components.found:
         classes = component.classes
         sub = cluster.restricted(classes)
         kinds, pools = alike_nodes(sub, objective, classes, limits[classes])
-        coarse = Coarse(sub, np.stack([objective.node_points(g) for g in classes]), limits[classes], kinds, left)
-        omitted = coarse.add_patterns(Objective(sub, rules.build(sub)), pools, most)
+        coarse = Coarse(sub, np.stack([objective.node_points(g) for g in classes]), limits[classes], kinds, unplaced)
+        omitted = coarse.add_patterns(Objective(sub, rules.build(sub)), pools, limit)
         answer = cpsat().run(coarse.encoding.model, 20.0, quick=True)
         if answer.solution is None or answer.bound is None:
             continue  # not all pods fit
         counts = coarse.deal(answer.solution, pools)
-        worth = None
+        points = None
         if (counts.sum(axis=1) == cluster.count[classes]).all():
             assert (counts <= limits[classes]).all()
             assert (counts.T @ sub.demand <= np.maximum(sub.free, 0)).all()
-            worth = objective.total(objective.families(SparsePlacement(counts, classes), classes))
-        beside = found._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
-        made.append((classes, answer.bound + beside, worth, bool(omitted)))
+            points = objective.total(objective.families(SparsePlacement(counts, classes), classes))
+        beside = components._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
+        made.append((classes, answer.bound + beside, points, bool(omitted)))
     return made
 
 
-def check(seed: int, most: int) -> tuple[int, int]:
+def check(seed: int, limit: int) -> tuple[int, int]:
     """Assert on one cluster; (groups, those whose bound is met on single nodes)."""
     cluster = compiled(flocks(seed))
     limits = possible(cluster, rules.build(cluster))
     if int(fits(cluster, limits).sum()) < int(cluster.count.sum()):
         return 0, 0
     met = 0
-    made = coarse_bounds(cluster, most)
-    for classes, bound, worth, _ in made:
+    made = coarse_bounds(cluster, limit)
+    for classes, bound, points, _ in made:
         _, optimum = best(cluster.restricted(classes), dict.fromkeys(np.unique(cluster.priority).tolist(), 0))
         assert optimum is not None
-        assert bound >= optimum, f"seed {seed}, {most} variables: classes {classes}: {bound} < {optimum}"
-        if worth is not None:
+        assert bound >= optimum, f"seed {seed}, {limit} variables: classes {classes}: {bound} < {optimum}"
+        if points is not None:
             apart = any(cls.anti for cls in cluster.restricted(classes).classes)
-            assert worth <= optimum or apart, f"seed {seed}: classes {classes}"
-            met += worth == bound
+            assert points <= optimum or apart, f"seed {seed}: classes {classes}"
+            met += points == bound
     return len(made), met
 
 
 def test_coarse_models_bound_a_few_groups_that_attract_each_other_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coarse_node_patterns, "MAX_PART_VARIABLES", 0)
-    found = [check(seed, most) for seed in range(4) for most in (0, 40, 5_000)]
-    assert sum(groups for groups, _ in found) > 4
+    checks = [check(seed, limit) for seed in range(4) for limit in (0, 40, 5_000)]
+    assert sum(groups for groups, _ in checks) > 4
 
 
 @pytest.mark.slow
 def test_coarse_models_bound_groups_that_attract_each_other_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coarse_node_patterns, "MAX_PART_VARIABLES", 0)
-    for most in (0, 25, 80):
-        assert sum(check(seed, most)[0] for seed in range(4, 18)) > 8
-    found = [check(seed, 5_000) for seed in range(18, 44)]
-    assert sum(met for _, met in found) > 0.7 * sum(groups for groups, _ in found)
+    for limit in (0, 25, 80):
+        assert sum(check(seed, limit)[0] for seed in range(4, 18)) > 8
+    checks = [check(seed, 5_000) for seed in range(18, 44)]
+    assert sum(met for _, met in checks) > 0.7 * sum(groups for groups, _ in checks)
 
 
 def test_presolve_loses_no_best_solution() -> None:
@@ -132,10 +132,10 @@ def test_presolve_loses_no_best_solution() -> None:
     for app, (pods, shape) in shapes.items():
         objects += [pod(f"{app}{i}", memory="1Gi", labels={"app": app}, **shape) for i in range(pods)]
     cluster = compiled(objects)
-    limits, left = possible(cluster, rules.build(cluster)), {0: 2}
-    _, optimum = best(cluster, left)
+    limits, unplaced = possible(cluster, rules.build(cluster)), {0: 2}
+    _, optimum = best(cluster, unplaced)
     objective = Objective(cluster, rules.build(cluster))
     kinds, pools = alike_nodes(cluster, objective, range(cluster.n_classes), limits)
-    coarse = Coarse(cluster, np.stack([objective.node_points(g) for g in range(cluster.n_classes)]), limits, kinds, left)
+    coarse = Coarse(cluster, np.stack([objective.node_points(g) for g in range(cluster.n_classes)]), limits, kinds, unplaced)
     coarse.add_patterns(objective, pools, 5_000)
     assert (optimum, cpsat().run(coarse.encoding.model, 20.0, quick=True).bound) == (168, 168)

@@ -25,10 +25,10 @@ from tests.solver.bounds.test_coarse_model import HOST, ZONE, alike, best, compi
 from tests.solver.bounds.test_coarse_node_patterns import flocks
 
 
-def bound_by_domains(cluster: Cluster, left: dict[int, int]) -> int | None:
+def bound_by_domains(cluster: Cluster, unplaced: dict[int, int]) -> int | None:
     """The bound over all classes (None: there is no program)."""
     active = rules.build(cluster)
-    domains = DomainProgram(cluster, Objective(cluster, active), possible(cluster, active), left, range(cluster.n_classes))
+    domains = DomainProgram(cluster, Objective(cluster, active), possible(cluster, active), unplaced, range(cluster.n_classes))
     made = domains.program()
     return None if made is None else best_bound(*made, seconds=5.0, deterministic=True) + domains.other_points
 
@@ -41,17 +41,17 @@ def check(objects: list[Object], where: str) -> bool:
     active = rules.build(cluster)
     limits, objective = possible(cluster, active), Objective(cluster, active)
     counts = construct(cluster, active, limits, tries=2).counts
-    left = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
-    _, optimum = best(cluster, left)
+    unplaced = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
+    _, optimum = best(cluster, unplaced)
     if optimum is None:
         return False
-    found = bound_by_domains(cluster, left)
-    assert found is None or found >= optimum, f"{where}: {found} < {optimum}"
-    together = Components(cluster, objective, limits, left)
+    bound = bound_by_domains(cluster, unplaced)
+    assert bound is None or bound >= optimum, f"{where}: {bound} < {optimum}"
+    together = Components(cluster, objective, limits, unplaced)
     for component in together.found:
         tighten(together, component, counts)
     assert together.bound >= optimum, f"{where}: {together.bound} < {optimum}"
-    return found is not None
+    return bound is not None
 
 
 @pytest.mark.parametrize("make", [alike, flocks])
@@ -69,13 +69,13 @@ def test_pairs_on_nodes_are_as_many_as_can_be() -> None:
     """Compared with a search over all ways to fill nodes."""
     rng = random.Random(0)
     for _ in range(60):
-        most = rng.randint(1, 4), rng.randint(1, 4)
+        per_node = rng.randint(1, 4), rng.randint(1, 4)
         needs = tuple((rng.randint(2, 9), rng.randint(0, 3), rng.randint(1, 3)) for _ in range(rng.randint(1, 2)))
         pods = rng.randint(1, 5), rng.randint(1, 5)
         nodes = [
             (a, b)
-            for a in range(1, most[0] + 1)
-            for b in range(1, most[1] + 1)
+            for a in range(1, per_node[0] + 1)
+            for b in range(1, per_node[1] + 1)
             if all(a * x + b * y <= free for free, x, y in needs)
         ]  # fmt: skip
 
@@ -83,10 +83,10 @@ def test_pairs_on_nodes_are_as_many_as_can_be() -> None:
         def pairs(k: int, j: int, nodes: tuple[tuple[int, int], ...] = tuple(nodes)) -> int:
             return max((a * b + pairs(k - a, j - b) for a, b in nodes if a <= k and b <= j), default=0)
 
-        table = meetings(pods, most, needs)
+        table = meetings(pods, per_node, needs)
         assert [[int(table[k, j]) for j in range(pods[1] + 1)] for k in range(pods[0] + 1)] == [
             [pairs(k, j) for j in range(pods[1] + 1)] for k in range(pods[0] + 1)
-        ], (pods, most, needs)
+        ], (pods, per_node, needs)
 
 
 def flocks_in_zones() -> list[Object]:
@@ -107,17 +107,17 @@ def test_classes_that_only_repel_each_other_are_parts_and_bounded_apart() -> Non
     assert len(groups(objective, linking)) == 1
     assert sorted(map(len, parts(objective, linking))) == [1, 3]
     counts = construct(cluster, active, limits).counts
-    found = Components(cluster, objective, limits, {0: 0})
-    assert [c.split for c in found.found].count(True) == 1
-    assert sorted(len(c.classes) for c in found.found if c.whole is not None) == [1, 3]
-    before = found.bound
-    for component in found.found:
+    components = Components(cluster, objective, limits, {0: 0})
+    assert [c.split for c in components.found].count(True) == 1
+    assert sorted(len(c.classes) for c in components.found if c.whole is not None) == [1, 3]
+    before = components.bound
+    for component in components.found:
         if component.whole is not None:
             for _ in range(3):
-                tighten(found, component, counts)
+                tighten(components, component, counts)
     _, optimum = best(cluster, {0: 0})
     assert optimum is not None
-    assert optimum == found.bound < before
+    assert optimum == components.bound < before
 
 
 def test_the_first_look_at_a_group_is_the_program() -> None:
@@ -126,11 +126,11 @@ def test_the_first_look_at_a_group_is_the_program() -> None:
     active = rules.build(cluster)
     limits = possible(cluster, active)
     counts = construct(cluster, active, limits).counts
-    found = Components(cluster, Objective(cluster, active), limits, {0: 0})
-    whole = found.found[0]
+    components = Components(cluster, Objective(cluster, active), limits, {0: 0})
+    whole = components.found[0]
     ceiling = whole.bound
     assert whole.fresh
-    tighten(found, whole, counts)
+    tighten(components, whole, counts)
     assert not whole.fresh
     assert whole.coarse is None
     program = bound_by_domains(cluster, {0: 0})
@@ -147,11 +147,11 @@ def test_a_large_program_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_losses_of_a_group_with_parts_are_what_these_cost_each_other() -> None:
     cluster = compiled(flocks_in_zones())
     active = rules.build(cluster)
-    found = Components(cluster, Objective(cluster, active), possible(cluster, active), {0: 0})
-    (whole,) = [i for i, c in enumerate(found.found) if c.split]
+    components = Components(cluster, Objective(cluster, active), possible(cluster, active), {0: 0})
+    (whole,) = [i for i, c in enumerate(components.found) if c.split]
     d = next(g for g in range(cluster.n_classes) if cluster.count[g] == 3)
     a = next(g for g in range(cluster.n_classes) if cluster.classes[g].pulls and g != d)
     counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     counts[d, 0], counts[a, 0] = 2, 3
-    assert found.loss(whole, counts) == 3 * 2 * 3
-    assert component_bounds.Components.loss(found, whole, np.zeros_like(counts)) == 0
+    assert components.loss(whole, counts) == 3 * 2 * 3
+    assert component_bounds.Components.loss(components, whole, np.zeros_like(counts)) == 0

@@ -141,9 +141,9 @@ def test_repulsion_by_zone() -> None:
 
 def test_host_ports_are_taken_once_a_node() -> None:
     def user(name: str, cpu: str) -> Object:
-        found = pod(name, cpu=cpu)
-        found["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}]
-        return found
+        result = pod(name, cpu=cpu)
+        result["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}]
+        return result
 
     objects = [*nodes(5), *(user(f"p{i}", "100m") for i in range(4)), *(user(f"q{i}", "200m") for i in range(4))]
     assert bounded(objects) == {0: 5}
@@ -212,12 +212,12 @@ def test_no_reachable_placement_exceeds_a_bound(kind: str) -> None:
         tiers = sorted({*cluster.priority.tolist()}, reverse=True)
         limits = possible(cluster, rules.build(cluster))
         for incumbent in {min(scores), max(scores)}:
-            found = placed_bounds(cluster, limits, dict(zip(tiers, incumbent, strict=True)), seconds=1, deterministic=True)
-            assert set(found) == set(tiers)
+            upper_bounds = placed_bounds(cluster, limits, dict(zip(tiers, incumbent, strict=True)), seconds=1, deterministic=True)
+            assert set(upper_bounds) == set(tiers)
             for i, p in enumerate(tiers):
                 best = max(s[i] for s in scores if all(s[j] >= incumbent[j] for j in range(i)))
-                assert found[p] >= best, f"{kind} seed {seed} tier {p}"
-                assert found[p] <= cluster.per_priority(fits(cluster, limits))[p]
+                assert upper_bounds[p] >= best, f"{kind} seed {seed} tier {p}"
+                assert upper_bounds[p] <= cluster.per_priority(fits(cluster, limits))[p]
 
 
 @pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
@@ -311,10 +311,10 @@ def test_above_the_exact_engine_and_not_far(seed: int) -> None:
     result = place(snapshot, Options(engine="exact", time_limit=10, workers=2))
     tiers = {t.priority: t for t in result.objective if t.tier == "placed" and t.priority is not None}
     cluster = compile_cluster(snapshot, select(snapshot))
-    found = placed_bounds(
+    upper_bounds = placed_bounds(
         cluster, possible(cluster, rules.build(cluster)), {p: t.value for p, t in tiers.items()}, seconds=5, deterministic=True
     )
-    assert all(t.value <= found[p] <= t.value + 3 for p, t in tiers.items())
+    assert all(t.value <= upper_bounds[p] <= t.value + 3 for p, t in tiers.items())
 
 
 @pytest.mark.parametrize("seconds", [None, 0.001, 5.0])
@@ -324,19 +324,19 @@ def test_both_solvers_and_any_limit_give_bounds(seconds: float | None, simplex: 
     cluster = compiled([*nodes(10, cpu="4"), *pods("p", 30, cpu="1"), *pods("q", 30, cpu="1", labels={"a": "b"})])
     limits = possible(cluster, rules.build(cluster))
     for deterministic in (False, True):
-        found = placed_bounds(cluster, limits, {0: 0}, seconds=seconds, deterministic=deterministic)
-        assert 40 <= found[0] <= 60
+        upper_bounds = placed_bounds(cluster, limits, {0: 0}, seconds=seconds, deterministic=deterministic)
+        assert 40 <= upper_bounds[0] <= 60
         if seconds != 0.001:
-            assert found == {0: 40}
-            assert placed_bounds(cluster, limits, {0: 0}, seconds=seconds, deterministic=deterministic) == found
+            assert upper_bounds == {0: 40}
+            assert placed_bounds(cluster, limits, {0: 0}, seconds=seconds, deterministic=deterministic) == upper_bounds
 
 
 def test_a_stop_that_is_already_set_ends_it() -> None:
     cluster = compiled([*nodes(10, cpu="4"), *pods("p", 60, cpu="1")])
     stop = threading.Event()
     stop.set()
-    found = placed_bounds(cluster, possible(cluster, rules.build(cluster)), {0: 0}, seconds=None, deterministic=False, stop=stop)
-    assert 40 <= found[0] <= 60
+    upper_bounds = placed_bounds(cluster, possible(cluster, rules.build(cluster)), {0: 0}, seconds=None, deterministic=False, stop=stop)
+    assert 40 <= upper_bounds[0] <= 60
 
 
 def test_too_many_pairs_are_grouped_more_coarsely(monkeypatch: pytest.MonkeyPatch) -> None:

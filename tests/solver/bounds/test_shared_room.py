@@ -68,29 +68,29 @@ def bounds(objects: list[Object]) -> tuple[Components, int, int] | None:
     active = rules.build(cluster)
     limits = possible(cluster, active)
     counts = construct(cluster, active, limits, tries=2).counts
-    left = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
-    optimum = best(cluster, left)[1]
+    unplaced = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
+    optimum = best(cluster, unplaced)[1]
     if optimum is None:
         return None
-    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, left)
-    alone = found.bound
-    found.share_every, together = 0, cpsat()
-    found.bound_jointly(together)
-    assert optimum <= found.bound <= alone
-    for component in found.found:
+    components = Components(cluster, Objective(cluster, rules.build(cluster)), limits, unplaced)
+    alone = components.bound
+    components.share_every, together = 0, cpsat()
+    components.bound_jointly(together)
+    assert optimum <= components.bound <= alone
+    for component in components.found:
         if not component.proved:
-            tighten(found, component, counts)
-            found.bound_jointly(together)
-            assert found.bound >= optimum
-    return found, alone, optimum
+            tighten(components, component, counts)
+            components.bound_jointly(together)
+            assert components.bound >= optimum
+    return components, alone, optimum
 
 
 def test_groups_that_compete_are_never_bounded_too_tightly() -> None:
     tighter = 0
     for seed in range(80):
-        found = bounds(contended(seed))
-        assert found is not None
-        tighter += found[0].bound < found[1]
+        result = bounds(contended(seed))
+        assert result is not None
+        tighter += result[0].bound < result[1]
     assert tighter > 20
 
 
@@ -102,44 +102,44 @@ def test_no_more_of_them() -> None:
 def test_a_program_that_is_too_large_for_simplex_is_no_less_safe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(safe_dual_bounds, "SIMPLEX_LIMIT", 0)
     for seed in range(12):
-        found = bounds(contended(seed))
-        assert found is not None
-        assert found[0].prices is None
+        result = bounds(contended(seed))
+        assert result is not None
+        assert result[0].prices is None
 
 
 def test_the_bound_is_the_optimum_where_pods_have_one_size() -> None:
     tighter = 0
     for seed in range(60):
-        found = bounds(contended(seed, whole=True))
-        assert found is not None
-        assert found[0].bound == found[2], seed
-        tighter += found[0].bound < found[1]
+        result = bounds(contended(seed, whole=True))
+        assert result is not None
+        assert result[0].bound == result[2], seed
+        tighter += result[0].bound < result[1]
     assert tighter > 10
 
 
 def test_too_many_columns_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_room, "MAX_COLUMNS", 1)
-    found = bounds(contended(0, whole=True))
-    assert found is not None
-    assert found[0].bound == found[1]
+    result = bounds(contended(0, whole=True))
+    assert result is not None
+    assert result[0].bound == result[1]
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4])
 def test_room_that_no_integer_of_64_bits_holds_is_room(nodes: int) -> None:
     objects = [node(f"n{i}", memory="4Ei", labels={"disk": "ssd"}) for i in range(nodes)] + [node("hdd", memory="1Gi")]
     objects += [pod(f"p{i}", memory="1Gi", affinity=wishing(wish("disk", "ssd", 10))) for i in range(3)]
-    found = bounds(objects)
-    assert found is not None
-    assert found[0].bound == found[2] == 30
+    result = bounds(objects)
+    assert result is not None
+    assert result[0].bound == result[2] == 30
 
 
 def test_no_classes_and_no_nodes_are_bounded_by_nothing() -> None:
     for objects in ([node("n0")], [pod("p")]):
         cluster = compiled(objects)
         active = rules.build(cluster)
-        found = Components(cluster, Objective(cluster, active), possible(cluster, active), {})
-        found.bound_jointly(cpsat())
-        assert (found.bound, found.prices) == (0, None)
+        components = Components(cluster, Objective(cluster, active), possible(cluster, active), {})
+        components.bound_jointly(cpsat())
+        assert (components.bound, components.prices) == (0, None)
 
 
 def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
@@ -148,9 +148,9 @@ def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
     for name, weight in (("little", 10), ("much", 100)):
         wishes = wishing(wish("disk", "ssd", weight))
         objects += [pod(f"{name}-{i}", cpu="1", labels={"app": name}, affinity=wishes) for i in range(4)]
-    found = bounds(objects)
-    assert found is not None
-    components, alone, optimum = found
+    result = bounds(objects)
+    assert result is not None
+    components, alone, optimum = result
     assert (alone, components.bound, optimum) == (440, 400, 400)
     assert components.prices is not None
     charge = components.prices.charges(1.0)
@@ -171,7 +171,7 @@ def test_a_search_that_is_guided_by_prices_proves_what_it_finds(engine: Engine, 
         weights.append(rng.randint(1, 100))
         wishes = wishing(wish("disk", "ssd", weights[-1]))
         objects += [pod(f"p{c}-{i}", cpu="1", labels={"app": f"a{c}"}, affinity=wishes) for i in range(10)]
-    found = place(from_objects(objects), Options(engine=engine, deterministic=True, time_limit=20.0))
-    soft = next(tier for tier in found.objective if tier.tier == "soft")
+    placement = place(from_objects(objects), Options(engine=engine, deterministic=True, time_limit=20.0))
+    soft = next(tier for tier in placement.objective if tier.tier == "soft")
     assert soft.bound == 10 * sum(sorted(weights)[-16:])
     assert 100 * soft.value >= percent * soft.bound

@@ -36,14 +36,14 @@ def compiled(objects: list[Object]) -> Cluster:
     return compile_cluster(snapshot, select(snapshot), policy=PLACED_ONLY)
 
 
-def times(most: int) -> Callable[[], bool]:
-    """Return a deadline that expires after ``most`` queries."""
-    left = iter(range(most))
-    return lambda: next(left, None) is None
+def times(limit: int) -> Callable[[], bool]:
+    """Return a deadline that expires after ``limit`` queries."""
+    remaining = iter(range(limit))
+    return lambda: next(remaining, None) is None
 
 
-def filled(cluster: Cluster, *, seed: int = 0, most: int = 20_000) -> Ints | None:
-    return fill_exactly(cluster, possible(cluster, rules.build(cluster)), seed=seed, over=times(most))
+def filled(cluster: Cluster, *, seed: int = 0, limit: int = 20_000) -> Ints | None:
+    return fill_exactly(cluster, possible(cluster, rules.build(cluster)), seed=seed, over=times(limit))
 
 
 def full_nodes(seed: int, *, nodes: int = 24, spare: int = 0) -> list[Object]:
@@ -53,11 +53,11 @@ def full_nodes(seed: int, *, nodes: int = 24, spare: int = 0) -> list[Object]:
 @pytest.mark.parametrize("seed", sampled(range(6), 4))
 def test_planted_nodes_are_filled_again_and_bind(seed: int) -> None:
     cluster = compiled(full_nodes(seed, spare=seed % 2))
-    found = filled(cluster, seed=seed)
-    assert found is not None
-    assert found.sum() == cluster.count.sum()
-    assert (found.T @ cluster.demand <= cluster.free).all()
-    assert find_order(cluster, found, seed=0).sequence is not None
+    counts = filled(cluster, seed=seed)
+    assert counts is not None
+    assert counts.sum() == cluster.count.sum()
+    assert (counts.T @ cluster.demand <= cluster.free).all()
+    assert find_order(cluster, counts, seed=0).sequence is not None
 
 
 @pytest.mark.parametrize("name", sampled([f"{family}-32x8-100-s{seed}" for family in ("rules", "pack") for seed in range(3)], 2))
@@ -91,9 +91,9 @@ def test_pods_that_ask_for_nothing_come_along() -> None:
         del idle["spec"]["containers"][0]["resources"]
         objects.append(idle)
     cluster = compiled(objects)
-    found = filled(cluster)
-    assert found is not None
-    assert found.sum() == cluster.count.sum()
+    counts = filled(cluster)
+    assert counts is not None
+    assert counts.sum() == cluster.count.sum()
 
 
 def test_a_node_that_cannot_be_filled_ends_it() -> None:
@@ -112,7 +112,7 @@ def test_nodes_that_are_not_full_are_left_to_others() -> None:
 
 
 def test_no_time_no_placement() -> None:
-    assert filled(compiled(full_nodes(0)), most=0) is None
+    assert filled(compiled(full_nodes(0)), limit=0) is None
 
 
 def test_rules_that_cannot_be_obeyed_end_after_some_choices() -> None:
@@ -128,10 +128,10 @@ def test_a_mix_adds_up(nodes: int) -> None:
     rng = np.random.default_rng(nodes)
     patterns = [rng.integers(0, 5, size=(9, 4)) for _ in range(nodes)]
     count = np.array([some[rng.integers(len(some))] for some in patterns]).sum(axis=0)
-    found = Mix(patterns, count, np.ones_like(count), seed=0).run(times(20_000))
-    assert found is not None
-    assert (found.sum(axis=0) == count).all()
-    assert all((found[n] == some).all(axis=1).any() for n, some in enumerate(patterns))
+    counts = Mix(patterns, count, np.ones_like(count), seed=0).run(times(20_000))
+    assert counts is not None
+    assert (counts.sum(axis=0) == count).all()
+    assert all((counts[n] == some).all(axis=1).any() for n, some in enumerate(patterns))
 
 
 def test_a_mix_that_cannot_add_up_is_given_up() -> None:

@@ -41,9 +41,9 @@ def drawn(seed: int, *, resources: int, spare: int) -> Sizes:
         demand = np.ones((1, resources), dtype=np.int64)
     on = np.array([[rng.randint(0, 3) for _ in demand] for _ in range(rng.randint(1, 4))], dtype=np.int64)
     room = on @ demand + np.array([[rng.randint(0, spare) for _ in range(resources)] for _ in on])
-    most = np.minimum(on.sum(axis=0)[:, None], np.array([[rng.randint(0, 9) for _ in on] for _ in demand])) if seed % 3 else None
+    upper = np.minimum(on.sum(axis=0)[:, None], np.array([[rng.randint(0, 9) for _ in on] for _ in demand])) if seed % 3 else None
     count = on.sum(axis=0)
-    return Sizes(demand, np.arange(len(demand)), room, np.repeat(count[:, None], len(on), axis=1) if most is None else most, count)
+    return Sizes(demand, np.arange(len(demand)), room, np.repeat(count[:, None], len(on), axis=1) if upper is None else upper, count)
 
 
 def test_tables_of_more_cells_than_64_bits_count_are_not_made() -> None:
@@ -52,20 +52,20 @@ def test_tables_of_more_cells_than_64_bits_count_are_not_made() -> None:
     assert full_patterns(sizes, np.array([UNLIMITED_PODS]), Listing(sizes.room[0], 10), np.random.default_rng(0)) is None
 
 
-def listed(sizes: Sizes, slots: Ints | None = None, *, spare: Ints | None = None, most: int = 100_000) -> list[Ints] | None:
+def listed(sizes: Sizes, slots: Ints | None = None, *, spare: Ints | None = None, limit: int = 100_000) -> list[Ints] | None:
     """What is listed; by default nodes may leave over what all of them waste."""
     room = np.full(len(sizes.room), UNLIMITED_PODS) if slots is None else slots
-    return full_patterns(sizes, room, Listing(sizes.waste if spare is None else spare, most), np.random.default_rng(0))
+    return full_patterns(sizes, room, Listing(sizes.waste if spare is None else spare, limit), np.random.default_rng(0))
 
 
 def every(sizes: Sizes, n: int, slots: int) -> set[tuple[int, ...]]:
     """The patterns of a node by trying all combinations."""
-    found = set()
-    for pattern in itertools.product(*(range(min(int(m), int(c)) + 1) for m, c in zip(sizes.most[:, n], sizes.count, strict=True))):
-        rest = sizes.room[n] - np.array(pattern) @ sizes.demand
-        if (rest >= 0).all() and (rest <= sizes.waste).all() and sum(pattern) <= slots:
-            found.add(pattern)
-    return found
+    result = set()
+    for pattern in itertools.product(*(range(min(int(m), int(c)) + 1) for m, c in zip(sizes.upper[:, n], sizes.count, strict=True))):
+        residual = sizes.room[n] - np.array(pattern) @ sizes.demand
+        if (residual >= 0).all() and (residual <= sizes.waste).all() and sum(pattern) <= slots:
+            result.add(pattern)
+    return result
 
 
 @pytest.mark.parametrize("resources", [1, 2, 3])
@@ -75,9 +75,9 @@ def test_all_patterns_are_listed_and_no_others(resources: int, spare: int) -> No
     for seed in range(60):
         sizes = drawn(seed, resources=resources, spare=spare)
         slots = np.full(len(sizes.room), 4 if seed % 5 == 0 else UNLIMITED_PODS)
-        found = listed(sizes, slots)
-        assert found is not None
-        for n, patterns in enumerate(found):
+        result = listed(sizes, slots)
+        assert result is not None
+        for n, patterns in enumerate(result):
             assert len({tuple(p) for p in patterns.tolist()}) == len(patterns)
             assert {tuple(p) for p in patterns.tolist()} == every(sizes, n, int(slots[n]))
             total += len(patterns)
@@ -114,7 +114,7 @@ def many() -> Sizes:
 
 
 def test_of_many_patterns_some_are_listed() -> None:
-    whole, some = listed(many()), listed(many(), most=5)
+    whole, some = listed(many()), listed(many(), limit=5)
     assert whole is not None
     assert some is not None
     assert len(whole[0]) > 5 >= len(some[0]) > 0
@@ -123,9 +123,9 @@ def test_of_many_patterns_some_are_listed() -> None:
 
 def test_less_may_be_left_over_than_all_nodes_waste() -> None:
     sizes = many()
-    found = listed(sizes, spare=np.zeros_like(sizes.waste))
-    assert found is not None
-    assert all((patterns @ sizes.demand == sizes.room[0]).all() for patterns in found)
+    result = listed(sizes, spare=np.zeros_like(sizes.waste))
+    assert result is not None
+    assert all((patterns @ sizes.demand == sizes.room[0]).all() for patterns in result)
 
 
 def test_sums_that_are_too_large_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,16 +30,16 @@ def wanted(cluster: Cluster, k: int) -> list[tuple[int, int]]:
     return [(g, int(cluster.count[g])) for g in cluster.gangs[k].classes]
 
 
-def placed(found: Oracle) -> dict[str, str]:
+def placed(case: Oracle) -> dict[str, str]:
     """Node of each pod that greedy places; the checker accepts it."""
-    cluster = found.cluster
+    cluster = case.cluster
     built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)), tries=4)
-    assert found.accepts(found.read(built.sequence))
+    assert case.accepts(case.read(built.sequence))
     dealt = [0] * cluster.n_classes
     where: dict[str, str] = {}
     for g, n, k in built.sequence:
         for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
-            where[found.snapshot.pods[i].metadata.name or ""] = cluster.nodes.names[n]
+            where[case.snapshot.pods[i].metadata.name or ""] = cluster.nodes.names[n]
         dealt[g] += k
     return where
 
@@ -115,27 +115,27 @@ def test_a_gang_that_fails_after_many_pods_leaves_no_trace() -> None:
         pods = [member(f"a{i}", "a", affinity=affinity, spread=evenly("a", key=RACK)) for i in range(3)]
         pods += [member("b0", "b", affinity=wants("a") if both else None), member("c0", "c", cpu="2"), member("d0", "d", cpu="3")]
         pods += [member(f"d{i}", "d", cpu="3") for i in range(1, 4)]
-        found = oracle(*zones("z1", "z1", "z2", "z2"), pod("x", cpu="1500m", node_name="n3"), *pods)
-        cluster = found.cluster
+        case = oracle(*zones("z1", "z1", "z2", "z2"), pod("x", cpu="1500m", node_name="n3"), *pods)
+        cluster = case.cluster
         site = builder(cluster)
         assert site.soft is not None
-        before = verdicts(found, site.active)
+        before = verdicts(case, site.active)
         gains = [site.soft.gain(g).tolist() for g in range(cluster.n_classes)]
-        free, left = site.fit.free.copy(), site.left.copy()
+        free, residual = site.fit.free.copy(), site.residual.copy()
         assert place_gang(site, 0, wanted(cluster, 0), never) == wanted(cluster, 0)
         assert not site.counts.any()
         assert site.sequence == []
         assert site.only is None
-        assert verdicts(found, site.active) == before
+        assert verdicts(case, site.active) == before
         assert [site.soft.gain(g).tolist() for g in range(cluster.n_classes)] == gains
         assert (site.fit.free == free).all()
-        assert np.allclose(site.left, left)
+        assert np.allclose(site.residual, residual)
 
 
 def test_what_is_left_of_a_gang_with_a_minimum_is_told() -> None:
     notes = {"min-member": "2"}
-    found = oracle(*zones("z1", "z2"), *(member(f"a{i}", "a", cpu="3", notes=notes) for i in range(4)))
-    site = builder(found.cluster)
+    case = oracle(*zones("z1", "z2"), *(member(f"a{i}", "a", cpu="3", notes=notes) for i in range(4)))
+    site = builder(case.cluster)
     assert place_gang(site, 0, [(0, 4)], never) == [(0, 2)]
     assert int(site.counts.sum()) == 2
 
@@ -149,8 +149,8 @@ def test_a_gang_with_a_minimum_goes_where_most_of_it_has_room() -> None:
 
 def test_members_come_to_a_gang_that_is_whole_already() -> None:
     """The minimum counts what was placed before."""
-    found = oracle(*zones("z1", "z2"), *(member(f"a{i}", "a", cpu="3", notes={"min-member": "2"}) for i in range(3)))
-    site = builder(found.cluster)
+    case = oracle(*zones("z1", "z2"), *(member(f"a{i}", "a", cpu="3", notes={"min-member": "2"}) for i in range(3)))
+    site = builder(case.cluster)
     assert place_gang(site, 0, [(0, 1)], never) == [(0, 1)]
     assert place_gang(site, 0, [(0, 2)], never) == []
     site.undo(1)

@@ -43,15 +43,15 @@ def built(cluster: Cluster, *, even: bool = False, soft: bool = False, seed: int
     return construct(cluster, active, possible(cluster, active), RunContext.start(Options(seed=seed)), tries=tries, even=even, soft=state)
 
 
-def assert_sound(cluster: Cluster, found: Construction, where: str) -> None:
+def assert_sound(cluster: Cluster, construction: Construction, where: str) -> None:
     """Within limits, the steps add up, and every pod passes every filter at its turn; the state handed over is that of the placement."""
     active = rules.build(cluster)
     limits = possible(cluster, active)
-    assert (found.counts >= 0).all(), where
-    assert (found.counts <= limits).all(), where
-    assert (found.counts.sum(axis=1) <= cluster.count).all(), where
-    total = np.zeros_like(found.counts)
-    for g, n, k in found.sequence:
+    assert (construction.counts >= 0).all(), where
+    assert (construction.counts <= limits).all(), where
+    assert (construction.counts.sum(axis=1) <= cluster.count).all(), where
+    total = np.zeros_like(construction.counts)
+    for g, n, k in construction.sequence:
         assert k > 0, where
         total[g, n] += k
         for _ in range(k):
@@ -59,23 +59,23 @@ def assert_sound(cluster: Cluster, found: Construction, where: str) -> None:
                 assert not rule.rejects(g)[n], f"{where}: {rule.name} rejects class {g} on node {n}"
             for rule in active:
                 rule.place(g, n, 1)
-    assert (total == found.counts).all(), where
-    for mine, fresh in zip(found.active, active, strict=True):
+    assert (total == construction.counts).all(), where
+    for mine, fresh in zip(construction.active, active, strict=True):
         for g in range(cluster.n_classes):
             assert (mine.rejects(g) == fresh.rejects(g)).all(), f"{where}: {mine.name}"
-    if found.soft is not None:
+    if construction.soft is not None:
         fresh_soft = SoftState(Objective(cluster, rules.build(cluster)))
-        for g, n, k in found.sequence:
+        for g, n, k in construction.sequence:
             fresh_soft.place(g, n, k)
         for g in range(cluster.n_classes):
-            assert (found.soft.gain(g) == fresh_soft.gain(g)).all(), where
+            assert (construction.soft.gain(g) == fresh_soft.gain(g)).all(), where
 
 
-def nothing_more_fits(cluster: Cluster, found: Construction) -> bool:
+def nothing_more_fits(cluster: Cluster, construction: Construction) -> bool:
     """Return whether every node rejects every unplaced pod."""
-    active = rules.replay(cluster, found.sequence)
-    left = cluster.count - found.counts.sum(axis=1)
-    return all(np.logical_or.reduce([r.rejects(g) | r.breaks(g) for r in active]).all() for g in np.flatnonzero(left).tolist())
+    active = rules.replay(cluster, construction.sequence)
+    unplaced = cluster.count - construction.counts.sum(axis=1)
+    return all(np.logical_or.reduce([r.rejects(g) | r.breaks(g) for r in active]).all() for g in np.flatnonzero(unplaced).tolist())
 
 
 @pytest.mark.parametrize("even", [False, True])
@@ -85,10 +85,10 @@ def test_every_step_is_accepted(kind: str, soft: bool, even: bool) -> None:
     placed = 0
     for seed in range(50):
         cluster = compiled(tiny.snapshot(seed, kind, nodes=4, pods=9))
-        found = built(cluster, even=even, soft=soft, tries=1 + seed % 3)
-        assert_sound(cluster, found, f"{kind} seed {seed}")
-        assert nothing_more_fits(cluster, found), f"{kind} seed {seed}: something more fits"
-        placed += int(found.counts.sum())
+        construction = built(cluster, even=even, soft=soft, tries=1 + seed % 3)
+        assert_sound(cluster, construction, f"{kind} seed {seed}")
+        assert nothing_more_fits(cluster, construction), f"{kind} seed {seed}: something more fits"
+        placed += int(construction.counts.sum())
     assert placed > 50
 
 
@@ -98,9 +98,9 @@ def test_every_step_is_accepted_with_preferences(kind: str, even: bool) -> None:
     for seed in range(30):
         cluster = compiled(tiny_soft.snapshot(seed, kind, nodes=4, pods=9))
         for soft in (False, True):
-            found = built(cluster, even=even, soft=soft)
-            assert_sound(cluster, found, f"{kind} seed {seed}")
-            assert nothing_more_fits(cluster, found), f"{kind} seed {seed}: something more fits"
+            construction = built(cluster, even=even, soft=soft)
+            assert_sound(cluster, construction, f"{kind} seed {seed}")
+            assert nothing_more_fits(cluster, construction), f"{kind} seed {seed}: something more fits"
 
 
 @pytest.mark.full
@@ -133,9 +133,9 @@ def test_what_still_fits_is_added() -> None:
                 counts[g, n] += k
             counts, sequence = complete(cluster, possible(cluster, rules.build(cluster)), counts, half)
             assert sequence[: len(half)] == half
-            found = Construction(counts, sequence, rules.replay(cluster, sequence))
-            assert_sound(cluster, found, f"{kind} seed {seed}")
-            assert nothing_more_fits(cluster, found), f"{kind} seed {seed}"
+            construction = Construction(counts, sequence, rules.replay(cluster, sequence))
+            assert_sound(cluster, construction, f"{kind} seed {seed}")
+            assert nothing_more_fits(cluster, construction), f"{kind} seed {seed}"
 
 
 def test_more_tries_are_never_worse() -> None:
@@ -168,11 +168,11 @@ def prefers(part: str, app: str, key: str, weight: int = 10) -> Object:
     return {part: {PREFERRED: [{"weight": weight, "podAffinityTerm": term}]}}
 
 
-def where(cluster: Cluster, found: Construction, key: str = HOST) -> list[int]:
+def where(cluster: Cluster, construction: Construction, key: str = HOST) -> list[int]:
     """Pods per domain, the fullest first, empty ones left out."""
     codes, _ = cluster.domains(key)
     count: Counter[int] = Counter()
-    for _, n, k in found.sequence:
+    for _, n, k in construction.sequence:
         count[int(codes[n])] += k
     return sorted(count.values(), reverse=True)
 
@@ -215,9 +215,9 @@ def test_soft_constraints_of_spread_are_met_where_that_is_possible(skew: int, ev
     }  # fmt: skip
     uneven = [node(f"n{i}", cpu="8", labels={ZONE: z}) for i, z in enumerate("abbcccc")]
     cluster = compiled(uneven + [pod(f"p{i}", cpu="1", labels={"app": "a"}, spread=[constraint]) for i in range(20)])
-    found = where(cluster, built(cluster, even=even, soft=True), ZONE)
-    assert sum(found) == 20
-    assert found[0] - found[-1] <= skew
+    result = where(cluster, built(cluster, even=even, soft=True), ZONE)
+    assert sum(result) == 20
+    assert result[0] - result[-1] <= skew
     objective = Objective(cluster, rules.build(cluster))
     assert objective.families(built(cluster, even=even, soft=True).counts)["topologySpread"] == 0
 
@@ -226,8 +226,8 @@ def test_preferred_nodes_are_taken_first_and_no_pod_is_left_for_points() -> None
     wish = {"weight": 5, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z1"]}]}}
     pods = [pod(f"p{i}", cpu="1", affinity={"nodeAffinity": {PREFERRED: [wish]}}) for i in range(6)]
     cluster = compiled(nodes(2, 2) + pods)
-    found = built(cluster, soft=True)
-    assert found.counts.tolist() == [[2, 4]]
+    construction = built(cluster, soft=True)
+    assert construction.counts.tolist() == [[2, 4]]
 
 
 # --- even filling ----------------------------------------------------------------------------------------------------------------------

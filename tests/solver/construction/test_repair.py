@@ -35,14 +35,14 @@ def compiled(objects: list[Object]) -> Cluster:
     return compile_cluster(snapshot, select(snapshot), policy=Policy(strategy="none", hardPodAffinityWeight=0))
 
 
-def insertions(most: int) -> Callable[[], float]:
+def insertions(limit: int) -> Callable[[], float]:
     """Progress that counts queries instead of time."""
-    asked = 0
+    calls = 0
 
     def progress() -> float:
-        nonlocal asked
-        asked += 1
-        return asked / (most + 1)
+        nonlocal calls
+        calls += 1
+        return calls / (limit + 1)
 
     return progress
 
@@ -76,14 +76,14 @@ def summed(cluster: Cluster, steps: Sequence_) -> Ints:
     return counts
 
 
-def repaired(cluster: Cluster, steps: Sequence_, *, seed: int = 0, most: int = 300) -> Ints:
+def repaired(cluster: Cluster, steps: Sequence_, *, seed: int = 0, limit: int = 300) -> Ints:
     counts = summed(cluster, steps)
     active = rules.replay(cluster, steps)
-    found = repair(cluster, active, possible(cluster, rules.build(cluster)), counts.copy(), seed=seed, progress=insertions(most))
-    assert rank(cluster, found) >= rank(cluster, counts)
-    assert (found >= 0).all()
-    assert (found.sum(axis=1) <= cluster.count).all()
-    return found
+    result = repair(cluster, active, possible(cluster, rules.build(cluster)), counts.copy(), seed=seed, progress=insertions(limit))
+    assert rank(cluster, result) >= rank(cluster, counts)
+    assert (result >= 0).all()
+    assert (result.sum(axis=1) <= cluster.count).all()
+    return result
 
 
 def rank(cluster: Cluster, counts: Ints) -> list[int]:
@@ -95,17 +95,17 @@ def rank(cluster: Cluster, counts: Ints) -> list[int]:
 def document(cluster: Cluster, sequence: Sequence_) -> Placement:
     snapshot = cluster.snapshot
     keys = [f"{p.metadata.namespace}/{p.metadata.name}" for p in snapshot.pods]
-    left = [list(cls.pods) for cls in cluster.classes]
+    waiting = [list(cls.pods) for cls in cluster.classes]
     entries: list[Assignment] = []
     for g, n, k in sequence:
-        entries += [Assignment(keys[left[g].pop(0)], cluster.nodes.names[n], len(entries) + i + 1) for i in range(k)]
+        entries += [Assignment(keys[waiting[g].pop(0)], cluster.nodes.names[n], len(entries) + i + 1) for i in range(k)]
     values = dict.fromkeys(cluster.priority.tolist(), 0)
-    for cls, rest in zip(cluster.classes, left, strict=True):
-        values[cls.priority] += cls.count - len(rest)
+    for cls, unplaced in zip(cluster.classes, waiting, strict=True):
+        values[cls.priority] += cls.count - len(unplaced)
     total = cluster.per_priority(cluster.count)
     tiers = [TierResult("placed", values[p], total[p], p) for p in sorted(values, reverse=True)]
     ref = SnapshotRef(snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(cluster.scope.pending))
-    return Placement(ref, "greedy", "feasible", tiers, entries, [Unplaced(keys[i], []) for rest in left for i in rest])
+    return Placement(ref, "greedy", "feasible", tiers, entries, [Unplaced(keys[i], []) for unplaced in waiting for i in unplaced])
 
 
 def assert_valid(cluster: Cluster, counts: Ints) -> None:
@@ -117,38 +117,38 @@ def assert_valid(cluster: Cluster, counts: Ints) -> None:
 def solved(objects: list[Object], where: dict[str, str], **more: Any) -> tuple[Cluster, Ints]:
     """The cluster and the repaired placement, once it is found valid."""
     cluster = compiled(objects)
-    found = repaired(cluster, placed(cluster, where), **more)
-    assert_valid(cluster, found)
-    return cluster, found
+    counts = repaired(cluster, placed(cluster, where), **more)
+    assert_valid(cluster, counts)
+    return cluster, counts
 
 
 def test_what_fits_is_placed() -> None:
-    _, found = solved([node("n"), pod("a"), pod("b", cpu="200m")], {"a": "n"})
-    assert found.sum() == 2
+    _, counts = solved([node("n"), pod("a"), pod("b", cpu="200m")], {"a": "n"})
+    assert counts.sum() == 2
 
 
 def test_nothing_pending_asks_for_nothing() -> None:
     cluster = compiled([node("n"), pod("a")])
     steps = placed(cluster, {"a": "n"})
     limits = possible(cluster, rules.build(cluster))
-    found = repair(
+    counts = repair(
         cluster, rules.replay(cluster, steps), limits, summed(cluster, steps), seed=0, progress=lambda: pytest.fail("nothing is left to do")
     )
-    assert found.tolist() == summed(cluster, steps).tolist()
+    assert counts.tolist() == summed(cluster, steps).tolist()
 
 
 def test_a_pod_moves_away() -> None:
     objects = [node("a", cpu="2"), node("b", cpu="1"), pod("small", cpu="1"), pod("large", cpu="2")]
-    _, found = solved(objects, {"small": "a"})
-    assert found.sum() == 2
+    _, counts = solved(objects, {"small": "a"})
+    assert counts.sum() == 2
 
 
 def test_a_chain_of_two() -> None:
     """Large to a, middle from there to b, small from there to c: nobody can go further without the next."""
     objects = [node(n, cpu=cpu) for n, cpu in (("a", "4"), ("b", "3"), ("c", "2"))]
     objects += [pod("large", cpu="4"), pod("middle", cpu="3"), pod("small", cpu="2")]
-    _, found = solved(objects, {"middle": "a", "small": "b"})
-    assert found.sum() == 3
+    _, counts = solved(objects, {"middle": "a", "small": "b"})
+    assert counts.sum() == 3
 
 
 def test_an_exchange_of_two_pods_makes_both_resources_fit() -> None:
@@ -156,29 +156,29 @@ def test_an_exchange_of_two_pods_makes_both_resources_fit() -> None:
     objects = [node("a", cpu="5", memory="5Gi"), node("b", cpu="5", memory="5Gi")]
     objects += [pod(f"cpu{i}", cpu="2", memory="1Gi") for i in range(2)] + [pod(f"mem{i}", cpu="1", memory="2Gi") for i in range(2)]
     objects += [pod(f"rest{i}", cpu="2", memory="2Gi") for i in range(2)]
-    _, found = solved(objects, {"cpu0": "a", "cpu1": "a", "mem0": "b", "mem1": "b"})
-    assert found.sum() == 6
+    _, counts = solved(objects, {"cpu0": "a", "cpu1": "a", "mem0": "b", "mem1": "b"})
+    assert counts.sum() == 6
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_higher_priority_ejects_lower_ones(seed: int) -> None:
     objects = [node("n", cpu="2"), pod("high", cpu="2", priority=9), *(pod(f"low{i}", cpu="1") for i in range(2))]
-    cluster, found = solved(objects, {"low0": "n", "low1": "n"}, seed=seed)
-    assert rank(cluster, found) == [1, 0]
+    cluster, counts = solved(objects, {"low0": "n", "low1": "n"}, seed=seed)
+    assert rank(cluster, counts) == [1, 0]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_higher_priority_is_never_lost_to_many_lower_ones(seed: int) -> None:
     objects = [node("n", cpu="2"), pod("high", cpu="2", priority=9), *(pod(f"low{i}", cpu="1") for i in range(2))]
-    cluster, found = solved(objects, {"high": "n"}, seed=seed)
-    assert rank(cluster, found) == [1, 0]
+    cluster, counts = solved(objects, {"high": "n"}, seed=seed)
+    assert rank(cluster, counts) == [1, 0]
 
 
 def test_where_room_is_short_large_pods_make_way() -> None:
     objects = [*(node(f"n{i}", cpu="4") for i in range(4)), *(pod(f"large{i}", cpu="4") for i in range(4))]
     objects += [pod(f"small{i}", cpu="1") for i in range(12)]
-    _, found = solved(objects, {f"large{i}": f"n{i}" for i in range(4)})
-    assert found.sum() == 13
+    _, counts = solved(objects, {f"large{i}": f"n{i}" for i in range(4)})
+    assert counts.sum() == 13
 
 
 def test_anti_affinity_with_a_single_pod_is_cleared() -> None:
@@ -191,8 +191,8 @@ def test_anti_affinity_with_a_single_pod_is_cleared() -> None:
         pod("x", labels={"app": "x"}),
         pod("p", selector={"disk": "ssd"}, affinity=anti),
     ]
-    _, found = solved(objects, {"x": "a"})
-    assert found.sum() == 2
+    _, counts = solved(objects, {"x": "a"})
+    assert counts.sum() == 2
 
 
 def test_host_ports_are_cleared() -> None:
@@ -212,8 +212,8 @@ def test_a_pod_that_keeps_its_like_off_the_zone_moves_within_it() -> None:
     anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
     objects = [node("a1", cpu="2", labels={ZONE: "a"}), node("a2", cpu="1", labels={ZONE: "a"}), node("b", cpu="1", labels={ZONE: "b"})]
     objects += [pod(f"x{i}", cpu="1", labels={"app": "x"}, affinity=anti) for i in range(2)] + [pod("p", cpu="2")]
-    _, found = solved(objects, {"x0": "a1", "x1": "b"})
-    assert found.sum() == 3
+    _, counts = solved(objects, {"x0": "a1", "x1": "b"})
+    assert counts.sum() == 3
 
 
 def test_spread_holds_after_every_ejection() -> None:
@@ -223,8 +223,8 @@ def test_spread_holds_after_every_ejection() -> None:
     objects += [pod(f"web{i}", cpu="1", labels={"app": "web"}, spread=web) for i in range(5)] + [pod(f"o{i}", cpu="2") for i in range(3)]
     objects += [pod("one", cpu="1")]
     where = {"web0": "a0", "web1": "b0", "web2": "c0", "web3": "a1", "o0": "b1", "o1": "c1", "one": "b0"}
-    _, found = solved(objects, where)
-    assert found.sum() == 9
+    _, counts = solved(objects, where)
+    assert counts.sum() == 9
 
 
 def test_providers_stay_and_followers_stay_near_them() -> None:
@@ -236,10 +236,10 @@ def test_providers_stay_and_followers_stay_near_them() -> None:
     objects = [node(f"{z}{i}", cpu="2", labels={ZONE: z}) for z in "ab" for i in range(2)]
     objects += [pod("prov", cpu="1", labels={"app": "prov"}), *(pod(f"f{i}", cpu="1", affinity=follow) for i in range(3))]
     objects += [pod(f"o{i}", cpu="2") for i in range(2)]
-    cluster, found = solved(objects, {"prov": "a0", "o0": "a1"})
-    assert found.sum() == 6
+    cluster, counts = solved(objects, {"prov": "a0", "o0": "a1"})
+    assert counts.sum() == 6
     provider = next(g for g, cls in enumerate(cluster.classes) if cls.pod.metadata.name == "prov")
-    assert found[provider, cluster.nodes.names.index("a0")] == 1
+    assert counts[provider, cluster.nodes.names.index("a0")] == 1
 
 
 def test_a_pending_provider_is_placed_and_its_followers_after_it() -> None:
@@ -254,8 +254,8 @@ def test_a_pending_provider_is_placed_and_its_followers_after_it() -> None:
         pod("f", cpu="1", affinity=follow),
         *(pod(f"o{i}", cpu="1") for i in range(2)),
     ]
-    _, found = solved(objects, {"o0": "a", "o1": "a"})
-    assert found.sum() == 4
+    _, counts = solved(objects, {"o0": "a", "o1": "a"})
+    assert counts.sum() == 4
 
 
 @pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=8))
@@ -264,9 +264,9 @@ def test_results_are_valid_and_never_worse(kind: str) -> None:
     for seed in range(60):
         cluster = compiled(tiny.snapshot(seed, kind, nodes=4, pods=8))
         steps = first_fit(cluster, seed)
-        found = repaired(cluster, steps, seed=seed, most=60)
-        gained += rank(cluster, found) > rank(cluster, summed(cluster, steps))
-        assert_valid(cluster, found)
+        counts = repaired(cluster, steps, seed=seed, limit=60)
+        gained += rank(cluster, counts) > rank(cluster, summed(cluster, steps))
+        assert_valid(cluster, counts)
     assert gained > 0
 
 
@@ -276,8 +276,10 @@ def test_rules_are_left_in_the_state_of_the_result() -> None:
         cluster = compiled(tiny.snapshot(seed, "mixed", nodes=4, pods=8))
         steps = first_fit(cluster, seed)
         active = rules.replay(cluster, steps)
-        found = repair(cluster, active, possible(cluster, rules.build(cluster)), summed(cluster, steps), seed=seed, progress=insertions(40))
-        cells = [(int(g), int(n), int(found[g, n])) for g, n in zip(*np.nonzero(found), strict=True)]
+        counts = repair(
+            cluster, active, possible(cluster, rules.build(cluster)), summed(cluster, steps), seed=seed, progress=insertions(40)
+        )
+        cells = [(int(g), int(n), int(counts[g, n])) for g, n in zip(*np.nonzero(counts), strict=True)]
         for rule, fresh in zip(active, rules.replay(cluster, cells), strict=True):
             if rule.name not in ("VolumeBinding", "NodeVolumeLimits", "NodeResourceTopologyMatch"):  # these depend on the order
                 assert [rule.rejects(g).tolist() for g in range(cluster.n_classes)] == [
@@ -297,15 +299,15 @@ def planted(name: str) -> Cluster:
 def test_planted_instances_become_complete(name: str) -> None:
     cluster = planted(name)
     steps = first_fit(cluster, 0)
-    found = repaired(cluster, steps, most=20_000)
-    assert len(steps) < found.sum() == cluster.count.sum()
-    assert_valid(cluster, found)
+    counts = repaired(cluster, steps, limit=20_000)
+    assert len(steps) < counts.sum() == cluster.count.sum()
+    assert_valid(cluster, counts)
 
 
 @pytest.mark.full
 def test_the_same_seed_gives_the_same_placement() -> None:
     cluster = planted("rules-32x8-100-s1")
     steps = first_fit(cluster, 0)
-    one, same, other = (repaired(cluster, steps, seed=seed, most=150) for seed in (1, 1, 2))
+    one, same, other = (repaired(cluster, steps, seed=seed, limit=150) for seed in (1, 1, 2))
     assert one.tolist() == same.tolist()
     assert one.tolist() != other.tolist()

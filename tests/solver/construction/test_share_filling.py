@@ -48,10 +48,10 @@ def shares(cluster: Cluster) -> Ints:
     return np.array([g for g in range(cluster.n_classes) if any(answers.share(g, n) for n in range(cluster.n_nodes))])
 
 
-def times(most: int) -> Callable[[], bool]:
-    """Return a deadline that expires after ``most`` queries."""
-    left = iter(range(most))
-    return lambda: next(left, None) is None
+def times(limit: int) -> Callable[[], bool]:
+    """Return a deadline that expires after ``limit`` queries."""
+    remaining = iter(range(limit))
+    return lambda: next(remaining, None) is None
 
 
 def filling(cluster: Cluster, counts: Ints) -> ShareFilling:
@@ -71,21 +71,21 @@ def test_all_planted_shares_are_placed_again_and_bind(family: str, seed: int) ->
     classes = shares(cluster)
     emptied = counts.copy()
     emptied[classes] = 0
-    found = filling(cluster, emptied).run(times(30_000))
-    assert found is not None
-    assert found.sum() == counts.sum()
+    result = filling(cluster, emptied).run(times(30_000))
+    assert result is not None
+    assert result.sum() == counts.sum()
     others = np.setdiff1d(np.arange(cluster.n_classes), classes)
-    assert (found[others] == counts[others]).all()
-    assert find_order(cluster, found, seed=0).sequence is not None
+    assert (result[others] == counts[others]).all()
+    assert find_order(cluster, result, seed=0).sequence is not None
 
 
 @pytest.mark.parametrize("seed", sampled(range(4), 2))
 def test_a_cluster_with_too_few_devices_is_filled_to_the_last_unit_and_no_further(seed: int) -> None:
     cluster, counts = planted("shares", seed, without=1)
     built = filling(cluster, np.zeros_like(counts))
-    found = built.run(times(30_000))
-    assert found is not None
-    assert find_order(cluster, found, seed=0).sequence is not None
+    result = built.run(times(30_000))
+    assert result is not None
+    assert find_order(cluster, result, seed=0).sequence is not None
     assert sum(node.gap for node in built.nodes.values()) == 0
 
 
@@ -106,9 +106,9 @@ def test_claims_of_several_devices_need_no_others_that_fill_the_rest() -> None:
     gone = single | {name.removesuffix("-devices") for name in single}
     snapshot = from_objects([o for o in objects if o["metadata"]["name"] not in gone])
     cluster = compile_cluster(snapshot, select(snapshot))
-    found = filling(cluster, np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)).run(times(30_000))
-    assert found is not None
-    assert found.sum() == cluster.count.sum() > 0
+    counts = filling(cluster, np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)).run(times(30_000))
+    assert counts is not None
+    assert counts.sum() == cluster.count.sum() > 0
 
 
 def test_what_is_cut_off_is_not_worse_than_before() -> None:

@@ -76,9 +76,9 @@ def test_what_is_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: p
         deaf.listen()
         port = deaf.getsockname()[1]
         for target in (f"tcp://127.0.0.1:{port}", f"127.0.0.1:{port}"):
-            with pytest.raises(WorkersError, match="no Dask scheduler answers there") as told:
+            with pytest.raises(WorkersError, match="no Dask scheduler answers there") as raised:
                 open_dask(target)
-            assert "\n" not in str(told.value)
+            assert "\n" not in str(raised.value)
     with pytest.raises(WorkersError, match="nowhere: No such file or directory; an address"):
         open_dask("nowhere")
     (tmp_path / "file").write_text("{}", encoding="utf-8")
@@ -153,8 +153,8 @@ def test_results_and_failures_are_those_of_processes(local: DaskWorkers) -> None
 
 @pytest.mark.full
 def test_a_worker_that_is_killed_loses_nothing_and_does_nothing_twice(local: DaskWorkers) -> None:
-    found, done, pids = run(local, work.pid, range(100)), [], set[int]()
-    for each in found:
+    tasks, done, pids = run(local, work.pid, range(100)), [], set[int]()
+    for each in tasks:
         done.append(each.task)
         assert each.error is None
         pids.add(each.value or 0)
@@ -246,15 +246,15 @@ def test_a_scheduler_that_is_gone_is_told_and_what_is_done_is_kept(elsewhere: El
     elsewhere.worker("--nthreads", "1")
     workers = open_dask(str(elsewhere.file))
     done, started = list[int](), 0.0
-    found = run(workers, work.slow, range(1000), arguments=lambda task: (0.05,))
-    for each in found:
+    result = run(workers, work.slow, range(1000), arguments=lambda task: (0.05,))
+    for each in result:
         done.append(each.task)
         if len(done) == 10:
             elsewhere.scheduler.send_signal(how)
             started = time.monotonic()
             break
     with pytest.raises(SchedulerGone, match="the Dask scheduler is gone"):
-        done.extend(each.task for each in found if each.error is None)
+        done.extend(each.task for each in result if each.error is None)
     workers.close(now=True)
     assert time.monotonic() - started < 45
     assert 10 <= len(done) < 1000
@@ -312,7 +312,7 @@ def _problem(target: str) -> str:
     """Return the message after the worker that was just killed is known to be gone."""
     until = time.monotonic() + 40
     while True:
-        with pytest.raises(WorkersError) as told:
+        with pytest.raises(WorkersError) as raised:
             open_dask(target)
-        if ("threads" not in str(told.value) and "not answer" not in str(told.value)) or time.monotonic() > until:
-            return str(told.value)
+        if ("threads" not in str(raised.value) and "not answer" not in str(raised.value)) or time.monotonic() > until:
+            return str(raised.value)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kubestow import cli
-from kubestow.solver.executors.pool import MAX_BATCH_PARTS, Pool, Question, decide, pool_of
+from kubestow.solver.executors.pool import MAX_BATCH_PARTS, PoolQuestion, WorkerPool, decide, pool_of
 from kubestow.solver.executors.workers import SchedulerGone
 from tests.solver.executors import work
 
@@ -27,12 +27,12 @@ class Inline:
     width, shared_fate, tries, ahead = 2, False, 1, 2
 
     def __init__(self, ends_after: int | None = None) -> None:
-        self.left, self.sent = ends_after, list[tuple[Any, ...]]()
+        self.ends_after, self.sent = ends_after, list[tuple[Any, ...]]()
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         done: Future[Any] = Future()
         self.sent.append(arguments[-1])
-        if self.left is not None and len(self.sent) > self.left:
+        if self.ends_after is not None and len(self.sent) > self.ends_after:
             done.set_exception(SchedulerGone("tcp://here: the Dask scheduler is gone"))
             return done
         try:
@@ -57,11 +57,11 @@ class Inline:
         pass
 
 
-def question(pool: Pool | None) -> Question[list[int]]:
-    return Question(pool, work.made, (3,))
+def question(pool: WorkerPool | None) -> PoolQuestion[list[int]]:
+    return PoolQuestion(pool, work.made, (3,))
 
 
-def _two() -> Pool:
+def _two() -> WorkerPool:
     pool = pool_of(2)
     assert pool is not None
     return pool
@@ -72,16 +72,16 @@ def never() -> bool:
 
 
 def test_without_a_pool_this_process_decides_in_order() -> None:
-    found = list(question(pool_of(1)).answers(work.times, range(5), never))
-    assert [(number, product) for number, (product, _, _) in found] == [(i, 3 * i) for i in range(5)]
-    assert {pid for _, (_, pid, _) in found} == {os.getpid()}
+    result = list(question(pool_of(1)).answers(work.times, range(5), never))
+    assert [(number, product) for number, (product, _, _) in result] == [(i, 3 * i) for i in range(5)]
+    assert {pid for _, (_, pid, _) in result} == {os.getpid()}
 
 
 def test_batches_grow_with_what_is_decided_fast() -> None:
     workers = Inline()
-    with Pool(lambda: workers, 2) as pool:
-        found = dict(question(pool).answers(work.fail_at, (i for i in range(1000) if i != 5), never))
-    assert found == {i: 3 * i for i in range(1000) if i != 5}
+    with WorkerPool(lambda: workers, 2) as pool:
+        values = dict(question(pool).answers(work.fail_at, (i for i in range(1000) if i != 5), never))
+    assert values == {i: 3 * i for i in range(1000) if i != 5}
     sizes = [len(batch) for batch in workers.sent]
     assert (sizes[0], max(sizes)) == (1, MAX_BATCH_PARTS)
 
@@ -92,7 +92,7 @@ def test_parts_are_read_as_they_are_handed_out() -> None:
     def parts() -> Iterator[int]:
         yield from (i for i in range(1, 2000) if i - 1000 not in known)
 
-    with Pool(lambda: workers, 2) as pool:
+    with WorkerPool(lambda: workers, 2) as pool:
         for number, _ in question(pool).answers(work.fail_at, (i for i in parts() if i != 5), never):
             known.add(number)
     assert len(known) < 1000 + 5 * MAX_BATCH_PARTS  # of those after 1,000 few are left by what was learned of the first
@@ -100,48 +100,48 @@ def test_parts_are_read_as_they_are_handed_out() -> None:
 
 @pytest.mark.full
 def test_after_a_stop_what_is_left_is_not_decided() -> None:
-    found = list[int]()
-    with Pool(Inline, 2) as pool:
-        found.extend(number for number, _ in question(pool).answers(work.times, range(10_000), lambda: len(found) >= 10))
+    result = list[int]()
+    with WorkerPool(Inline, 2) as pool:
+        result.extend(number for number, _ in question(pool).answers(work.times, range(10_000), lambda: len(result) >= 10))
         assert not pool.at_hand
-    assert 10 <= len(found) < 200
+    assert 10 <= len(result) < 200
 
 
 @pytest.mark.full
 def test_where_the_workers_are_gone_this_process_goes_on() -> None:
     workers = Inline(ends_after=3)
-    with Pool(lambda: workers, 2) as pool:
-        found = list(question(pool).answers(work.times, range(100), never))
-        assert sorted(number for number, _ in found) == list(range(100))
-        assert all(product == 3 * number for number, (product, _, _) in found)
+    with WorkerPool(lambda: workers, 2) as pool:
+        result = list(question(pool).answers(work.times, range(100), never))
+        assert sorted(number for number, _ in result) == list(range(100))
+        assert all(product == 3 * number for number, (product, _, _) in result)
         assert pool.gone == "tcp://here: the Dask scheduler is gone"
         assert not pool.at_hand
         assert len(list(question(pool).answers(work.times, range(3), never))) == 3
 
 
 def test_what_a_part_raises_is_raised() -> None:
-    with Pool(Inline, 2) as pool, pytest.raises(ValueError, match="part 5"):
+    with WorkerPool(Inline, 2) as pool, pytest.raises(ValueError, match="part 5"):
         list(question(pool).answers(work.fail_at, range(10), never))
 
 
 def test_a_worker_makes_a_subject_once() -> None:
-    with Pool(Inline, 2) as pool:
+    with WorkerPool(Inline, 2) as pool:
         kept = pool.keep((work.made, (7,)))
         for i in range(1, 4):
-            _, [(product, _, asked)] = decide(*kept, work.times, (i,))
-            assert (product, asked) == (7 * i, i)
+            _, [(product, _, number)] = decide(*kept, work.times, (i,))
+            assert (product, number) == (7 * i, i)
 
 
 @pytest.mark.full
 def test_processes_share_the_parts_and_make_the_subject_once_each() -> None:
     with _two() as pool:
-        found = dict(question(pool).answers(work.times, range(200), never))
-    assert {number: product for number, (product, _, _) in found.items()} == {i: 3 * i for i in range(200)}
+        values = dict(question(pool).answers(work.times, range(200), never))
+    assert {number: product for number, (product, _, _) in values.items()} == {i: 3 * i for i in range(200)}
     by_process: dict[int, list[int]] = {}
-    for _, pid, asked in found.values():
-        by_process.setdefault(pid, []).append(asked)
+    for _, pid, numbers in values.values():
+        by_process.setdefault(pid, []).append(numbers)
     assert os.getpid() not in by_process
-    assert all(sorted(asked) == list(range(1, len(asked) + 1)) for asked in by_process.values())
+    assert all(sorted(numbers) == list(range(1, len(numbers) + 1)) for numbers in by_process.values())
 
 
 @pytest.mark.full
@@ -149,9 +149,9 @@ def test_processes_share_the_parts_and_make_the_subject_once_each() -> None:
 def test_the_parts_of_a_process_that_dies_go_to_others(tmp_path: Path, once: bool) -> None:
     mark = str(tmp_path / "killed") if once else ""
     with _two() as pool:
-        found = {part[0]: value for part, value in question(pool).answers(work.times_but, ((i, 77, mark) for i in range(120)), never)}
+        values = {part[0]: value for part, value in question(pool).answers(work.times_but, ((i, 77, mark) for i in range(120)), never)}
         assert pool.lost == (0 if once else 1)
-    assert found == {i: 3 * i for i in range(120) if once or i != 77}
+    assert values == {i: 3 * i for i in range(120) if once or i != 77}
 
 
 _ORPHAN = """

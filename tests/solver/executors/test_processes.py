@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.solver.executors.run import Done, run
+from kubestow.solver.executors.run import FinishedTask, run
 from kubestow.solver.executors.workers import Processes, SchedulerGone, interrupts_held, jobs_and_share
 from tests.solver.executors import work
 
@@ -267,12 +267,12 @@ def test_a_task_that_kills_its_process_is_charged_alone(processes: Processes, ki
 def test_running_tasks_are_ended_when_all_is_stopped(processes: Processes, tmp_path: Path) -> None:
     stop, started = threading.Event(), time.monotonic()
     threading.Timer(1.5, stop.set).start()
-    left = list(run(processes, work.slow, [30.0] * 10, arguments=lambda seconds: (seconds, str(tmp_path), "ran"), stop=stop))
+    finished = list(run(processes, work.slow, [30.0] * 10, arguments=lambda seconds: (seconds, str(tmp_path), "ran"), stop=stop))
     pool = list((processes._pool._processes or {}).values())
     processes.close(now=True)
     while any(process.is_alive() for process in pool) and time.monotonic() - started < 20:
         time.sleep(0.05)  # one that the pool's own thread has just waited for passes for alive until that is written down
-    assert left == []
+    assert finished == []
     assert not any(process.is_alive() for process in pool)
     assert list(tmp_path.iterdir()) == []
     assert time.monotonic() - started < 20
@@ -286,11 +286,11 @@ def test_memory_does_not_grow_with_the_number_of_tasks(processes: Processes) -> 
         for _ in range(10_000):
             yield bytes(10_000)
 
-    found = run(processes, work.empty, tasks())
-    next(found)
+    result = run(processes, work.empty, tasks())
+    next(result)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in found) == 9_999
+        assert sum(1 for _ in result) == 9_999
         assert tracemalloc.get_traced_memory()[1] < 5_000_000  # the tasks are 100 MB
     finally:
         tracemalloc.stop()
@@ -323,7 +323,7 @@ def test_a_signal_while_processes_start_is_heard_once_they_have_been_told_what_t
 
 
 def test_who_waited_at_a_worker_that_died_is_tried_alone_before_it_is_charged() -> None:
-    workers, done = Charging(), dict[int, Done[int, int]]()
+    workers, done = Charging(), dict[int, FinishedTask[int, int]]()
     workers.check = lambda: workers.die_of(9)  # type: ignore[method-assign]
     for each in run(workers, work.square, range(20)):
         done[each.task] = each

@@ -44,7 +44,7 @@ def messages(process: SecondProcess, number: int) -> list[Any]:
     found: list[Any] = []
 
     def enough() -> bool:
-        found.extend(process.found())
+        found.extend(process.received())
         return len(found) >= number
 
     until(enough)
@@ -54,11 +54,11 @@ def messages(process: SecondProcess, number: int) -> list[Any]:
 def test_both_sides_hear_each_other_while_the_work_goes_on() -> None:
     process = SecondProcess(work.parrot, "first")
     try:
-        process.tell("a")
-        process.tell({"b": [1, 2]})
+        process.send("a")
+        process.send({"b": [1, 2]})
         assert messages(process, 3) == ["first", "a", {"b": [1, 2]}]
         assert not process.over
-        process.tell(None)  # it ends by itself
+        process.send(None)  # it ends by itself
         until(lambda: process.over)
         until(lambda: process._process.poll() is not None)
         assert not process.failed
@@ -70,7 +70,7 @@ def test_what_it_sends_before_it_is_closed_is_not_lost() -> None:
     process = SecondProcess(work.parrot, "first")
     until(lambda: not process._incoming.empty())
     process.close()
-    assert process.found() == ["first"]
+    assert process.received() == ["first"]
     assert process.over
 
 
@@ -91,14 +91,14 @@ def test_one_that_fails_is_over_and_says_so(how: str) -> None:
         until(lambda: process.over)
         until(lambda: process._process.poll() is not None)
         assert process.failed
-        process.tell("nobody hears it")
+        process.send("nobody hears it")
     finally:
         process.close()
 
 
 def test_a_closed_one_is_gone_though_it_is_at_work_and_heard_nothing() -> None:
     process = SecondProcess(work.endure)
-    process.tell(bytes(10_000_000))  # more than a pipe holds
+    process.send(bytes(10_000_000))  # more than a pipe holds
     pid = messages(process, 1)[0]
     process.close()
     assert gone(pid)
@@ -128,13 +128,13 @@ def test_it_ends_with_its_starter_however_that_ends(end: str, tmp_path: Path) ->
         "from kubestow.solver.executors.second_process import SecondProcess\n"
         "from tests.solver.executors import work\n"
         "process = SecondProcess(work.endure)\n"
-        "while not (found := process.found()): pass\n"
+        "while not (found := process.received()): pass\n"
         "print('pid', found[0], flush=True)\n"
         f"{end}\n"
     )
-    told = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE, check=False).stdout.split()
-    assert told[::2] == ["pid"]
-    until(lambda: gone(int(told[1])))
+    printed = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE, check=False).stdout.split()
+    assert printed[::2] == ["pid"]
+    until(lambda: gone(int(printed[1])))
 
 
 def test_a_program_that_brings_its_own_python_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:

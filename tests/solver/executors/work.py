@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kubestow.solver.executors import files
-from kubestow.solver.executors.files import Shared, local_path
-from kubestow.solver.executors.run import Done
+from kubestow.solver.executors.files import SharedPath, local_path
+from kubestow.solver.executors.run import FinishedTask
 from kubestow.solver.executors.second_process import Channel
 
 
@@ -71,7 +71,7 @@ def kill_always(number: int, killer: int) -> int:
     return number
 
 
-def size_of(number: int, shared: Shared | str) -> tuple[int, int, str]:
+def size_of(number: int, shared: SharedPath | str) -> tuple[int, int, str]:
     """Return a task's number, the size of a file, and where it was read."""
     path = local_path(shared)
     return number, sum(f.stat().st_size for f in Path(path).rglob("*")) if os.path.isdir(path) else os.path.getsize(path), path
@@ -103,10 +103,10 @@ def echo(value: Any) -> Any:
     return value
 
 
-def by_task(found: Iterator[Done[int, Any]]) -> dict[int, Done[int, Any]]:
+def by_task(tasks: Iterator[FinishedTask[int, Any]]) -> dict[int, FinishedTask[int, Any]]:
     """Return the outcome of each task; no task has two."""
-    done: dict[int, Done[int, Any]] = {}
-    for each in found:
+    done: dict[int, FinishedTask[int, Any]] = {}
+    for each in tasks:
         assert each.task not in done
         done[each.task] = each
     return done
@@ -146,12 +146,12 @@ def fail_at(subject: list[int], number: int) -> int:
 
 def parrot(channel: Channel, first: Any) -> None:
     """Send the argument and every received message back, until a message is None."""
-    channel.tell(first)
+    channel.send(first)
     while True:
-        for message in channel.found():
+        for message in channel.received():
             if message is None:
                 return
-            channel.tell(message)
+            channel.send(message)
         time.sleep(0.01)
 
 
@@ -162,12 +162,12 @@ def chatter(channel: Channel) -> None:
     os.write(1, b"written")
     os.write(2, b"written")
     assert sys.stdin.read() == ""
-    channel.tell("said")
+    channel.send("said")
 
 
 def come_to_grief(channel: Channel, how: str) -> None:
     """End otherwise than it should."""
-    channel.tell(how)
+    channel.send(how)
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     raise ValueError(how)
@@ -175,6 +175,6 @@ def come_to_grief(channel: Channel, how: str) -> None:
 
 def endure(channel: Channel) -> None:
     """Tell the number of this process, and go on without hearing anything."""
-    channel.tell(os.getpid())
+    channel.send(os.getpid())
     while True:
         time.sleep(1)

@@ -47,9 +47,9 @@ def topology(*numa: tuple[int, Sequence[int]], attributes: Sequence[Object] = ()
 
 
 def hinted(name: str, cpu: int, memory: int = 1, text: str = "") -> Object:
-    found = pod(name, cpu=str(cpu), memory=f"{memory}Gi")
-    found["metadata"]["annotations"] = {"resource-policy.nri.io/affinity": text} if text else {}
-    return found
+    result = pod(name, cpu=str(cpu), memory=f"{memory}Gi")
+    result["metadata"]["annotations"] = {"resource-policy.nri.io/affinity": text} if text else {}
+    return result
 
 
 def to(name: str, weight: int = 1) -> str:
@@ -59,23 +59,23 @@ def to(name: str, weight: int = 1) -> str:
 
 def solved(*objects: Any, policy: Policy = DEFAULT) -> tuple[Snapshot, Placement]:
     snapshot = from_objects([node("n1", cpu="64", memory="256Gi"), *objects])
-    found = place(snapshot, Options(time_limit=20, policy=policy))
-    assert verify(snapshot, found) == []
-    return snapshot, found
+    placement = place(snapshot, Options(time_limit=20, policy=policy))
+    assert verify(snapshot, placement) == []
+    return snapshot, placement
 
 
-def soft(found: Placement) -> int:
-    (tier,) = [tier for tier in found.objective if tier.tier == "soft"]
+def soft(placement: Placement) -> int:
+    (tier,) = [tier for tier in placement.objective if tier.tier == "soft"]
     assert tier.bound == tier.value
     return tier.value
 
 
-def zones_of(found: Placement) -> dict[str, list[str]]:
-    return {each.pod.partition("/")[2]: each.containers[0].zones for each in found.assignments if each.containers}
+def zones_of(placement: Placement) -> dict[str, list[str]]:
+    return {each.pod.partition("/")[2]: each.containers[0].zones for each in placement.assignments if each.containers}
 
 
-def read(found: Object) -> NumaTree:
-    snapshot = from_objects([node("n1"), found])
+def read(obj: Object) -> NumaTree:
+    snapshot = from_objects([node("n1"), obj])
     here = tree(snapshot.node_topologies["n1"])
     machine = topology_manager.read(snapshot.nodes[0], snapshot.node_topologies["n1"])
     assert here is not None
@@ -97,19 +97,19 @@ def test_under_a_policy_that_rejects_pods_zones_are_those_of_the_kubelet() -> No
     strict = topology((8, (4, 2)), (4, (6,)), attributes=[{"name": "topologyManagerPolicy", "value": "single-numa-node"}])
     assert read(strict).zones == ("NUMA node #0", "NUMA node #1")
     snapshot = from_objects([node("n1"), strict, pod("p")])
-    (found,) = unmodelled.find(snapshot, snapshot.pods)
-    assert found.effect.startswith("zones of type L3 cache are not read")
+    (result,) = unmodelled.find(snapshot, snapshot.pods)
+    assert result.effect.startswith("zones of type L3 cache are not read")
     snapshot = from_objects([node("n1"), topology((8, (4, 2))), pod("p")])
     assert unmodelled.find(snapshot, snapshot.pods) == []
 
 
 def test_one_cache_is_closer_than_one_zone() -> None:
     pair = hinted("a", 2, text=to("b")), hinted("b", 2)
-    _, found = solved(topology((8, (4, 4)), (8, (4, 4))), *pair)
-    assert soft(found) == 3
-    assert zones_of(found)["a"] == zones_of(found)["b"]
-    _, found = solved(topology((8, (3, 3)), (8, (2, 1))), *pair)  # no cache has room for both
-    assert soft(found) == 2
+    _, placement = solved(topology((8, (4, 4)), (8, (4, 4))), *pair)
+    assert soft(placement) == 3
+    assert zones_of(placement)["a"] == zones_of(placement)["b"]
+    _, placement = solved(topology((8, (3, 3)), (8, (2, 1))), *pair)  # no cache has room for both
+    assert soft(placement) == 2
     levels = Closeness(sameCache=9, sameZone=5, sameSocket=1)
     assert soft(solved(topology((8, (4, 4)), (8, (4, 4))), *pair, policy=Policy(closeness=levels))[1]) == 9
 
@@ -117,14 +117,14 @@ def test_one_cache_is_closer_than_one_zone() -> None:
 def test_caches_of_a_zone_share_its_memory() -> None:
     """Both zones have CPUs for both pods in one cache; memory for both has only the second."""
     pair = hinted("a", 2, 4, text=to("b")), hinted("b", 2, 4)
-    _, found = solved(topology((7, (4, 4)), (8, (4, 4))), *pair)
-    assert soft(found) == 3
-    assert {name.partition("/")[0] for names in zones_of(found).values() for name in names} == {"NUMA node #1"}
+    _, placement = solved(topology((7, (4, 4)), (8, (4, 4))), *pair)
+    assert soft(placement) == 3
+    assert {name.partition("/")[0] for names in zones_of(placement).values() for name in names} == {"NUMA node #1"}
     apart = hinted("a", 2, 4, text=to("b", -1)), hinted("b", 2, 4)
-    _, found = solved(topology((7, (4, 4)), (7, (4, 4))), *apart)
-    assert soft(found) == -1  # two caches of one zone have not the memory for both
-    _, found = solved(topology((8, (4, 4)), (3, (4, 4))), *apart)
-    assert soft(found) == -2
+    _, placement = solved(topology((7, (4, 4)), (7, (4, 4))), *apart)
+    assert soft(placement) == -1  # two caches of one zone have not the memory for both
+    _, placement = solved(topology((8, (4, 4)), (3, (4, 4))), *apart)
+    assert soft(placement) == -2
 
 
 def best(here: NumaTree, snapshot: Snapshot) -> int:
@@ -175,7 +175,7 @@ def test_the_best_choice_is_that_of_brute_force(seed: int) -> None:
     listed = [(rng.randint(2, 5), [rng.randint(1, 4) for _ in range(2)]) for _ in range(2)]
     names = ["a", "b", "c"]
     pods = [hinted(name, rng.randint(1, 3), rng.randint(1, 3), to(rng.choice(names), rng.choice([1, 2, -1, -3]))) for name in names]
-    snapshot, found = solved(topology(*((memory, cpus) for memory, cpus in listed)), *pods)
+    snapshot, placement = solved(topology(*((memory, cpus) for memory, cpus in listed)), *pods)
     here = tree(snapshot.node_topologies["n1"])
     assert here is not None
-    assert soft(found) == best(here, snapshot)
+    assert soft(placement) == best(here, snapshot)

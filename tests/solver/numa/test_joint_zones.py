@@ -47,9 +47,9 @@ def pending() -> list[Pod]:
 
 
 def machine(name: str) -> NumaTree:
-    found = tree(snapshot().node_topologies[name])
-    assert found is not None
-    return found
+    result = tree(snapshot().node_topologies[name])
+    assert result is not None
+    return result
 
 
 # --- brute force: every pod has one container, and only CPUs are short --------------------------------------------------------
@@ -68,20 +68,20 @@ class Zones:
 
     def best(self, pods: tuple[Pod, ...]) -> int:
         _, weights = matrix(pods)
-        asked = [cpu(pod) for pod in pods]
+        requested = [cpu(pod) for pod in pods]
         chosen: list[int] = []
         best = None
 
         def extend() -> None:
             nonlocal best
-            if len(chosen) == len(asked):
+            if len(chosen) == len(requested):
                 points = sum(w * POINTS[self.tree.lowest(chosen[i], chosen[j])] for (i, j), w in weights.items())
-                if (best is None or points > best) and self.tight(asked, chosen):
+                if (best is None or points > best) and self.tight(requested, chosen):
                     best = points
                 return
             for pool in self.pools:
                 chosen.append(pool)
-                if self.holds(asked, chosen):
+                if self.holds(requested, chosen):
                     extend()
                 chosen.pop()
 
@@ -89,22 +89,22 @@ class Zones:
         assert best is not None
         return best
 
-    def inside(self, asked: list[int], chosen: list[int], zones: int) -> int:
+    def inside(self, requested: list[int], chosen: list[int], zones: int) -> int:
         """CPUs taken from pools inside a set of zones; the whole machine is no pool to speak of."""
-        return sum(n for n, pool in zip(asked, chosen, strict=False) if pool != self.whole and pool & zones == pool)
+        return sum(n for n, pool in zip(requested, chosen, strict=False) if pool != self.whole and pool & zones == pool)
 
-    def holds(self, asked: list[int], chosen: list[int]) -> bool:
+    def holds(self, requested: list[int], chosen: list[int]) -> bool:
         """Return whether no set of zones is overfull; the pods before the last one are known to fit."""
         around = (zones for zones in range(1, self.whole + 1) if chosen[-1] & zones == chosen[-1] != self.whole)
-        return all(self.inside(asked, chosen, zones) <= self.free[zones] for zones in around)
+        return all(self.inside(requested, chosen, zones) <= self.free[zones] for zones in around)
 
-    def tight(self, asked: list[int], chosen: list[int]) -> bool:
+    def tight(self, requested: list[int], chosen: list[int]) -> bool:
         """Return whether no container has a wider pool than needed."""
-        for n, pool in zip(asked, chosen, strict=True):
+        for n, pool in zip(requested, chosen, strict=True):
             for smaller in self.pools:
                 if smaller != pool and smaller & pool == smaller:
                     around = [zones for zones in (smaller, *self.sockets) if smaller & zones == smaller]
-                    if all(self.inside(asked, chosen, zones) + n <= self.free[zones] for zones in around):
+                    if all(self.inside(requested, chosen, zones) + n <= self.free[zones] for zones in around):
                         return False
         return True
 
@@ -124,14 +124,14 @@ class Choice:
 def choices() -> tuple[Choice, ...]:
     """Every way to place all pods."""
     first, second = (node.metadata.name or "" for node in snapshot().nodes)
-    found = []
+    pools = []
     for size in range(len(pending()) + 1):
         for here in combinations(pending(), size):
             there = tuple(pod for pod in pending() if pod not in here)
             parts = ((first, here), (second, there))
             if any(sum(map(cpu, pods)) > sum(zone["cpu"] for zone in machine(name).available) for name, pods in parts):
                 continue
-            found.append(
+            pools.append(
                 Choice(
                     frozenset(map(pod_key, here)),
                     sum(Zones(name).best(pods) for name, pods in parts if pods),
@@ -139,7 +139,7 @@ def choices() -> tuple[Choice, ...]:
                     sum(sum(matrix(pods)[1].values()) for _, pods in parts),
                 )
             )
-    return tuple(found)
+    return tuple(pools)
 
 
 def test_the_example_is_two_machines_of_two_sockets_and_four_zones() -> None:
@@ -147,8 +147,8 @@ def test_the_example_is_two_machines_of_two_sockets_and_four_zones() -> None:
     for name in ("north", "south"):
         assert machine(name).socket == (0, 0, 1, 1)
     # The remaining capacity is the same by machine, but not by zone.
-    left = [[zone["cpu"] for zone in machine(name).available] for name in ("north", "south")]
-    assert left == [[6000, 2000, 2000, 2000], [3000, 3000, 3000, 3000]]
+    available = [[zone["cpu"] for zone in machine(name).available] for name in ("north", "south")]
+    assert available == [[6000, 2000, 2000, 2000], [3000, 3000, 3000, 3000]]
     assert all(len(pod.spec.containers or ()) == 1 for pod in pending())
 
 

@@ -76,8 +76,8 @@ def test_the_kubelet_takes_every_pod_of_a_greedy_placement(seed: int) -> None:
 def test_the_kubelet_takes_every_pod_of_a_searched_placement(engine: Engine, seed: int) -> None:
     check(seed, engine)
     tiers = {(t.tier, t.priority): t for t in solved(seed, engine).objective}
-    found, built = tiers["placed", 0], {(t.tier, t.priority): t for t in solved(seed).objective}["placed", 0]
-    assert built.value <= found.value <= found.bound <= built.bound
+    searched, built = tiers["placed", 0], {(t.tier, t.priority): t for t in solved(seed).objective}["placed", 0]
+    assert built.value <= searched.value <= searched.bound <= built.bound
 
 
 @pytest.mark.parametrize("seed", sampled(SEEDS, every=20))

@@ -30,9 +30,9 @@ NIC, GPU = "example.com/nic", "example.com/gpu"
 
 
 def container(name: str, cpu: int | str = 0, *, guaranteed: bool = True, sidecar: bool = False, **devices: int) -> Object:
-    asked: Object = {"cpu": str(cpu), "memory": "1Gi"} if guaranteed else {}
-    asked |= {f"example.com/{key}": str(number) for key, number in devices.items() if number}
-    found: Object = {"name": name, "image": "i", "resources": {"requests": asked, "limits": asked}}
+    requests: Object = {"cpu": str(cpu), "memory": "1Gi"} if guaranteed else {}
+    requests |= {f"example.com/{key}": str(number) for key, number in devices.items() if number}
+    found: Object = {"name": name, "image": "i", "resources": {"requests": requests, "limits": requests}}
     return found | ({"restartPolicy": "Always"} if sidecar else {})
 
 
@@ -48,9 +48,9 @@ def pod(name: str, *containers: Object, init: tuple[Object, ...] = ()) -> Object
 
 
 def node(
-    left: list[dict[str, int]], total: list[dict[str, int]], policy: str = "single-numa-node", scope: str = "container"
+    available: list[dict[str, int]], total: list[dict[str, int]], policy: str = "single-numa-node", scope: str = "container"
 ) -> list[Object]:
-    """``left``, ``total``: by zone; memory is plenty unless it is named."""
+    """``available``, ``total``: by zone; memory is plenty unless it is named."""
     names = sorted({name for zone in total for name in zone})
     allocatable = {name: str(sum(zone.get(name, 0) for zone in total)) for name in names} | {"memory": "900Gi", "pods": "110"}
     zones = [
@@ -58,7 +58,7 @@ def node(
             "name": f"node-{i}", "type": "Node",
             "resources": [
                 {"name": "memory", "capacity": "200Gi", "available": "200Gi"},
-                *({"name": n, "capacity": str(zone[n]), "available": str(left[i].get(n, zone[n]))} for n in names if n in zone),
+                *({"name": n, "capacity": str(zone[n]), "available": str(available[i].get(n, zone[n]))} for n in names if n in zone),
             ],
         }
         for i, zone in enumerate(total)
@@ -79,10 +79,10 @@ def node(
 class Reading:
     """The kubelet of one node. ``free``: unused capacity by resource; ``all``: total capacity."""
 
-    def __init__(self, left: list[dict[str, int]], total: list[dict[str, int]], policy: str) -> None:
+    def __init__(self, available: list[dict[str, int]], total: list[dict[str, int]], policy: str) -> None:
         self.zones, self.policy, self.total = len(total), policy, total
         names = {name for zone in total for name in zone}
-        self.free = {n: {(z, i) for z, zone in enumerate(total) for i in range(left[z].get(n, zone.get(n, 0)))} for n in names}
+        self.free = {n: {(z, i) for z, zone in enumerate(total) for i in range(available[z].get(n, zone.get(n, 0)))} for n in names}
 
     def arrive(self, raw: Object) -> dict[str, int] | None:
         """Return by container the zones that it gets as a bitmask, None if the pod is turned away."""
@@ -91,14 +91,14 @@ class Reading:
         got: dict[str, int] = {}
         init = raw["spec"].get("initContainers", [])
         for each in [*init, *raw["spec"]["containers"]]:
-            asked = self._asked(each, raw)
-            mask = self._affinity(asked, reusable) if asked else 0
+            requested = self._asked(each, raw)
+            mask = self._affinity(requested, reusable) if requested else 0
             if mask is None:
                 self.free = before
                 return None
-            for name, number in asked.items():
+            for name, number in requested.items():
                 self._allocate(name, number, mask, reusable[name], is_init=each in init and "restartPolicy" not in each)
-            if asked:
+            if requested:
                 got[each["name"]] = mask
         for name, ids in reusable.items():
             self.free[name] |= ids
@@ -111,31 +111,31 @@ class Reading:
         cpu = each["resources"]["limits"].get("cpu", "")
         return found | ({"cpu": int(cpu)} if guaranteed and cpu.isdigit() else {})
 
-    def _affinity(self, asked: dict[str, int], reusable: dict[str, set[Id]]) -> int | None:
+    def _affinity(self, requested: dict[str, int], reusable: dict[str, set[Id]]) -> int | None:
         masks = [sum(1 << z for z in some) for size in range(1, self.zones + 1) for some in combinations(range(self.zones), size)]
 
         def holds(mask: int) -> bool:
-            return all(sum(zone.get(n, 0) for z, zone in enumerate(self.total) if mask >> z & 1) >= k for n, k in asked.items())
+            return all(sum(zone.get(n, 0) for z, zone in enumerate(self.total) if mask >> z & 1) >= k for n, k in requested.items())
 
-        least = 1 if self.policy == "single-numa-node" else min((m.bit_count() for m in masks if holds(m)), default=0)
+        fewest = 1 if self.policy == "single-numa-node" else min((m.bit_count() for m in masks if holds(m)), default=0)
 
         def hinted(mask: int, name: str) -> bool:
             if any(not mask >> z & 1 for z, _ in reusable[name]):
                 return False
-            return sum(mask >> z & 1 for z, _ in self.free[name] | reusable[name]) >= asked[name]
+            return sum(mask >> z & 1 for z, _ in self.free[name] | reusable[name]) >= requested[name]
 
-        fitting = [mask for mask in masks if mask.bit_count() == least and all(hinted(mask, name) for name in asked)]
+        fitting = [mask for mask in masks if mask.bit_count() == fewest and all(hinted(mask, name) for name in requested)]
         return min(fitting, default=None)
 
     def _allocate(self, name: str, number: int, mask: int, reusable: set[Id], *, is_init: bool) -> None:
         there = {one for one in self.free[name] | reusable if mask >> one[0] & 1}
         order = (lambda one: one) if name == "cpu" else (lambda one: (one not in reusable, one))
-        taken = set(sorted(there, key=order)[:number])
-        self.free[name] -= taken
+        allocated = set(sorted(there, key=order)[:number])
+        self.free[name] -= allocated
         if is_init:
-            reusable |= taken
+            reusable |= allocated
         else:
-            reusable -= taken
+            reusable -= allocated
 
 
 # --- random pods --------------------------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Reading:
 def draw(rng: random.Random) -> tuple[list[dict[str, int]], list[dict[str, int]], str, list[Object]]:
     zones, size = rng.choice((1, 2, 2, 3, 4)), rng.choice((4, 6, 8))
     total = [{"cpu": size, NIC: rng.choice((0, 1, 2, 4)), GPU: rng.choice((0, 2, 4))} for _ in range(zones)]
-    left = [{name: rng.randint(0, number) if rng.random() < 0.5 else number for name, number in zone.items()} for zone in total]
+    available = [{name: rng.randint(0, number) if rng.random() < 0.5 else number for name, number in zone.items()} for zone in total]
 
     def one(name: str, guaranteed: bool, *, sidecar: bool = False) -> Object:
         cpu: int | str = rng.choice((1, 1, 2, 3, size - 1, size, "500m"))
@@ -156,34 +156,34 @@ def draw(rng: random.Random) -> tuple[list[dict[str, int]], list[dict[str, int]]
         guaranteed = rng.random() < 0.8
         init = tuple(one(f"i{k}", guaranteed, sidecar=rng.random() < 0.25) for k in range(rng.choice((0, 1, 1, 2, 3))))
         pods.append(pod(f"p{number}", *(one(f"a{k}", guaranteed) for k in range(rng.choice((1, 1, 2)))), init=init))
-    return left, total, rng.choice(("single-numa-node", "single-numa-node", "restricted")), pods
+    return available, total, rng.choice(("single-numa-node", "single-numa-node", "restricted")), pods
 
 
 def compare(seed: int) -> tuple[int, int, int]:
     """Compare four pods. Return numbers of pods that are let in, turned away, and turned away for their init containers alone."""
-    left, total, policy, raw = draw(random.Random(seed))
-    made = node(left, total, policy)
+    available, total, policy, raw = draw(random.Random(seed))
+    made = node(available, total, policy)
     snapshot = from_objects([*made, *raw])
     tree = node_topology.tree(snapshot.node_topologies["n"])
     machine = checked.read(snapshot.nodes[0], snapshot.node_topologies["n"])
     assert tree is not None
     assert machine is not None
-    reading, kubelet, free = Reading(left, total, policy), Kubelet(machine), [dict(zone) for zone in tree.available]
+    reading, kubelet, free = Reading(available, total, policy), Kubelet(machine), [dict(zone) for zone in tree.available]
     admitted = bound = 0
-    for given, found in zip(raw, snapshot.pods, strict=True):
+    for given, parsed in zip(raw, snapshot.pods, strict=True):
         without = {"spec": {"containers": given["spec"]["containers"]}}
         alone = Reading([], [], policy)
         alone.__dict__ |= {**reading.__dict__, "free": {name: set(ids) for name, ids in reading.free.items()}}
         expected = reading.arrive(given)
         admitted += expected is not None
         bound += expected is None and alone.arrive(without) is not None
-        asks = [each for each in alignment.asks(found, "container") if {n for n, _ in each.amounts} != {"memory"}]
+        asks = [each for each in alignment.asks(parsed, "container") if {n for n, _ in each.amounts} != {"memory"}]
         wanted = [ZoneAsk(INIT if each.kind == "init" else i, alignment.aligned(tree, each.amounts)) for i, each in enumerate(asks)]
         got = zone_pools.first_fit(tree, free, wanted)
         assert (got is None) == (expected is None), seed
         if got is not None and expected is not None:
             assert {each.name: mask for each, mask in zip(asks, got, strict=True)} == expected, seed
-        assert (kubelet.admit(checked.asks(found, "container")) is None) == (expected is not None), seed
+        assert (kubelet.admit(checked.asks(parsed, "container")) is None) == (expected is not None), seed
     assert [[zone.get(n, 0) for n in (NIC, GPU)] for zone in free] == [
         [sum(z == i for z, _ in reading.free[n]) for n in (NIC, GPU)] for i in range(len(total))
     ], seed
@@ -209,10 +209,10 @@ WIDE = [{"cpu": 32}, {"cpu": 32}]
 def placed(made: list[Object], *pods: Object) -> tuple[list[str], Snapshot]:
     """Return the pods that are placed; the checker agrees."""
     snapshot = from_objects([*made, *pods])
-    found = place(snapshot, Options(time_limit=10, workers=1))
-    assert verify(snapshot, found) == []
-    assert found.status in ("optimal", "infeasible")
-    return sorted(entry.pod.removeprefix("default/") for entry in found.assignments), snapshot
+    placement = place(snapshot, Options(time_limit=10, workers=1))
+    assert verify(snapshot, placement) == []
+    assert placement.status in ("optimal", "infeasible")
+    return sorted(entry.pod.removeprefix("default/") for entry in placement.assignments), snapshot
 
 
 def centos(name: str, app: int = 26, init: int | str = 1, *, sidecar: bool = False) -> Object:
@@ -263,7 +263,7 @@ def test_the_checker_says_which_zone_the_init_containers_were_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "total", "policy", "asked", "why"),
+    ("available", "total", "policy", "requests", "why"),
     [
         ([{"cpu": 2}] * 3, [{"cpu": 6}] * 3, "restricted", container("app", 5), "cpu: 2, 2 and 2 free of 6; 5 asked"),
         (
@@ -277,19 +277,19 @@ def test_the_checker_says_which_zone_the_init_containers_were_in() -> None:
     ],
 )
 def test_reasons_and_causes_give_amounts(
-    left: list[dict[str, int]], total: list[dict[str, int]], policy: str, asked: Object, why: str
+    available: list[dict[str, int]], total: list[dict[str, int]], policy: str, requests: Object, why: str
 ) -> None:
-    found = place(from_objects([*node(left, total, policy), pod("p", asked)]), Options(time_limit=10, workers=1))
-    [reason] = found.unplaced[0].reasons
+    placement = place(from_objects([*node(available, total, policy), pod("p", requests)]), Options(time_limit=10, workers=1))
+    [reason] = placement.unplaced[0].reasons
     if reason.rule == "NodeResourceTopologyMatch":
         assert reason.message == f"no NUMA zones with room under the Topology Manager policy {policy} ({why})"
-    assert [fact.message.partition("(on n ")[2] for cause in found.causes for fact in cause.facts] == [f"{why})"]
+    assert [fact.message.partition("(on n ")[2] for cause in placement.causes for fact in cause.facts] == [f"{why})"]
 
 
 def test_a_tie_is_part_of_reasons_and_causes() -> None:
-    found = place(from_objects([*node([{"cpu": 6}, {"cpu": 32}], WIDE), centos("a")]), Options(time_limit=10, workers=1))
+    placement = place(from_objects([*node([{"cpu": 6}, {"cpu": 32}], WIDE), centos("a")]), Options(time_limit=10, workers=1))
     why = "(cpu: 6 free of 32 in node-0, where its init containers are; 26 asked)"
-    [reason] = found.unplaced[0].reasons
+    [reason] = placement.unplaced[0].reasons
     assert reason.message.endswith(why)
-    [fact] = [fact for cause in found.causes for fact in cause.facts]
+    [fact] = [fact for cause in placement.causes for fact in cause.facts]
     assert fact.message.endswith(f"(on n {why[1:]}")

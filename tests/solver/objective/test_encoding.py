@@ -83,15 +83,15 @@ def test_every_reading_of_the_objective_agrees(kind: str) -> None:
         for g, n, _ in sequence:
             placed[pod_key(cluster.snapshot.pods[cluster.classes[g].pods[dealt[g]]])] = names[n]
             dealt[g] += 1
-        told = preferences.score(cluster.snapshot, placed, (), DEFAULT, pending=keys).families
-        assert {f: families[f] for f in FAMILIES if f not in (CONTAINER_AFFINITY, IMAGE_LOCALITY)} == told, f"{kind} seed {seed}"
+        checked = preferences.score(cluster.snapshot, placed, (), DEFAULT, pending=keys).families
+        assert {f: families[f] for f in FAMILIES if f not in (CONTAINER_AFFINITY, IMAGE_LOCALITY)} == checked, f"{kind} seed {seed}"
 
         value, zones = value_of(objective, counts, sequence)
         assert zones.points == assign(cluster, objective.containers, sequence).points
         modelled = best_in_model(cluster, build_model(cluster, rules.build(cluster)), objective, counts)
         assert modelled == value, f"{kind} seed {seed}"
-        left = {int(p): int(sum(cluster.count)) for p in cluster.priority}
-        assert Components(cluster, objective, possible(cluster, active), left).bound >= value, f"{kind} seed {seed}"
+        unplaced = {int(p): int(sum(cluster.count)) for p in cluster.priority}
+        assert Components(cluster, objective, possible(cluster, active), unplaced).bound >= value, f"{kind} seed {seed}"
         some += value != 0
     assert some > INSTANCES // 10
 

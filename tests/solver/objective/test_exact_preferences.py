@@ -71,9 +71,9 @@ def container_points(snapshot: Snapshot, cluster: Cluster, entries: list[Assignm
         here = list(group)
         best = None
         for choice in zone_choices(snapshot, cluster, here):
-            found = numa_zones.judge(snapshot, choice, (), policy)
-            if not any(f[2] == "Zones" for f in found.faults) and (best is None or found.points > best):
-                best = found.points
+            result = numa_zones.judge(snapshot, choice, (), policy)
+            if not any(f[2] == "Zones" for f in result.faults) and (best is None or result.points > best):
+                best = result.points
         assert best is not None, "some choice of zones must be valid"
         total += best
     return total
@@ -115,15 +115,15 @@ def check(seed: int, kind: str, policy: Policy) -> bool:
         return tuple(int(sums[cluster.priority == p].sum()) for p in sorted({*cluster.priority.tolist()}, reverse=True))
 
     valid = {s: order for s, order in reachable(cluster).items() if accepted(cluster, order)}
-    most = max(placed(s) for s in valid)
-    assert tuple(values(result, "placed")) == most, where
+    max_placed = max(placed(s) for s in valid)
+    assert tuple(values(result, "placed")) == max_placed, where
     try:
-        best = max(judged(snapshot, cluster, document(cluster, order), policy) for s, order in valid.items() if placed(s) == most)
+        best = max(judged(snapshot, cluster, document(cluster, order), policy) for s, order in valid.items() if placed(s) == max_placed)
     except OverflowError:
         return False
-    found = tuple((values(result, tier) or [0])[0] for tier in ("soft", "topologySpread", "strategy"))
+    tier_values = tuple((values(result, tier) or [0])[0] for tier in ("soft", "topologySpread", "strategy"))
     if result.assignments:  # the later tiers concern placed pods
-        assert found == best, f"{where}: {result.objective}"
+        assert tier_values == best, f"{where}: {result.objective}"
         assert all(tier.value == tier.bound for tier in result.objective), f"{where}: {result.objective}"
     return bool(values(result, "soft"))
 

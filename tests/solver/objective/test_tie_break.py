@@ -25,11 +25,11 @@ MIB = 2**20
 
 def idle(name: str, *containers: Object, init: tuple[Object, ...] = (), **more: Any) -> Object:
     """A pod whose containers ask for nothing unless they say so."""
-    found = pod(name, **more)
-    found["spec"]["containers"] = list(containers) or [{"name": "c", "image": "i"}]
+    result = pod(name, **more)
+    result["spec"]["containers"] = list(containers) or [{"name": "c", "image": "i"}]
     if init:
-        found["spec"]["initContainers"] = list(init)
-    return found
+        result["spec"]["initContainers"] = list(init)
+    return result
 
 
 def asks(name: str, more: Object | None = None, **requests: str) -> Object:
@@ -42,16 +42,16 @@ def test_pods_without_requests_do_not_share_one_idle_node(engine: Engine, cpu: s
     """Seven of them on seven nodes, by all engines and on machines of every size: one each."""
     objects = [*(node(f"n{i}", cpu=cpu, memory=memory) for i in range(7)), *(idle(f"p{i}") for i in range(7))]
     snapshot = from_objects(objects)
-    found = place(snapshot, Options(engine=engine, time_limit=5, workers=1))
-    assert len({entry.node for entry in found.assignments}) == 7
-    assert verify(snapshot, found) == []
+    placement = place(snapshot, Options(engine=engine, time_limit=5, workers=1))
+    assert len({entry.node for entry in placement.assignments}) == 7
+    assert verify(snapshot, placement) == []
 
 
 def test_running_pods_without_requests_count_too() -> None:
     """A node with four of them is the fuller one."""
     running = [idle(f"r{i}", node_name="n0") for i in range(4)]
-    found = place(from_objects([node("n0"), node("n1"), *running, idle("p")]), Options(time_limit=5, workers=1))
-    assert [entry.node for entry in found.assignments] == ["n1"]
+    placement = place(from_objects([node("n0"), node("n1"), *running, idle("p")]), Options(time_limit=5, workers=1))
+    assert [entry.node for entry in placement.assignments] == ["n1"]
 
 
 def test_what_is_supposed_takes_no_room() -> None:
@@ -59,8 +59,8 @@ def test_what_is_supposed_takes_no_room() -> None:
     full = [node("n0", cpu="1", memory="1Gi", pods="30"), pod("big", node_name="n0", cpu="1", memory="1Gi")]
     snapshot = from_objects([*full, *(idle(f"p{i}") for i in range(29))])
     for engine in ("auto", "exact"):
-        found = place(snapshot, Options(engine=engine, time_limit=5, workers=1, search_strategy=True))
-        assert (len(found.assignments), found.status, verify(snapshot, found)) == (29, "optimal", [])
+        placement = place(snapshot, Options(engine=engine, time_limit=5, workers=1, search_strategy=True))
+        assert (len(placement.assignments), placement.status, verify(snapshot, placement)) == (29, "optimal", [])
 
 
 def test_plans_even_them_out() -> None:
@@ -86,8 +86,8 @@ def test_plans_even_them_out() -> None:
     ],
 )
 def test_what_is_supposed_of_containers(made: Object, more: tuple[int, int]) -> None:
-    (found,) = from_objects([made]).pods
-    assert supposed_more(found, pod_requests.pod_request(found, GATES), GATES) == more
+    (parsed,) = from_objects([made]).pods
+    assert supposed_more(parsed, pod_requests.pod_request(parsed, GATES), GATES) == more
 
 
 def test_the_cost_is_convex_and_exact_where_pieces_meet() -> None:

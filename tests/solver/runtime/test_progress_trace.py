@@ -41,7 +41,7 @@ def test_many_points_are_thinned_out_between_first_and_last() -> None:
 
 def test_a_placement_says_how_its_tiers_came_about_unless_it_is_deterministic() -> None:
     snapshot = from_objects([node("n1"), node("n2"), *(pod(f"p{i}", cpu="1") for i in range(6))])
-    found = place(snapshot, Options(engine="exact", time_limit=20))
-    last = {(p.tier, p.priority): (p.value, p.bound) for p in found.search}
-    assert last == {(t.tier, t.priority): (t.value, t.bound) for t in found.objective}
+    placement = place(snapshot, Options(engine="exact", time_limit=20))
+    last = {(p.tier, p.priority): (p.value, p.bound) for p in placement.search}
+    assert last == {(t.tier, t.priority): (t.value, t.bound) for t in placement.objective}
     assert place(snapshot, Options(engine="greedy", deterministic=True)).search == []

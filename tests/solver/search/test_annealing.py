@@ -77,11 +77,11 @@ def test_annealing_stays_at_the_best_placement_met(seed: int) -> None:
     search = searching(seed)
     search.block = 7
     before, counts, looks = value(search), search.counts.copy(), iter(range(80))
-    told: list[int] = []
-    gain = anneal(search, lambda: next(looks, 80) / 80, hot=2.0, on_better=told.append)
+    reported: list[int] = []
+    gain = anneal(search, lambda: next(looks, 80) / 80, hot=2.0, on_better=reported.append)
     assert value(search) - before == gain
-    assert told == sorted(told)
-    assert (told[-1] if told else 0) == gain
+    assert reported == sorted(reported)
+    assert (reported[-1] if reported else 0) == gain
     assert (search.counts.sum(axis=1) == counts.sum(axis=1)).all()
     fresh = LocalSearch(
         search.objective,
@@ -105,13 +105,13 @@ def test_annealing_of_some_classes_leaves_the_others_where_they_are() -> None:
 
 
 def spreading(name: str, app: str, rng: np.random.Generator) -> Object:
-    found = pod(name, labels={"app": app}, cpu="1")
+    result = pod(name, labels={"app": app}, cpu="1")
     keys = [key for key in KEYS if rng.random() < 0.7]
-    found["spec"]["topologySpreadConstraints"] = [
+    result["spec"]["topologySpreadConstraints"] = [
         {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": app}}}
         for key in keys
     ]
-    return found
+    return result
 
 
 def crowded(seed: int) -> LocalSearch:
@@ -134,18 +134,18 @@ def crowded(seed: int) -> LocalSearch:
 
 
 def test_pods_that_are_passed_over_have_no_emptier_domain() -> None:
-    passed = asked = 0
+    passed = checked = 0
     for seed in range(20):
         search = crowded(seed)
         for g, home in search.pairs:
             around = search.soft.crowding(g, home)
             roomy = search._possible[g] & ~search.fit.rejects(g)
-            here, least = search.soft.crowding_at(g, home), search._least_crowded(g)
+            here, least_crowding = search.soft.crowding_at(g, home), search._least_crowded(g)
             assert here == search.soft.crowding(g)[home]
-            if least is None or least >= here - 2:
+            if least_crowding is None or least_crowding >= here - 2:
                 passed += 1
                 assert not (roomy & (around < around[home])).any()
             else:
-                asked += 1
+                checked += 1
     assert passed > 50
-    assert asked > 50
+    assert checked > 50

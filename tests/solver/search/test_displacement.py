@@ -48,27 +48,27 @@ class Placed:
         objective = Objective(self.cluster, active)
         self.search = LocalSearch(objective, rules.replay(self.cluster, cells), possible(self.cluster, active), self.counts, seed=0)
 
-    def least(self, wanted: list[int], pools: list[int]) -> list[int]:
+    def least_loss(self, wanted: list[int], pools: list[int]) -> list[int]:
         target = np.array([wanted], dtype=np.int64)
-        return [int(k) for k in Displacement(self.search, [self.at["group"]], np.array(pools)).least(target)[0]]
+        return [int(k) for k in Displacement(self.search, [self.at["group"]], np.array(pools)).least_loss(target)[0]]
 
 
 def test_a_node_with_room_comes_first() -> None:
-    assert Placed().least([3, 0, 0, 0], [0, 0, 0, 0]) == [0, 0, 0, 3]
+    assert Placed().least_loss([3, 0, 0, 0], [0, 0, 0, 0]) == [0, 0, 0, 3]
 
 
 @pytest.mark.parametrize(("pools", "expected"), [([0, 0, 0, 1], [0, 0, 3, 0]), ([0, 0, 1, 1], [0, 3, 0, 0])])
 def test_pods_that_lose_nothing_give_way_before_those_that_are_tied(pools: list[int], expected: list[int]) -> None:
     """n2 has a flat pod less in the way than n1; on n0 three pods would have to leave one another."""
-    assert Placed().least([3, 0, 0, 0], pools) == expected
+    assert Placed().least_loss([3, 0, 0, 0], pools) == expected
 
 
 def test_a_group_stays_in_its_pools() -> None:
-    assert Placed().least([3, 0, 0, 0], [0, 1, 2, 3]) == [3, 0, 0, 0]
+    assert Placed().least_loss([3, 0, 0, 0], [0, 1, 2, 3]) == [3, 0, 0, 0]
 
 
 def test_a_target_that_no_node_can_hold_stays_as_it_is() -> None:
-    assert Placed().least([5, 0, 0, 0], [0, 0, 0, 0]) == [5, 0, 0, 0]
+    assert Placed().least_loss([5, 0, 0, 0], [0, 0, 0, 0]) == [5, 0, 0, 0]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -79,14 +79,14 @@ def test_each_pool_gets_what_it_would_have_had(seed: int) -> None:
     for n in rng.integers(4, size=3).tolist():
         target[0, n] += 1
     pools = rng.integers(2, size=4)
-    found = Displacement(at.search, [at.at["group"]], pools).least(target)
-    assert [Counter(found[0, pools == p].tolist()) for p in range(2)] == [Counter(target[0, pools == p].tolist()) for p in range(2)]
+    result = Displacement(at.search, [at.at["group"]], pools).least_loss(target)
+    assert [Counter(result[0, pools == p].tolist()) for p in range(2)] == [Counter(target[0, pools == p].tolist()) for p in range(2)]
     assert (at.search.counts == at.counts).all()
 
 
 def test_pods_that_lose_something_by_leaving_keep_their_room() -> None:
     """Three pods that attract each other, one CPU each; neither the flat ones nor the group itself."""
     at = Placed()
-    room, slots = Displacement(at.search, [at.at["group"]], np.zeros(4, dtype=np.int64)).tied()
+    room, slots = Displacement(at.search, [at.at["group"]], np.zeros(4, dtype=np.int64)).immovable()
     assert room[:, at.cluster.resources.index("cpu")].tolist() == [3000, 0, 0, 0]
     assert slots.tolist() == [3, 0, 0, 0]

@@ -83,8 +83,8 @@ def test_what_is_gained_is_what_the_objective_says_and_no_rule_is_broken(seed: i
     gained = annealed(search)
     assert value(search) == before + gained
     assert (search.counts.sum(axis=1) == placed).all()
-    found = find_order(search.cluster, search.counts, seed=0)
-    assert found.sequence is not None
-    again = rules.replay(search.cluster, found.sequence)
+    ordering = find_order(search.cluster, search.counts, seed=0)
+    assert ordering.sequence is not None
+    again = rules.replay(search.cluster, ordering.sequence)
     assert (search.fit.free == NodeResourcesFit.of(again).free).all()
     assert (search.fit.free >= 0).all()

@@ -9,7 +9,7 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.container_affinity import AssignedZones
@@ -46,7 +46,7 @@ class Scattered:
         cells = [(g, n, 1) for g in range(3) for n in range(4)]
         self.search = LocalSearch(self.objective, rules.replay(cluster, cells), limits, self.counts.copy(), seed=0)
         components = Components(cluster, self.objective, limits, {0: 0})
-        self.component: Component = next(c for c in components.found if len(c.classes) == 2)
+        self.component: ClassComponent = next(c for c in components.found if len(c.classes) == 2)
         context = RunContext.start(Options(deterministic=True, time_limit=60))
         clock = SearchClock(context, cluster.n_nodes, 1e-5)
         self.groups = ClassGroups(components, self.search, self.objective, CpSat(context), clock)

@@ -71,10 +71,10 @@ def at(cluster: Cluster, where: dict[str, str]) -> Sequence_:
     return steps
 
 
-def times(most: int) -> Callable[[], bool]:
-    """Return a deadline that expires after ``most`` queries."""
-    left = iter(range(most))
-    return lambda: next(left, None) is None
+def times(limit: int) -> Callable[[], bool]:
+    """Return a deadline that expires after ``limit`` queries."""
+    remaining = iter(range(limit))
+    return lambda: next(remaining, None) is None
 
 
 def value(search: LocalSearch) -> int:
@@ -145,7 +145,7 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
     for cell, k in free.items():
         home[cell] = k
     search.take_out(free)
-    rest = search.counts.copy()
+    staying = search.counts.copy()
     nodes = np.array(sorted({n for _, n in free} | set(rng.sample(range(cluster.n_nodes), rng.randint(0, cluster.n_nodes)))))
     part = build_model(cluster, lns._rules, lns._part(Neighbourhood("drawn", free, nodes)))
     points = objective_encoding.encode(part, search.objective, search.soft)
@@ -154,14 +154,14 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
     both = neither = stricter = 0
     constants = set()
     pods = {g: int(home[g].sum()) for g in np.flatnonzero(home.sum(axis=1)).tolist()}
-    for counts in itertools.chain([home], assignments(pods, nodes, rest.shape, rng)):
+    for counts in itertools.chain([home], assignments(pods, nodes, staying.shape, rng)):
         said = admits(part, counts, objective=True)
-        right = admits(whole, rest + counts)
+        right = admits(whole, staying + counts)
         detail = f"{where}: free {free}, {np.argwhere(counts).tolist()}"
         assert said is None or right is not None, f"{detail}: only the part admits it"
         if said is not None:
             both += 1
-            constants.add(search.objective.total(search.objective.families(rest + counts)) - points.value(said))
+            constants.add(search.objective.total(search.objective.families(staying + counts)) - points.value(said))
         elif right is None:
             neither += 1
         else:
@@ -178,7 +178,7 @@ def _shared_tally(cluster: Cluster) -> bool:
     for cls in cluster.classes:
         for s in cls.spread:
             seen.setdefault((s.matcher, s.key, s.eligible), set()).add((s.max_skew, s.min_domains))
-    return any(len(found) > 1 for found in seen.values())
+    return any(len(classes) > 1 for classes in seen.values())
 
 
 def _opened(lns: Lns, cluster: Cluster) -> bool:
@@ -188,8 +188,8 @@ def _opened(lns: Lns, cluster: Cluster) -> bool:
 
 @pytest.mark.parametrize("kind", sampled(["affinity", "anti", "spread", "ports", "resources", "mixed"], every=6))
 def test_a_part_admits_what_the_whole_admits(kind: str) -> None:
-    found = [compare(compiled(tiny.snapshot(seed, kind, nodes=4, pods=6)), seed, f"{kind} seed {seed}") for seed in range(60)]
-    both, neither, stricter = (sum(column) for column in zip(*found, strict=True))
+    comparisons = [compare(compiled(tiny.snapshot(seed, kind, nodes=4, pods=6)), seed, f"{kind} seed {seed}") for seed in range(60)]
+    both, neither, stricter = (sum(column) for column in zip(*comparisons, strict=True))
     assert both > 60
     assert neither > (0 if kind == "resources" else 10)
     assert stricter < both / 5
@@ -218,12 +218,12 @@ def test_improving_never_loses_points_or_pods_and_keeps_the_state_in_step(kind: 
         if not cluster.n_classes or search.objective.containers.involved:
             continue
         pods, before = search.counts.sum(axis=1), value(search)
-        told: list[int] = []
-        gain = lns.improve(times(6), told.append)
+        reported: list[int] = []
+        gain = lns.improve(times(6), reported.append)
         assert gain >= 0, where
         assert value(search) == before + gain, where
-        assert told == sorted(told), where
-        assert (told[-1] if told else 0) == gain, where
+        assert reported == sorted(reported), where
+        assert (reported[-1] if reported else 0) == gain, where
         assert (search.counts.sum(axis=1) == pods).all(), where
         assert len(search.pairs) == sum(int(pods[g]) for g in search.moving), where
         assert_consistent(lns, where)

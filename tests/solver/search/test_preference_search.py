@@ -183,15 +183,15 @@ def test_false_claims_about_tiers_and_families_are_violations() -> None:
 def test_no_turn_begins_whose_result_could_not_be_taken_over(monkeypatch: pytest.MonkeyPatch, first: float, begun: list[float]) -> None:
     """A turn of 10 s by a clock of its own, whose result takes 28 s to be taken over. Until that has been seen it is guessed from what the
     first value takes."""
-    left, seen = 100.0, []
+    remaining_seconds, seen = 100.0, []
 
     def take(seconds: float) -> bool:
-        nonlocal left
-        left -= seconds
+        nonlocal remaining_seconds
+        remaining_seconds -= seconds
         return True
 
     def adopt(self: PreferenceSearch, best: SoftOutcome, counts: Ints) -> bool:
-        seen.append(left)
+        seen.append(remaining_seconds)
         return take(28.0)
 
     def valued(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, AssignedZones]:
@@ -199,8 +199,8 @@ def test_no_turn_begins_whose_result_could_not_be_taken_over(monkeypatch: pytest
         return value_of(objective, counts, sequence)
 
     monkeypatch.setattr(preference_search, "value_of", valued)
-    monkeypatch.setattr(PreferenceSearch, "_left", lambda _: left)
-    monkeypatch.setattr(PreferenceSearch, "_finished", lambda *_: left <= 0)
+    monkeypatch.setattr(PreferenceSearch, "_remaining", lambda _: remaining_seconds)
+    monkeypatch.setattr(PreferenceSearch, "_finished", lambda *_: remaining_seconds <= 0)
     monkeypatch.setattr(PreferenceSearch, "_anneal", lambda *_: None)
     monkeypatch.setattr(PreferenceSearch, "_adopt", adopt)
     monkeypatch.setattr(PreferenceSearch, "_kinds", lambda *_: {"anneal": lambda *_: take(10.0)})

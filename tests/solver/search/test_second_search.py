@@ -16,7 +16,7 @@ from kubestow.models.documents.placement import Placement, TierResult
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver import rules
-from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.executors.second_process import Channel, SecondProcess
 from kubestow.solver.objective.assign_zones import value_of
 from kubestow.solver.objective.container_affinity import AssignedZones
@@ -72,11 +72,11 @@ class Started:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """Every model counts as large, so that annealing and groups have their turn; a second process begins at once."""
-    found = Started()
+    result = Started()
     monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small_variables=-1, whole_variables=-1))
     monkeypatch.setattr(second_search, "SECOND_LIMITS", SecondSearchParameters(start_seconds=0.0, min_remaining_seconds=0.0))
-    monkeypatch.setattr(second_search, "SecondProcess", found.start)
-    return found
+    monkeypatch.setattr(second_search, "SecondProcess", result.start)
+    return result
 
 
 @pytest.mark.full
@@ -146,10 +146,10 @@ class Told:
     def begin(self, best: SoftOutcome) -> None:
         """It has begun."""
 
-    def tell(self, message: PlacementFound | GroupFound) -> None:
+    def send(self, message: PlacementFound | GroupFound) -> None:
         self.heard.append(message)
 
-    def found(self) -> list[PlacementFound | GroupFound]:
+    def received(self) -> list[PlacementFound | GroupFound]:
         messages, self.messages = self.messages, []
         return messages
 
@@ -176,24 +176,24 @@ def attracted() -> Snapshot:
 
 def test_a_better_placement_of_the_other_search_is_taken_over() -> None:
     peer = Told(PlacementFound([(0, 1, 1), (1, 1, 1)], 10))
-    found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
-    assert found.value == 10
-    assert found.counts.tolist() == [[0, 1], [0, 1]]
-    assert found.sequence == [(0, 1, 1), (1, 1, 1)]
+    result = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
+    assert result.value == 10
+    assert result.counts.tolist() == [[0, 1], [0, 1]]
+    assert result.sequence == [(0, 1, 1), (1, 1, 1)]
 
 
 @pytest.mark.parametrize("other", [PlacementFound([(0, 0, 1), (1, 1, 1)], 10**6), PlacementFound([(1, 1, 1)], 10**6)])
 def test_one_that_is_worth_less_than_it_says_or_places_fewer_is_not(other: PlacementFound) -> None:
     options = Options(engine="lns", time_limit=1e-6)
-    found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(other), options).improve()
-    assert (found.value, found.counts.tolist()) == (0, [[1, 0], [0, 1]])
+    result = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(other), options).improve()
+    assert (result.value, result.counts.tolist()) == (0, [[1, 0], [0, 1]])
 
 
 def test_bounds_of_groups_are_taken_over_and_nothing_looser() -> None:
     for bound, expected in ((4, 4), (50, 10)):  # one pull of 10 is all there is
         peer = Told(GroupFound(0, bound, None, None, unverified=False, proved=False))
-        found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
-        assert found.bound == expected
+        result = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
+        assert result.bound == expected
 
 
 @pytest.mark.full
@@ -213,7 +213,7 @@ def test_the_other_search_hears_of_groups_and_of_placements() -> None:
 
 def test_what_is_known_of_a_group_only_grows() -> None:
     rows = np.ones((1, 2), dtype=np.int64)
-    group = Component([0], 100, counts=rows, value=50)
+    group = ClassComponent([0], 100, counts=rows, value=50)
     assert not GroupFound(0, 90, rows * 2, 40, unverified=False, proved=False).note(group)
     assert (group.bound, group.value, group.counts is rows) == (90, 50, True)
     assert GroupFound(0, 95, rows * 2, 60, unverified=True, proved=False).note(group)
@@ -233,7 +233,7 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, work: Any, compiled: Any, limits: Any, start: StartPlacement, options: Options) -> None:
             given.append(options)
 
-        def found(self) -> list[Any]:
+        def received(self) -> list[Any]:
             return []
 
         def close(self) -> None:
@@ -252,10 +252,10 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     peer.begin(best)
     assert [(options.workers, options.seed) for options in given] == [(3, 0)]
     assert workers() == 3
-    peer.found()
+    peer.received()
     assert workers() == 3
     monkeypatch.setattr(Recorded, "over", True)
-    peer.found()
+    peer.received()
     assert workers() == 4
     search.cpsat.lent = 1
     peer.close()
@@ -270,11 +270,11 @@ class Bounding(Told):
     """A search that keeps bounding groups and reports nothing."""
 
     bounds = True
-    asked = 0
+    calls = 0
 
-    def found(self) -> list[PlacementFound | GroupFound]:
-        self.asked += 1
-        return super().found()
+    def received(self) -> list[PlacementFound | GroupFound]:
+        self.calls += 1
+        return super().received()
 
 
 def test_a_search_that_can_move_nothing_waits_for_the_other_one_in_peace() -> None:
@@ -297,4 +297,4 @@ def test_a_search_that_can_move_nothing_waits_for_the_other_one_in_peace() -> No
     search._second = False
     best = search.improve()
     assert best.value == -20 < best.bound
-    assert other.asked < 50
+    assert other.calls < 50

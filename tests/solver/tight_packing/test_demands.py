@@ -38,14 +38,14 @@ OBJECTS = [
 
 def test_all_pods_that_fit_somewhere_against_what_fixed_pods_leave() -> None:
     cluster = compiled(OBJECTS)
-    found = relaxed(cluster, possible(cluster, rules.build(cluster)))
-    names = [cluster.classes[g].pod.metadata.name for g in found.classes.tolist()]
+    demands = relaxed(cluster, possible(cluster, rules.build(cluster)))
+    names = [cluster.classes[g].pod.metadata.name for g in demands.classes.tolist()]
     assert sorted(names) == ["free", "met", "picky", "shy"]
-    assert found.demand[names.index("free")].tolist() == [4, 1, 1]  # of 500m, 128Mi and slots
-    assert found.room[:, 0].tolist() == [6, 8, 8]
-    assert found.room[:, -1].tolist() == [4, 5, 5]
-    assert found.allowed[names.index("picky")].tolist() == [False, True, True]
-    assert sorted(nodes.tolist() for nodes in found.node_kinds()) == [[0], [1, 2]]
+    assert demands.demand[names.index("free")].tolist() == [4, 1, 1]  # of 500m, 128Mi and slots
+    assert demands.room[:, 0].tolist() == [6, 8, 8]
+    assert demands.room[:, -1].tolist() == [4, 5, 5]
+    assert demands.allowed[names.index("picky")].tolist() == [False, True, True]
+    assert sorted(nodes.tolist() for nodes in demands.node_kinds()) == [[0], [1, 2]]
 
 
 def test_pods_that_a_rule_ties_keep_their_room() -> None:
@@ -55,18 +55,18 @@ def test_pods_that_a_rule_ties_keep_their_room() -> None:
     counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     counts[names.index("shy"), 1] = 1
     counts[names.index("free"), 1] = 1  # not tied: its room counts as free
-    found = untied(cluster, active, possible(cluster, active), counts)
-    assert sorted(names[g] for g in found.classes.tolist()) == ["free", "picky"]
-    assert found.room[:, 0].tolist() == [3, 3, 4]  # whole CPUs, as both ask for
+    demands = untied(cluster, active, possible(cluster, active), counts)
+    assert sorted(names[g] for g in demands.classes.tolist()) == ["free", "picky"]
+    assert demands.room[:, 0].tolist() == [3, 3, 4]  # whole CPUs, as both ask for
 
 
 def test_what_is_beyond_whole_units_is_no_room() -> None:
     """Three pods of 300 MB on two nodes of 500 MB: in bytes all of them together would have room."""
     cluster = compiled([*(node(f"n{i}", memory="500M") for i in range(2)), *(pod(f"p{i}", memory="300M") for i in range(3))])
-    found = relaxed(cluster, possible(cluster, rules.build(cluster)))
-    assert found.demand[:, 1].tolist() == [1]
-    assert found.room[:, 1].tolist() == [1, 1]
-    assert found.full
+    demands = relaxed(cluster, possible(cluster, rules.build(cluster)))
+    assert demands.demand[:, 1].tolist() == [1]
+    assert demands.room[:, 1].tolist() == [1, 1]
+    assert demands.full
 
 
 @pytest.mark.parametrize(("wanted", "full"), [(990, False), (999, True), (1_000, True), (1_001, True)])

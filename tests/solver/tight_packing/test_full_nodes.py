@@ -8,7 +8,7 @@ import pytest
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.full_nodes import FullNodes
-from tests.solver.tight_packing.tiny_rooms import context, fits, most, problem, reachable
+from tests.solver.tight_packing.tiny_rooms import context, fits, max_placed, problem, reachable
 from tests.tiers import sampled
 
 INSTANCES = 200
@@ -29,7 +29,7 @@ def possible(demands: PackingDemands, out: dict[int, int]) -> bool:
 def test_refutes_only_what_is_impossible_and_dives_to_what_has_room(seed: int) -> None:
     demands = problem(seed)
     rng = np.random.default_rng(seed)
-    best = most(demands)
+    best = max_placed(demands)
     total = {p: int(demands.count[demands.priority == p].sum()) for p in best}
     for more in (0, 1):  # pods that the optimum leaves out, and one pod fewer of some priority
         out = {p: max(0, total[p] - best[p] - more * int(rng.integers(0, 2))) for p in best}
@@ -46,8 +46,8 @@ def test_refutes_only_what_is_impossible_and_dives_to_what_has_room(seed: int) -
             assert not real
         elif (counts := program.dive(pods, lambda: False)) is not None:
             assert fits(demands, counts)
-            left = demands.count - counts.sum(axis=1)
-            assert all(int(left[demands.priority == p].sum()) <= n for p, n in out.items())
+            unplaced = demands.count - counts.sum(axis=1)
+            assert all(int(unplaced[demands.priority == p].sum()) <= n for p, n in out.items())
 
 
 def test_tight_packings_that_the_linear_program_refutes_or_a_dive_finds() -> None:

@@ -17,12 +17,12 @@ from tests.tiers import sampled
 def test_agrees_with_brute_force(seed: int) -> None:
     demands = problem(seed)
     last = LastNodes(demands, rng=np.random.default_rng(seed), over=lambda: False)
-    found = last.run()
+    shares = last.run()
     assert last.complete
-    assert (found is not None) == (tuple(demands.count.tolist()) in reachable(demands))
-    if found is not None:
-        assert fits(demands, found)
-        assert (found.sum(axis=1) == demands.count).all()
+    assert (shares is not None) == (tuple(demands.count.tolist()) in reachable(demands))
+    if shares is not None:
+        assert fits(demands, shares)
+        assert (shares.sum(axis=1) == demands.count).all()
 
 
 def test_says_that_not_everything_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

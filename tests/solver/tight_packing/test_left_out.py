@@ -19,10 +19,10 @@ def equal(demand: list[list[int]], count: list[int], room: list[list[int]], prio
 def test_the_largest_stay_out_first_and_every_choice_comes_once() -> None:
     demands = equal([[5], [4], [3]], [1, 1, 2], [[6], [6]], [0, 0, 0])
     choices = LeftOut(demands, {0: 3}, CpSat(context()))
-    found = []
+    listed = []
     while (chosen := choices.next(2.0)) is not None:
-        found.append(chosen.tolist())
-    assert found == [[0, 1, 2], [1, 0, 2], [1, 1, 1]]
+        listed.append(chosen.tolist())
+    assert listed == [[0, 1, 2], [1, 0, 2], [1, 1, 1]]
 
 
 def test_priorities_keep_their_numbers() -> None:

@@ -28,9 +28,9 @@ def equal(seed: int, nodes: int, each: int, *, limited: bool = False) -> Packing
     return PackingDemands(np.arange(size), ones, demand, 0 * ones, room, allowed)
 
 
-def steps(most: int) -> Callable[[], bool]:
-    left = iter(range(most))
-    return lambda: next(left, None) is None
+def steps(limit: int) -> Callable[[], bool]:
+    remaining = iter(range(limit))
+    return lambda: next(remaining, None) is None
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_gives_up_where_no_node_can_be_filled() -> None:
     demands = equal(2, 16, 8)
     demands.demand[:, 1] = np.random.default_rng(0).integers(10**8, 10**9, len(demands.demand))
     demands.room[:, 1] = -(-demands.demand[:, 1].sum() // 16)
-    asked = steps(1_000)
+    over = steps(1_000)
     filling = NodeFilling(demands, demands.count, seed=0)
-    assert not filling.run(asked)
-    assert not asked()  # long before
+    assert not filling.run(over)
+    assert not over()  # long before
 
 
 def test_room_for_more_is_not_its_matter() -> None:

@@ -24,22 +24,22 @@ def brute(one: NodeRoom) -> set[tuple[int, ...]]:
     """Remaining capacities are compared in units of the pods' requests."""
     here = one.demand[(one.count > 0) & (one.demand <= one.room).all(axis=1)]
     units = [int(np.gcd.reduce(here[:, r])) if len(here) else 0 for r in range(len(one.room))]
-    found = set()
+    result = set()
     for pods in itertools.product(*(range(int(c) + 1) for c in one.count)):
-        left = one.room - np.array(pods, dtype=np.int64) @ one.demand
-        if (left >= 0).all() and all(
-            (n // u <= s // u if u else n <= s) for n, s, u in zip(left.tolist(), one.spare.tolist(), units, strict=True)
+        residual = one.room - np.array(pods, dtype=np.int64) @ one.demand
+        if (residual >= 0).all() and all(
+            (n // u <= s // u if u else n <= s) for n, s, u in zip(residual.tolist(), one.spare.tolist(), units, strict=True)
         ):
-            found.add(pods)
-    return found
+            result.add(pods)
+    return result
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_as_brute_force_lists_them(seed: int) -> None:
     one = node(seed)
-    found = NodePatterns(one).all(1.0, 1_000_000)
-    assert found is not None
-    listed = [tuple(row) for row in found.tolist()]
+    result = NodePatterns(one).all(1.0, 1_000_000)
+    assert result is not None
+    listed = [tuple(row) for row in result.tolist()]
     assert len(set(listed)) == len(listed)
     assert set(listed) == brute(one)
     assert NodePatterns(one).exist() is (len(listed) > 0)

@@ -22,9 +22,9 @@ def planted(seed: int, nodes: int, each: int, spare: float) -> PackingDemands:
     return PackingDemands(np.arange(size), ones, demand, 0 * ones, room, np.ones((size, nodes), dtype=bool))
 
 
-def steps(most: int) -> object:
-    left = iter(range(most))
-    return lambda: next(left, None) is None
+def steps(limit: int) -> object:
+    remaining = iter(range(limit))
+    return lambda: next(remaining, None) is None
 
 
 @pytest.mark.parametrize(("nodes", "each", "spare"), [(8, 8, 0.005), (16, 8, 0.01), (8, 5, 0.04), (4, 20, 0.002)])

@@ -35,17 +35,17 @@ def test_no_placement_exceeds_a_bound_and_packings_obey_the_rules(kind: str) -> 
         tiers = sorted({*cluster.priority.tolist()}, reverse=True)
         active = rules.build(cluster)
         limits = possible(cluster, active)
-        most = cluster.per_priority(fits(cluster, limits))
+        upper = cluster.per_priority(fits(cluster, limits))
         tight = TightPacking(cluster, active, limits, context(20.0))
         for incumbent in {min(scores), max(scores)}:
             placed = dict(zip(tiers, incumbent, strict=True))
             for i, p in enumerate(tiers):
                 best = max(s[i] for s in scores if all(s[j] >= incumbent[j] for j in range(i)))
-                bound, found = tight.bound(p, placed, most[p], 2.0)
-                assert best <= bound <= most[p], f"{kind} seed {seed} tier {p}"
+                bound, result = tight.bound(p, placed, upper[p], 2.0)
+                assert best <= bound <= upper[p], f"{kind} seed {seed} tier {p}"
                 above = {q: placed[q] for q in tiers[:i]}
                 nothing = np.zeros_like(limits)
-                for counts in (found, tight.pack(nothing, above | {p: best}, 1.0)):
+                for counts in (result, tight.pack(nothing, above | {p: best}, 1.0)):
                     if counts is None:
                         continue
                     order = find_order(cluster, counts)
@@ -100,12 +100,12 @@ def test_pods_that_are_tied_stay_and_others_are_packed_around_them() -> None:
     active = rules.build(cluster)
     limits = possible(cluster, active)
     counts = np.zeros_like(limits)
-    tied = next(g for g, cls in enumerate(cluster.classes) if cls.anti)
-    counts[tied, :2] = 1
+    constrained = next(g for g, cls in enumerate(cluster.classes) if cls.anti)
+    counts[constrained, :2] = 1
     tight = TightPacking(cluster, active, limits, context())
-    assert tight.tied
-    found = tight.pack(counts, {0: 8}, 4.0)
-    assert found is not None
-    assert found[tied].tolist() == [1, 1, 0]
-    assert (found.T @ cluster.demand[:, 0] == 10_000).all()
+    assert tight.constrained
+    result = tight.pack(counts, {0: 8}, 4.0)
+    assert result is not None
+    assert result[constrained].tolist() == [1, 1, 0]
+    assert (result.T @ cluster.demand[:, 0] == 10_000).all()
     assert tight.pack(counts, {0: 9}, 1.0) is None

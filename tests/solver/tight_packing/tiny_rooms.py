@@ -44,14 +44,14 @@ def reachable(demands: PackingDemands) -> set[tuple[int, ...]]:
             for pods in itertools.product(range(int(demands.count[k]) + 1), repeat=len(room)):
                 if sum(pods) > demands.count[k] or any(p and not a for p, a in zip(pods, demands.allowed[k], strict=True)):
                     continue
-                left = np.array(room) - np.array(pods)[:, None] * demands.demand[k]
-                if (left >= 0).all():
-                    following.add(((*placed[:k], sum(pods), *placed[k + 1 :]), tuple(map(tuple, left.tolist()))))
+                residual = np.array(room) - np.array(pods)[:, None] * demands.demand[k]
+                if (residual >= 0).all():
+                    following.add(((*placed[:k], sum(pods), *placed[k + 1 :]), tuple(map(tuple, residual.tolist()))))
         found = following
     return {placed for placed, _ in found}
 
 
-def most(demands: PackingDemands) -> dict[int, int]:
+def max_placed(demands: PackingDemands) -> dict[int, int]:
     """The lexicographic optimum: pods per priority."""
     tiers = sorted(set(demands.priority.tolist()), reverse=True)
     values = [

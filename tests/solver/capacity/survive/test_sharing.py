@@ -15,7 +15,7 @@ from kubestow.solver.capacity.survive.answer import Wishes, answer
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.search import FailureSearch, Part
 from kubestow.solver.capacity.survive.survive import survive
-from kubestow.solver.executors.pool import Pool, pool_of
+from kubestow.solver.executors.pool import WorkerPool, pool_of
 from kubestow.solver.runtime.options import Options
 from tests.solver.capacity.survive.clusters import doubled, running
 from tests.solver.executors.test_pool import Inline
@@ -29,14 +29,14 @@ ASKED = (
 )
 
 
-def bytes_of(snapshot: Snapshot, asked: SurviveOptions, pool: Pool | None, options: Options = OPTIONS) -> bytes:
+def bytes_of(snapshot: Snapshot, asked: SurviveOptions, pool: WorkerPool | None, options: Options = OPTIONS) -> bytes:
     return msgspec.json.encode(answer(snapshot, asked, options, Wishes(), pool=pool))
 
 
 @pytest.mark.parametrize(("kind", "asked"), ASKED[:2])
 def test_whoever_decides_the_document_is_the_same(kind: str, asked: SurviveOptions) -> None:
     snapshot = running(2, kind)
-    with Pool(Inline, 2) as pool:
+    with WorkerPool(Inline, 2) as pool:
         assert bytes_of(snapshot, asked, pool) == bytes_of(snapshot, asked, None)
 
 
@@ -56,7 +56,7 @@ def test_with_little_deterministic_time_it_is_the_same_too() -> None:
     snapshot, asked = running(2, "mixed", nodes=6, pods=14), SurviveOptions(at_once=2)
     for seconds in (0.02, 0.08, 0.3):
         options = Options(time_limit=seconds, workers=1, deterministic=True, causes=False)
-        with Pool(Inline, 2) as pool:
+        with WorkerPool(Inline, 2) as pool:
             shared = survive(snapshot, asked, options, pool=pool)
         assert msgspec.json.encode(shared) == msgspec.json.encode(survive(snapshot, asked, options))
 
@@ -64,7 +64,7 @@ def test_with_little_deterministic_time_it_is_the_same_too() -> None:
 def test_scenarios_of_workers_that_are_gone_are_decided_here() -> None:
     snapshot, asked = running(2, "mixed"), SurviveOptions(at_once=2)
     alone = survive(snapshot, asked, OPTIONS)
-    with Pool(lambda: Inline(ends_after=2), 2) as pool:
+    with WorkerPool(lambda: Inline(ends_after=2), 2) as pool:
         found = survive(snapshot, asked, OPTIONS, pool=pool)
     assert found.notes == [*alone.notes, "continued without worker processes: tcp://here: the Dask scheduler is gone"]
     assert found.outcomes == alone.outcomes
@@ -80,7 +80,7 @@ def test_after_a_stop_what_is_certain_stays(monkeypatch: pytest.MonkeyPatch) -> 
         return decided(self, part)
 
     monkeypatch.setattr(search.FailureSearch, "decided", first)
-    with Pool(Inline, 2) as pool:
+    with WorkerPool(Inline, 2) as pool:
         found: Survival = survive(snapshot, asked, OPTIONS, stop=stop, pool=pool)
     assert found.scenarios.open
     assert not found.certified
@@ -99,7 +99,7 @@ def test_a_failure_whose_worker_dies_is_open_and_a_note_says_so() -> None:
         def is_lost(self, error: BaseException) -> bool:
             return isinstance(error, ChildProcessError)
 
-    with Pool(Dying, 2) as pool:
+    with WorkerPool(Dying, 2) as pool:
         found = survive(running(2, "mixed"), SurviveOptions(), OPTIONS, pool=pool)
     assert found.scenarios.open == found.scenarios.distinct == pool.lost
     assert any("worker died each time" in note for note in found.notes)
