@@ -50,7 +50,7 @@ def allocate(inventory: Inventory, matches: Selecting, claims: Sequence[Claim], 
         raise AllocationError("too many devices for one pod") from None
 
 
-class _Part:
+class _RequestPart:
     """One request or alternative.
 
     Attributes:
@@ -63,7 +63,7 @@ class _Part:
         self.count = request.count or 0
         self.listed: list[int] | None = None
         self.positions: Sequence[int] = ()
-        self.constraints: list[_Constraint] = []
+        self.constraints: list[_ConstraintState] = []
         self._amounts: dict[int, _Amounts | None] = {}
         self._barred: dict[int, bool] = {}
 
@@ -80,7 +80,7 @@ class _Part:
         return self._barred[kind.id]
 
 
-class _Constraint:
+class _ConstraintState:
     """A constraint over the devices taken so far, in ``held``."""
 
     def __init__(self, constraint: Constraint) -> None:
@@ -115,10 +115,10 @@ class _DeviceSearch:
         self.broken = inventory.broken(site)
         short = [any(books.left[c] < 0 for c in view.counters) for view in views]
         self.short = {i for view, less in zip(views, short, strict=True) if less for i in view.ids.tolist()}
-        self.claims = [[[_Part(part) for part in alternatives] for alternatives in claim.requests] for claim in claims]
+        self.claims = [[[_RequestPart(part) for part in alternatives] for alternatives in claim.requests] for claim in claims]
         for claim, parts in zip(claims, self.claims, strict=True):
             for constraint in claim.constraints:
-                held = _Constraint(constraint)
+                held = _ConstraintState(constraint)
                 for part in (part for alternatives in parts for part in alternatives):
                     if constraint.about(part.request.name):
                         part.constraints.append(held)
@@ -145,7 +145,7 @@ class _DeviceSearch:
         self.safe = self._narrow()
         return tuple(pick for picks in self.picks for pick in picks) if self._claim(0) == _DONE else None
 
-    def _all(self, part: _Part) -> list[int]:
+    def _all(self, part: _RequestPart) -> list[int]:
         """Return the positions that a request for all devices takes."""
         if self.broken is not None:
             raise AllocationError(f"request {part.request.name} asks for all devices: {self.broken}")
@@ -171,18 +171,18 @@ class _DeviceSearch:
             part.positions = positions
         return True
 
-    def _selected(self, part: _Part, at: int) -> bool:
+    def _selected(self, part: _RequestPart, at: int) -> bool:
         device = self.devices[at]
         return self.matches(part.request.selectors, device.kind) and device.id not in self.elsewhere
 
-    def _open(self, part: _Part, at: int) -> bool:
+    def _open(self, part: _RequestPart, at: int) -> bool:
         """Return True if the books make a device available to a request."""
         device = self.devices[at]
         if (self.books.in_use[device.unit] and not part.request.admin) or (device.counters and device.id in self.short):
             return False
         return not part.barred(self.inventory.kinds[device.kind]) and self._large_enough(part, at)
 
-    def _large_enough(self, part: _Part, at: int) -> bool:
+    def _large_enough(self, part: _RequestPart, at: int) -> bool:
         device = self.devices[at]
         kind = self.inventory.kinds[device.kind]
         amounts = part.amounts(kind)
@@ -210,7 +210,7 @@ class _DeviceSearch:
             too_many = too_many and found == _TOO_MANY
         return _TOO_MANY if too_many else _FAIL
 
-    def _device(self, c: int, r: int, part: _Part, i: int, start: int) -> int:
+    def _device(self, c: int, r: int, part: _RequestPart, i: int, start: int) -> int:
         """Find device i of a request, and all later devices of all claims.
 
         Args:
@@ -254,7 +254,7 @@ class _DeviceSearch:
             failed.add(self._alike(at))
         return _FAIL
 
-    def _free(self, c: int, part: _Part, at: int) -> bool:
+    def _free(self, c: int, part: _RequestPart, at: int) -> bool:
         unit = self.devices[at].unit
         if part.request.admin:
             return c not in self.taken.get(unit, ())
@@ -271,7 +271,7 @@ class _DeviceSearch:
         status = (bool(self.books.in_use[unit]), tuple(self.taken.get(unit, ())), bool(self.books.shares[unit] or self.shares.get(unit)))
         return device.kind, device.counters, status, consumed
 
-    def _take(self, c: int, part: _Part, at: int) -> bool:
+    def _take(self, c: int, part: _RequestPart, at: int) -> bool:
         device = self.devices[at]
         unit, kind = device.unit, self.inventory.kinds[device.kind]
         if part.barred(kind) or not self._large_enough(part, at):
@@ -303,7 +303,7 @@ class _DeviceSearch:
         self.picks[c].append(Pick(c, part.request.name, device.id, part.request.admin, kind.shared, amounts))
         return True
 
-    def _give_back(self, c: int, part: _Part, at: int) -> None:
+    def _give_back(self, c: int, part: _RequestPart, at: int) -> None:
         device = self.devices[at]
         pick = self.picks[c].pop()
         for constraint in part.constraints:

@@ -15,7 +15,7 @@ from math import prod
 
 from kubestow.models.devices.demand import Claim, Constraint, Request
 from kubestow.models.devices.inventory import Books
-from kubestow.solver.devices.device_groups import DeviceGroups, Group, Wish, wish
+from kubestow.solver.devices.device_groups import DeviceGroup, DeviceGroups, Wish, wish
 
 #: Maximum number of modes of one bundle at one site. With more, attributes with the most values need not match.
 #: If the alternatives alone exceed it, the bundle asks for nothing.
@@ -44,11 +44,11 @@ class Take:
     """
 
     wish: Wish
-    groups: tuple[Group, ...]
+    groups: tuple[DeviceGroup, ...]
     count: int
     admin: bool = False
     every: bool = False
-    spare: tuple[Group, ...] = ()
+    spare: tuple[DeviceGroup, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -162,7 +162,7 @@ def _take(request: Request, site: int, groups: DeviceGroups, books: Books, *, br
     return Take(asked, fixed, sum(len(group.units) for group in fixed), request.admin, every=True, spare=spare)
 
 
-def values(group: Group, attribute: str) -> tuple[Value, ...]:
+def values(group: DeviceGroup, attribute: str) -> tuple[Value, ...]:
     """Return the typed values of an attribute of the group's devices; empty if they lack it."""
     found = group.kind.attributes.get(attribute)
     return () if found is None else tuple((found[0], value) for value in found[1])
@@ -174,7 +174,7 @@ def _keep(take: Take, attribute: str, value: Value | None) -> Take | None:
     Return None if it needs all of its devices and loses some, or has none left.
     """
 
-    def good(group: Group) -> bool:
+    def good(group: DeviceGroup) -> bool:
         found = values(group, attribute)
         return bool(found) if value is None else value in found
 

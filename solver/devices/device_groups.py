@@ -29,7 +29,7 @@ class Wish:
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class DeviceGroup:
     """A group of devices.
 
     Attributes:
@@ -76,9 +76,9 @@ class DeviceGroups:
         for device in seen:
             unit = inventory.devices[device].unit
             published[unit] = published.get(unit, 0) + 1
-        self.groups: list[Group] = []
-        self.of_site: list[list[Group]] = [[] for _ in inventory.sites]
-        found: dict[tuple[object, ...], Group] = {}
+        self.groups: list[DeviceGroup] = []
+        self.of_site: list[list[DeviceGroup]] = [[] for _ in inventory.sites]
+        found: dict[tuple[object, ...], DeviceGroup] = {}
         for i in sorted(seen):
             device = inventory.devices[i]
             kind, sites = inventory.kinds[device.kind], tuple(seen[i])
@@ -88,16 +88,16 @@ class DeviceGroups:
             group = found.get(key)
             if group is None:
                 row: Hashable = ("unit", device.unit) if alone else ("group", len(found))
-                group = found[key] = Group(len(found), kind, pool, sites, device.counters, device.node, device.selector, row)
+                group = found[key] = DeviceGroup(len(found), kind, pool, sites, device.counters, device.node, device.selector, row)
                 self.groups.append(group)
                 for s in sites:
                     self.of_site[s].append(group)
             group.units.append(device.unit)
-        self._serving: dict[tuple[Wish, int], tuple[Group, ...]] = {}
-        self._matching: dict[tuple[Wish, int], tuple[Group, ...]] = {}
+        self._serving: dict[tuple[Wish, int], tuple[DeviceGroup, ...]] = {}
+        self._matching: dict[tuple[Wish, int], tuple[DeviceGroup, ...]] = {}
         self._fits = cache(self._matches)
 
-    def matching(self, wish: Wish, site: int) -> tuple[Group, ...]:
+    def matching(self, wish: Wish, site: int) -> tuple[DeviceGroup, ...]:
         """Return the groups at a site that all selectors match and that are large enough, available or not."""
         key = (wish, site)
         found = self._matching.get(key)
@@ -105,7 +105,7 @@ class DeviceGroups:
             found = self._matching[key] = tuple(g for g in self.of_site[site] if self._fits(wish, g.kind.id))
         return found
 
-    def serving(self, wish: Wish, site: int) -> tuple[Group, ...]:
+    def serving(self, wish: Wish, site: int) -> tuple[DeviceGroup, ...]:
         """Return the groups at a site whose devices serve a request when they are not allocated."""
         key = (wish, site)
         found = self._serving.get(key)

@@ -42,7 +42,7 @@ def pack(
 
 
 @dataclass(frozen=True)
-class _At:
+class _SearchPosition:
     """The position of a search: the pod in the order and in the query, its claim and request."""
 
     position: int
@@ -235,7 +235,7 @@ class _PackingSearch:
         alternatives = self._options[pod][c]
         if r == len(alternatives):
             return self._claim(position, c + 1)
-        at = _At(position, pod, c, r, claims[c].constraints)
+        at = _SearchPosition(position, pod, c, r, claims[c].constraints)
         for option in alternatives[r]:
             if option.request.admin:
                 served = self._request(position, c, r + 1, held)
@@ -256,7 +256,7 @@ class _PackingSearch:
             return float(sum(self._left[c] for c, _ in self._p.uses[g]))
         return float(sum(self._free[h] for h in self._p.members[self._p.cluster_of[g]]))
 
-    def _pick(self, at: _At, option: ClaimOption, order: Sequence[tuple[int, Amounts]], count: int, held: Held) -> bool:
+    def _pick(self, at: _SearchPosition, option: ClaimOption, order: Sequence[tuple[int, Amounts]], count: int, held: Held) -> bool:
         """Take ``count`` devices for a request, and devices for all later requests and pods. Return False, with nothing taken, on failure.
 
         Args:
@@ -288,7 +288,7 @@ class _PackingSearch:
             self._book(g, taken, -1)
         return False
 
-    def _all(self, at: _At, option: ClaimOption, held: Held) -> bool:
+    def _all(self, at: _SearchPosition, option: ClaimOption, held: Held) -> bool:
         """Take every device that a request for all devices matches, and devices for all later requests and pods.
 
         Return False, with nothing taken, on failure.

@@ -21,7 +21,7 @@ MAX_QUERY_STEPS = 200
 Pods = Mapping[int, int]
 
 
-class Together:
+class DevicePacker:
     """The answers for classes whose devices concern one node and no other pod, given the snapshot's allocation.
 
     Attributes:
@@ -177,9 +177,9 @@ class Together:
         return found
 
 
-def together(cluster: Cluster) -> Together | None:
+def together(cluster: Cluster) -> DevicePacker | None:
     """Return the cached answers for a cluster; None if no pod requests devices."""
     table = cluster.devices
     if table is None:
         return None
-    return table.cached("together", lambda: Together(cluster), of=cluster.classes)
+    return table.cached("together", lambda: DevicePacker(cluster), of=cluster.classes)

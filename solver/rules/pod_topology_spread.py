@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Tally:
+class SpreadTally:
     """Matching pods per domain, for one (selector, key, eligible nodes).
 
     Attributes:
@@ -73,7 +73,7 @@ class PodTopologySpread(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._tallies: list[Tally] = []
+        self._tallies: list[SpreadTally] = []
         ids: dict[tuple[int, str, int], int] = {}
         self._of: list[list[tuple[Spread, int | None]]] = []
         for cls in cluster.classes:
@@ -102,7 +102,7 @@ class PodTopologySpread(Rule):
             counted = np.zeros(size, dtype=bool)
             counted[codes[mask]] = True
             self._tallies.append(
-                Tally(
+                SpreadTally(
                     codes,
                     size,
                     mask,
@@ -250,7 +250,7 @@ class PodTopologySpread(Rule):
     # --- pods at rest, for plans --------------------------------------------------------------------------------------------
 
     @property
-    def tallies(self) -> list[Tally]:
+    def tallies(self) -> list[SpreadTally]:
         """The matching pods per domain of each distinct (selector, key, eligible nodes), in the current state."""
         return self._tallies
 
@@ -296,7 +296,7 @@ class PodTopologySpread(Rule):
             with encoding.about(_topic(topic), owners):
                 self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
 
-    def _encode(self, encoding: PlacementModel, tally: Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
+    def _encode(self, encoding: PlacementModel, tally: SpreadTally, owners: list[int], max_skew: int, min_domains: int) -> None:
         """Require count ≤ min + maxSkew in each domain that receives a pod of the owners, where min ≤ every eligible domain's count."""
         model = encoding.model
         counting = np.flatnonzero(tally.matches).tolist()

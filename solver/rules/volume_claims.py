@@ -147,7 +147,7 @@ class VolumeChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class VolumeTopic:
     """The topic of a PersistentVolume's own restriction to one claim. Other topics of volume rules are claims and drivers."""
 
     name: str

@@ -25,7 +25,7 @@ from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMat
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.node_static import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
-from kubestow.solver.rules.volume_claims import Driver, Volume
+from kubestow.solver.rules.volume_claims import Driver, VolumeTopic
 from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 
@@ -180,7 +180,7 @@ def _volumes(fact: Fact, item: Item) -> str:
     if isinstance(topic, Driver):
         fact.object = f"CSIDriver {topic.name}"
         return f"{view.of_all(item.barred)} lack the CSI driver {topic.name} of volumes of {item.pods}"
-    if isinstance(topic, Volume):
+    if isinstance(topic, VolumeTopic):
         fact.object = f"PersistentVolume {topic.name}"
         return f"volume {topic.name} serves one claim only"
     key = str(topic)
