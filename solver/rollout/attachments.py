@@ -11,7 +11,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.deployment_rollout import is_ready
 
 
-class Attachments:
+class RolloutAttachments:
     """Volumes with their nodes. A node keeps a volume until its last pod that uses it has gone.
 
     Then another node with a waiting pod gets it: the one with the most such pods, then the first by name,

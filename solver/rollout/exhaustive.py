@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from kubestow.models.cluster.cluster import Cluster
-from kubestow.solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep
+from kubestow.solver.rollout.state import Binds, RolloutCourse, RolloutProblem, RolloutState, RolloutStep
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Deterministic seconds charged for each state.
@@ -45,13 +45,13 @@ def node_classes(problem: RolloutProblem, cluster: Cluster) -> list[int]:
 _Event = tuple[str, int, tuple[int, ...]]  # what, new pod or number, node or old pods
 
 
-class Explorer:
+class RolloutExplorer:
     """A depth-first search over every way to place the waiting pods of each wave one by one until no further pod fits.
 
     It remembers the states seen. The controller's steps are deterministic.
     """
 
-    def __init__(self, problem: RolloutProblem, cluster: Cluster, fallback: Course, states: int, context: RunContext) -> None:
+    def __init__(self, problem: RolloutProblem, cluster: Cluster, fallback: RolloutCourse, states: int, context: RunContext) -> None:
         """Start a search.
 
         Args:
@@ -65,7 +65,7 @@ class Explorer:
         self.most = 0
         self.node_classes = node_classes(problem, cluster)
 
-    def run(self) -> Course:
+    def run(self) -> RolloutCourse:
         self._create()
         stack = [(0, self._settle())]
         while stack:
@@ -134,7 +134,7 @@ class Explorer:
         if len(self.state.placed) > self.best.placed:
             self.best = self._course(complete=False)
 
-    def _course(self, *, complete: bool) -> Course:
+    def _course(self, *, complete: bool) -> RolloutCourse:
         steps: list[RolloutStep] = []
         binds: Binds = []
         created, done, made = 0, 0, 0
@@ -148,4 +148,4 @@ class Explorer:
                 if made or binds or places:
                     steps.append(RolloutStep(binds, [i for i in range(created) if i not in placed], list(places)))
                 done, binds, made = len(placed), [], 0
-        return Course(steps, complete, done, complete, self.problem.pace.replicas)
+        return RolloutCourse(steps, complete, done, complete, self.problem.pace.replicas)

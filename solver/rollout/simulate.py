@@ -24,7 +24,7 @@ from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rollout import quota_flow
 from kubestow.solver.rollout.remedies import RolloutRemedies
 from kubestow.solver.rollout.search import RolloutSearch
-from kubestow.solver.rollout.state import Course, RolloutProblem, RolloutState, other_running_pods
+from kubestow.solver.rollout.state import RolloutCourse, RolloutProblem, RolloutState, other_running_pods
 from kubestow.solver.rollout.updates.simulate import roll_update
 from kubestow.solver.rollout.verified_result import verified
 from kubestow.solver.rules.dynamic_resources import DynamicResources
@@ -94,7 +94,7 @@ def roll_out(
     course = search.run()
     resumed = course.complete
     if revision.paused:
-        course = Course([], complete=False, placed=0, proved=True, most=0)
+        course = RolloutCourse([], complete=False, placed=0, proved=True, most=0)
     elif not course.complete and is_undecided(problem.snapshot, problem.new):
         course = replace(course, proved=False, most=problem.pace.replicas)
     remedies: list[doc.Remedy] = []
@@ -117,7 +117,7 @@ def problem_of(found: Revision, options: Options) -> RolloutProblem:
     return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy, tuple(found.going))
 
 
-def _replayed(search: RolloutSearch, course: Course) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
+def _replayed(search: RolloutSearch, course: RolloutCourse) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
     """Return the state at the end of a course, and the devices that new pods got when they were bound."""
     state, table, got = RolloutState(search.problem, search.cluster), search.cluster.devices, dict[int, list[doc.DeviceResult]]()
     allocating = DynamicResources.of(state.rules)
@@ -131,7 +131,7 @@ def _replayed(search: RolloutSearch, course: Course) -> tuple[RolloutState, dict
     return state, got
 
 
-def _document(snapshot: Snapshot, name: str, revision: Revision, search: RolloutSearch, course: Course) -> doc.Placement:
+def _document(snapshot: Snapshot, name: str, revision: Revision, search: RolloutSearch, course: RolloutCourse) -> doc.Placement:
     problem, names = search.problem, search.cluster.nodes.names
     state, got = _replayed(search, course)
     options = search.context.options
@@ -199,7 +199,7 @@ def _replica_set_quotas(problem: RolloutProblem) -> list[doc.Unmodelled]:
     return [doc.Unmodelled(f"ResourceQuota/{namespace}/{quota.metadata.name}", f"spec.hard.{REPLICA_SETS}", effect) for quota in named]
 
 
-def _overtaken(problem: RolloutProblem, course: Course) -> list[str]:
+def _overtaken(problem: RolloutProblem, course: RolloutCourse) -> list[str]:
     return [OVERTAKEN] if course.complete and quota_flow.overtaken(problem) else []
 
 
@@ -207,7 +207,7 @@ def _paused(revision: Revision) -> list[str]:
     return ["the Deployment is paused: its controller does nothing until it is resumed"] if revision.paused else []
 
 
-def _tier(problem: RolloutProblem, placed: int, course: Course) -> doc.TierResult:
+def _tier(problem: RolloutProblem, placed: int, course: RolloutCourse) -> doc.TierResult:
     priority = (problem.snapshot.pods[problem.new[0]].spec.priority or 0) if problem.new else 0
     return doc.TierResult("placed", placed, placed if course.complete else max(placed, course.most), priority)
 

@@ -22,7 +22,7 @@ from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.deployment_rollout import Old, Pace, creations, deletions
 from kubestow.solver import rules
-from kubestow.solver.rollout.attachments import Attachments
+from kubestow.solver.rollout.attachments import RolloutAttachments
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 Binds = list[tuple[int, int]]  # positions in ``RolloutProblem.new`` with nodes, in bind order
@@ -70,7 +70,7 @@ class RolloutStep:
 
 
 @dataclass
-class Course:
+class RolloutCourse:
     """A course of a rollout.
 
     Attributes:
@@ -159,7 +159,7 @@ class RolloutState:
         self._book = rollout_admission.Book(problem.admission)
         self._kinds: list[int] = [self._class[i] for i in problem.new]
         old = [entry.index for entry in problem.old]
-        self._attached = Attachments(problem.snapshot, [*problem.new, *old], problem.others)
+        self._attached = RolloutAttachments(problem.snapshot, [*problem.new, *old], problem.others)
         self._attached.begin([(i, problem.snapshot.pods[i]) for i in old])
         for k in self.alive:
             self._old(k, 1)

@@ -236,7 +236,7 @@ class _Set:
 _State = tuple[_Set, ...]
 
 
-class World:
+class Interleavings:
     """``outcomes``: whether rollouts complete at the ends of all interleavings."""
 
     def __init__(self, found: Case) -> None:

@@ -16,7 +16,7 @@ from kubestow.solver.rollout.simulate import OVERTAKEN, roll_out
 from kubestow.solver.runtime.options import Options
 from tests.models.cluster.test_admission import limits, quota
 from tests.objects import Object, node, pod
-from tests.solver.rollout.interleavings import Case, World, case
+from tests.solver.rollout.interleavings import Case, Interleavings, case
 from tests.solver.rollout.rollouts import Brute, apart, deployment, old, replica_set, rolling, tiny
 from tests.tiers import sampled
 
@@ -238,7 +238,7 @@ def compared(seeds: range, *, scaled: bool = False) -> dict[tuple[bool, bool], i
     outcomes: dict[tuple[bool, bool], int] = {}
     for seed in seeds:
         found = case(seed, scaled=scaled)
-        ends, result = World(found).outcomes, asked(found)
+        ends, result = Interleavings(found).outcomes, asked(found)
         assert result.rollout is not None
         open_ = OVERTAKEN in result.notes
         assert result.rollout.proved, seed
@@ -284,9 +284,12 @@ def test_ways_out_of_a_quota_work_in_every_interleaving_and_raise_no_more_than_n
         for way in rollout.waysOut:
             if way.change in ("raiseQuota", "maxUnavailable", "maxSurge", "strategy"):
                 kinds[way.change] = kinds.get(way.change, 0) + 1
-                assert World(taken(found, way)).outcomes == {True}, (seed, way)
+                assert Interleavings(taken(found, way)).outcomes == {True}, (seed, way)
             if way.change == "raiseQuota" and list(way.arguments.values()) == [f"pods={(most := _pods(way))}"]:
-                assert World(taken(found, msgspec.structs.replace(way, arguments=_less(way, most)))).outcomes == {False}, (seed, way)
+                assert Interleavings(taken(found, msgspec.structs.replace(way, arguments=_less(way, most)))).outcomes == {False}, (
+                    seed,
+                    way,
+                )
     assert min(kinds.get(kind, 0) for kind in ("raiseQuota", "maxUnavailable")) > 5
 
 

@@ -218,7 +218,7 @@ def _daemon(rng: random.Random, found: Case) -> None:
 State = frozenset[Running]
 
 
-class World:
+class Interleavings:
     """``completes``: whether some interleaving reaches the end of the update; ``states``: how many there are."""
 
     def __init__(self, found: Case) -> None:
