@@ -43,7 +43,7 @@ _DROP_ORDER = (
 
 
 @dataclass(frozen=True)
-class Group:
+class FactGroup:
     """Tags that form one fact.
 
     Attributes:
@@ -109,7 +109,7 @@ class Reduction:
         self._owners = Owners(self._encoding.cluster.snapshot)
         self.exact = True
 
-    def run(self) -> list[Group] | None:
+    def run(self) -> list[FactGroup] | None:
         """Return the groups of a minimal set; None if the facts together are possible, or nothing is known in time."""
         groups = _grouped(self._encoding.literals, _kind)
         groups.sort(key=lambda group: _DROP_ORDER.index(group.tags[0].rule))
@@ -126,27 +126,27 @@ class Reduction:
                 found = self._merged(found)
         return found
 
-    def _merged(self, groups: list[Group]) -> list[Group]:
+    def _merged(self, groups: list[FactGroup]) -> list[FactGroup]:
         """Return the groups, with those merged that exclude the same nodes by one rule for several owners."""
-        found: dict[Hashable, Group] = {}
+        found: dict[Hashable, FactGroup] = {}
         for i, group in enumerate(groups):
             masks = {mask.tobytes() for tag in group.tags for mask in self._encoding.barred.get(tag, {}).values()}
             topics = {tag.topic for tag in group.tags}
             key: Hashable = (group.tags[0].rule, frozenset(masks)) if topics == {None} and masks else i
-            found[key] = Group((*found[key].tags, *group.tags)) if key in found else group
+            found[key] = FactGroup((*found[key].tags, *group.tags)) if key in found else group
         return list(found.values())
 
-    def _impossible(self, groups: Iterable[Group], seconds: float) -> bool | None:
+    def _impossible(self, groups: Iterable[FactGroup], seconds: float) -> bool | None:
         return self._check.impossible([tag for group in groups for tag in group.tags], seconds)
 
-    def _shrink(self, fixed: Sequence[Group], candidates: Sequence[Group], most: int | None) -> list[Group] | None:
+    def _shrink(self, fixed: Sequence[FactGroup], candidates: Sequence[FactGroup], most: int | None) -> list[FactGroup] | None:
         """Return the candidates that are needed in addition to ``fixed``, dropping halves while that succeeds.
 
         Args:
             most: Maximum number of candidates. Return None if more are needed or time runs out, because a
                 coarse minimal set is better.
         """
-        kept: list[Group] = []
+        kept: list[FactGroup] = []
         rest = list(candidates)
         size = len(rest) // 2 if len(rest) > 8 else 1
         while rest:
@@ -164,13 +164,13 @@ class Reduction:
                 self.exact &= verdict is not None
         return kept
 
-    def _refined(self, groups: list[Group], split: Callable[[Group, list[Group]], list[Group]]) -> list[Group]:
+    def _refined(self, groups: list[FactGroup], split: Callable[[FactGroup, list[FactGroup]], list[FactGroup]]) -> list[FactGroup]:
         """Return the groups, each replaced by its needed parts if these are not too many.
 
         Args:
             split: Returns the parts of a group, given all groups.
         """
-        done: list[Group] = []
+        done: list[FactGroup] = []
         for i, group in enumerate(groups):
             parts = split(group, groups)
             others = [*done, *groups[i + 1 :]]
@@ -179,17 +179,17 @@ class Reduction:
         return done
 
     @staticmethod
-    def _by_topic(group: Group, _: list[Group]) -> list[Group]:
+    def _by_topic(group: FactGroup, _: list[FactGroup]) -> list[FactGroup]:
         return _grouped(group.tags, lambda tag: tag.topic)
 
-    def _by_owner(self, group: Group, _: list[Group]) -> list[Group]:
+    def _by_owner(self, group: FactGroup, _: list[FactGroup]) -> list[FactGroup]:
         topics = {tag.topic for tag in group.tags}
         if (len(topics) == 1 and None not in topics) or group.tags[0].rule == GangScheduling.name:
             return [group]
         pods = [cls.pod for cls in self._encoding.cluster.classes]
         return _grouped(group.tags, lambda tag: tuple(sorted({self._owners.of(pods[g]) for g in tag.classes})))
 
-    def _by_exclusion(self, group: Group, groups: list[Group]) -> list[Group]:
+    def _by_exclusion(self, group: FactGroup, groups: list[FactGroup]) -> list[FactGroup]:
         """Return the parts of a group whose nodes are alike for all exclusions of the cause."""
         if any(tag.cell is None for tag in group.tags):
             return [group]
@@ -197,7 +197,7 @@ class Reduction:
         first = np.unique(self._encoding.cell_of, return_index=True)[1]
         return _grouped(group.tags, lambda tag: tuple(bool(mask[first[tag.cell]]) for mask in columns))
 
-    def _by_domain(self, group: Group, groups: list[Group]) -> list[Group]:
+    def _by_domain(self, group: FactGroup, groups: list[FactGroup]) -> list[FactGroup]:
         """Return the parts of a group by domain, under the first topology key of the cause's rules that distinguishes its nodes.
 
         Return the group itself if no key does.
@@ -213,10 +213,10 @@ class Reduction:
                 parts: dict[int, list[Tag]] = {}
                 for tag, value in code.items():
                     parts.setdefault(value, []).append(tag)
-                return [Group(tuple(tags), (key, value)) for value, tags in sorted(parts.items())]
+                return [FactGroup(tuple(tags), (key, value)) for value, tags in sorted(parts.items())]
         return [group]
 
-    def _topology(self, groups: Iterable[Group]) -> list[str]:
+    def _topology(self, groups: Iterable[FactGroup]) -> list[str]:
         """Return the topology keys of the rules in these groups: those of gangs and affinity first, then those with few domains."""
         found: dict[str, int] = {}
         for tag in (tag for group in groups for tag in group.tags):
@@ -239,8 +239,8 @@ def _kind(tag: Tag) -> Hashable:
     return tag.rule, kind
 
 
-def _grouped(tags: Iterable[Tag], key: Callable[[Tag], Hashable]) -> list[Group]:
+def _grouped(tags: Iterable[Tag], key: Callable[[Tag], Hashable]) -> list[FactGroup]:
     found: dict[Hashable, list[Tag]] = {}
     for tag in tags:
         found.setdefault(key(tag), []).append(tag)
-    return [Group(tuple(members)) for members in found.values()]
+    return [FactGroup(tuple(members)) for members in found.values()]

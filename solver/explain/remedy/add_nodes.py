@@ -26,7 +26,7 @@ _NODE_RULES: Final = (NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration
 
 
 @dataclass(frozen=True)
-class Shape:
+class NodeShape:
     """Nodes that are equivalent for the question when empty.
 
     Attributes:
@@ -53,8 +53,8 @@ def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, sha
     if any((owner := controller_of(question.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in question.pods):
         return None  # each new node would add a pod
     search = _ShapeSearch(question, cluster, clock.section(share))
-    best: tuple[int, Shape] | None = None
-    groups: dict[tuple[int, ...], list[Shape]] = {}
+    best: tuple[int, NodeShape] | None = None
+    groups: dict[tuple[int, ...], list[NodeShape]] = {}
     bought = {node.metadata.name for node in question.snapshot.nodes if BOUGHT in (node.metadata.annotations or {})}
     for shape in shapes(question, cluster):
         if shape.like in bought:
@@ -91,10 +91,10 @@ class _ShapeSearch:
         hosts = {s.key for c in self.cluster.classes for s in c.spread} - set(domain_keys(self.question, self.cluster))
         self._together = not hosts  # a node that is a domain of its own may break a spread constraint
 
-    def works(self, shapes: Sequence[Shape], k: int) -> bool | None:
+    def works(self, shapes: Sequence[NodeShape], k: int) -> bool | None:
         return self.section.ask(with_nodes(self.question, [f"{k}:{shape.like}" for shape in shapes]), 0.25)
 
-    def one_of(self, shapes: Sequence[Shape], k: int) -> Shape | None:
+    def one_of(self, shapes: Sequence[NodeShape], k: int) -> NodeShape | None:
         """Return a shape of which k nodes suffice, found by halving. If all shapes together do not suffice, none does."""
         if not shapes:
             return None
@@ -115,7 +115,7 @@ class _ShapeSearch:
         return max([1, *(-(-asked // have) for asked, have in zip(total, size, strict=False) if have > 0)])
 
 
-def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
+def remedy_of(shape: NodeShape, k: int, *, sure: bool = True) -> Remedy:
     """Return the remedy of adding k nodes of a shape."""
     where = ", ".join(f"{key}={value}" for key, value in shape.labels)
     message = f"add {k} node{'s' if k != 1 else ''} like {shape.like}{f' ({where})' if where else ''}"
@@ -123,20 +123,20 @@ def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
     return Remedy("addNodes", message, arguments, ["--add-nodes", f"{k}:{shape.like}"])
 
 
-def shapes(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> list[Shape]:
+def shapes(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> list[NodeShape]:
     """Return distinct shapes of nodes that can take some pod of the question when empty, the smallest first.
 
     Args:
         also: Further labels that distinguish shapes.
     """
-    found: dict[object, Shape] = {}
+    found: dict[object, NodeShape] = {}
     for _, signature, shape in takers(question, cluster, also):
         first = found.get((signature, shape.size))
         found[signature, shape.size] = shape if first is None else replace(first, nodes=first.nodes + 1)
     return sorted(found.values(), key=lambda shape: shape.size)
 
 
-def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> Iterator[tuple[int, object, Shape]]:
+def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> Iterator[tuple[int, object, NodeShape]]:
     """Yield the nodes that can take some pod of the question when empty.
 
     Each comes with its signature, which distinguishes it from nodes of equal size, and its shape.
@@ -160,7 +160,7 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
         admits = tuple(bool(mask[n]) for mask in (*cluster.node_sets, *undeclared))
         own = tuple(key in labels for key in _own_keys(cluster))
         signature = (here, _devices(cluster, n), taints_key(cluster.nodes.taints(n)), admits, own)
-        yield n, signature, Shape(node.metadata.name or "", here, size)
+        yield n, signature, NodeShape(node.metadata.name or "", here, size)
 
 
 def _devices(cluster: Cluster, n: int) -> tuple[int, ...]:

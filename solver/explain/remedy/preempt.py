@@ -47,7 +47,7 @@ MAX_WEIGHT = 2**50
 
 
 @dataclass
-class _Model:
+class _EvictionModel:
     problem: EvictionProblem
     encoding: PlacementModel
     gone: cp_model.LinearExprT  # total weight of evicted candidates
@@ -94,7 +94,7 @@ def holders(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
     return [i for i in chosen if snapshot.pods[i].spec.resourceClaims or snapshot.pods[i].metadata.uid in owners]
 
 
-def _solved(question: PlacementQuestion, built: _Model, section: TimeSlices) -> Remedy | None:
+def _solved(question: PlacementQuestion, built: _EvictionModel, section: TimeSlices) -> Remedy | None:
     sure = built.exact
     for _ in range(MAX_CUTS):
         solution, optimal = _fewest(built, section)
@@ -112,7 +112,7 @@ def _solved(question: PlacementQuestion, built: _Model, section: TimeSlices) -> 
     return None
 
 
-def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]:
+def _fewest(built: _EvictionModel, section: TimeSlices) -> tuple[list[int] | None, bool]:
     """Return the best solution found, and True if it is optimal.
 
     Parts of the cluster are solved first, because they give good solutions fast. For a gang in one domain
@@ -144,7 +144,7 @@ def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]
     return best, optimal
 
 
-def _cheap(built: _Model) -> Bools:
+def _cheap(built: _EvictionModel) -> Bools:
     """Return bool[N], for each class to be placed the nodes where its first pod evicts the fewest candidates.
 
     The nodes have room for :data:`SLOTS_PER_POD` times its pods.
@@ -178,7 +178,7 @@ def _price(problem: EvictionProblem, g: int, n: int) -> int:
     return most
 
 
-def _value(built: _Model, solution: Sequence[int]) -> int:
+def _value(built: _EvictionModel, solution: Sequence[int]) -> int:
     return sum(built.weights[g] * solution[built.encoding.left[g].index] for g in built.problem.victims)
 
 
@@ -228,7 +228,7 @@ def allowed(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
     return left
 
 
-def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _Model | None:
+def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _EvictionModel | None:
     """Return the model of the relevant candidates. Running pods that break rules among themselves are excluded."""
     chosen = relevant(question, chosen)
     exact = True
@@ -255,7 +255,7 @@ def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
         if not odd:
             encoding.model.add(placed >= question.needed)
             _keep_gangs(problem, encoding)
-            return _Model(problem, encoding, gone, weights, exact)
+            return _EvictionModel(problem, encoding, gone, weights, exact)
         exact = False
         chosen = [i for i in chosen if i not in odd]
     return None

@@ -15,7 +15,7 @@ from kubestow.models.documents.placement import Cause, Fact
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.solver import rules
 from kubestow.solver.explain.conflict.fact_model import FactEncoding
-from kubestow.solver.explain.conflict.minimal_conflict import Group, Reduction, minimal_cause
+from kubestow.solver.explain.conflict.minimal_conflict import FactGroup, Reduction, minimal_cause
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.conflict.subset_check import SubsetCheck
 from kubestow.solver.rules.placement_model import build_model
@@ -290,7 +290,7 @@ def test_a_thousand_nodes() -> None:
 # --- any cause ------------------------------------------------------------------------------------------------------------
 
 
-def reduced(asked: PlacementQuestion) -> tuple[SubsetCheck, Reduction, list[Group] | None]:
+def reduced(asked: PlacementQuestion) -> tuple[SubsetCheck, Reduction, list[FactGroup] | None]:
     cluster = asked.cluster()
     question = SubsetCheck(FactEncoding(cluster, rules.build(cluster), asked.needed), within(60, workers=1))
     reduction = Reduction(question, 60.0)
@@ -317,7 +317,7 @@ def check(asked: PlacementQuestion, where: str) -> bool:
         return False
     assert reduction.exact, where
 
-    def verdict(groups: list[Group]) -> bool | None:
+    def verdict(groups: list[FactGroup]) -> bool | None:
         return question.impossible([tag for group in groups for tag in group.tags], 10.0)
 
     assert found, where
