@@ -45,11 +45,11 @@ def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:
     options = context.options
     scope = select(edited, include_gated=options.include_gated)
     cluster = compile_cluster(edited, scope, daemon_namespaces=options.exempt, policy=without_preferences(options.policy, "none"))
-    return Reader(edited, found, unsure=is_undecided(edited, scope.pending)).read(cluster, state, context)
+    return HeadroomReader(edited, found, unsure=is_undecided(edited, scope.pending)).read(cluster, state, context)
 
 
 @dataclass
-class Reader:
+class HeadroomReader:
     """A reader of the headroom of instances of one snapshot.
 
     Attributes:

@@ -31,7 +31,7 @@ from kubestow.solver.runtime.options import Options
 
 
 @dataclass(frozen=True)
-class Template:
+class FitTemplate:
     """A workload of the manifests.
 
     Attributes:
@@ -99,7 +99,7 @@ class FitQuestion:
 
     snapshot: Snapshot
     manifests: Snapshot
-    templates: tuple[Template, ...]
+    templates: tuple[FitTemplate, ...]
     edits: Edits
     options: Options
     keep: Keep | None = None
@@ -256,7 +256,7 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
         raise InputError(problems or ["the manifests contain no workload with replicas"])
     unit = gcd(*stated_counts) if len(found) > 1 else max(1, stated_counts[0])
     templates = tuple(
-        Template(
+        FitTemplate(
             workload.kind, workload.namespace, workload.name, max(1, count // unit), runs, bool(stated(workload)) or elsewhere(workload)
         )
         for (workload, runs), count in zip(found, stated_counts, strict=True)

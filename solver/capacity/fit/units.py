@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.capacity.fit.question import Ceiling, FitInstance, FitQuestion
-from kubestow.solver.capacity.fit.trial import FitTrial, Verdict
+from kubestow.solver.capacity.fit.trial import FitTrial, FitVerdict
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.placed_tiers import PlacedSearch
 from kubestow.solver.runtime.run_context import RunContext
@@ -99,7 +99,7 @@ class _Units:
     def __init__(self, question: FitQuestion, ceiling: int, start: int | None, floor: int, context: RunContext) -> None:
         self.question, self.context = question, context
         self.best = UnitsFound(min(floor, ceiling), ceiling)
-        self.tried: dict[int, Verdict] = {}
+        self.tried: dict[int, FitVerdict] = {}
         self.start = ceiling if start is None else max(1, min(start, ceiling))
 
     def run(self) -> UnitsFound:

@@ -17,7 +17,7 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.capacity.size.master import Master, groups_of
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.packing import Packer, values
-from kubestow.solver.capacity.size.plan import Bought, Plan, counts_of, plan_of, start_of, unplaced_of
+from kubestow.solver.capacity.size.plan import Bought, PurchasePlan, counts_of, plan_of, start_of, unplaced_of
 from kubestow.solver.capacity.size.quotas import guess
 from kubestow.solver.capacity.size.relaxation import Incumbent, Relaxed
 from kubestow.solver.capacity.size.search import MAX_INTEGER_PAIRS, TRIAL_TIME_FRACTION, SizeOutcome, SizeSearch
@@ -33,7 +33,7 @@ MAX_REPAIRED_PROPOSALS = 4
 
 
 @dataclass
-class Shared(Incumbent):
+class SeriesIncumbent(Incumbent):
     """The state of the search.
 
     Attributes:
@@ -63,7 +63,7 @@ class Joint(Relaxed):
         super().__init__([search.menu for search in searches], catalogue, asked, context)
         self.searches, self.alone = searches, alone
         self.allowed = searches[0].local.allowed
-        self.found: Shared = Shared(bound=max(found.bound for found in alone))
+        self.found: SeriesIncumbent = SeriesIncumbent(bound=max(found.bound for found in alone))
         self.order = sorted(range(len(searches)), key=lambda i: (-alone[i].cost, i))  # the snapshots most likely to fail come first
         self.mended = 0  # repaired proposals
         self.rng = np.random.default_rng(context.options.seed)
@@ -74,7 +74,7 @@ class Joint(Relaxed):
         for search in searches:
             search.context = context
 
-    def run(self) -> Shared:
+    def run(self) -> SeriesIncumbent:
         """Search until the cost and the number of nodes are proved optimal, or time is up."""
         found = self.found
         for counts in self._known():
@@ -115,7 +115,7 @@ class Joint(Relaxed):
 
     # --- trials -------------------------------------------------------------------------------------------------------------------
 
-    def _try_all(self, counts: Sequence[int], plans: Mapping[int, Plan] | None = None) -> tuple[int, PurchaseTrial] | None:
+    def _try_all(self, counts: Sequence[int], plans: Mapping[int, PurchasePlan] | None = None) -> tuple[int, PurchaseTrial] | None:
         """Try nodes on every snapshot, the most likely failure first.
 
         Adopt the nodes if all snapshots succeed.
@@ -154,7 +154,7 @@ class Joint(Relaxed):
 
     def _repair(self, counts: Sequence[int]) -> None:
         """Try nodes, and buy more for the unplaced pods, until every pod of every snapshot has a node."""
-        counts, found, plans, joined = list(counts), self.found, dict[int, Plan](), set[int]()
+        counts, found, plans, joined = list(counts), self.found, dict[int, PurchasePlan](), set[int]()
         while not self.context.over() or not (found.trials or self.context.stop.is_set()):  # otherwise there would be no answer at all
             if not self.allowed(np.array(counts, dtype=np.int64)) or (found.trials and int(self.price @ counts) >= found.cost):
                 return
@@ -248,14 +248,14 @@ class Joint(Relaxed):
     def _trim(self) -> None:
         """Try without the nodes that no snapshot uses: of each brand, keep the largest number that one snapshot uses."""
         plans = [plan_of(trial, menu) for trial, menu in zip(self.found.trials, self.menus, strict=True)]
-        kept = np.max([counts_of(Plan([node for node in plan.nodes if node.pods]), len(self.price)) for plan in plans], axis=0)
+        kept = np.max([counts_of(PurchasePlan([node for node in plan.nodes if node.pods]), len(self.price)) for plan in plans], axis=0)
         if kept.sum() == self.found.count or not self.allowed(kept):
             return
         fullest = [sorted(plan.nodes, key=lambda node: -sum(node.pods.values())) for plan in plans]
-        left: dict[int, Plan] = {}
+        left: dict[int, PurchasePlan] = {}
         for i, nodes in enumerate(fullest):
             each = [node for b, most in enumerate(kept.tolist()) for node in [one for one in nodes if one.brand == b][:most]]
-            left[i] = Plan(each, plans[i].there)
+            left[i] = PurchasePlan(each, plans[i].there)
         self._try_all(kept.tolist(), left)
 
     def _moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -280,9 +280,9 @@ class Joint(Relaxed):
                 return False
         return True
 
-    def _changed(self, plan: Plan, gone: Sequence[int], new: Sequence[int]) -> Plan:
+    def _changed(self, plan: PurchasePlan, gone: Sequence[int], new: Sequence[int]) -> PurchasePlan:
         """Return a plan without the emptiest node of each brand in ``gone``, and with one empty node of each brand in ``new``."""
         nodes = list(plan.nodes)
         for b in gone:
             nodes.remove(min((node for node in nodes if node.brand == b), key=lambda node: sum(node.pods.values())))
-        return Plan([*nodes, *(Bought(b, {}) for b in new)], plan.there)
+        return PurchasePlan([*nodes, *(Bought(b, {}) for b in new)], plan.there)

@@ -13,7 +13,7 @@ from kubestow.models.documents import placement as doc
 from kubestow.models.documents.sizing import Cost, Moment, Sizing
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.series.deciding import deciding
-from kubestow.solver.capacity.series.search import Joint, Shared
+from kubestow.solver.capacity.series.search import Joint, SeriesIncumbent
 from kubestow.solver.capacity.size.brands import menus
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.purchase_cluster import World, world
@@ -94,7 +94,7 @@ class _SeriesOutcome:
     """
 
     alone: list[SizeOutcome]
-    shared: Shared
+    shared: SeriesIncumbent
     decides: list[int]
     infeasible_index: int | None = None
 
@@ -119,7 +119,7 @@ def _search(searches: Sequence[SizeSearch], catalogue: Catalogue, context: RunCo
     alone = _alone(searches, context)
     infeasible_index = next((i for i, found in enumerate(alone) if found.infeasible), None)
     if infeasible_index is not None:
-        return _SeriesOutcome(alone, Shared(infeasible=True), [infeasible_index], infeasible_index)
+        return _SeriesOutcome(alone, SeriesIncumbent(infeasible=True), [infeasible_index], infeasible_index)
     joint = Joint(searches, alone, catalogue, searches[0].asked, context)
     shared = joint.run()
     return _SeriesOutcome(alone, shared, deciding(joint) if shared.trials else [])

@@ -27,7 +27,7 @@ _FIRST_RESOURCES = ("cpu", "memory", "pods")
 
 
 @dataclass
-class _Node:
+class _PurchasedNode:
     """A purchased node.
 
     Attributes:
@@ -67,11 +67,11 @@ class _Requests:
         return self._known[key]
 
 
-def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _Node]:
+def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _PurchasedNode]:
     """Return the purchased nodes by name, with their pods."""
     bought: dict[str, Purchase] = {name: purchase for purchase in sizing.buy for name in purchase.nodes}
     found = {
-        name: _Node(bought[name].shape, money.parse(bought[name].price), _offered(node))
+        name: _PurchasedNode(bought[name].shape, money.parse(bought[name].price), _offered(node))
         for node in snapshot.nodes
         if (name := node.metadata.name or "") in bought
     }
@@ -93,7 +93,7 @@ def _offered(node: Node) -> Mapping[str, int]:
 # --- utilisation --------------------------------------------------------------------------------------------------------
 
 
-def _utilisation(nodes: Sequence[_Node], shapes: Iterable[str], requests: _Requests) -> list[Utilisation]:
+def _utilisation(nodes: Sequence[_PurchasedNode], shapes: Iterable[str], requests: _Requests) -> list[Utilisation]:
     """Return the rows for all nodes together, then for each shape."""
     found = []
     for shape in ("", *dict.fromkeys(shapes)):
@@ -116,7 +116,7 @@ def _utilisation(nodes: Sequence[_Node], shapes: Iterable[str], requests: _Reque
 # --- costs ----------------------------------------------------------------------------------------------------------------
 
 
-def _costs(nodes: Mapping[str, _Node], requests: _Requests, owners: Owners) -> list[WorkloadCost]:
+def _costs(nodes: Mapping[str, _PurchasedNode], requests: _Requests, owners: Owners) -> list[WorkloadCost]:
     """Return the cost of each workload, the dearest first. The cost of nodes without pods has an empty owner."""
     costs: Counter[str] = Counter()
     pods: Counter[str] = Counter()

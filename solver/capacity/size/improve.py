@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.capacity.size.packing import Floats, Stock, forbid, stock_of
-from kubestow.solver.capacity.size.plan import Bought, Local, Plan, by_brand
+from kubestow.solver.capacity.size.plan import Bought, Local, PurchasePlan, by_brand
 from kubestow.solver.cpsat.run import CpSat
 
 #: Smallest and largest number of nodes returned at once.
@@ -47,7 +47,7 @@ class Improver:
         """The greatest common divisor of prices: two purchases of different cost differ by at least this."""
         return gcd(*self.local.price.tolist()) or 1
 
-    def run(self, plan: Plan, over: Callable[[], bool], on_better: Callable[[], None]) -> int:
+    def run(self, plan: PurchasePlan, over: Callable[[], bool], on_better: Callable[[], None]) -> int:
         """Improve until ``over``. Return the saving, in millionths."""
         saved = 0
         idle = 0
@@ -59,7 +59,7 @@ class Improver:
                 on_better()
         return saved
 
-    def _step(self, plan: Plan, *, gather: bool) -> int:
+    def _step(self, plan: PurchasePlan, *, gather: bool) -> int:
         sizes = list(self._width)
         weights = np.array(list(self._width.values()))
         size = int(self.rng.choice(sizes, p=weights / weights.sum()))
@@ -75,7 +75,7 @@ class Improver:
         plan.nodes = [n for i, n in enumerate(plan.nodes) if i not in gone] + found
         return gain
 
-    def _choose(self, plan: Plan, size: int) -> list[int]:
+    def _choose(self, plan: PurchasePlan, size: int) -> list[int]:
         """Return ``size`` random nodes of a plan as indices, ascending. Nodes that waste more are drawn with higher probability."""
         waste = np.array([self._waste(node) for node in plan.nodes])
         weights = np.maximum(waste, 0) + 1e-3 * float(self.local.price.mean())

@@ -32,7 +32,7 @@ MAX_NODES = 100_000
 
 
 @dataclass
-class Group:
+class NodeGroup:
     """Existing nodes that the same classes can use.
 
     Attributes:
@@ -64,7 +64,7 @@ class Master:
     asked: SizeOptions
     linked_master: Master | None = None
     ceiling: list[int] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
+    groups: list[NodeGroup] = field(default_factory=list)
     sound: bool = True  # True while every purchase that was cut off is proved to leave pods unplaced
 
     def __post_init__(self) -> None:
@@ -368,7 +368,7 @@ def ceilings(menu: Menu, catalogue: Catalogue, asked: SizeOptions) -> list[int]:
     return [min(useful + more, catalogue.most.get(name, useful + more)) for name, more in zip(shapes, surplus, strict=True)]
 
 
-def groups_of(menu: Menu) -> list[Group]:
+def groups_of(menu: Menu) -> list[NodeGroup]:
     """Return the existing nodes, grouped by the classes they can take and the domains they are in."""
     cluster = menu.cluster
     codes = [cluster.domains(key)[0] for key in menu.keys]
@@ -378,7 +378,7 @@ def groups_of(menu: Menu) -> list[Group]:
             found.setdefault(((menu.eligibility[:, n] > 0).tobytes(), tuple(int(code[n]) for code in codes)), []).append(n)
     room = np.maximum(room_with_slots(cluster), 0)
     return [
-        Group(nodes, room[nodes].sum(axis=0), menu.eligibility[:, nodes].sum(axis=1))
+        NodeGroup(nodes, room[nodes].sum(axis=0), menu.eligibility[:, nodes].sum(axis=1))
         for nodes in (np.array(members, dtype=np.int64) for members in found.values())
     ]
 

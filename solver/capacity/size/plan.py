@@ -32,7 +32,7 @@ class Bought:
 
 
 @dataclass
-class Plan:
+class PurchasePlan:
     """A purchase and its packing.
 
     Attributes:
@@ -146,7 +146,7 @@ def _enemies(cluster: Cluster) -> dict[int, frozenset[int]]:
     return {g: frozenset(others) for g, others in found.items()}
 
 
-def plan_of(trial: PurchaseTrial, menu: Menu) -> Plan:
+def plan_of(trial: PurchaseTrial, menu: Menu) -> PurchasePlan:
     """Return the plan of a trial."""
     home = {key: g for g, keys in enumerate(menu.keys_of_pods) for key in keys}
     cluster, counts = trial.cluster, trial.answer.counts
@@ -162,7 +162,7 @@ def plan_of(trial: PurchaseTrial, menu: Menu) -> Plan:
     brand_of = {(offer.shape.name, offer.zone): b for b, brand in enumerate(menu.brands) for offer in brand.offers}
     brands = [brand_of[offer.shape.name, offer.zone] for offer, count in trial.bought for _ in range(count)]
     nodes = [Bought(b, pods.pop(name, {})) for b, name in zip(brands, trial.names, strict=True)]
-    return Plan(nodes, pods)
+    return PurchasePlan(nodes, pods)
 
 
 def unplaced_of(trial: PurchaseTrial, menu: Menu) -> Ints:
@@ -177,12 +177,12 @@ def unplaced_of(trial: PurchaseTrial, menu: Menu) -> Ints:
     return left
 
 
-def counts_of(plan: Plan, brands: int) -> list[int]:
+def counts_of(plan: PurchasePlan, brands: int) -> list[int]:
     """Return the number of nodes of each brand."""
     return [int(count) for count in by_brand(plan.nodes, brands)]
 
 
-def start_of(plan: Plan, menu: Menu) -> Start:
+def start_of(plan: PurchasePlan, menu: Menu) -> Start:
     """Return the plan as the start of its trial."""
     by_brand: list[list[dict[int, int]]] = [[] for _ in menu.brands]
     for node in plan.nodes:
@@ -191,7 +191,7 @@ def start_of(plan: Plan, menu: Menu) -> Start:
     return Start(menu.keys_of_pods, ordered, plan.there)
 
 
-def cost_of(plan: Plan, local_: Local) -> int:
+def cost_of(plan: PurchasePlan, local_: Local) -> int:
     """Return the cost of the purchased nodes, in millionths."""
     return sum(int(local_.price[node.brand]) for node in plan.nodes)
 

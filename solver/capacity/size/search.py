@@ -20,7 +20,7 @@ from kubestow.solver.capacity.size.improve import Improver
 from kubestow.solver.capacity.size.master import UNEVEN, Master, groups_of
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.packing import Packer, Stock, values
-from kubestow.solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, local, plan_of, start_of, unplaced_of
+from kubestow.solver.capacity.size.plan import Bought, PurchasePlan, cost_of, counts_of, local, plan_of, start_of, unplaced_of
 from kubestow.solver.capacity.size.purchase_cluster import World
 from kubestow.solver.capacity.size.quotas import guess
 from kubestow.solver.capacity.size.relaxation import SOLVE_TIME_FRACTION, Incumbent, Relaxed
@@ -100,7 +100,7 @@ class SizeSearch(Relaxed):
 
     # --- packing ----------------------------------------------------------------------------------------------------------------
 
-    plan: Plan | None = None
+    plan: PurchasePlan | None = None
     _refutation_tried = False
     _tried = 0.0  # duration of the longest trial, in seconds
 
@@ -108,7 +108,7 @@ class SizeSearch(Relaxed):
         """Find a bound by linear relaxation, and an incumbent by packing node after node."""
         menu, context = self.menu, self.context
         self.rng = np.random.default_rng(context.options.seed)
-        stock, plan = guess(menu, self.local, menu.count), Plan([])
+        stock, plan = guess(menu, self.local, menu.count), PurchasePlan([])
         if len(menu.there):
             there = sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64))
             enough = bool((menu.demand.T @ menu.count <= there).all())
@@ -166,7 +166,7 @@ class SizeSearch(Relaxed):
             began = self.context.deadline.left()
             self.context.deadline.charge(PACKING_SECONDS_PER_POD * int(self.menu.count.sum()))
             nodes = packer.pack(Stock(stock.free.copy(), stock.tied.copy()))
-            if nodes is not None and (best is None or cost_of(Plan(nodes), self.local) < cost_of(Plan(best), self.local)):
+            if nodes is not None and (best is None or cost_of(PurchasePlan(nodes), self.local) < cost_of(PurchasePlan(best), self.local)):
                 best = nodes
             left = self.context.deadline.left()
             if nodes is None or left - (began - left) < until or self.context.over():

@@ -12,7 +12,7 @@ from kubestow.models.buffers.chunks import buffer_of, with_chunks
 from kubestow.models.documents.headroom import Headroom
 from kubestow.models.documents.survival import Scenario
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.buffers.headroom import Reader
+from kubestow.solver.capacity.buffers.headroom import HeadroomReader
 from kubestow.solver.capacity.buffers.states import COMPILE_SECONDS, MIN_PART_SECONDS, STATE_FRACTION, in_state, incomplete_note
 from kubestow.solver.capacity.survive.failures import after, domains
 from kubestow.solver.capacity.survive.instance import FailureInstance
@@ -66,7 +66,7 @@ class _Derived:
             return
         self._instance = FailureInstance(snapshot, asked, options, chunks)
         cluster = self._instance.cluster
-        self._reader = Reader(cluster.snapshot, found, unsure=is_undecided(cluster.snapshot, cluster.scope.pending))
+        self._reader = HeadroomReader(cluster.snapshot, found, unsure=is_undecided(cluster.snapshot, cluster.scope.pending))
 
     def room(self, gone: Sequence[str], state: str, context: RunContext) -> Headroom | None:
         """Return the headroom after one failure; None if it cannot be derived."""

@@ -11,7 +11,7 @@ from kubestow.models.documents.placement import Cause
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.failures import after
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
@@ -52,7 +52,7 @@ def explain(search: FailureSearch, found: FailureVerdicts, ways: float | None) -
 
 
 def _cause(
-    snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, verdict: Verdict, contexts: tuple[RunContext, RunContext | None]
+    snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, verdict: ScenarioVerdict, contexts: tuple[RunContext, RunContext | None]
 ) -> Cause | None:
     """Return a minimal cause for the first class of pods that stays pending; None if none was found in time.
 

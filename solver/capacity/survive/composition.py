@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints, PodClass
 from kubestow.models.documents.placement import Assignment
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
@@ -28,7 +28,7 @@ MAX_RULE_CHECKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SingleFailure:
     """The pods that return after a single failure.
 
     Attributes:
@@ -59,7 +59,11 @@ class Composition:
     """
 
     def __init__(
-        self, instance: FailureInstance, nodes: Mapping[str, Sequence[str]], verdicts: Mapping[str, Sequence[Verdict]], keys: Sequence[str]
+        self,
+        instance: FailureInstance,
+        nodes: Mapping[str, Sequence[str]],
+        verdicts: Mapping[str, Sequence[ScenarioVerdict]],
+        keys: Sequence[str],
     ) -> None:
         cluster = instance.cluster
         self._instance, self._domains = instance, nodes
@@ -68,7 +72,7 @@ class Composition:
         self._index = {name: n for n, name in enumerate(cluster.nodes.names)}
         self._class = {keys[i]: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
         self._asks = demand_with_slots(cluster)
-        self._parts: dict[str, list[_Part]] = {}
+        self._parts: dict[str, list[_SingleFailure]] = {}
         for name, listed in verdicts.items():
             classes = {g for n in self._nodes[name] for g in instance.returning[n]}
             if instance.derivable(self._nodes[name]) and not any(_ties(cluster.classes[g]) for g in classes):
@@ -77,13 +81,13 @@ class Composition:
         self._number = {name: i for i, name in enumerate(self._parts)}
         self._compute_links(instance)
 
-    def _part(self, verdict: Verdict, classes: Collection[int]) -> _Part:
+    def _part(self, verdict: ScenarioVerdict, classes: Collection[int]) -> _SingleFailure:
         of = self._instance.cluster.classes
         cells = [(self._class[a.pod], self._index[a.node]) for a in verdict.assignments]
         takes: dict[int, Ints] = {}
         for g, n in cells:
             takes[n] = takes[n] + self._asks[g] if n in takes else self._asks[g]
-        return _Part(
+        return _SingleFailure(
             verdict.assignments,
             cells,
             frozenset(classes),
@@ -148,7 +152,7 @@ class Composition:
         np.fill_diagonal(apart, False)
         return apart
 
-    def certificate(self, failed: Sequence[str]) -> Verdict | None:
+    def certificate(self, failed: Sequence[str]) -> ScenarioVerdict | None:
         """Return the certificate of failures at once; None if theirs cannot be composed."""
         if any(name not in self._parts for name in failed):
             return None
@@ -169,7 +173,7 @@ class Composition:
                 break
         return None
 
-    def _have_room(self, parts: Sequence[_Part]) -> bool:
+    def _have_room(self, parts: Sequence[_SingleFailure]) -> bool:
         """Return True if nodes have room for all pods, and neither volumes, host ports nor NUMA zones interact."""
         total: dict[int, Ints] = {}
         for at, part in enumerate(parts):
@@ -185,7 +189,7 @@ class Composition:
                         return False
         return True
 
-    def _holds(self, failed: Sequence[str], numbers: Sequence[int], parts: Sequence[_Part]) -> bool:
+    def _holds(self, failed: Sequence[str], numbers: Sequence[int], parts: Sequence[_SingleFailure]) -> bool:
         """Return True if affinity, anti-affinity and spread accept the pods one after another.
 
         Only classes that a selector links to another failure are checked, and classes linked to those.
@@ -213,9 +217,9 @@ class Composition:
         return all(spread.kept(g) for g in range(cluster.n_classes))
 
 
-def _together(parts: Sequence[_Part]) -> Verdict:
+def _together(parts: Sequence[_SingleFailure]) -> ScenarioVerdict:
     placed = [Assignment(a.pod, a.node, order) for order, a in enumerate((a for part in parts for a in part.assignments), 1)]
-    return Verdict(len(placed), len(placed), placed, by="composition" if placed else "nothing")
+    return ScenarioVerdict(len(placed), len(placed), placed, by="composition" if placed else "nothing")
 
 
 def _ties(cls: PodClass) -> bool:

@@ -25,7 +25,7 @@ _ETCD: Final = "etcd"
 
 
 @dataclass(frozen=True)
-class _Group:
+class _RunningMinimum:
     """Pods with a minimum number that must run.
 
     Attributes:
@@ -149,14 +149,14 @@ def _worst(counts: Counter[str], at_once: int) -> list[str]:
     return sorted(sorted(counts), key=lambda name: -counts[name])[:at_once]
 
 
-def _budgets(snapshot: Snapshot) -> Iterator[_Group]:
+def _budgets(snapshot: Snapshot) -> Iterator[_RunningMinimum]:
     for budget in budgets(snapshot):
         pods = tuple(i for i in budget.pods if is_healthy(snapshot.pods[i]))
         if pods and budget.desired > 0:
-            yield _Group("PodDisruptionBudget", f"PodDisruptionBudget {budget.name}", pods, budget.healthy, budget.desired)
+            yield _RunningMinimum("PodDisruptionBudget", f"PodDisruptionBudget {budget.name}", pods, budget.healthy, budget.desired)
 
 
-def _quorums(snapshot: Snapshot) -> Iterator[_Group]:
+def _quorums(snapshot: Snapshot) -> Iterator[_RunningMinimum]:
     stateful: dict[tuple[str, str], list[int]] = {}
     etcd: dict[str, list[int]] = {}
     for i, pod in enumerate(snapshot.pods):
@@ -168,12 +168,12 @@ def _quorums(snapshot: Snapshot) -> Iterator[_Group]:
         elif is_mirror(pod) and (name := _etcd(pod)) is not None:
             etcd.setdefault(f"{namespace}/{name}", []).append(i)
     for name, pods in etcd.items():
-        yield _Group("quorum", f"etcd {name}", tuple(pods), len(pods), len(pods) // 2 + 1, len(pods))
+        yield _RunningMinimum("quorum", f"etcd {name}", tuple(pods), len(pods), len(pods) // 2 + 1, len(pods))
     for (namespace, name), pods in stateful.items():
         found = named(snapshot, "StatefulSet", namespace, name)
         members = len(pods) if found is None or found.spec is None else max(len(pods), found.spec.replicas)
         if members >= _MIN_QUORUM_MEMBERS:
-            yield _Group("quorum", f"StatefulSet {namespace}/{name}", tuple(pods), len(pods), members // 2 + 1, members)
+            yield _RunningMinimum("quorum", f"StatefulSet {namespace}/{name}", tuple(pods), len(pods), members // 2 + 1, members)
 
 
 def _etcd(pod: Pod) -> str | None:

@@ -30,7 +30,7 @@ By = Literal["nothing", "bound", "composition", "search", "solver"]
 
 
 @dataclass(slots=True)
-class Verdict:
+class ScenarioVerdict:
     """The knowledge about a failure.
 
     Attributes:
@@ -75,7 +75,7 @@ def compiled(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, opt
     return compile_cluster(left, select(left), daemon_namespaces=options.exempt, policy=hard(options.policy))
 
 
-def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: bool = False, keys: Sequence[str] = ()) -> Verdict:
+def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: bool = False, keys: Sequence[str] = ()) -> ScenarioVerdict:
     """Decide an instance whose pending pods are those that must return.
 
     Args:
@@ -85,7 +85,7 @@ def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: 
     """
     waiting = len(cluster.scope.pending)
     if not waiting:
-        return Verdict(0, 0, by="nothing")
+        return ScenarioVerdict(0, 0, by="nothing")
     active = rules.build(cluster)
     eligibility = possible(cluster, active)
     most = _most(cluster, eligibility)
@@ -127,9 +127,9 @@ def _most(cluster: Cluster, eligibility: Ints) -> int:
     return most
 
 
-def verdict_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> Verdict:
+def verdict_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> ScenarioVerdict:
     """Return an answer's verdict on the pods that must return."""
     placed, dealt = assignments_of(cluster, answer, keys)
     left = sorted(i for g, cls in enumerate(cluster.classes) for i in cls.pods[dealt[g] :])
     most = max(sum(answer.bounds.values()), len(placed))
-    return Verdict(len(cluster.scope.pending), most, placed, [keys[i] for i in left])
+    return ScenarioVerdict(len(cluster.scope.pending), most, placed, [keys[i] for i in left])

@@ -22,7 +22,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import find_order
-from kubestow.solver.capacity.survive.decide import Verdict, hard, verdict_of
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict, hard, verdict_of
 from kubestow.solver.capacity.survive.failures import After, after
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.cpsat.model import PlacementModel
@@ -40,13 +40,15 @@ _change = msgspec.structs.replace
 
 
 @dataclass(slots=True)
-class _Model:
+class _PreemptionModel:
     problem: EvictionProblem
     encoding: PlacementModel
     exact: bool  # no preemptible pod had to be excluded
 
 
-def decide_preempting(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, before: Verdict, context: RunContext) -> Verdict:
+def decide_preempting(
+    snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, before: ScenarioVerdict, context: RunContext
+) -> ScenarioVerdict:
     """Decide a failure that is not survived without preemption.
 
     Args:
@@ -84,7 +86,7 @@ def _fits(problem: EvictionProblem) -> int:
     return int(could[problem.own].sum())
 
 
-def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequence[int], context: RunContext) -> _Model | None:
+def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequence[int], context: RunContext) -> _PreemptionModel | None:
     """Return the model of preemptions, without victims that break rules among themselves where they run.
 
     The model would evict such pods without need.
@@ -99,7 +101,7 @@ def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequen
             stay.add(encoding.left[g] == encoding.fits[g])
         if CpSat(context).run(stay, context.deadline.left() / 4).solution is not None:
             _on_their_nodes(problem, encoding)
-            return _Model(problem, encoding, exact)
+            return _PreemptionModel(problem, encoding, exact)
         trial = encoding.model.clone()
         trial.add(encoding.sum(_own(encoding, problem)) == sum(encoding.fits[g] for g in problem.own))
         trial.minimize(encoding.sum([encoding.left[g] for g in problem.victims]))
@@ -144,7 +146,7 @@ def _on_their_nodes(problem: EvictionProblem, encoding: PlacementModel) -> None:
             constraint.only_enforce_if(~arriving)
 
 
-def _search(built: _Model, left: After, before: Verdict, context: RunContext) -> Verdict:
+def _search(built: _PreemptionModel, left: After, before: ScenarioVerdict, context: RunContext) -> ScenarioVerdict:
     """Maximise the returning pods, then minimise the preempted pods from the highest priority down."""
     problem, encoding = built.problem, built.encoding
     unfit = before.displaced - sum(encoding.fits[g] for g in problem.own)
@@ -175,7 +177,9 @@ def _search(built: _Model, left: After, before: Verdict, context: RunContext) ->
     return found
 
 
-def _bound(built: _Model, left: After, counts: Ints, gone: Sequence[int], context: RunContext) -> tuple[Verdict | None, bool]:
+def _bound(
+    built: _PreemptionModel, left: After, counts: Ints, gone: Sequence[int], context: RunContext
+) -> tuple[ScenarioVerdict | None, bool]:
     """Return the verdict of a solution in bind order after all preemptions.
 
     If no order is found, return None, and True if none exists.

@@ -21,7 +21,7 @@ from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.documents.survival import Survival, SurvivalRemedy
 from kubestow.models.edits.edits import apply
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.survive.decide import Verdict, hard
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict, hard
 from kubestow.solver.capacity.survive.failures import after, domains
 from kubestow.solver.capacity.survive.offers import MissingRoom, NodeOffer, edits_of, one_of_each, room
 from kubestow.solver.capacity.survive.options import ZONE, SurviveOptions
@@ -100,8 +100,8 @@ class _RemedySearch:
     why: str = ""
     floor: int = 0
     _worlds: dict[Counts, FailureSearch] = field(default_factory=dict)
-    _looks: dict[tuple[Counts, Failed], Verdict] = field(default_factory=dict)
-    _verdicts: dict[tuple[Counts, Failed], Verdict] = field(default_factory=dict)
+    _looks: dict[tuple[Counts, Failed], ScenarioVerdict] = field(default_factory=dict)
+    _verdicts: dict[tuple[Counts, Failed], ScenarioVerdict] = field(default_factory=dict)
     _cured: dict[tuple[Counts, Failed], bool | None] = field(default_factory=dict)
     _certified: dict[Counts, bool | None] = field(default_factory=dict)
     _rooms: list[MissingRoom] = field(default_factory=list)
@@ -157,7 +157,7 @@ class _RemedySearch:
                 self._worlds.pop(next(iter(self._worlds)))
         return self._worlds[counts]
 
-    def _quick(self, counts: Counts, failed: Failed) -> Verdict | None:
+    def _quick(self, counts: Counts, failed: Failed) -> ScenarioVerdict | None:
         """Return the verdict of bounds and construction on a failure, with a purchase. None if the nodes that fail are not in it."""
         key = counts, failed
         if key not in self._looks:

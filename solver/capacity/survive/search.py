@@ -10,7 +10,7 @@ from typing import Final, Literal
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.composition import Composition
-from kubestow.solver.capacity.survive.decide import Verdict, decide
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict, decide
 from kubestow.solver.capacity.survive.equal_failures import group
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.capacity.survive.options import SurviveOptions
@@ -47,7 +47,7 @@ class FailureVerdicts:
     """
 
     alike: dict[Failed, list[Failed]]
-    verdicts: dict[Failed, Verdict] = field(default_factory=dict)
+    verdicts: dict[Failed, ScenarioVerdict] = field(default_factory=dict)
 
     @cached_property
     def all(self) -> int:
@@ -75,7 +75,7 @@ class Part:
     failed: Failed
     how: Literal["quick", "even", "whole", "preempting"]
     seconds: float | None
-    before: Verdict | None = None
+    before: ScenarioVerdict | None = None
 
 
 class FailureSearch:
@@ -114,7 +114,7 @@ class FailureSearch:
         """Return the nodes that fail."""
         return [name for domain in failed for name in self.nodes[domain]]
 
-    def decide(self, failed: Failed, context: RunContext, *, quick: bool = False, even: bool = False) -> Verdict:
+    def decide(self, failed: Failed, context: RunContext, *, quick: bool = False, even: bool = False) -> ScenarioVerdict:
         """Decide one failure independently of the others. ``quick`` and ``even`` are those of
         :func:`kubestow.solver.capacity.survive.decide.decide`."""
         gone = self.gone(failed)
@@ -122,7 +122,7 @@ class FailureSearch:
         keys = self._keys if cluster.snapshot is self.instance.cluster.snapshot else ()
         return decide(cluster, context, quick=quick, even=even, keys=keys)
 
-    def decided(self, part: Part) -> Verdict:
+    def decided(self, part: Part) -> ScenarioVerdict:
         """Decide one failure within its own time, here or in a worker."""
         context = self.context.part(part.seconds)
         if part.how == "preempting":
@@ -132,7 +132,7 @@ class FailureSearch:
             return decide_preempting(self.snapshot, self.gone(part.failed), self.asked, part.before, context)
         return self.decide(part.failed, context, quick=part.how != "whole", even=part.how == "even")
 
-    def _decided(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Verdict]]:
+    def _decided(self, parts: Iterator[Part]) -> Iterator[tuple[Part, ScenarioVerdict]]:
         return self._question.answers(FailureSearch.decided, parts, self._abandoned)
 
     def _abandoned(self) -> bool:
@@ -158,7 +158,7 @@ class FailureSearch:
             self._note(found, part.failed, verdict)
         self._report(found)
 
-    def _note(self, found: FailureVerdicts, failed: Failed, verdict: Verdict) -> None:
+    def _note(self, found: FailureVerdicts, failed: Failed, verdict: ScenarioVerdict) -> None:
         found.verdicts[failed] = verdict
         if len(found.verdicts) % REPORT_INTERVAL_FAILURES == 0:
             self._report(found)
@@ -260,7 +260,7 @@ def _search_in_worker(snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[
     return FailureSearch(snapshot, asked, nodes, RunContext.start(options))
 
 
-def _better(before: Verdict, after: Verdict) -> Verdict:
+def _better(before: ScenarioVerdict, after: ScenarioVerdict) -> ScenarioVerdict:
     """Return the combined knowledge of two verdicts."""
     best = after if len(after.assignments) >= len(before.assignments) else before
     return replace(best, most=min(before.most, after.most), by=before.by or after.by)

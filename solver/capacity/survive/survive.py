@@ -20,7 +20,7 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.causes import explain
-from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.failures import domains
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
@@ -136,7 +136,7 @@ def _document(search: FailureSearch, found: FailureVerdicts, causes: Mapping[Fai
     )  # fmt: skip
 
 
-def _scenario(failed: Failed, alike: Sequence[Failed], verdict: Verdict | None) -> docs.Scenario:
+def _scenario(failed: Failed, alike: Sequence[Failed], verdict: ScenarioVerdict | None) -> docs.Scenario:
     outcome: docs.Outcome = "unknown"
     if verdict is not None and verdict.by is not None:
         outcome = "survives" if verdict.survives else "pending"

@@ -13,7 +13,7 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.kube.pod_spec import claim_keys
 from kubestow.solver.capacity.upgrade.course import Walk, open_, surging
-from kubestow.solver.capacity.upgrade.pool import Pool
+from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.explain.conflict.wording import amount
 from kubestow.solver.rebalance.problem.problem import Step
@@ -48,7 +48,7 @@ class _BlockerCollector:
 # --- permanent blockers -----------------------------------------------------------------------------------------------------------
 
 
-def permanent(pool: Pool, state: PoolState) -> list[Blocker]:
+def permanent(pool: UpgradePool, state: PoolState) -> list[Blocker]:
     """Return the blockers that persist regardless of earlier moves, in the order of the nodes."""
     found = _BlockerCollector()
     refused = {key: entry.reason for entry in pool.problem.excluded for key in entry.pods}
@@ -88,7 +88,7 @@ def permanent(pool: Pool, state: PoolState) -> list[Blocker]:
 class _Budgets:
     """The PodDisruptionBudgets that currently allow no disruption, and whether they ever do."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: UpgradePool) -> None:
         self._budgets = pool.problem.budgets
         pods = pool.problem.cluster.snapshot.pods
         self._of: dict[str, list[DisruptionBudget]] = {}
@@ -112,7 +112,7 @@ def _allows_nothing(budget: DisruptionBudget) -> str:
     return f"PodDisruptionBudget {budget.name} allows no disruption now: {budget.healthy} of its pods are healthy, {budget.desired} needed"
 
 
-def _nowhere(pool: Pool, state: PoolState, g: int, n: int, pod: Pod) -> Blocker:
+def _nowhere(pool: UpgradePool, state: PoolState, g: int, n: int, pod: Pod) -> Blocker:
     """Return the reason why no node that stays or joins ever accepts a pod."""
     end, static = pool.end(), state.lasting(g)
     node, key = pool.names[n], pod_key(pod)
@@ -127,7 +127,7 @@ def _nowhere(pool: Pool, state: PoolState, g: int, n: int, pod: Pod) -> Blocker:
     return Blocker(node, "rule", f"Pod {key}", f"{key} has no eligible node that stays or joins: {_words(rules, g, end)}", proved=True)
 
 
-def _tied(pool: Pool, pod: Pod) -> list[str]:
+def _tied(pool: UpgradePool, pod: Pod) -> list[str]:
     """Return the PersistentVolumes of a pod that only some nodes can use."""
     snapshot, found = pool.snapshot, []
     for key in claim_keys(pod):
@@ -148,7 +148,7 @@ def _words(rules: Sequence[Rule], g: int, nodes: np.ndarray) -> str:
     return "; ".join(words)
 
 
-def _asks(pool: Pool, g: int) -> str:
+def _asks(pool: UpgradePool, g: int) -> str:
     cluster = pool.problem.cluster
     words = [amount(name, int(cluster.demand[g, r])) for r, name in enumerate(cluster.resources) if cluster.demand[g, r]]
     return ", ".join(words) or "a place"
@@ -157,12 +157,12 @@ def _asks(pool: Pool, g: int) -> str:
 # --- blockers of the final state --------------------------------------------------------------------------------------------------
 
 
-def present(pool: Pool, walk: Walk, left: Sequence[int]) -> list[Blocker]:
+def present(pool: UpgradePool, walk: Walk, left: Sequence[int]) -> list[Blocker]:
     """Return for each node that was not drained its blocker in the state that the waves led to."""
     return [blocker for n in left for blocker in [_stuck(pool, walk, n)] if blocker is not None]
 
 
-def _stuck(pool: Pool, walk: Walk, n: int) -> Blocker | None:
+def _stuck(pool: UpgradePool, walk: Walk, n: int) -> Blocker | None:
     state = walk.state
     before = state.present
     state.begin(open_(before, [pool.new[m] for m in surging(state, walk.surge, [n])]))
@@ -180,7 +180,7 @@ def _stuck(pool: Pool, walk: Walk, n: int) -> Blocker | None:
     return found
 
 
-def _reason(pool: Pool, state: PoolState, g: int, n: int) -> Blocker:
+def _reason(pool: UpgradePool, state: PoolState, g: int, n: int) -> Blocker:
     cluster = pool.problem.cluster
     i = next(i for i in cluster.classes[g].pods if i >= 0)
     names, pods = pool.names, cluster.snapshot.pods

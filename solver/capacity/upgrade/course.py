@@ -11,7 +11,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.capacity.upgrade.pool import Pool
+from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rebalance.problem.problem import Step
 
@@ -37,7 +37,7 @@ class WaveDraft:
 
 
 @dataclass
-class Course:
+class UpgradeCourse:
     """A sequence of waves.
 
     Attributes:
@@ -80,18 +80,18 @@ class Walk:
         self._share = (cluster.demand / self._size).max(axis=1, initial=0.0)
         self._level = preference(self.pool)
 
-    def run(self, order: Sequence[int]) -> Course:
+    def run(self, order: Sequence[int]) -> UpgradeCourse:
         """Return the course that drains nodes in an order, domain by domain, until no single node of a domain can be drained.
 
         Args:
             order: The nodes to drain.
         """
-        course = Course()
+        course = UpgradeCourse()
         for domain in dict.fromkeys(self.pool.domain[n] for n in order):
             course.left += self._domain(course, [n for n in order if self.pool.domain[n] == domain])
         return course
 
-    def _domain(self, course: Course, queue: list[int]) -> list[int]:
+    def _domain(self, course: UpgradeCourse, queue: list[int]) -> list[int]:
         """Drain the nodes of one domain. Return those that remain."""
         while queue and not self.over():
             wave = self._several(queue) or self._single(queue)
@@ -190,7 +190,7 @@ def surging(state: PoolState, surge: int, nodes: Sequence[int]) -> list[int]:
     return list(islice((n for n in nodes if not state.present[state.pool.new[n]]), max(0, room)))
 
 
-def preference(pool: Pool) -> Ints:
+def preference(pool: UpgradePool) -> Ints:
     """Return int64[N], the preference for nodes as destinations: new nodes, then nodes outside the pool, then
     old nodes, which pods leave again."""
     level = np.ones(pool.problem.cluster.n_nodes, dtype=np.int64)
@@ -207,7 +207,7 @@ def open_(present: Bools, new: Sequence[int], gone: Sequence[int] = ()) -> Bools
     return found
 
 
-def orders(pool: Pool, state: PoolState, nodes: Sequence[int]) -> list[list[int]]:
+def orders(pool: UpgradePool, state: PoolState, nodes: Sequence[int]) -> list[list[int]]:
     """Return promising orders of nodes, domain after domain: as listed, emptiest first, fullest first, fewest
     pods first, grouped by size."""
     share = pool.problem.cluster.demand / np.maximum(pool.problem.cluster.allocatable.max(axis=0, initial=1), 1)

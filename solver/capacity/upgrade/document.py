@@ -13,8 +13,8 @@ from kubestow.models.edits.upgrade import stays
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.upgrade.course import Course
-from kubestow.solver.capacity.upgrade.pool import Pool, UpgradeOptions
+from kubestow.solver.capacity.upgrade.course import UpgradeCourse
+from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, UpgradePool
 from kubestow.solver.rebalance.named_moves import name_moves
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.base import Rule
@@ -23,7 +23,7 @@ from kubestow.solver.rules.base import Rule
 MAX_LISTED_PODS = 3
 
 
-def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[Rule], blocked: Sequence[Blocker]) -> Upgrade:
+def document(pool: UpgradePool, asked: UpgradeOptions, course: UpgradeCourse, rules: Sequence[Rule], blocked: Sequence[Blocker]) -> Upgrade:
     """Return the document of a course.
 
     Args:
@@ -60,7 +60,7 @@ def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[
     )  # fmt: skip
 
 
-def _waves(pool: Pool, course: Course, rules: Sequence[Rule], by: str | None) -> list[UpgradeWave]:
+def _waves(pool: UpgradePool, course: UpgradeCourse, rules: Sequence[Rule], by: str | None) -> list[UpgradeWave]:
     """Return the waves with named pods. All are named at once, because pods that moved may move again."""
     names = pool.names
     grouped = [_grouped(pool, wave.steps, rules) for wave in course.waves]
@@ -83,7 +83,7 @@ def _waves(pool: Pool, course: Course, rules: Sequence[Rule], by: str | None) ->
     return found
 
 
-def _grouped(pool: Pool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[list[Step]]:
+def _grouped(pool: UpgradePool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[list[Step]]:
     """Return the steps of a drain, grouped in waves that are safe in every order.
 
     Pods only leave drained nodes and only arrive at others. So pods that only room constrains move at once,

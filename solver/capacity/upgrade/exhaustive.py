@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kubestow.solver.capacity.upgrade.course import Course, WaveDraft, open_, preference, surging
+from kubestow.solver.capacity.upgrade.course import UpgradeCourse, WaveDraft, open_, preference, surging
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rebalance.problem.problem import Step
 
@@ -16,7 +16,7 @@ MAX_STATES = 10_000
 _Key = tuple[object, ...]
 
 
-class Explorer:
+class UpgradeExplorer:
     """A depth-first search that remembers dead ends.
 
     Each wave drains one node. Draining one after another reaches everything that draining at once does,
@@ -37,7 +37,7 @@ class Explorer:
         self._sizes: Counter[str] = Counter()
         self.complete = True
 
-    def run(self, nodes: Sequence[int]) -> Course | None:
+    def run(self, nodes: Sequence[int]) -> UpgradeCourse | None:
         """Return a course that drains all of these nodes.
 
         None proves that there is none if ``complete`` is true; otherwise the search ended early.
@@ -45,7 +45,7 @@ class Explorer:
         waves: list[WaveDraft] = []
         self._all = list(nodes)
         self._sizes = Counter(self.pool.domain[n] for n in nodes)
-        return Course(waves, [], proved=True) if self._waves(list(nodes), waves) else None
+        return UpgradeCourse(waves, [], proved=True) if self._waves(list(nodes), waves) else None
 
     def _stop(self) -> bool:
         self._left -= 1

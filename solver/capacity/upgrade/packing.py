@@ -23,7 +23,7 @@ MAX_MODEL_PAIRS = 60_000
 MAX_OVERFULL_PAIRS = 2_000
 
 
-class Packing:
+class NodePacking:
     """Packing queries about a state, within the time of a run."""
 
     def __init__(self, context: RunContext) -> None:

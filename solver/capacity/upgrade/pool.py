@@ -46,7 +46,7 @@ class UpgradeOptions:
 
 
 @dataclass
-class Pool:
+class UpgradePool:
     """A node pool under upgrade.
 
     Attributes:
@@ -87,7 +87,7 @@ class Pool:
         return NewNode(self.names[self.new[old]], self.names[old])
 
 
-def read_pool(snapshot: Snapshot, asked: UpgradeOptions) -> Pool:
+def read_pool(snapshot: Snapshot, asked: UpgradeOptions) -> UpgradePool:
     """Compile a snapshot with the new nodes of a pool.
 
     Raises:
@@ -106,7 +106,7 @@ def read_pool(snapshot: Snapshot, asked: UpgradeOptions) -> Pool:
     _cap_budgets(snapshot, problem)
     index = {name: n for n, name in enumerate(problem.cluster.nodes.names)}
     old = sorted(index[name] for name in chosen)
-    return Pool(
+    return UpgradePool(
         snapshot=snapshot,
         problem=problem,
         old=old,

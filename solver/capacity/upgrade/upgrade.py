@@ -16,11 +16,11 @@ from kubestow.models.documents.upgrade import Blocker, Upgrade
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.upgrade import blockers, remedies
 from kubestow.solver.capacity.upgrade.buffers import in_waves
-from kubestow.solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
+from kubestow.solver.capacity.upgrade.course import UpgradeCourse, Walk, open_, orders, surging
 from kubestow.solver.capacity.upgrade.document import document
-from kubestow.solver.capacity.upgrade.exhaustive import Explorer
-from kubestow.solver.capacity.upgrade.packing import Packing
-from kubestow.solver.capacity.upgrade.pool import Pool, UpgradeOptions, read_pool
+from kubestow.solver.capacity.upgrade.exhaustive import UpgradeExplorer
+from kubestow.solver.capacity.upgrade.packing import NodePacking
+from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, UpgradePool, read_pool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rollout.remedies import least
 from kubestow.solver.runtime.deadline import Deadline
@@ -93,7 +93,7 @@ def _blockers_of(snapshot: Snapshot, asked: UpgradeOptions, context: RunContext)
 
 @dataclass
 class _UpgradeOutcome:
-    course: Course
+    course: UpgradeCourse
     blocked: list[Blocker]
 
 
@@ -104,10 +104,10 @@ class _UpgradeSearch:
         state: The state shared by all attempts, which leave it where they end.
     """
 
-    def __init__(self, pool: Pool, state: PoolState, context: RunContext) -> None:
+    def __init__(self, pool: UpgradePool, state: PoolState, context: RunContext) -> None:
         self.pool, self.state, self.context = pool, state, context
         self._start = state.mark()
-        self._packing = Packing(context)
+        self._packing = NodePacking(context)
         self.permanent = blockers.permanent(pool, state)
         blocked_nodes = {blocker.node for blocker in self.permanent}
         self.blocked_nodes = [n for n in pool.old if pool.names[n] in blocked_nodes]
@@ -152,10 +152,10 @@ class _UpgradeSearch:
 
     # --- courses ----------------------------------------------------------------------------------------------------------------------
 
-    def _course(self, surge: int) -> Course:
+    def _course(self, surge: int) -> UpgradeCourse:
         """Return the course that drains the most nodes: by greedy moves, then with packings, then by exploring
         all courses of a small pool."""
-        best = Course(left=list(self.drainable_nodes), proved=False)
+        best = UpgradeCourse(left=list(self.drainable_nodes), proved=False)
         tries = orders(self.pool, self._at_start(), self.drainable_nodes)
         pods = int(self.state.counts[self.pool.problem.movable][:, self.drainable_nodes].sum())
         for packer, roomy in ((None, False), (None, True), (self._packing.steps, False)):
@@ -174,7 +174,7 @@ class _UpgradeSearch:
         if self.context.over():
             return best
         if len(self.drainable_nodes) <= MAX_EXPLORED_NODES and pods <= MAX_EXPLORED_PODS:
-            explorer = Explorer(self._at_start(), surge, self.context.over, lambda: self.context.deadline.charge(SECONDS_PER_STATE))
+            explorer = UpgradeExplorer(self._at_start(), surge, self.context.over, lambda: self.context.deadline.charge(SECONDS_PER_STATE))
             course_found = explorer.run(self.drainable_nodes)
             if course_found is not None:
                 return course_found
@@ -222,7 +222,7 @@ class _UpgradeSearch:
         self.state.back_to(self._start)
         return self.state
 
-    def _replay(self, course: Course) -> None:
+    def _replay(self, course: UpgradeCourse) -> None:
         """Put the state where a course ends."""
         self._at_start()
         for wave in course.waves:

@@ -11,7 +11,7 @@ from kubestow.checker.capacity.upgrade import check_upgrade
 from kubestow.models.documents.capacity import from_builtins, to_builtins
 from kubestow.models.documents.upgrade import Upgrade
 from kubestow.models.snapshot.snapshot import InputError, from_objects
-from kubestow.solver.capacity.upgrade.packing import Packing
+from kubestow.solver.capacity.upgrade.packing import NodePacking
 from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, read_pool, resolved
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.capacity.upgrade.upgrade import upgrade
@@ -177,7 +177,7 @@ def test_pods_that_only_fill_their_own_nodes_are_proved_to_stay() -> None:
     pods = [web(i, f"gpu-{i // 2}", cpu="1500m", selector={"gpu": "yes"}) for i in range(4)]
     snapshot = from_objects([*gpu, *nodes(3), *pods, web(4, "n0", cpu="1")])
     state = PoolState(read_pool(snapshot, UpgradeOptions("pool=p", "1", "0")))
-    packing = Packing(RunContext.start(Options(deterministic=True)))
+    packing = NodePacking(RunContext.start(Options(deterministic=True)))
     assert [packing.confined(state, n, 0) for n in state.pool.old] == [True, True, False, False, False]
     assert not any(packing.confined(state, n, 1) for n in state.pool.old)
 
@@ -252,4 +252,4 @@ def test_pods_that_stay_where_they_would_not_be_accepted_again_take_no_room_of_o
     pool = read_pool(from_objects(objects), UpgradeOptions("pool=p", "1", "0", options=Options(deterministic=True)))
     context = RunContext.start(Options(deterministic=True))
     state = PoolState(pool)
-    assert not any(Packing(context).confined(state, n, 0) for n in pool.old)
+    assert not any(NodePacking(context).confined(state, n, 0) for n in pool.old)
