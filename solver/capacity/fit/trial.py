@@ -76,7 +76,7 @@ class FitTrial(PlacedSearch):
         return FitVerdict(answer if self._placed(answer) else None, share=share)
 
     def _placed(self, answer: Answer) -> bool:
-        if self.room is not None and (self.room.taken(self.cluster, answer.counts) > self.room.left).any():
+        if self.room is not None and (self.room.usage(self.cluster, answer.counts) > self.room.residual).any():
             return False
         return self.cluster.per_priority(answer.counts.sum(axis=1)) == self.wanted
 
@@ -89,11 +89,11 @@ class FitTrial(PlacedSearch):
         from kubestow.solver.rules.placement_model import build_model
 
         encoding = build_model(self.cluster, rules.build(self.cluster), eligibility=self.eligibility)
-        for left in encoding.left.values():
-            encoding.model.add(left == 0)
+        for unplaced in encoding.left.values():
+            encoding.model.add(unplaced == 0)
         if self.room is not None:
             self.room.encode(encoding)
-        found = in_some_order(self.cluster, encoding, self.context)
-        if found.placed is None:
-            return FitVerdict(None, refuted=found.refuted, share=share)
-        return FitVerdict(Answer(*found.placed, dict(self.wanted), "exact"))
+        order = in_some_order(self.cluster, encoding, self.context)
+        if order.placed is None:
+            return FitVerdict(None, refuted=order.refuted, share=share)
+        return FitVerdict(Answer(*order.placed, dict(self.wanted), "exact"))

@@ -40,11 +40,11 @@ class UnitsFound:
 def most(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound:
     """Return the most units that fit."""
     if _by_replicas(question):
-        found = _replicas(question, ceiling, context)
-        if found is not None:
-            found.instance = question.at(found.units) if found.units else None
-            assert found.instance is None or found.instance.alike(), "fewer of pods that are alike are alike"
-            return found
+        outcome = _replicas(question, ceiling, context)
+        if outcome is not None:
+            outcome.instance = question.at(outcome.units) if outcome.units else None
+            assert outcome.instance is None or outcome.instance.alike(), "fewer of pods that are alike are alike"
+            return outcome
     return _Units(question, ceiling.units, None, 0, context).run()
 
 
@@ -55,10 +55,10 @@ def range_of(question: FitQuestion, ceiling: Ceiling, start: int, floor: int, co
         start: First number of units that the search tries.
         floor: Number of units that are known to fit.
     """
-    found = _replicas(question, ceiling, context) if _by_replicas(question) else None
-    if found is None:
-        found = _Units(question, ceiling.units, start, floor, context).run()
-    return max(floor, found.units), max(floor, found.bound)
+    outcome = _replicas(question, ceiling, context) if _by_replicas(question) else None
+    if outcome is None:
+        outcome = _Units(question, ceiling.units, start, floor, context).run()
+    return max(floor, outcome.units), max(floor, outcome.bound)
 
 
 def _by_replicas(question: FitQuestion) -> bool:

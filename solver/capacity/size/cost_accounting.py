@@ -76,10 +76,10 @@ def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _PurchasedNode]:
         if (name := node.metadata.name or "") in bought
     }
     goes = {a.pod: a.node for a in sizing.placement.assignments} if sizing.placement is not None else {}
-    left = {u.pod for u in sizing.placement.unplaced} if sizing.placement is not None else set()
+    unplaced = {u.pod for u in sizing.placement.unplaced} if sizing.placement is not None else set()
     for pod in snapshot.pods:
         key = pod_key(pod)
-        where = goes.get(key, None if key in left or is_terminal(pod) else pod.spec.nodeName)
+        where = goes.get(key, None if key in unplaced or is_terminal(pod) else pod.spec.nodeName)
         if where in found:
             found[where].pods.append(pod)
     return found
@@ -97,7 +97,7 @@ def _utilisation(nodes: Sequence[_PurchasedNode], shapes: Iterable[str], request
     """Return the rows for all nodes together, then for each shape."""
     found = []
     for shape in ("", *dict.fromkeys(shapes)):
-        asked: Counter[str] = Counter()
+        requested: Counter[str] = Counter()
         daemons: Counter[str] = Counter()
         has: Counter[str] = Counter()
         for node in nodes:
@@ -105,11 +105,11 @@ def _utilisation(nodes: Sequence[_PurchasedNode], shapes: Iterable[str], request
                 continue
             has.update(node.has)
             for pod in node.pods:
-                asked.update(requests.of(pod))
+                requested.update(requests.of(pod))
                 if is_daemon(pod):
                     daemons.update(requests.of(pod))
-        named = [*_FIRST_RESOURCES, *sorted(name for name in asked if name not in _FIRST_RESOURCES)]
-        found += [Utilisation(shape, name, asked[name], daemons[name], has[name]) for name in named if has[name] or asked[name]]
+        named = [*_FIRST_RESOURCES, *sorted(name for name in requested if name not in _FIRST_RESOURCES)]
+        found += [Utilisation(shape, name, requested[name], daemons[name], has[name]) for name in named if has[name] or requested[name]]
     return found
 
 
