@@ -161,15 +161,15 @@ class Composition:
         gone = {n for name in failed for n in self._nodes[name]}
         choices = [[part for part in self._parts[name] if gone.isdisjoint(part.takes)] for name in failed]
         numbers = [self._number[name] for name in failed]
-        tied = any(self._linked[numbers[at], numbers[at + 1 :]].any() for at in range(len(numbers)))
-        asked = 0
+        linked = any(self._linked[numbers[at], numbers[at + 1 :]].any() for at in range(len(numbers)))
+        calls = 0
         for parts in islice(product(*choices), MAX_COMBINATIONS):
             if not self._have_room(parts):
                 continue
-            asked += 1
-            if not tied or self._holds(failed, numbers, parts):
+            calls += 1
+            if not linked or self._holds(failed, numbers, parts):
                 return _together(parts)
-            if asked == MAX_RULE_CHECKS:
+            if calls == MAX_RULE_CHECKS:
                 break
         return None
 
@@ -196,20 +196,20 @@ class Composition:
         """
         classes = {g for part in parts for g in part.classes}
         profile = self._instance.cluster.profile
-        tied: set[int] = set()
+        linked: set[int] = set()
         for i, part in zip(numbers, parts, strict=True):
             others = self._runs[[k for k in numbers if k != i]].any(axis=0)
-            tied.update(g for g in part.classes if (self._reads[g] & others).any())
-        reached = sorted(tied)
+            linked.update(g for g in part.classes if (self._reads[g] & others).any())
+        reached = sorted(linked)
         while reached:
             g = reached.pop()
-            more = [h for h in classes - tied if self._reads[g, profile[h]] or self._reads[h, profile[g]]]
-            tied.update(more)
+            more = [h for h in classes - linked if self._reads[g, profile[h]] or self._reads[h, profile[g]]]
+            linked.update(more)
             reached += more
-        cluster = self._instance.left([node for name in failed for node in self._domains[name]], tied)
-        place = {g: i for i, g in enumerate(sorted(tied))}
+        cluster = self._instance.surviving([node for name in failed for node in self._domains[name]], linked)
+        place = {g: i for i, g in enumerate(sorted(linked))}
         affinity, spread = InterPodAffinity(cluster), PodTopologySpread(cluster)
-        for g, n in (cell for part in parts for cell in part.cells if cell[0] in tied):
+        for g, n in (cell for part in parts for cell in part.cells if cell[0] in linked):
             for rule in (affinity, spread):
                 if rule.rejects(place[g])[n]:
                     return False
@@ -228,5 +228,5 @@ def _ties(cls: PodClass) -> bool:
 
 
 def _selectors(cls: PodClass) -> list[int]:
-    found = [spread.matcher for spread in cls.spread if spread.matcher is not None] + [term.matcher for term in cls.anti]
-    return found + ([cls.affinity.full] if cls.affinity is not None else [])
+    matchers = [spread.matcher for spread in cls.spread if spread.matcher is not None] + [term.matcher for term in cls.anti]
+    return matchers + ([cls.affinity.full] if cls.affinity is not None else [])

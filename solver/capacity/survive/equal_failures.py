@@ -45,7 +45,7 @@ def _kinds(instance: FailureInstance) -> list[int]:
     """
     cluster = instance.cluster
     parts: list[list[Hashable]] = [[] for _ in range(cluster.n_nodes)]
-    table = np.concatenate([cluster.free, cluster.slots[:, None], _verdicts(cluster), *_codes(cluster, instance.asked.key)], axis=1)
+    table = np.concatenate([cluster.free, cluster.slots[:, None], _verdicts(cluster), *_codes(cluster, instance.request.key)], axis=1)
     for n, row in enumerate(np.ascontiguousarray(table)):
         parts[n].append(row.tobytes())
     for p in range(len(cluster.matchers.profiles)):

@@ -50,7 +50,7 @@ class _BlockerCollector:
 
 def permanent(pool: UpgradePool, state: PoolState) -> list[Blocker]:
     """Return the blockers that persist regardless of earlier moves, in the order of the nodes."""
-    found = _BlockerCollector()
+    collector = _BlockerCollector()
     refused = {key: entry.reason for entry in pool.problem.excluded for key in entry.pods}
     budgets = _Budgets(pool)
     names = pool.names
@@ -59,20 +59,20 @@ def permanent(pool: UpgradePool, state: PoolState) -> list[Blocker]:
         node, key = pod.spec.nodeName or "", pod_key(pod)
         if why == "budgets":
             for guard in budgets.of(pod, node):
-                found.add(guard, key)
+                collector.add(guard, key)
             continue
         if why == "bare":
             message = f"bare pod {key}: no controller would recreate it; delete it, or create it by a controller"
-            found.add(Blocker(node, "barePod", f"Pod {key}", message, proved=True), key)
+            collector.add(Blocker(node, "barePod", f"Pod {key}", message, proved=True), key)
         elif why == "owner":
             owner = objects.controller_of(pod)
             message = (
                 f"{key} belongs to {owner.kind if owner else ''} {owner.name if owner else ''}, which is not known to recreate it elsewhere"
             )
-            found.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=False), key)
+            collector.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=False), key)
         elif why is not None:
             message = f"{key} must not be evicted: {_NO.get(why, why)}"
-            found.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=why == "do-not-disrupt"), key)
+            collector.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=why == "do-not-disrupt"), key)
     pods, end = pool.problem.cluster.snapshot.pods, pool.end()
     homeless = pool.problem.movable.copy()
     for g in np.flatnonzero(homeless).tolist():
@@ -81,8 +81,8 @@ def permanent(pool: UpgradePool, state: PoolState) -> list[Blocker]:
         for g in np.flatnonzero(homeless & (state.counts[:, n] > 0)).tolist():
             here = [pods[i] for i in pool.problem.cluster.classes[g].pods if pods[i].spec.nodeName == names[n]]
             for pod in here:
-                found.add(_nowhere(pool, state, g, n, pod), pod_key(pod))
-    return sorted(found.all(), key=lambda blocker: names.index(blocker.node))
+                collector.add(_nowhere(pool, state, g, n, pod), pod_key(pod))
+    return sorted(collector.all(), key=lambda blocker: names.index(blocker.node))
 
 
 class _Budgets:
@@ -129,13 +129,13 @@ def _nowhere(pool: UpgradePool, state: PoolState, g: int, n: int, pod: Pod) -> B
 
 def _tied(pool: UpgradePool, pod: Pod) -> list[str]:
     """Return the PersistentVolumes of a pod that only some nodes can use."""
-    snapshot, found = pool.snapshot, []
+    snapshot, blockers = pool.snapshot, []
     for key in claim_keys(pod):
         claim = snapshot.persistent_volume_claims.get(key)
         volume = snapshot.persistent_volumes.get((claim.spec.volumeName if claim and claim.spec else None) or "")
         if volume is not None and volume.spec is not None and volume.spec.nodeAffinity is not None:
-            found.append(volume.metadata.name or "")
-    return found
+            blockers.append(volume.metadata.name or "")
+    return blockers
 
 
 def _words(rules: Sequence[Rule], g: int, nodes: np.ndarray) -> str:
@@ -157,9 +157,9 @@ def _asks(pool: UpgradePool, g: int) -> str:
 # --- blockers of the final state --------------------------------------------------------------------------------------------------
 
 
-def present(pool: UpgradePool, walk: Walk, left: Sequence[int]) -> list[Blocker]:
+def present(pool: UpgradePool, walk: Walk, undrained: Sequence[int]) -> list[Blocker]:
     """Return for each node that was not drained its blocker in the state that the waves led to."""
-    return [blocker for n in left for blocker in [_stuck(pool, walk, n)] if blocker is not None]
+    return [blocker for n in undrained for blocker in [_stuck(pool, walk, n)] if blocker is not None]
 
 
 def _stuck(pool: UpgradePool, walk: Walk, n: int) -> Blocker | None:

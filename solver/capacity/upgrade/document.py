@@ -23,14 +23,16 @@ from kubestow.solver.rules.base import Rule
 MAX_LISTED_PODS = 3
 
 
-def document(pool: UpgradePool, asked: UpgradeOptions, course: UpgradeCourse, rules: Sequence[Rule], blocked: Sequence[Blocker]) -> Upgrade:
+def document(
+    pool: UpgradePool, request: UpgradeOptions, course: UpgradeCourse, rules: Sequence[Rule], blocked: Sequence[Blocker]
+) -> Upgrade:
     """Return the document of a course.
 
     Args:
         rules: Rules of the cluster, in any state.
     """
-    snapshot, options = pool.snapshot, asked.options
-    waves = _waves(pool, course, rules, asked.by)
+    snapshot, options = pool.snapshot, request.options
+    waves = _waves(pool, course, rules, request.by)
     moving = stays(snapshot.pods, [pool.names[n] for n in pool.old])
     return Upgrade(
         snapshot=doc.SnapshotRef(
@@ -38,7 +40,7 @@ def document(pool: UpgradePool, asked: UpgradeOptions, course: UpgradeCourse, ru
             includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
             kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
         ),
-        pool=asked.pool,
+        pool=request.pool,
         nodes=[pool.names[n] for n in pool.old],
         maxUnavailable=pool.unavailable,
         surge=pool.surge,
@@ -46,8 +48,8 @@ def document(pool: UpgradePool, asked: UpgradeOptions, course: UpgradeCourse, ru
         proved=course.proved,
         waves=waves,
         blocked=list(blocked),
-        by=asked.by,
-        to=None if asked.to is None else dict(asked.to),
+        by=request.by,
+        to=None if request.to is None else dict(request.to),
         policy=options.policy if options.policy != DEFAULT else None,
         unmodelled=[
             *unmodelled.find(snapshot, moving, tiers=options.policy.networkTiers),

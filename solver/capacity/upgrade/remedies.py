@@ -48,27 +48,27 @@ def offer(snapshot: Snapshot, blocked: Sequence[Blocker], search: BlockerSearch)
         search: Searches the upgrade of a changed snapshot.
     """
     tried: dict[tuple[str, str, str], list[str]] = {}
-    left = MAX_TRIALS
+    remaining_trials = MAX_TRIALS
     for blocker in blocked:
         key = blocker.kind, blocker.object, ",".join(blocker.pods) if blocker.kind == "notEvictable" else ""
         if key not in tried:
             tried[key] = []
             same = [b for b in blocked if (b.kind, b.object) == key[:2]]
             for change in _changes(snapshot, same):
-                if left <= 0:
+                if remaining_trials <= 0:
                     break
-                left -= 1
-                found = search(change.snapshot)
-                if found is not None and _works(same, found):
+                remaining_trials -= 1
+                blockers = search(change.snapshot)
+                if blockers is not None and _works(same, blockers):
                     tried[key].append(change.message)
         blocker.remedies = list(tried[key])
 
 
-def _works(same: Sequence[Blocker], found: Sequence[Blocker]) -> bool:
+def _works(same: Sequence[Blocker], blockers: Sequence[Blocker]) -> bool:
     """Return True if the object no longer blocks, and no other object blocks the same pods."""
-    objects_left = {(b.kind, b.object) for b in found}
+    objects_left = {(b.kind, b.object) for b in blockers}
     pods = {pod for b in same for pod in b.pods}
-    return (same[0].kind, same[0].object) not in objects_left and not any(pods.intersection(b.pods) for b in found)
+    return (same[0].kind, same[0].object) not in objects_left and not any(pods.intersection(b.pods) for b in blockers)
 
 
 def _changes(snapshot: Snapshot, same: Sequence[Blocker]) -> Iterator[_BlockerEdit]:
@@ -135,8 +135,8 @@ def _one_more(snapshot: Snapshot, raw: PodDisruptionBudget, pod: Pod) -> Iterato
     name, workloads = scaled
     metadata = _change(pod.metadata, name=f"{pod.metadata.name}-more", uid=None)
     pods = [*snapshot.pods, _change(pod, metadata=metadata, spec=_change(pod.spec, nodeName=None))]
-    rest = [_change(b, status=None) if b is raw else b for b in snapshot.pod_disruption_budgets]
-    changed = replace(snapshot, pods=pods, workloads=workloads, pod_disruption_budgets=rest)
+    budgets = [_change(b, status=None) if b is raw else b for b in snapshot.pod_disruption_budgets]
+    changed = replace(snapshot, pods=pods, workloads=workloads, pod_disruption_budgets=budgets)
     cluster = PlacementQuestion(changed, (len(pods) - 1,), 1).cluster()
     nodes = np.flatnonzero(possible(cluster, rules.build(cluster))[0])
     for n in nodes[:1].tolist():
@@ -145,7 +145,7 @@ def _one_more(snapshot: Snapshot, raw: PodDisruptionBudget, pod: Pod) -> Iterato
 
 def _scaled(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
     """Return the workload that scales a controller, and the workloads with one more replica of both; None if it cannot be scaled."""
-    found, workloads = f"{kind} {namespace}/{name}", dict(snapshot.workloads)
+    owner, workloads = f"{kind} {namespace}/{name}", dict(snapshot.workloads)
     if kind not in ("ReplicaSet", "StatefulSet", "ReplicationController"):
         return None
     chain = [(kind, name)]
@@ -153,7 +153,7 @@ def _scaled(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[s
         above = objects.controller_of(obj) if obj.metadata.name == name and (obj.metadata.namespace or "default") == namespace else None
         if above is not None:
             chain.append((above.kind, above.name))
-            found = f"{above.kind} {namespace}/{above.name}"
+            owner = f"{above.kind} {namespace}/{above.name}"
     for each, own in chain:
         workloads[each] = [
             _change(obj, spec=_change(obj.spec, replicas=(obj.spec.replicas or 0) + 1))
@@ -161,7 +161,7 @@ def _scaled(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[s
             else obj
             for obj in workloads.get(each, ())
         ]
-    return found, workloads
+    return owner, workloads
 
 
 def _name(budget: PodDisruptionBudget) -> str:
@@ -188,8 +188,8 @@ def _released(snapshot: Snapshot, pods: Sequence[str]) -> Iterator[_BlockerEdit]
         if chosen:
             changed = list(snapshot.pods)
             for i in chosen:
-                rest = {k: v for k, v in (changed[i].metadata.annotations or {}).items() if k != key}
-                changed[i] = _change(changed[i], metadata=_change(changed[i].metadata, annotations=rest))
+                annotations = {k: v for k, v in (changed[i].metadata.annotations or {}).items() if k != key}
+                changed[i] = _change(changed[i], metadata=_change(changed[i].metadata, annotations=annotations))
             names = _listed([pod_key(snapshot.pods[i]) for i in chosen])
             yield _BlockerEdit(f"remove the annotation {key} from {names}", replace(snapshot, pods=changed))
 

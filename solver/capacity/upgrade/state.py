@@ -137,11 +137,11 @@ class PoolState(PlanState):
         Insufficient room on an empty node is left out. So is affinity and anti-affinity, which change with
         moves.
         """
-        found = self.never(g).copy()
+        rejected = self.never(g).copy()
         for rule in self.rules:
             if rule is not self.fit and rule is not self._affinity:
-                found |= rule.never(g)
-        return found
+                rejected |= rule.never(g)
+        return rejected
 
     def near_or_apart(self, g: int) -> bool:
         """Return True if required affinity or anti-affinity restricts where pods of the class may run."""

@@ -38,7 +38,7 @@ MAX_REORDERED_NODES = 200
 
 def upgrade(
     snapshot: Snapshot,
-    asked: UpgradeOptions,
+    request: UpgradeOptions,
     *,
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
@@ -57,37 +57,37 @@ def upgrade(
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
-    pool = read_pool(snapshot, asked)
+    pool = read_pool(snapshot, request)
     compiled = time.monotonic()
     report("compile", detail=f"{len(pool.old)} nodes of the pool, {int(pool.problem.start[pool.problem.movable].sum())} pods that may move")
-    deadline = Deadline(asked.options, started if began is None else began)
-    context = RunContext(asked.options, deadline, stop or threading.Event(), report)
+    deadline = Deadline(request.options, started if began is None else began)
+    context = RunContext(request.options, deadline, stop or threading.Event(), report)
     search = _UpgradeSearch(pool, PoolState(pool), context)
-    found = search.run()
-    result = document(pool, asked, found.course, search.state.rules, found.blocked)
+    outcome = search.run()
+    result = document(pool, request, outcome.course, search.state.rules, outcome.blocked)
     if context.stop.is_set():
         result.notes.append("interrupted: the waves are valid, but the search for further waves was not completed")
     elif not result.complete:
         result.smallestSurge, result.smallestProved = search.smallest(result.proved)
-        remedies.offer(snapshot, result.blocked, lambda changed: _blockers_of(changed, asked, context))
+        remedies.offer(snapshot, result.blocked, lambda changed: _blockers_of(changed, request, context))
     if not context.stop.is_set():
         result.headroom, notes = in_waves(snapshot, result, context)
         result.notes += notes
     solved = time.monotonic()
     report("verify")
     insist(check_upgrade(snapshot, result).violations)
-    if not asked.options.deterministic:
+    if not request.options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
     return result
 
 
-def _blockers_of(snapshot: Snapshot, asked: UpgradeOptions, context: RunContext) -> list[Blocker] | None:
+def _blockers_of(snapshot: Snapshot, request: UpgradeOptions, context: RunContext) -> list[Blocker] | None:
     """Return the blockers of the upgrade of a changed cluster; None if time is up."""
     if context.over():
         return None
-    pool = read_pool(snapshot, asked)
+    pool = read_pool(snapshot, request)
     return _UpgradeSearch(pool, PoolState(pool), replace(context, report=ProgressReporter(None, time.monotonic()))).run().blocked
 
 
@@ -117,13 +117,13 @@ class _UpgradeSearch:
         """Return the best course, and the blockers of the nodes it leaves."""
         course = self._course(self.pool.surge)
         blocked = list(self.permanent)
-        if course.left and not self.context.stop.is_set():
+        if course.undrained and not self.context.stop.is_set():
             self._replay(course)
             walk = Walk(self.state, self.pool.surge, None, self.context.stop.is_set)
-            blocked += blockers.present(self.pool, walk, course.left)
+            blocked += blockers.present(self.pool, walk, course.undrained)
         order = {self.pool.names[n]: k for k, n in enumerate(self.pool.old)}
         blocked.sort(key=lambda blocker: order[blocker.node])
-        course.proved = (bool(course.left) and course.proved) or any(blocker.proved for blocker in blocked)
+        course.proved = (bool(course.undrained) and course.proved) or any(blocker.proved for blocker in blocked)
         return _UpgradeOutcome(course, blocked)
 
     def smallest(self, blocked: bool) -> tuple[int | None, bool]:
@@ -142,20 +142,20 @@ class _UpgradeSearch:
             if self.context.over():
                 return False
             course = self._course(surge)
-            proved[surge] = bool(course.left) and course.proved
-            return not course.left
+            proved[surge] = bool(course.undrained) and course.proved
+            return not course.undrained
 
-        found = least(self.pool.surge + 1, len(self.pool.old), works)
-        if found is None:
+        smallest_surge = least(self.pool.surge + 1, len(self.pool.old), works)
+        if smallest_surge is None:
             return None, proved.get(len(self.pool.old), False)
-        return found, blocked if found == self.pool.surge + 1 else proved.get(found - 1, False)
+        return smallest_surge, blocked if smallest_surge == self.pool.surge + 1 else proved.get(smallest_surge - 1, False)
 
     # --- courses ----------------------------------------------------------------------------------------------------------------------
 
     def _course(self, surge: int) -> UpgradeCourse:
         """Return the course that drains the most nodes: by greedy moves, then with packings, then by exploring
         all courses of a small pool."""
-        best = UpgradeCourse(left=list(self.drainable_nodes), proved=False)
+        best = UpgradeCourse(undrained=list(self.drainable_nodes), proved=False)
         tries = orders(self.pool, self._at_start(), self.drainable_nodes)
         pods = int(self.state.counts[self.pool.problem.movable][:, self.drainable_nodes].sum())
         for packer, roomy in ((None, False), (None, True), (self._packing.steps, False)):
@@ -167,9 +167,9 @@ class _UpgradeSearch:
                 course = walk.run(order)
                 if (course.drained, -course.moves) > (best.drained, -best.moves) or not best.waves:
                     best = course
-                if not best.left and (best.moves == pods or len(self.drainable_nodes) > MAX_REORDERED_NODES):
+                if not best.undrained and (best.moves == pods or len(self.drainable_nodes) > MAX_REORDERED_NODES):
                     return best
-            if not best.left:
+            if not best.undrained:
                 return best
         if self.context.over():
             return best
@@ -179,7 +179,7 @@ class _UpgradeSearch:
             if course_found is not None:
                 return course_found
             best.proved = explorer.complete and not self.state.restricted and self._sequential_suffices(surge)
-        best.proved = best.proved or self._some_never_empties(best.left, surge) or self._no_first_node(surge)
+        best.proved = best.proved or self._some_never_empties(best.undrained, surge) or self._no_first_node(surge)
         return best
 
     def _sequential_suffices(self, surge: int) -> bool:
@@ -199,10 +199,10 @@ class _UpgradeSearch:
         )
         return not surge or surge >= len(self.drainable_nodes) or (equal and bool((state.fit.slots[new] == state.fit.slots[new[0]]).all()))
 
-    def _some_never_empties(self, left: Sequence[int], surge: int) -> bool:
+    def _some_never_empties(self, undrained: Sequence[int], surge: int) -> bool:
         """Return True if it is proved that one of the remaining nodes can never be emptied."""
         state = self._at_start()
-        return any(self._packing.confined(state, n, surge) for n in left)
+        return any(self._packing.confined(state, n, surge) for n in undrained)
 
     def _no_first_node(self, surge: int) -> bool:
         """Return True if it is proved that no node can be the first, because later nodes never have more room."""
