@@ -81,11 +81,11 @@ class _RequestPart:
 
 
 class _ConstraintState:
-    """A constraint over the devices taken so far, in ``held``."""
+    """A constraint over the devices taken so far, in ``values``."""
 
     def __init__(self, constraint: Constraint) -> None:
         self.attribute, self._distinct = constraint.attribute, constraint.distinct
-        self.held: list[Attribute] = []
+        self.values: list[Attribute] = []
 
     def add(self, kind: Kind) -> bool:
         """Add a device of a kind; return True if it satisfies the constraint."""
@@ -93,15 +93,15 @@ class _ConstraintState:
         if value is None:
             return False
         if self._distinct:
-            if any(value[0] == other[0] and not set(value[1]).isdisjoint(other[1]) for other in self.held):
+            if any(value[0] == other[0] and not set(value[1]).isdisjoint(other[1]) for other in self.values):
                 return False
-        elif self.held:
-            last = self.held[-1]
+        elif self.values:
+            last = self.values[-1]
             common = tuple(each for each in last[1] if each in value[1]) if last[0] == value[0] else ()
             if not common:
                 return False
             value = (value[0], common)
-        self.held.append(value)
+        self.values.append(value)
         return True
 
 
@@ -118,12 +118,12 @@ class _DeviceSearch:
         self.claims = [[[_RequestPart(part) for part in alternatives] for alternatives in claim.requests] for claim in claims]
         for claim, parts in zip(claims, self.claims, strict=True):
             for constraint in claim.constraints:
-                held = _ConstraintState(constraint)
+                state = _ConstraintState(constraint)
                 for part in (part for alternatives in parts for part in alternatives):
                     if constraint.about(part.request.name):
-                        part.constraints.append(held)
+                        part.constraints.append(state)
         self.picks: list[list[Pick]] = [[] for _ in claims]
-        self.taken: dict[int, list[int]] = {}  # unit -> claims
+        self.holders: dict[int, list[int]] = {}  # unit -> claims
         self.shares: dict[int, int] = {}
         self.consumed: dict[tuple[int, str], Fraction] = {}
         self.used: dict[int, Fraction] = {}  # of counters
@@ -164,10 +164,10 @@ class _DeviceSearch:
         if any(part.listed and part.constraints for claim in self.claims for alternatives in claim for part in alternatives):
             return False
         try:
-            found = [[at for at in every if self._selected(part, at) and self._open(part, at)] for part in parts]
+            positions_by_part = [[at for at in every if self._selected(part, at) and self._open(part, at)] for part in parts]
         except CelError:
             return False
-        for part, positions in zip(parts, found, strict=True):
+        for part, positions in zip(parts, positions_by_part, strict=True):
             part.positions = positions
         return True
 
@@ -200,14 +200,14 @@ class _DeviceSearch:
 
     def _request(self, c: int, r: int) -> int:
         if r == len(self.claims[c]):
-            found = self._claim(c + 1)
-            return _FAIL if found == _TOO_MANY else found  # fewer devices of this claim would not help the next one
+            result = self._claim(c + 1)
+            return _FAIL if result == _TOO_MANY else result  # fewer devices of this claim would not help the next one
         too_many = True
         for part in self.claims[c][r]:
-            found = self._device(c, r, part, 0, 0)
-            if found == _DONE:
+            result = self._device(c, r, part, 0, 0)
+            if result == _DONE:
                 return _DONE
-            too_many = too_many and found == _TOO_MANY
+            too_many = too_many and result == _TOO_MANY
         return _TOO_MANY if too_many else _FAIL
 
     def _device(self, c: int, r: int, part: _RequestPart, i: int, start: int) -> int:
@@ -228,10 +228,10 @@ class _DeviceSearch:
         if part.listed is not None:
             if not self._free(c, part, part.listed[i]) or not self._take(c, part, part.listed[i]):
                 return _FAIL
-            found = self._device(c, r, part, i + 1, 0)
-            if found != _DONE:
+            result = self._device(c, r, part, i + 1, 0)
+            if result != _DONE:
                 self._give_back(c, part, part.listed[i])
-            return found
+            return result
         failed: set[Hashable] = set()
         positions = part.positions
         for p in range(start, len(positions)):
@@ -245,11 +245,11 @@ class _DeviceSearch:
                 continue
             if (failed and self._alike(at) in failed) or not self._take(c, part, at):
                 continue
-            found = self._device(c, r, part, i + 1, p + 1)
-            if found == _DONE:
+            result = self._device(c, r, part, i + 1, p + 1)
+            if result == _DONE:
                 return _DONE
             self._give_back(c, part, at)
-            if found == _TOO_MANY:
+            if result == _TOO_MANY:
                 return _TOO_MANY
             failed.add(self._alike(at))
         return _FAIL
@@ -257,8 +257,8 @@ class _DeviceSearch:
     def _free(self, c: int, part: _RequestPart, at: int) -> bool:
         unit = self.devices[at].unit
         if part.request.admin:
-            return c not in self.taken.get(unit, ())
-        return not self.books.in_use[unit] and not self.taken.get(unit)
+            return c not in self.holders.get(unit, ())
+        return not self.books.in_use[unit] and not self.holders.get(unit)
 
     def _alike(self, at: int) -> Hashable:
         """Return the traits by which devices are equivalent for the rest of the search."""
@@ -268,7 +268,7 @@ class _DeviceSearch:
         consumed: _Amounts = ()
         if self.consumed or self.books.consumed:
             consumed = tuple((n, self.books.consumed.get((unit, n), Fraction(0)) + self.consumed.get((unit, n), 0)) for n in kind.capacity)
-        status = (bool(self.books.in_use[unit]), tuple(self.taken.get(unit, ())), bool(self.books.shares[unit] or self.shares.get(unit)))
+        status = (bool(self.books.in_use[unit]), tuple(self.holders.get(unit, ())), bool(self.books.shares[unit] or self.shares.get(unit)))
         return device.kind, device.counters, status, consumed
 
     def _take(self, c: int, part: _RequestPart, at: int) -> bool:
@@ -278,13 +278,13 @@ class _DeviceSearch:
             return False
         charged = bool(device.counters) and not (kind.shared and (self.books.shares[unit] or self.shares.get(unit)))
         if charged:
-            left = self.books.left
-            if device.id in self.short or any(left[n] - self.used.get(n, 0) < amount for n, amount in device.counters):
+            residual = self.books.left
+            if device.id in self.short or any(residual[n] - self.used.get(n, 0) < amount for n, amount in device.counters):
                 return False
         for k, constraint in enumerate(part.constraints):
             if not constraint.add(kind):
                 for other in part.constraints[:k]:
-                    other.held.pop()
+                    other.values.pop()
                 if part.listed is not None:
                     raise AllocationError(f"request {part.request.name}: device {device.name} breaks a constraint of the claim")
                 return False
@@ -295,7 +295,7 @@ class _DeviceSearch:
             for name, amount in amounts:
                 self.consumed[unit, name] = self.consumed.get((unit, name), Fraction(0)) + amount
         else:
-            self.taken.setdefault(unit, []).append(c)
+            self.holders.setdefault(unit, []).append(c)
         if charged:
             for n, amount in device.counters:
                 self.used[n] = self.used.get(n, Fraction(0)) + amount
@@ -307,7 +307,7 @@ class _DeviceSearch:
         device = self.devices[at]
         pick = self.picks[c].pop()
         for constraint in part.constraints:
-            constraint.held.pop()
+            constraint.values.pop()
         if pick.share:
             self.shares[device.unit] -= 1
             for name, amount in pick.consumed:
@@ -315,7 +315,7 @@ class _DeviceSearch:
                 if not self.consumed[device.unit, name]:
                     del self.consumed[device.unit, name]
         else:
-            self.taken[device.unit].pop()
+            self.holders[device.unit].pop()
         if self.charges.pop():
             for n, amount in device.counters:
                 self.used[n] -= amount
