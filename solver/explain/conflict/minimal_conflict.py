@@ -69,22 +69,22 @@ def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | N
     hopeless = _hopeless(question)
     if hopeless is not None:
         return Cause(pods=pods, facts=[hopeless], minimal=True)
-    cluster, found = question.cluster(), None
+    cluster, conflict = question.cluster(), None
     context = replace(context, options=replace(context.options, workers=None if context.options.deterministic else WORKERS))
     unsure = is_undecided(question.snapshot, question.pods)
     if unsure:  # the other rules may suffice for a conflict
         known = [rule for rule in rules.build(cluster) if not isinstance(rule, InterPodAffinity)]
-        found = _reduced(FactEncoding(cluster, known, question.needed), question.needed, context, seconds / 2)
-        seconds, unsure = seconds / 2, found is None
-    found = found or _reduced(FactEncoding(cluster, rules.build(cluster), question.needed), question.needed, context, seconds)
-    return None if found is None else Cause(pods=pods, facts=found[0], minimal=found[1], proved=not unsure)
+        conflict = _reduced(FactEncoding(cluster, known, question.needed), question.needed, context, seconds / 2)
+        seconds, unsure = seconds / 2, conflict is None
+    conflict = conflict or _reduced(FactEncoding(cluster, rules.build(cluster), question.needed), question.needed, context, seconds)
+    return None if conflict is None else Cause(pods=pods, facts=conflict[0], minimal=conflict[1], proved=not unsure)
 
 
 def _reduced(encoding: FactEncoding, needed: int, context: RunContext, seconds: float) -> tuple[list[Fact], bool] | None:
     """Return the facts of a minimal conflict set, and True if each was shown to be needed; None if there is no conflict."""
     reduction = Reduction(SubsetCheck(encoding, context), seconds)
-    found = reduction.run()
-    return None if found is None else (facts(encoding, needed, [(g.tags, g.domain) for g in found]), reduction.exact)
+    groups = reduction.run()
+    return None if groups is None else (facts(encoding, needed, [(g.tags, g.domain) for g in groups]), reduction.exact)
 
 
 def _hopeless(question: PlacementQuestion) -> Fact | None:
@@ -119,47 +119,47 @@ class Reduction:
         if not verdict:
             return None
         groups = [groups[i] for i in core] or groups
-        found = self._shrink([], groups, None) or []
+        needed = self._shrink([], groups, None) or []
         for split in (self._by_topic, self._by_owner, self._by_exclusion, self._by_domain):
-            found = self._refined(found, split)
+            needed = self._refined(needed, split)
             if split == self._by_owner:
-                found = self._merged(found)
-        return found
+                needed = self._merged(needed)
+        return needed
 
     def _merged(self, groups: list[FactGroup]) -> list[FactGroup]:
         """Return the groups, with those merged that exclude the same nodes by one rule for several owners."""
-        found: dict[Hashable, FactGroup] = {}
+        merged: dict[Hashable, FactGroup] = {}
         for i, group in enumerate(groups):
             masks = {mask.tobytes() for tag in group.tags for mask in self._encoding.barred.get(tag, {}).values()}
             topics = {tag.topic for tag in group.tags}
             key: Hashable = (group.tags[0].rule, frozenset(masks)) if topics == {None} and masks else i
-            found[key] = FactGroup((*found[key].tags, *group.tags)) if key in found else group
-        return list(found.values())
+            merged[key] = FactGroup((*merged[key].tags, *group.tags)) if key in merged else group
+        return list(merged.values())
 
     def _impossible(self, groups: Iterable[FactGroup], seconds: float) -> bool | None:
         return self._check.impossible([tag for group in groups for tag in group.tags], seconds)
 
-    def _shrink(self, fixed: Sequence[FactGroup], candidates: Sequence[FactGroup], most: int | None) -> list[FactGroup] | None:
+    def _shrink(self, fixed: Sequence[FactGroup], candidates: Sequence[FactGroup], limit: int | None) -> list[FactGroup] | None:
         """Return the candidates that are needed in addition to ``fixed``, dropping halves while that succeeds.
 
         Args:
-            most: Maximum number of candidates. Return None if more are needed or time runs out, because a
+            limit: Maximum number of candidates. Return None if more are needed or time runs out, because a
                 coarse minimal set is better.
         """
         kept: list[FactGroup] = []
-        rest = list(candidates)
-        size = len(rest) // 2 if len(rest) > 8 else 1
-        while rest:
+        untested = list(candidates)
+        size = len(untested) // 2 if len(untested) > 8 else 1
+        while untested:
             share = max(1.0, self._seconds / 10)
-            verdict = self._impossible([*fixed, *kept, *rest[size:]], share)
+            verdict = self._impossible([*fixed, *kept, *untested[size:]], share)
             if verdict:
-                rest = rest[size:]
+                untested = untested[size:]
                 size *= 2
             elif size > 1:
                 size = max(1, size // 2)
             else:
-                kept.append(rest.pop(0))
-                if most is not None and (verdict is None or len(kept) > most):
+                kept.append(untested.pop(0))
+                if limit is not None and (verdict is None or len(kept) > limit):
                     return None
                 self.exact &= verdict is not None
         return kept
@@ -240,7 +240,7 @@ def _kind(tag: Tag) -> Hashable:
 
 
 def _grouped(tags: Iterable[Tag], key: Callable[[Tag], Hashable]) -> list[FactGroup]:
-    found: dict[Hashable, list[Tag]] = {}
+    tags_by_key: dict[Hashable, list[Tag]] = {}
     for tag in tags:
-        found.setdefault(key(tag), []).append(tag)
-    return [FactGroup(tuple(members)) for members in found.values()]
+        tags_by_key.setdefault(key(tag), []).append(tag)
+    return [FactGroup(tuple(members)) for members in tags_by_key.values()]

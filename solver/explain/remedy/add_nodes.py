@@ -62,21 +62,21 @@ def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, sha
         groups.setdefault(shape.size, []).append(shape)
     # Large nodes bound the number soonest; smaller ones need not exceed it.
     for size, members in sorted(groups.items(), reverse=True):
-        most = question.needed if best is None else best[0]
-        k = min(most, search.guess(size)) if best is None else most
+        upper = question.needed if best is None else best[0]
+        k = min(upper, search.guess(size)) if best is None else upper
         while k:
-            found = search.one_of(members, k)
-            if found is None and k == most:
+            sufficient = search.one_of(members, k)
+            if sufficient is None and k == upper:
                 break
-            if found is None:
-                k = min(most, 2 * k)
+            if sufficient is None:
+                k = min(upper, 2 * k)
                 continue
-            number = least(lambda n, found=found, k=k: n == k or search.works([found], n), 1, k, k)  # type: ignore[misc]
+            number = least(lambda n, shape=sufficient, k=k: n == k or search.works([shape], n), 1, k, k)  # type: ignore[misc]
             assert number is not None
             search.sure &= number[1]
-            best = (number[0], found)
-            most = k = number[0] - 1
-            members = [shape for shape in members if shape != found]
+            best = (number[0], sufficient)
+            upper = k = number[0] - 1
+            members = [shape for shape in members if shape != sufficient]
     return None if best is None else remedy_of(best[1], best[0], sure=search.sure)
 
 
@@ -112,7 +112,7 @@ class _ShapeSearch:
     def guess(self, size: tuple[int, ...]) -> int:
         """Return the number of empty nodes of a size that hold all requests of the scarcest resource."""
         total: list[int] = (self.cluster.demand * self.cluster.count[:, None]).sum(axis=0).tolist()
-        return max([1, *(-(-asked // have) for asked, have in zip(total, size, strict=False) if have > 0)])
+        return max([1, *(-(-requested // have) for requested, have in zip(total, size, strict=False) if have > 0)])
 
 
 def remedy_of(shape: NodeShape, k: int, *, sure: bool = True) -> Remedy:
@@ -165,8 +165,8 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
 
 def _devices(cluster: Cluster, n: int) -> tuple[int, ...]:
     """Return the kinds of devices that a node sees."""
-    found = cluster.devices.inventory if cluster.devices is not None else None
-    return () if found is None else tuple(found.devices[i].kind for i in found.visible(n).tolist())
+    inventory = cluster.devices.inventory if cluster.devices is not None else None
+    return () if inventory is None else tuple(inventory.devices[i].kind for i in inventory.visible(n).tolist())
 
 
 def domain_keys(question: PlacementQuestion, cluster: Cluster) -> list[str]:

@@ -124,8 +124,8 @@ def _requests(spec: api.DeviceClaim, arguments: Arguments, **fields: object) -> 
 
 
 def _exactly(spec: api.DeviceClaim, arguments: Arguments) -> api.ExactDeviceRequest:
-    found = next((each.exactly for each in spec.requests or () if each.name == arguments["request"]), None)
-    return found or api.ExactDeviceRequest()
+    request = next((each.exactly for each in spec.requests or () if each.name == arguments["request"]), None)
+    return request or api.ExactDeviceRequest()
 
 
 def _count(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
@@ -138,10 +138,10 @@ def _tolerate(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
 
 
 def _selector(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
-    left = [
+    remaining = [
         each for each in _exactly(spec, arguments).selectors or () if each.cel is None or each.cel.expression != arguments["expression"]
     ]
-    return _requests(spec, arguments, selectors=left or None)
+    return _requests(spec, arguments, selectors=remaining or None)
 
 
 def _constraint(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:

@@ -40,7 +40,7 @@ def unit(objects: list[Object], needed: int | None = None) -> PlacementQuestion:
 def ask(given: PlacementQuestion, *rules: str, most: int = 20) -> list[Remedy]:
     """Return all remedies, each checked: when it is applied, the pods can be placed."""
     assert given.feasible(within(20)) is False
-    found = find_remedies(given, rules, within(60), most=most)
+    found = find_remedies(given, rules, within(60), limit=most)
     for way in found:
         assert applied(given, way).feasible(within(20)) is True, way
         assert not {"least", "most"} & way.arguments.keys(), way
@@ -438,7 +438,7 @@ def test_every_way_out_of_a_random_unit_works_and_is_the_least(kind: str) -> Non
         tried += 1
         if tried > 12:
             break
-        found = find_remedies(given, [], within(60), most=30)
+        found = find_remedies(given, [], within(60), limit=30)
         where = f"{kind} seed {seed}"
         evicted = None
         for way in found:
