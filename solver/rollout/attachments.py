@@ -25,7 +25,7 @@ class RolloutAttachments:
             moving: Pods that arrive or leave.
             others: Pods that stay. Ready ones have their volumes from the start.
         """
-        self.volumes = {i: found for i in moving if (found := exclusive_volumes(snapshot.pods[i], snapshot))}
+        self.volumes = {i: own for i in moving if (own := exclusive_volumes(snapshot.pods[i], snapshot))}
         self._holders: dict[str, str] = {}
         self._users: dict[str, Counter[str]] = {}
         self._before: list[dict[str, str]] = []
@@ -75,8 +75,8 @@ class RolloutAttachments:
 
     def lacking(self, i: int, node: str) -> list[tuple[str, str]]:
         """Return the volumes of a pod on a node that other nodes hold, with these nodes."""
-        found = ((volume, self._holders.get(volume, node)) for volume in sorted(self.volumes.get(i, ())))
-        return [(volume, at) for volume, at in found if at != node]
+        holders = ((volume, self._holders.get(volume, node)) for volume in sorted(self.volumes.get(i, ())))
+        return [(volume, at) for volume, at in holders if at != node]
 
     def key(self) -> tuple[tuple[str, str], ...]:
         """Return the node of each volume."""

@@ -67,10 +67,10 @@ class RolloutSearch:
 
     def run(self) -> RolloutCourse:
         """Return the first course that completes, or the one that places the most pods."""
-        found = self._course()
-        if not found.complete and self.zones_held():
-            return replace(found, proved=False, most=self.problem.pace.replicas)
-        return found
+        course = self._course()
+        if not course.complete and self.zones_held():
+            return replace(course, proved=False, bound=self.problem.pace.replicas)
+        return course
 
     def zones_held(self) -> bool:
         """Return True if old pods run where the kubelet aligns NUMA zones.
@@ -90,10 +90,10 @@ class RolloutSearch:
         if hopeless and self.brief:
             return replace(course, proved=True)
         states = min(self.states, MAX_HOPELESS_STATES) if hopeless else self.states
-        found = RolloutExplorer(self.problem, self.cluster, course, states, self.context).run()
+        explored = RolloutExplorer(self.problem, self.cluster, course, states, self.context).run()
         if hopeless:
-            found.proved, found.most = True, min(found.most, self.problem.pace.replicas - 1)
-        return found
+            explored.proved, explored.bound = True, min(explored.bound, self.problem.pace.replicas - 1)
+        return explored
 
     # --- towards a final placement ------------------------------------------------------------------------------------------
 
@@ -157,11 +157,11 @@ class RolloutSearch:
     def _greedy(self, state: RolloutState, wanted: dict[int, int]) -> Binds:
         binds: Binds = []
         while True:
-            found = [(i, n) for i in state.heads() for n in state.accepted(i).tolist()]
-            if not found:
+            candidates = [(i, n) for i in state.heads() for n in state.accepted(i).tolist()]
+            if not candidates:
                 return binds
-            levels = {state.kind(i): state.level(i) for i, _ in found}
-            i, n = min(found, key=lambda c: (wanted.get(c[1], 0) <= 0, levels[state.kind(c[0])][c[1]], c[0], c[1]))
+            levels = {state.kind(i): state.level(i) for i, _ in candidates}
+            i, n = min(candidates, key=lambda c: (wanted.get(c[1], 0) <= 0, levels[state.kind(c[0])][c[1]], c[0], c[1]))
             state.bind(i, n)
             binds.append((i, n))
             wanted[n] = wanted.get(n, 0) - 1
