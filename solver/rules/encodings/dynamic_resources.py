@@ -105,12 +105,12 @@ class DeviceEncoder:
         encoding: PlacementModel,
         groups: DeviceGroups,
         books: Books,
-        asked: Mapping[int, Sequence[tuple[Bools, tuple[Claim, ...]]]],
+        variants: Mapping[int, Sequence[tuple[Bools, tuple[Claim, ...]]]],
         serves: Mapping[str, Bools],
     ) -> None:
         self._e, self._groups, self._books = encoding, groups, books
         self._inventory = groups.inventory
-        self._asked, self._serves = asked, serves
+        self._asked, self._serves = variants, serves
         self._loads: dict[tuple[int, Bundle, Anchor | None], _Load] = {}
         self._rows: dict[Hashable, _CapacityRow] = {}
         self._ways: dict[tuple[int, Bundle], list[Mode]] = {}
@@ -149,10 +149,10 @@ class DeviceEncoder:
             load.nodes.add(n)
 
     def _parts(self, claim: Claim) -> list[Bundle]:
-        found = self._bundles.get(claim)
-        if found is None:
-            found = self._bundles[claim] = bundles(claim)
-        return found
+        parts = self._bundles.get(claim)
+        if parts is None:
+            parts = self._bundles[claim] = bundles(claim)
+        return parts
 
     # --- shared claims ----------------------------------------------------------------------------------------------------------
 
@@ -192,11 +192,11 @@ class DeviceEncoder:
         nodes: dict[int, list[int]] = {}
         for n in at:
             nodes.setdefault(int(self._inventory.site_of[n]), []).append(n)
-        found = []
+        anchors = []
         for site, here in nodes.items():
             apart = any(group.node for group in self._groups.of_site[site])
-            found += [Anchor(claim.key, site, (n,)) for n in here] if apart else [Anchor(claim.key, site, tuple(here))]
-        return found
+            anchors += [Anchor(claim.key, site, (n,)) for n in here] if apart else [Anchor(claim.key, site, tuple(here))]
+        return anchors
 
     def _reach(self, claim: Claim, anchor: Anchor) -> Bools:
         """Return bool[N], the nodes that an allocation at the anchor may serve."""
@@ -232,13 +232,13 @@ class DeviceEncoder:
     # --- modes ------------------------------------------------------------------------------------------------------------------
 
     def _modes(self, site: int, bundle: Bundle) -> list[Mode]:
-        found = self._ways.get((site, bundle))
-        if found is None:
+        listed = self._ways.get((site, bundle))
+        if listed is None:
             broken = self._inventory.broken(self._inventory.sites[site]) is not None
-            found, loose = modes(bundle, site, self._groups, self._books, broken=broken)
-            self._ways[site, bundle] = found
+            listed, loose = modes(bundle, site, self._groups, self._books, broken=broken)
+            self._ways[site, bundle] = listed
             self.loose |= loose
-        return found
+        return listed
 
     def _serve(self, site: int, bundle: Bundle, anchor: Anchor | None, load: _Load) -> None:
         """Distribute pods over modes, and add the devices that they take in each."""
@@ -268,9 +268,9 @@ class DeviceEncoder:
                 if anchor is not None:
                     with self._e.about(SharedClaim(anchor.key), sorted(load.classes)):
                         self._bind(anchor, group, terms)
-        for tied, attribute in mode.distinct:
+        for positions, attribute in mode.distinct:
             columns: dict[object, list[Term]] = {}
-            for i in tied:
+            for i in positions:
                 for group, terms in parts[i].items():
                     for value in values(group, attribute):
                         columns.setdefault(value, []).extend(terms)
@@ -283,28 +283,28 @@ class DeviceEncoder:
         if len(take.groups) == 1:
             return {take.groups[0]: _times(pods, take.count)}
         upper = _most(pods)
-        found: dict[DeviceGroup, list[Term]] = {}
+        devices: dict[DeviceGroup, list[Term]] = {}
         for group in take.groups:
             there = len(group.units) if take.admin else group.free(self._books)
             again = group.kind.shared or take.admin  # several pods may take the same device, each of them once
-            most = upper * min(there, take.count) if again else min(there, upper * take.count)
-            if most:
-                term: Term = (self._integer(most), 1, most)
-                found[group] = [term]
+            limit = upper * min(there, take.count) if again else min(there, upper * take.count)
+            if limit:
+                term: Term = (self._integer(limit), 1, limit)
+                devices[group] = [term]
                 if again and there < take.count:
                     load.equations.append(([term, *_times(pods, -there)], "<="))
-        load.equations.append(([t for terms in found.values() for t in terms] + _times(pods, -take.count), "=="))
-        return found
+        load.equations.append(([t for terms in devices.values() for t in terms] + _times(pods, -take.count), "=="))
+        return devices
 
     def _take_every(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[DeviceGroup, list[Term]]:
-        found = {group: _times(pods, len(group.units)) for group in take.groups}
+        devices = {group: _times(pods, len(group.units)) for group in take.groups}
         upper, less = _most(pods), _times(pods, -1)
         for group in take.spare:
-            found[group] = [(self._integer(upper), 1, upper)]
-            load.equations.append(([*found[group], *less], "<="))
+            devices[group] = [(self._integer(upper), 1, upper)]
+            load.equations.append(([*devices[group], *less], "<="))
         if not take.groups:
-            load.equations.append(([*pods, *_times([t for terms in found.values() for t in terms], -1)], "<="))
-        return found
+            load.equations.append(([*pods, *_times([t for terms in devices.values() for t in terms], -1)], "<="))
+        return devices
 
     # --- supply -----------------------------------------------------------------------------------------------------------------
 
@@ -331,8 +331,8 @@ class DeviceEncoder:
                 self._add(load, ("counter", counter), group, self._books.left[counter], [(used, amount, 1)])
         for counter, _ in group.counters:
             self._add(load, ("counter", counter), group, self._books.left[counter], [])
-        most = _most(terms)
-        load.equations.append(([*terms, (used, -most, 1)], "<="))
+        limit = _most(terms)
+        load.equations.append(([*terms, (used, -limit, 1)], "<="))
 
     def _add(self, load: _Load, key: Hashable, group: DeviceGroup, room: Fraction | int, terms: Iterable[Term]) -> None:
         row = self._rows.setdefault(key, _CapacityRow(room=max(Fraction(room), Fraction(0))))
