@@ -94,7 +94,7 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
     Returns:
         The modes, and True if some are relaxed because there would be too many. A single mode without takes accepts anything.
     """
-    found: list[Mode] = []
+    listed: list[Mode] = []
     loose = False
     if prod(len(ways) for ways in bundle.requests) > MAX_MODES:
         return [Mode([], [])], True
@@ -109,10 +109,10 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
         while prod(len(match[2]) for match in matching) > MAX_MODES:
             matching.pop()
             loose = True
-        found += [narrowed for narrowed in _matched(mode, matching) if all(_enough(take, books) for take in narrowed.takes)]
-    if len(found) > MAX_MODES:
+        listed += [narrowed for narrowed in _matched(mode, matching) if all(_enough(take, books) for take in narrowed.takes)]
+    if len(listed) > MAX_MODES:
         return [Mode([], [])], True
-    return found, loose
+    return listed, loose
 
 
 def _constrained(

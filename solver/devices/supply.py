@@ -67,7 +67,7 @@ class _Supply:
                     demand.append(
                         np.array([[sum(count * floor(amount / unit) for count, amount in each) for each in demands]], dtype=np.int64)
                     )
-                    free.append(np.array([[sum(floor(left / unit) for left in parts) for parts in supplies]], dtype=np.int64))
+                    free.append(np.array([[sum(floor(residual / unit) for residual in parts) for parts in supplies]], dtype=np.int64))
         return np.concatenate(demand).T.copy(), np.concatenate(free).T[site_of]
 
     @staticmethod
@@ -79,7 +79,7 @@ class _Supply:
         scale = lcm(*(amount.denominator for amount in amounts))
         unit = Fraction(gcd(*(int(amount * scale) for amount in amounts)), scale)
         yield unit
-        largest = max((left for parts in supplies for left in parts), default=Fraction(0)) / unit
+        largest = max((residual for parts in supplies for residual in parts), default=Fraction(0)) / unit
         rounded = {unit * (floor(largest / parts) + 1) for parts in range(2, MAX_ROUNDINGS + 2)}
         yield from sorted(each for each in rounded if min(amounts) < each <= max(amounts))
 

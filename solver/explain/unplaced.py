@@ -73,7 +73,7 @@ def left_of(cluster: Cluster, placed: Sequence[int]) -> list[Left]:
         if unplaced and not gang_left:
             name = None if gang_of is None else gang_of.name
             groups.append(Left(unplaced, unplaced[:1], 1, name, cls.priority, (g,), gang_of is None and _unaided(cluster, (g,))))
-    return sorted(groups, key=lambda left: -left.priority)
+    return sorted(groups, key=lambda group: -group.priority)
 
 
 def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:

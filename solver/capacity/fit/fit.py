@@ -19,7 +19,7 @@ from kubestow.solver.capacity.buffers.states import of_fit
 from kubestow.solver.capacity.fit.cause import cause_of, one_more
 from kubestow.solver.capacity.fit.growth import growth
 from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion, read
-from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, most
+from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, most_units
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.placed_tiers import Answer
 from kubestow.solver.refused_pods import refuse_domain_blocking
@@ -70,7 +70,7 @@ def fit(
     refuse_domain_blocking(one.snapshot, one.scope, options.policy)
     ceiling = Ceiling.of(question)
     report("fit", "units", 0, ceiling.units)
-    outcome = most(question, ceiling, limited)
+    outcome = most_units(question, ceiling, limited)
     report("fit", "units", outcome.units, outcome.bound)
     context.deadline.charge(limited.deadline.elapsed())
     edited, placement = _placement(replace(question, options=options), outcome)

@@ -37,7 +37,7 @@ class UnitsFound:
     engine: str = "greedy"
 
 
-def most(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound:
+def most_units(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound:
     """Return the most units that fit."""
     if _by_replicas(question):
         outcome = _replicas(question, ceiling, context)

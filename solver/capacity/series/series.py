@@ -117,7 +117,7 @@ class _SeriesOutcome:
 
 def _search(searches: Sequence[SizeSearch], catalogue: Catalogue, context: RunContext) -> _SeriesOutcome:
     alone = _alone(searches, context)
-    infeasible_index = next((i for i, found in enumerate(alone) if found.infeasible), None)
+    infeasible_index = next((i for i, outcome in enumerate(alone) if outcome.infeasible), None)
     if infeasible_index is not None:
         return _SeriesOutcome(alone, SeriesIncumbent(infeasible=True), [infeasible_index], infeasible_index)
     joint = Joint(searches, alone, catalogue, searches[0].request, context)

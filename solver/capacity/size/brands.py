@@ -201,12 +201,12 @@ def unlimited(offer: Offer) -> Offer:
 
 def _residents(snapshot: Snapshot, names: frozenset[str]) -> list[tuple[int, str]]:
     """Return the DaemonSet pods that are pending for nodes of the menu. Every node comes with its own."""
-    found = []
+    residents = []
     for i, pod in enumerate(snapshot.pods):
         owner = controller_of(pod)
         if owner is not None and owner.kind == "DaemonSet" and not pod.spec.nodeName and (node := target(pod)) in names:
-            found.append((i, node or ""))
-    return found
+            residents.append((i, node or ""))
+    return residents
 
 
 def _keys(cluster: Cluster) -> list[str]:
@@ -224,12 +224,12 @@ def _brands(shown: Sequence[_OfferedWorld], listed: Sequence[Offer], offered: It
 
     A brand has the cheapest offers of one shape that differ only in a zone that no rule reads.
     """
-    found: dict[object, list[int]] = {}
+    offers_by_traits: dict[object, list[int]] = {}
     for i in offered:
         signature = tuple(each.signature(listed[i], each.new[i]) for each in shown)
-        known = found.get(signature)
+        known = offers_by_traits.get(signature)
         if known is None or listed[i].cost < listed[known[0]].cost:
-            found[signature] = [i]
+            offers_by_traits[signature] = [i]
         elif listed[i].cost == listed[known[0]].cost:
             known.append(i)
-    return list(found.values())
+    return list(offers_by_traits.values())

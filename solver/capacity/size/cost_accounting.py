@@ -70,7 +70,7 @@ class _Requests:
 def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _PurchasedNode]:
     """Return the purchased nodes by name, with their pods."""
     bought: dict[str, Purchase] = {name: purchase for purchase in sizing.buy for name in purchase.nodes}
-    found = {
+    purchased = {
         name: _PurchasedNode(bought[name].shape, money.parse(bought[name].price), _offered(node))
         for node in snapshot.nodes
         if (name := node.metadata.name or "") in bought
@@ -80,9 +80,9 @@ def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _PurchasedNode]:
     for pod in snapshot.pods:
         key = pod_key(pod)
         where = goes.get(key, None if key in unplaced or is_terminal(pod) else pod.spec.nodeName)
-        if where in found:
-            found[where].pods.append(pod)
-    return found
+        if where in purchased:
+            purchased[where].pods.append(pod)
+    return purchased
 
 
 def _offered(node: Node) -> Mapping[str, int]:
@@ -95,7 +95,7 @@ def _offered(node: Node) -> Mapping[str, int]:
 
 def _utilisation(nodes: Sequence[_PurchasedNode], shapes: Iterable[str], requests: _Requests) -> list[Utilisation]:
     """Return the rows for all nodes together, then for each shape."""
-    found = []
+    utilisations = []
     for shape in ("", *dict.fromkeys(shapes)):
         requested: Counter[str] = Counter()
         daemons: Counter[str] = Counter()
@@ -109,8 +109,10 @@ def _utilisation(nodes: Sequence[_PurchasedNode], shapes: Iterable[str], request
                 if is_daemon(pod):
                     daemons.update(requests.of(pod))
         named = [*_FIRST_RESOURCES, *sorted(name for name in requested if name not in _FIRST_RESOURCES)]
-        found += [Utilisation(shape, name, requested[name], daemons[name], has[name]) for name in named if has[name] or requested[name]]
-    return found
+        utilisations += [
+            Utilisation(shape, name, requested[name], daemons[name], has[name]) for name in named if has[name] or requested[name]
+        ]
+    return utilisations
 
 
 # --- costs ----------------------------------------------------------------------------------------------------------------

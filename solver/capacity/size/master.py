@@ -372,14 +372,14 @@ def groups_of(menu: Menu) -> list[NodeGroup]:
     """Return the existing nodes, grouped by the classes they can take and the domains they are in."""
     cluster = menu.cluster
     codes = [cluster.domains(key)[0] for key in menu.keys]
-    found: dict[object, list[int]] = {}
+    nodes_by_traits: dict[object, list[int]] = {}
     for n in menu.there.tolist():
         if menu.eligibility[:, n].any():
-            found.setdefault(((menu.eligibility[:, n] > 0).tobytes(), tuple(int(code[n]) for code in codes)), []).append(n)
+            nodes_by_traits.setdefault(((menu.eligibility[:, n] > 0).tobytes(), tuple(int(code[n]) for code in codes)), []).append(n)
     room = np.maximum(room_with_slots(cluster), 0)
     return [
         NodeGroup(nodes, room[nodes].sum(axis=0), menu.eligibility[:, nodes].sum(axis=1))
-        for nodes in (np.array(members, dtype=np.int64) for members in found.values())
+        for nodes in (np.array(members, dtype=np.int64) for members in nodes_by_traits.values())
     ]
 
 

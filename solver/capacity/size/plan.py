@@ -133,17 +133,17 @@ def _tied(cluster: Cluster) -> Bools:
 
 
 def _enemies(cluster: Cluster) -> dict[int, frozenset[int]]:
-    found: dict[int, set[int]] = {}
+    enemies: dict[int, set[int]] = {}
     for g, cls in enumerate(cluster.classes):
         for term in cls.anti:
             if term.key == HOSTNAME:
                 for h in cluster.matching(term.matcher).tolist():
-                    found.setdefault(g, set()).add(h)
-                    found.setdefault(h, set()).add(g)
+                    enemies.setdefault(g, set()).add(h)
+                    enemies.setdefault(h, set()).add(g)
     ports = {g: {(protocol, number) for _, protocol, number in cls.ports} for g, cls in enumerate(cluster.classes) if cls.ports}
     for g, own in ports.items():
-        found.setdefault(g, set()).update(h for h, others in ports.items() if own & others)
-    return {g: frozenset(others) for g, others in found.items()}
+        enemies.setdefault(g, set()).update(h for h, others in ports.items() if own & others)
+    return {g: frozenset(others) for g, others in enemies.items()}
 
 
 def plan_of(trial: PurchaseTrial, menu: Menu) -> PurchasePlan:

@@ -192,10 +192,10 @@ def _survive(
 
 def placed_at(placement: doc.Placement) -> dict[str, dict[int, int]]:
     """Return the pods on each node, each as a class of its own."""
-    found: dict[str, dict[int, int]] = {}
+    counts: dict[str, dict[int, int]] = {}
     for i, entry in enumerate(placement.assignments):
-        found.setdefault(entry.node, {})[i] = 1
-    return found
+        counts.setdefault(entry.node, {})[i] = 1
+    return counts
 
 
 def _sizing(cluster: World, catalogue: Catalogue, request: SizeOptions, options: Options, outcome: SizeOutcome) -> Sizing:
@@ -313,7 +313,7 @@ def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc
     from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
     from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
-    found, options = [], context.options
+    causes, options = [], context.options
     snapshot = offered.cluster.snapshot
     for g in hopeless[:MAX_CAUSES]:
         pods = offered.cluster.classes[g].pods
@@ -321,5 +321,5 @@ def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc
         cause = minimal_cause(question, context.part(5.0))
         if cause is not None:
             cause.pods, cause.alone = [pod_key(snapshot.pods[i]) for i in pods], True
-            found.append(cause)
-    return found
+            causes.append(cause)
+    return causes

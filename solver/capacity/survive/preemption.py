@@ -201,10 +201,10 @@ def _bound(
 def _as_classes_of(cluster: Cluster, problem: EvictionProblem, snapshot: Snapshot, counts: Ints) -> Ints:
     """Return the placement of the same pods by the classes of another instance, which may have fewer classes."""
     of = {pod_key(cluster.snapshot.pods[i]): g for g, cls in enumerate(cluster.classes) for i in cls.pods}
-    found = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    placed_counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     for g in problem.own:
         pods = iter(problem.cluster.classes[g].pods)
         for n in np.flatnonzero(counts[g]).tolist():
             for _ in range(int(counts[g, n])):
-                found[of[pod_key(snapshot.pods[next(pods)])], n] += 1
-    return found
+                placed_counts[of[pod_key(snapshot.pods[next(pods)])], n] += 1
+    return placed_counts

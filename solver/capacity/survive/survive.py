@@ -155,29 +155,29 @@ def _scenario(failed: Failed, alike: Sequence[Failed], verdict: ScenarioVerdict 
 
 def _notes(search: FailureSearch) -> list[str]:
     request, snapshot, pool = search.request, search.snapshot, search.pool
-    found = []
+    notes = []
     waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot, include_gated=True).pending]
     if waiting:
         some = ", ".join(waiting[:_MAX_LISTED_PODS]) + (", …" if len(waiting) > _MAX_LISTED_PODS else "")
-        found.append(f"{len(waiting)} pod{_s(waiting)} pending already {'is' if len(waiting) == 1 else 'are'} left out: {some}")
+        notes.append(f"{len(waiting)} pod{_s(waiting)} pending already {'is' if len(waiting) == 1 else 'are'} left out: {some}")
     lost = search.instance.bare
     if lost:
         some = ", ".join(lost[:_MAX_LISTED_PODS]) + (", …" if len(lost) > _MAX_LISTED_PODS else "")
-        found.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {some}")
+        notes.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {some}")
     keyless = len(snapshot.nodes) - sum(len(members) for members in search.nodes.values())
     if keyless:
-        found.append(
+        notes.append(
             f"{keyless} node{'s' if keyless > 1 else ''} without the label {request.key} never fail{'s' if keyless == 1 else ''} here"
         )
     if request.preemption and request.priority is None:
-        found.append("without a priority every pod must return, so no pod is preempted")
+        notes.append("without a priority every pod must return, so no pod is preempted")
     if pool is not None and pool.gone is not None:
-        found.append(f"continued without worker processes: {pool.gone}")
+        notes.append(f"continued without worker processes: {pool.gone}")
     if pool is not None and pool.lost:
-        found.append(f"{pool.lost} failure{'s' if pool.lost > 1 else ''} not decided because the worker died each time (out of memory?)")
+        notes.append(f"{pool.lost} failure{'s' if pool.lost > 1 else ''} not decided because the worker died each time (out of memory?)")
     if search.context.stop.is_set():
-        found.append("interrupted: failures whose outcome is unknown were not decided")
-    return found
+        notes.append("interrupted: failures whose outcome is unknown were not decided")
+    return notes
 
 
 def _s(listed: Sequence[str]) -> str:

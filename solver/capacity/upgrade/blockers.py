@@ -168,16 +168,16 @@ def _stuck(pool: UpgradePool, walk: Walk, n: int) -> Blocker | None:
     state.begin(open_(before, [pool.new[m] for m in surging(state, walk.surge, [n])]))
     state.cordoned[n] = True
     steps: list[Step] = []
-    found = None
+    reason = None
     for g in walk.running(n):
         mask = state.places(g, n)
         if not mask.any():
-            found = _reason(pool, state, g, n)
+            reason = _reason(pool, state, g, n)
             break
         walk.take(Step(g, n, walk.best(g, n, mask)), steps)
     state.undo_all(steps, 0)
     state.present = before
-    return found
+    return reason
 
 
 def _reason(pool: UpgradePool, state: PoolState, g: int, n: int) -> Blocker:

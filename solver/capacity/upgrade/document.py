@@ -68,7 +68,7 @@ def _waves(pool: UpgradePool, course: UpgradeCourse, rules: Sequence[Rule], by: 
     grouped = [_grouped(pool, wave.steps, rules) for wave in course.waves]
     flat = [steps for groups in grouped for steps in groups]
     moves, _ = name_moves(pool.problem, flat, [False] * len(flat), lambda g, a, bound: f"{names[a]} is drained")
-    found, first = [], 0
+    upgrade_waves, first = [], 0
     waiting = iter(moves)
     for number, (wave, groups) in enumerate(zip(course.waves, grouped, strict=True), 1):
         mine = [next(waiting) for steps in groups for _ in steps]
@@ -76,13 +76,13 @@ def _waves(pool: UpgradePool, course: UpgradeCourse, rules: Sequence[Rule], by: 
             move.step, move.wave, move.stopover = step, move.wave - first, False
         first += len(groups)
         domain = f"{by}={pool.domain[wave.drain[0]]}" if by is not None else None
-        found.append(
+        upgrade_waves.append(
             UpgradeWave(
                 number, [names[n] for n in wave.drain], [pool.joining(n) for n in wave.surge], [pool.joining(n) for n in wave.joined],
                 mine, domain,
             )
         )  # fmt: skip
-    return found
+    return upgrade_waves
 
 
 def _grouped(pool: UpgradePool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[list[Step]]:
@@ -117,22 +117,22 @@ def _grouped(pool: UpgradePool, steps: Sequence[Step], rules: Sequence[Rule]) ->
 
 
 def _notes(snapshot: Snapshot, moving: Sequence[objects.Pod], waves: Sequence[UpgradeWave]) -> list[str]:
-    found = ["the destinations of pods are one way to complete the upgrade; the scheduler may choose other nodes"] if waves else []
+    notes = ["the destinations of pods are one way to complete the upgrade; the scheduler may choose other nodes"] if waves else []
     local = [pod for pod in moving if _local(pod)]
     if local:
-        found.append(
+        notes.append(
             f"{len(local)} pods of the pool lose the data in their emptyDir or hostPath volumes, as with "
             f"kubectl drain --delete-emptydir-data ({_some(local)})"
         )
     waiting = [snapshot.pods[i] for i in select(snapshot).pending]
     if waiting:
         pods = f"{len(waiting)} pod{'s have' if len(waiting) > 1 else ' has'} no node"
-        found.append(f"{pods} ({_some(waiting)}): pending pods may occupy new nodes")
+        notes.append(f"{pods} ({_some(waiting)}): pending pods may occupy new nodes")
     times = Counter(move.pod for wave in waves for move in wave.moves)
     again = sum(k > 1 for k in times.values())
     if again:
-        found.append(f"{again} pods move more than once, via nodes that are drained later")
-    return found
+        notes.append(f"{again} pods move more than once, via nodes that are drained later")
+    return notes
 
 
 def _local(pod: objects.Pod) -> bool:

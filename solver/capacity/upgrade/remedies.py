@@ -101,8 +101,8 @@ def _budget_changes(snapshot: Snapshot, name: str, pods: Sequence[str]) -> Itera
         yield from _one_more(snapshot, raw, snapshot.pods[budget.pods[0]])
     others = [b.name for b in budgets(snapshot) if b.name != name and set(b.pods) & set(budget.pods)]
     if others:
-        rest = [b for b in snapshot.pod_disruption_budgets if b is not raw]
-        yield _BlockerEdit(f"delete PodDisruptionBudget {name}", replace(snapshot, pod_disruption_budgets=rest))
+        remaining = [b for b in snapshot.pod_disruption_budgets if b is not raw]
+        yield _BlockerEdit(f"delete PodDisruptionBudget {name}", replace(snapshot, pod_disruption_budgets=remaining))
 
 
 def _loosened(

@@ -218,17 +218,17 @@ class Reduction:
 
     def _topology(self, groups: Iterable[FactGroup]) -> list[str]:
         """Return the topology keys of the rules in these groups: those of gangs and affinity first, then those with few domains."""
-        found: dict[str, int] = {}
+        rank: dict[str, int] = {}
         for tag in (tag for group in groups for tag in group.tags):
             topic = tag.topic[1] if isinstance(tag.topic, tuple) else tag.topic
             if tag.rule == GangScheduling.name:
-                found |= {gang.key: 0 for gang in self._encoding.cluster.gangs if gang.key is not None}
+                rank |= {gang.key: 0 for gang in self._encoding.cluster.gangs if gang.key is not None}
             elif isinstance(topic, Affinity):
-                found |= dict.fromkeys(topic.keys, 0)
+                rank |= dict.fromkeys(topic.keys, 0)
             elif isinstance(topic, AffinityTerm | Spread):
-                found.setdefault(topic.key, 1)
+                rank.setdefault(topic.key, 1)
         domains = self._encoding.cluster.domains
-        return sorted(found.keys() & set(self._encoding.keys), key=lambda key: (found[key], domains(key)[1], key))
+        return sorted(rank.keys() & set(self._encoding.keys), key=lambda key: (rank[key], domains(key)[1], key))
 
 
 def _kind(tag: Tag) -> Hashable:

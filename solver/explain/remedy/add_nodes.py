@@ -129,11 +129,11 @@ def shapes(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
     Args:
         also: Further labels that distinguish shapes.
     """
-    found: dict[object, NodeShape] = {}
+    by_traits: dict[object, NodeShape] = {}
     for _, signature, shape in takers(question, cluster, also):
-        first = found.get((signature, shape.size))
-        found[signature, shape.size] = shape if first is None else replace(first, nodes=first.nodes + 1)
-    return sorted(found.values(), key=lambda shape: shape.size)
+        first = by_traits.get((signature, shape.size))
+        by_traits[signature, shape.size] = shape if first is None else replace(first, nodes=first.nodes + 1)
+    return sorted(by_traits.values(), key=lambda shape: shape.size)
 
 
 def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> Iterator[tuple[int, object, NodeShape]]:

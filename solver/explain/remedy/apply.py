@@ -180,5 +180,5 @@ _CHANGES: Final[dict[str, Callable[[PlacementQuestion, Arguments], PlacementQues
     "addNodes": _add_nodes,
     "buyNodes": _buy_nodes,
     "uncordon": _uncordon,
-    raise_quotas.CHANGE: raise_quotas.taken,
+    raise_quotas.CHANGE: raise_quotas.with_raises,
 }

@@ -34,7 +34,7 @@ def candidates(question: PlacementQuestion) -> Iterator[Remedy]:
             yield Remedy(CHANGE, sentence(question.snapshot, limits), arguments(limits) | more)
 
 
-def taken(question: PlacementQuestion, changed: Mapping[str, str]) -> PlacementQuestion:
+def with_raises(question: PlacementQuestion, changed: Mapping[str, str]) -> PlacementQuestion:
     """Return the question with the quotas of the remedy's arguments."""
     limits = {key: dict(part.split("=", 1) for part in text.split(",")) for key, text in changed.items() if key != _LEAST}
     return replace(question, snapshot=with_quotas(question.snapshot, limits))

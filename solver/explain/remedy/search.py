@@ -167,12 +167,12 @@ class _RemedyQuery:
                 continue
             top = constraint.maxSkew + len(self.question.snapshot.pods)
 
-            def asked(skew: int, owner: str = owner, constraint: TopologySpreadConstraint = constraint) -> bool | None:
+            def skew_works(skew: int, owner: str = owner, constraint: TopologySpreadConstraint = constraint) -> bool | None:
                 return self._works(raised(owner, constraint, skew))
 
-            if not asked(top):
+            if not skew_works(top):
                 continue
-            skew = least(lambda k, top=top, asked=asked: k == top or asked(k), constraint.maxSkew + 1, top)  # type: ignore[misc]
+            skew = least(lambda k, top=top, works=skew_works: k == top or works(k), constraint.maxSkew + 1, top)  # type: ignore[misc]
             if skew is not None:
                 remedy = raised(owner, constraint, skew[0])
                 if not skew[1]:
