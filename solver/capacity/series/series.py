@@ -31,7 +31,7 @@ ALONE_TIME_FRACTION = 0.5
 def size_series(
     snapshots: Sequence[Snapshot],
     catalogue: Catalogue,
-    request: Sequence[SizeOptions],
+    requests: Sequence[SizeOptions],
     options: Options,
     *,
     on_progress: OnProgress | None = None,
@@ -42,7 +42,7 @@ def size_series(
 
     Args:
         snapshots: At least two, in the order of their times.
-        request: Options for each snapshot. They may differ only in names of nodes, and ask for no failures.
+        requests: Options for each snapshot. They may differ only in names of nodes, and ask for no failures.
 
     Raises:
         InputError: Quantities that cannot be summed, or edits that cannot be made.
@@ -53,20 +53,20 @@ def size_series(
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
-    if request[0].mode == "from-scratch":
+    if requests[0].mode == "from-scratch":
         options = replace(options, from_scratch=True)
-    worlds = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, request, strict=True)]
+    worlds = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, requests, strict=True)]
     offered = menus(worlds, catalogue, options)
     compiled = time.monotonic()
     checking = min(MAX_CHECK_TO_COMPILE_RATIO * (compiled - started), (options.time_limit or 0.0) / 3)
     clock = (started if began is None else began) - checking - min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    searches = [SizeSearch(each, one, catalogue, question, context) for each, one, question in zip(worlds, offered, request, strict=True)]
+    searches = [SizeSearch(each, one, catalogue, question, context) for each, one, question in zip(worlds, offered, requests, strict=True)]
     outcome = _search(searches, catalogue, context)
     solved = time.monotonic()
     part = None if options.time_limit is None else options.time_limit / len(worlds)
     after = replace(context, options=replace(options, time_limit=part))
-    answers = {i: answer(worlds[i], offered[i], catalogue, request[i], outcome.of(i), after) for i in outcome.to_answer}
+    answers = {i: answer(worlds[i], offered[i], catalogue, requests[i], outcome.of(i), after) for i in outcome.to_answer}
     result = answers[outcome.chosen]
     for i, each in answers.items():
         _stamp(each, snapshots[i])

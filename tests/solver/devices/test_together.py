@@ -73,14 +73,14 @@ def test_planted_placements_have_a_bind_order(family: str, seed: int) -> None:
     found = find_order(cluster, counts)
     assert found.sequence is not None
     state = rules.build(cluster)
-    left = counts.copy()
+    remaining = counts.copy()
     for g, n, k in found.sequence:
         for _ in range(k):
             assert not any(rule.rejects(g)[n] for rule in state)
             for rule in state:
                 rule.place(g, n)
-            left[g, n] -= 1
-    assert not left.any()
+            remaining[g, n] -= 1
+    assert not remaining.any()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

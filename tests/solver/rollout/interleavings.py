@@ -181,8 +181,8 @@ def _filled(spec: Object, ranges: list[Object]) -> Object:
     for item in (item for found in ranges for item in found["spec"]["limits"]):
         read = {field: {"cpu": _cpu(item[field]["cpu"])} if field in item else {} for field in ("min", "max", "default", "defaultRequest")}
         default = {**read["max"], **read["default"]}
-        asked = {**read["min"], **default, **read["defaultRequest"]}
-        limits, requests = {**default, **limits}, {**asked, **requests}
+        filled = {**read["min"], **default, **read["defaultRequest"]}
+        limits, requests = {**default, **limits}, {**filled, **requests}
     resources = {
         part: {name: f"{value}m" if name == "cpu" else f"{value}Mi" for name, value in sizes.items()}
         for part, sizes in (("requests", requests), ("limits", limits))
@@ -194,13 +194,13 @@ def _in_range(spec: Object, ranges: list[Object]) -> bool:
     requests, limits = _parts(spec)
     if ranges and any(requests[name] > limits[name] for name in limits):
         return False
-    asked, most = requests.get("cpu"), limits.get("cpu")
+    requested, limit = requests.get("cpu"), limits.get("cpu")
     for item in (item for found in ranges for item in found["spec"]["limits"]):
-        if "min" in item and (asked is None or min(asked, most or asked) < _cpu(item["min"]["cpu"])):
+        if "min" in item and (requested is None or min(requested, limit or requested) < _cpu(item["min"]["cpu"])):
             return False
-        if "max" in item and (most is None or max(most, asked or 0) > _cpu(item["max"]["cpu"])):
+        if "max" in item and (limit is None or max(limit, requested or 0) > _cpu(item["max"]["cpu"])):
             return False
-        if "maxLimitRequestRatio" in item and (not asked or not most or most > asked):
+        if "maxLimitRequestRatio" in item and (not requested or not limit or limit > requested):
             return False
     return True
 
@@ -353,13 +353,13 @@ class Interleavings:
     def _shrunk(self, each: _Set) -> _Set:
         """Pods that do not serve go first."""
         gone = each.pods - each.wanted
-        left = gone
-        pending = min(left, each.pending)
-        left -= pending
-        ailing = min(left, each.ailing)
-        left -= ailing
+        surplus = gone
+        pending = min(surplus, each.pending)
+        surplus -= pending
+        ailing = min(surplus, each.ailing)
+        surplus -= ailing
         return replace(
-            each, pending=each.pending - pending, ailing=each.ailing - ailing, ready=each.ready - left, ending=each.ending + gone
+            each, pending=each.pending - pending, ailing=each.ailing - ailing, ready=each.ready - surplus, ending=each.ending + gone
         )
 
     def _admits(self, state: _State, k: int) -> bool:
@@ -378,8 +378,8 @@ class Interleavings:
                 used = self.used[number].get(resource, 0)
                 for other, each in enumerate(state):
                     used += (each.pods + each.ending) * self.runs[other][number].get(resource, 0)
-                most = _cpu(text) if plain == "cpu" else _number(text)
-                if more and used + more > most:
+                hard = _cpu(text) if plain == "cpu" else _number(text)
+                if more and used + more > hard:
                     return False
         return True
 

@@ -38,21 +38,21 @@ def solve(objects: list[Object], manifest: Object | None = None) -> Placement:
     return found
 
 
-def verdict(found: Placement) -> tuple[bool, bool, int]:
+def verdict(placement: Placement) -> tuple[bool, bool, int]:
     """Return whether the rollout completes, whether a deadlock is proved, and the number of placed new pods."""
-    assert found.rollout is not None
-    return found.rollout.complete, found.rollout.proved, len(found.assignments)
+    assert placement.rollout is not None
+    return placement.rollout.complete, placement.rollout.proved, len(placement.assignments)
 
 
-def refused(found: Placement) -> str:
-    assert found.rollout is not None
-    assert found.rollout.refused is not None
-    return f"{found.rollout.refused.rule}: {found.rollout.refused.message}"
+def refused(placement: Placement) -> str:
+    assert placement.rollout is not None
+    assert placement.rollout.refused is not None
+    return f"{placement.rollout.refused.rule}: {placement.rollout.refused.message}"
 
 
-def messages(found: Placement) -> list[str]:
-    assert found.rollout is not None
-    return [way.message for way in found.rollout.waysOut]
+def messages(placement: Placement) -> list[str]:
+    assert placement.rollout is not None
+    return [way.message for way in placement.rollout.waysOut]
 
 
 def test_a_quota_without_room_for_the_surge_stops_it_before_it_begins() -> None:
@@ -200,8 +200,8 @@ def test_the_checker_counts_quotas_for_itself() -> None:
     free = from_objects(web(2))
     found = roll_out(free, "web", None, QUICK)
     tight = from_objects([*web(2), quota(pods="2")])
-    told = {(fault.rule, fault.why.partition(": ")[2]) for fault in verify_rollout(tight, found)}
-    assert ("ResourceQuota", "quota q: pods used up") in told
+    faults = {(fault.rule, fault.why.partition(": ")[2]) for fault in verify_rollout(tight, found)}
+    assert ("ResourceQuota", "quota q: pods used up") in faults
     narrow = from_objects([*web(2), limits(max={"cpu": "50m"})])
     assert "LimitRanger" in {fault.rule for fault in verify_rollout(narrow, found)}
     stuck = roll_out(tight, "web", None, QUICK)
@@ -298,8 +298,8 @@ def _pods(way: Remedy) -> int:
     return int(text.removeprefix("pods=")) if text.startswith("pods=") and text.removeprefix("pods=").isdigit() else -1
 
 
-def _less(way: Remedy, most: int) -> dict[str, str]:
-    return dict.fromkeys(way.arguments, f"pods={most - 1}")
+def _less(way: Remedy, limit: int) -> dict[str, str]:
+    return dict.fromkeys(way.arguments, f"pods={limit - 1}")
 
 
 # --- with nodes, against brute force ----------------------------------------------------------------------------------------

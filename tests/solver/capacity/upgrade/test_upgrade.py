@@ -45,8 +45,8 @@ def find(objects: list[Object], surge: str = "1", unavailable: str = "0", **more
     return found
 
 
-def drained(found: Upgrade) -> list[list[str]]:
-    return [wave.drain for wave in found.waves]
+def drained(upgraded: Upgrade) -> list[list[str]]:
+    return [wave.drain for wave in upgraded.waves]
 
 
 def test_one_node_after_the_other_surges_and_pods_go_to_the_node_that_stands_in() -> None:
@@ -197,8 +197,8 @@ def test_an_interrupted_search_has_the_waves_so_far() -> None:
         if event.value == 2:
             stop.set()
 
-    asked = UpgradeOptions("pool=p", options=Options(deterministic=True))
-    found = upgrade(snapshot, asked, on_progress=after_two, stop=stop)
+    request = UpgradeOptions("pool=p", options=Options(deterministic=True))
+    found = upgrade(snapshot, request, on_progress=after_two, stop=stop)
     assert (found.complete, found.proved, found.blocked, len(found.waves)) == (False, False, [], 2)
     assert any(note.startswith("interrupted") for note in found.notes)
     assert not check_upgrade(snapshot, found).violations

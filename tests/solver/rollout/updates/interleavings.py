@@ -185,9 +185,9 @@ def _stateful(rng: random.Random, found: Case) -> None:
     found.partition = rng.choice((0, 0, 0, 1, 2))
     found.counts = rng.random() < 0.4
     found.on_delete = rng.random() < 0.08
-    most = rng.choice((1, 1, 2, 3))
-    found.unavailable = most if found.counts else 1
-    rolling: Object = {"partition": found.partition, "maxUnavailable": most}
+    limit = rng.choice((1, 1, 2, 3))
+    found.unavailable = limit if found.counts else 1
+    rolling: Object = {"partition": found.partition, "maxUnavailable": limit}
     strategy: Object = {"type": "OnDelete"} if found.on_delete else {"type": "RollingUpdate", "rollingUpdate": rolling}
     found.partition = 0 if found.on_delete else min(found.partition, found.replicas)
     policy = "Parallel" if found.parallel else "OrderedReady"
