@@ -27,7 +27,7 @@ from kubestow.solver.runtime.run_context import RunContext
 from tests import tiny
 from tests.instances.planted.planted_devices import FAMILIES, planted_devices
 from tests.objects import node, pod
-from tests.solver.devices.worlds import fleet
+from tests.solver.devices.fleets import fleet
 from tests.tiers import in_full, sampled
 from tests.tiny_devices import equipped
 

@@ -239,12 +239,12 @@ _State = tuple[_Set, ...]
 class Interleavings:
     """``outcomes``: whether rollouts complete at the ends of all interleavings."""
 
-    def __init__(self, found: Case) -> None:
+    def __init__(self, case: Case) -> None:
         kinds: dict[str, list[Any]] = {}
-        for obj in found.objects:
+        for obj in case.objects:
             kinds.setdefault(obj["kind"], []).append(obj)
         self.quotas, ranges = kinds.get("ResourceQuota", []), kinds.get("LimitRange", [])
-        spec = found.manifest["spec"]
+        spec = case.manifest["spec"]
         self.replicas: int = spec["replicas"]
         self.recreate = spec["strategy"]["type"] == "Recreate"
         rolling = spec["strategy"].get("rollingUpdate", {})
@@ -290,17 +290,17 @@ class Interleavings:
         return -(-product // 100) if up else product // 100
 
     def _explored(self) -> set[bool]:
-        seen, stack, found = {self.start}, [self.start], set[bool]()
+        seen, stack, outcomes = {self.start}, [self.start], set[bool]()
         while stack:
             state = stack.pop()
             following = [then for then in self._next(state) if then != state]
             if not following:
-                found.add(self._complete(state))
+                outcomes.add(self._complete(state))
             for then in following:
                 if then not in seen:
                     seen.add(then)
                     stack.append(then)
-        return found
+        return outcomes
 
     def _complete(self, state: _State) -> bool:
         return state[-1].ready == self.replicas and not any(each.pods or each.wanted for each in state[:-1])
@@ -338,17 +338,17 @@ class Interleavings:
         spare = total - least - (new.wanted - new.ready)
         if spare <= 0 or total == new.wanted:
             return state
-        found = list(state)
+        replica_sets = list(state)
         for k in range(len(state) - 1):
-            less = min(spare, max(0, found[k].wanted - found[k].ready))
-            found[k] = replace(found[k], wanted=found[k].wanted - less)
+            less = min(spare, max(0, replica_sets[k].wanted - replica_sets[k].ready))
+            replica_sets[k] = replace(replica_sets[k], wanted=replica_sets[k].wanted - less)
             spare -= less
-        excess = sum(min(each.ready, each.wanted) for each in found) - least
+        excess = sum(min(each.ready, each.wanted) for each in replica_sets) - least
         for k in range(len(state) - 1):
-            less = max(0, min(excess, found[k].wanted))
-            found[k] = replace(found[k], wanted=found[k].wanted - less)
+            less = max(0, min(excess, replica_sets[k].wanted))
+            replica_sets[k] = replace(replica_sets[k], wanted=replica_sets[k].wanted - less)
             excess -= less
-        return tuple(found)
+        return tuple(replica_sets)
 
     def _shrunk(self, each: _Set) -> _Set:
         """Pods that do not serve go first."""

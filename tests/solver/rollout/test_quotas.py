@@ -215,13 +215,13 @@ def test_the_checker_counts_quotas_for_itself() -> None:
 # --- against every interleaving ---------------------------------------------------------------------------------------------
 
 
-def asked(found: Case) -> Placement:
-    return roll_out(from_objects(found.objects), "web", from_objects([found.manifest], manifests=True), QUICK)
+def asked(case: Case) -> Placement:
+    return roll_out(from_objects(case.objects), "web", from_objects([case.manifest], manifests=True), QUICK)
 
 
-def taken(found: Case, way: Remedy) -> Case:
+def taken(case: Case, way: Remedy) -> Case:
     """The case with a way out taken by hand."""
-    objects, manifest = copy.deepcopy(found.objects), copy.deepcopy(found.manifest)
+    objects, manifest = copy.deepcopy(case.objects), copy.deepcopy(case.manifest)
     if way.change == "raiseQuota":
         for each in (each for each in objects if each["kind"] == "ResourceQuota"):
             more = way.arguments.get(f"default/{each['metadata']['name']}")
