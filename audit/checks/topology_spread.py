@@ -23,7 +23,7 @@ from kubestow.models.documents.findings.audit import Finding, Severity
 from kubestow.models.kube.selectors import Bools, selector_matches
 from kubestow.models.snapshot.scope import select
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, SpreadTally
 
 _FEW: Final = Code(
     "KS401", "min-domains-missing", "error",
@@ -142,7 +142,7 @@ class _Case:
     place: Place
     keyed: Bools
     spread: Spread
-    tally: Tally
+    tally: SpreadTally
     aid: int = 0
 
     def judge(self, room: Ints) -> Iterator[Finding]:

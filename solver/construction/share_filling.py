@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.construction.repair_state import RepairState
-from kubestow.solver.devices.together import Together, together
+from kubestow.solver.devices.together import DevicePacker, together
 from kubestow.solver.rules.base import Rule
 
 MAX_DEVICE_UNITS = 4096  #: Finer capacities are rounded to this many units per device.
@@ -101,7 +101,7 @@ class ShareFilling:
         self.nodes: dict[int, _ShareNode] = {}
         if answers is None or not self._missing(answers, eligibility, counts):
             return
-        self._together: Together = answers
+        self._together: DevicePacker = answers
         self.state = state = RepairState(cluster, active, eligibility, counts)
         free = [g for g, cls in enumerate(cluster.classes) if cls.gang is None and state.lonely[g] and state.mobile[g]]
         free = [g for g in free if not (state.touchy[g] or state.exclusions.near[g] or state.exclusions.wide[g])]
@@ -113,7 +113,7 @@ class ShareFilling:
             if made is not None:
                 self.nodes[n] = made
 
-    def _missing(self, answers: Together, eligibility: Ints, counts: Ints) -> bool:
+    def _missing(self, answers: DevicePacker, eligibility: Ints, counts: Ints) -> bool:
         """Return whether any unplaced pod requests shares."""
         waiting = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & eligibility.any(axis=1))
         return any(answers.share(g, n) is not None for g in waiting.tolist() for n in np.flatnonzero(eligibility[g]).tolist())

@@ -50,7 +50,7 @@ def allocate(inventory: Inventory, matches: Selecting, claims: Sequence[Claim], 
         raise AllocationError("too many devices for one pod") from None
 
 
-class _Part:
+class _RequestPart:
     """One request or alternative.
 
     Attributes:
@@ -63,7 +63,7 @@ class _Part:
         self.count = request.count or 0
         self.listed: list[int] | None = None
         self.positions: Sequence[int] = ()
-        self.constraints: list[_Constraint] = []
+        self.constraints: list[_ConstraintState] = []
         self._amounts: dict[int, _Amounts | None] = {}
         self._barred: dict[int, bool] = {}
 
@@ -80,12 +80,12 @@ class _Part:
         return self._barred[kind.id]
 
 
-class _Constraint:
-    """A constraint over the devices taken so far, in ``held``."""
+class _ConstraintState:
+    """A constraint over the devices taken so far, in ``values``."""
 
     def __init__(self, constraint: Constraint) -> None:
         self.attribute, self._distinct = constraint.attribute, constraint.distinct
-        self.held: list[Attribute] = []
+        self.values: list[Attribute] = []
 
     def add(self, kind: Kind) -> bool:
         """Add a device of a kind; return True if it satisfies the constraint."""
@@ -93,15 +93,15 @@ class _Constraint:
         if value is None:
             return False
         if self._distinct:
-            if any(value[0] == other[0] and not set(value[1]).isdisjoint(other[1]) for other in self.held):
+            if any(value[0] == other[0] and not set(value[1]).isdisjoint(other[1]) for other in self.values):
                 return False
-        elif self.held:
-            last = self.held[-1]
+        elif self.values:
+            last = self.values[-1]
             common = tuple(each for each in last[1] if each in value[1]) if last[0] == value[0] else ()
             if not common:
                 return False
             value = (value[0], common)
-        self.held.append(value)
+        self.values.append(value)
         return True
 
 
@@ -115,15 +115,15 @@ class _DeviceSearch:
         self.broken = inventory.broken(site)
         short = [any(books.left[c] < 0 for c in view.counters) for view in views]
         self.short = {i for view, less in zip(views, short, strict=True) if less for i in view.ids.tolist()}
-        self.claims = [[[_Part(part) for part in alternatives] for alternatives in claim.requests] for claim in claims]
+        self.claims = [[[_RequestPart(part) for part in alternatives] for alternatives in claim.requests] for claim in claims]
         for claim, parts in zip(claims, self.claims, strict=True):
             for constraint in claim.constraints:
-                held = _Constraint(constraint)
+                state = _ConstraintState(constraint)
                 for part in (part for alternatives in parts for part in alternatives):
                     if constraint.about(part.request.name):
-                        part.constraints.append(held)
+                        part.constraints.append(state)
         self.picks: list[list[Pick]] = [[] for _ in claims]
-        self.taken: dict[int, list[int]] = {}  # unit -> claims
+        self.holders: dict[int, list[int]] = {}  # unit -> claims
         self.shares: dict[int, int] = {}
         self.consumed: dict[tuple[int, str], Fraction] = {}
         self.used: dict[int, Fraction] = {}  # of counters
@@ -145,7 +145,7 @@ class _DeviceSearch:
         self.safe = self._narrow()
         return tuple(pick for picks in self.picks for pick in picks) if self._claim(0) == _DONE else None
 
-    def _all(self, part: _Part) -> list[int]:
+    def _all(self, part: _RequestPart) -> list[int]:
         """Return the positions that a request for all devices takes."""
         if self.broken is not None:
             raise AllocationError(f"request {part.request.name} asks for all devices: {self.broken}")
@@ -164,25 +164,25 @@ class _DeviceSearch:
         if any(part.listed and part.constraints for claim in self.claims for alternatives in claim for part in alternatives):
             return False
         try:
-            found = [[at for at in every if self._selected(part, at) and self._open(part, at)] for part in parts]
+            positions_by_part = [[at for at in every if self._selected(part, at) and self._open(part, at)] for part in parts]
         except CelError:
             return False
-        for part, positions in zip(parts, found, strict=True):
+        for part, positions in zip(parts, positions_by_part, strict=True):
             part.positions = positions
         return True
 
-    def _selected(self, part: _Part, at: int) -> bool:
+    def _selected(self, part: _RequestPart, at: int) -> bool:
         device = self.devices[at]
         return self.matches(part.request.selectors, device.kind) and device.id not in self.elsewhere
 
-    def _open(self, part: _Part, at: int) -> bool:
+    def _open(self, part: _RequestPart, at: int) -> bool:
         """Return True if the books make a device available to a request."""
         device = self.devices[at]
         if (self.books.in_use[device.unit] and not part.request.admin) or (device.counters and device.id in self.short):
             return False
         return not part.barred(self.inventory.kinds[device.kind]) and self._large_enough(part, at)
 
-    def _large_enough(self, part: _Part, at: int) -> bool:
+    def _large_enough(self, part: _RequestPart, at: int) -> bool:
         device = self.devices[at]
         kind = self.inventory.kinds[device.kind]
         amounts = part.amounts(kind)
@@ -200,17 +200,17 @@ class _DeviceSearch:
 
     def _request(self, c: int, r: int) -> int:
         if r == len(self.claims[c]):
-            found = self._claim(c + 1)
-            return _FAIL if found == _TOO_MANY else found  # fewer devices of this claim would not help the next one
+            result = self._claim(c + 1)
+            return _FAIL if result == _TOO_MANY else result  # fewer devices of this claim would not help the next one
         too_many = True
         for part in self.claims[c][r]:
-            found = self._device(c, r, part, 0, 0)
-            if found == _DONE:
+            result = self._device(c, r, part, 0, 0)
+            if result == _DONE:
                 return _DONE
-            too_many = too_many and found == _TOO_MANY
+            too_many = too_many and result == _TOO_MANY
         return _TOO_MANY if too_many else _FAIL
 
-    def _device(self, c: int, r: int, part: _Part, i: int, start: int) -> int:
+    def _device(self, c: int, r: int, part: _RequestPart, i: int, start: int) -> int:
         """Find device i of a request, and all later devices of all claims.
 
         Args:
@@ -228,10 +228,10 @@ class _DeviceSearch:
         if part.listed is not None:
             if not self._free(c, part, part.listed[i]) or not self._take(c, part, part.listed[i]):
                 return _FAIL
-            found = self._device(c, r, part, i + 1, 0)
-            if found != _DONE:
+            result = self._device(c, r, part, i + 1, 0)
+            if result != _DONE:
                 self._give_back(c, part, part.listed[i])
-            return found
+            return result
         failed: set[Hashable] = set()
         positions = part.positions
         for p in range(start, len(positions)):
@@ -245,20 +245,20 @@ class _DeviceSearch:
                 continue
             if (failed and self._alike(at) in failed) or not self._take(c, part, at):
                 continue
-            found = self._device(c, r, part, i + 1, p + 1)
-            if found == _DONE:
+            result = self._device(c, r, part, i + 1, p + 1)
+            if result == _DONE:
                 return _DONE
             self._give_back(c, part, at)
-            if found == _TOO_MANY:
+            if result == _TOO_MANY:
                 return _TOO_MANY
             failed.add(self._alike(at))
         return _FAIL
 
-    def _free(self, c: int, part: _Part, at: int) -> bool:
+    def _free(self, c: int, part: _RequestPart, at: int) -> bool:
         unit = self.devices[at].unit
         if part.request.admin:
-            return c not in self.taken.get(unit, ())
-        return not self.books.in_use[unit] and not self.taken.get(unit)
+            return c not in self.holders.get(unit, ())
+        return not self.books.in_use[unit] and not self.holders.get(unit)
 
     def _alike(self, at: int) -> Hashable:
         """Return the traits by which devices are equivalent for the rest of the search."""
@@ -268,23 +268,23 @@ class _DeviceSearch:
         consumed: _Amounts = ()
         if self.consumed or self.books.consumed:
             consumed = tuple((n, self.books.consumed.get((unit, n), Fraction(0)) + self.consumed.get((unit, n), 0)) for n in kind.capacity)
-        status = (bool(self.books.in_use[unit]), tuple(self.taken.get(unit, ())), bool(self.books.shares[unit] or self.shares.get(unit)))
+        status = (bool(self.books.in_use[unit]), tuple(self.holders.get(unit, ())), bool(self.books.shares[unit] or self.shares.get(unit)))
         return device.kind, device.counters, status, consumed
 
-    def _take(self, c: int, part: _Part, at: int) -> bool:
+    def _take(self, c: int, part: _RequestPart, at: int) -> bool:
         device = self.devices[at]
         unit, kind = device.unit, self.inventory.kinds[device.kind]
         if part.barred(kind) or not self._large_enough(part, at):
             return False
         charged = bool(device.counters) and not (kind.shared and (self.books.shares[unit] or self.shares.get(unit)))
         if charged:
-            left = self.books.left
-            if device.id in self.short or any(left[n] - self.used.get(n, 0) < amount for n, amount in device.counters):
+            residual = self.books.left
+            if device.id in self.short or any(residual[n] - self.used.get(n, 0) < amount for n, amount in device.counters):
                 return False
         for k, constraint in enumerate(part.constraints):
             if not constraint.add(kind):
                 for other in part.constraints[:k]:
-                    other.held.pop()
+                    other.values.pop()
                 if part.listed is not None:
                     raise AllocationError(f"request {part.request.name}: device {device.name} breaks a constraint of the claim")
                 return False
@@ -295,7 +295,7 @@ class _DeviceSearch:
             for name, amount in amounts:
                 self.consumed[unit, name] = self.consumed.get((unit, name), Fraction(0)) + amount
         else:
-            self.taken.setdefault(unit, []).append(c)
+            self.holders.setdefault(unit, []).append(c)
         if charged:
             for n, amount in device.counters:
                 self.used[n] = self.used.get(n, Fraction(0)) + amount
@@ -303,11 +303,11 @@ class _DeviceSearch:
         self.picks[c].append(Pick(c, part.request.name, device.id, part.request.admin, kind.shared, amounts))
         return True
 
-    def _give_back(self, c: int, part: _Part, at: int) -> None:
+    def _give_back(self, c: int, part: _RequestPart, at: int) -> None:
         device = self.devices[at]
         pick = self.picks[c].pop()
         for constraint in part.constraints:
-            constraint.held.pop()
+            constraint.values.pop()
         if pick.share:
             self.shares[device.unit] -= 1
             for name, amount in pick.consumed:
@@ -315,7 +315,7 @@ class _DeviceSearch:
                 if not self.consumed[device.unit, name]:
                     del self.consumed[device.unit, name]
         else:
-            self.taken[device.unit].pop()
+            self.holders[device.unit].pop()
         if self.charges.pop():
             for n, amount in device.counters:
                 self.used[n] -= amount

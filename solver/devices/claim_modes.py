@@ -15,7 +15,7 @@ from math import prod
 
 from kubestow.models.devices.demand import Claim, Constraint, Request
 from kubestow.models.devices.inventory import Books
-from kubestow.solver.devices.device_groups import DeviceGroups, Group, Wish, wish
+from kubestow.solver.devices.device_groups import DeviceGroup, DeviceGroups, Wish, wish
 
 #: Maximum number of modes of one bundle at one site. With more, attributes with the most values need not match.
 #: If the alternatives alone exceed it, the bundle asks for nothing.
@@ -44,11 +44,11 @@ class Take:
     """
 
     wish: Wish
-    groups: tuple[Group, ...]
+    groups: tuple[DeviceGroup, ...]
     count: int
     admin: bool = False
     every: bool = False
-    spare: tuple[Group, ...] = ()
+    spare: tuple[DeviceGroup, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -69,19 +69,19 @@ def bundles(claim: Claim) -> list[Bundle]:
     """Return the requests of a claim in parts that no constraint connects."""
     parts: list[tuple[set[int], list[Constraint]]] = [({i}, []) for i in range(len(claim.requests))]
     for constraint in claim.constraints:
-        tied = {i for i, ways in enumerate(claim.requests) if any(constraint.about(request.name) for request in ways)}
-        if not tied:
+        connected = {i for i, ways in enumerate(claim.requests) if any(constraint.about(request.name) for request in ways)}
+        if not connected:
             continue
-        joined = [part for part in parts if part[0] & tied]
-        parts = [part for part in parts if not part[0] & tied]
+        joined = [part for part in parts if part[0] & connected]
+        parts = [part for part in parts if not part[0] & connected]
         parts.append((set().union(*(p[0] for p in joined)), [*(c for p in joined for c in p[1]), constraint]))
-    found = []
+    listed = []
     for members, constraints in sorted(parts, key=lambda part: min(part[0])):
         requests = [claim.requests[i] for i in sorted(members)]
         if not constraints:
             requests = [tuple(replace(request, name="", device_class="") for request in ways) for ways in requests]
-        found.append(Bundle(tuple(requests), tuple(constraints)))
-    return found
+        listed.append(Bundle(tuple(requests), tuple(constraints)))
+    return listed
 
 
 def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> tuple[list[Mode], bool]:
@@ -94,7 +94,7 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
     Returns:
         The modes, and True if some are relaxed because there would be too many. A single mode without takes accepts anything.
     """
-    found: list[Mode] = []
+    listed: list[Mode] = []
     loose = False
     if prod(len(ways) for ways in bundle.requests) > MAX_MODES:
         return [Mode([], [])], True
@@ -109,10 +109,10 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
         while prod(len(match[2]) for match in matching) > MAX_MODES:
             matching.pop()
             loose = True
-        found += [narrowed for narrowed in _matched(mode, matching) if all(_enough(take, books) for take in narrowed.takes)]
-    if len(found) > MAX_MODES:
+        listed += [narrowed for narrowed in _matched(mode, matching) if all(_enough(take, books) for take in narrowed.takes)]
+    if len(listed) > MAX_MODES:
         return [Mode([], [])], True
-    return found, loose
+    return listed, loose
 
 
 def _constrained(
@@ -131,17 +131,17 @@ def _constrained(
     """
     matching = []
     for constraint in constraints:
-        tied = tuple(i for i, request in enumerate(ways) if constraint.about(request.name))
-        mode = None if mode is None else _narrowed(mode, tied, constraint.attribute)
+        positions = tuple(i for i, request in enumerate(ways) if constraint.about(request.name))
+        mode = None if mode is None else _narrowed(mode, positions, constraint.attribute)
         if mode is None:
             break
-        takes = [mode.takes[i] for i in tied]
+        takes = [mode.takes[i] for i in positions]
         if not takes or (len(takes) == 1 and takes[0].count == 1 and not takes[0].every):
             continue
         if constraint.distinct:
-            mode.distinct.append((tied, constraint.attribute))
+            mode.distinct.append((positions, constraint.attribute))
         else:
-            matching.append((tied, constraint.attribute, _common(takes, constraint.attribute)))
+            matching.append((positions, constraint.attribute, _common(takes, constraint.attribute)))
     return mode, matching
 
 
@@ -151,21 +151,21 @@ def _take(request: Request, site: int, groups: DeviceGroups, books: Books, *, br
     Args:
         broken: True if requests for all devices fail at the site.
     """
-    asked = wish(request)
-    serving = groups.serving(asked, site)
+    wanted = wish(request)
+    serving = groups.serving(wanted, site)
     if request.count is not None:
-        return Take(asked, serving, request.count, request.admin)
-    fixed = tuple(group for group in groups.matching(asked, site) if not group.kind.shared)
+        return Take(wanted, serving, request.count, request.admin)
+    fixed = tuple(group for group in groups.matching(wanted, site) if not group.kind.shared)
     spare = tuple(group for group in serving if group.kind.shared)
     if broken or not (fixed or spare) or any(group not in serving for group in fixed):
         return None
-    return Take(asked, fixed, sum(len(group.units) for group in fixed), request.admin, every=True, spare=spare)
+    return Take(wanted, fixed, sum(len(group.units) for group in fixed), request.admin, every=True, spare=spare)
 
 
-def values(group: Group, attribute: str) -> tuple[Value, ...]:
+def values(group: DeviceGroup, attribute: str) -> tuple[Value, ...]:
     """Return the typed values of an attribute of the group's devices; empty if they lack it."""
-    found = group.kind.attributes.get(attribute)
-    return () if found is None else tuple((found[0], value) for value in found[1])
+    attribute_values = group.kind.attributes.get(attribute)
+    return () if attribute_values is None else tuple((attribute_values[0], value) for value in attribute_values[1])
 
 
 def _keep(take: Take, attribute: str, value: Value | None) -> Take | None:
@@ -174,9 +174,9 @@ def _keep(take: Take, attribute: str, value: Value | None) -> Take | None:
     Return None if it needs all of its devices and loses some, or has none left.
     """
 
-    def good(group: Group) -> bool:
-        found = values(group, attribute)
-        return bool(found) if value is None else value in found
+    def good(group: DeviceGroup) -> bool:
+        own_values = values(group, attribute)
+        return bool(own_values) if value is None else value in own_values
 
     groups = tuple(group for group in take.groups if good(group))
     spare = tuple(group for group in take.spare if good(group))
@@ -185,9 +185,9 @@ def _keep(take: Take, attribute: str, value: Value | None) -> Take | None:
     return replace(take, groups=groups, spare=spare)
 
 
-def _narrowed(mode: Mode, tied: Sequence[int], attribute: str, value: Value | None = None) -> Mode | None:
+def _narrowed(mode: Mode, positions: Sequence[int], attribute: str, value: Value | None = None) -> Mode | None:
     takes = list(mode.takes)
-    for i in tied:
+    for i in positions:
         kept = _keep(takes[i], attribute, value)
         if kept is None:
             return None
@@ -197,21 +197,21 @@ def _narrowed(mode: Mode, tied: Sequence[int], attribute: str, value: Value | No
 
 def _common(takes: Sequence[Take], attribute: str) -> list[Value]:
     """Return the values for which each of these requests has some device."""
-    found: dict[Value, None] = dict.fromkeys(v for group in (*takes[0].groups, *takes[0].spare) for v in values(group, attribute))
+    common: dict[Value, None] = dict.fromkeys(v for group in (*takes[0].groups, *takes[0].spare) for v in values(group, attribute))
     for take in takes[1:]:
         here = {v for group in (*take.groups, *take.spare) for v in values(group, attribute)}
-        found = dict.fromkeys(v for v in found if v in here)
-    return list(found)
+        common = dict.fromkeys(v for v in common if v in here)
+    return list(common)
 
 
 def _matched(mode: Mode, matching: Sequence[tuple[tuple[int, ...], str, list[Value]]]) -> Iterator[Mode]:
     for chosen in product(*(match[2] for match in matching)):
-        found: Mode | None = mode
-        for (tied, attribute, _), value in zip(matching, chosen, strict=True):
-            if found is not None:
-                found = _narrowed(found, tied, attribute, value)
-        if found is not None:
-            yield found
+        narrowed: Mode | None = mode
+        for (positions, attribute, _), value in zip(matching, chosen, strict=True):
+            if narrowed is not None:
+                narrowed = _narrowed(narrowed, positions, attribute, value)
+        if narrowed is not None:
+            yield narrowed
 
 
 def _enough(take: Take, books: Books) -> bool:

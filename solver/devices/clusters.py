@@ -42,13 +42,13 @@ class DeviceClusters:
     """
 
     def __init__(self, groups: DeviceGroups, site: int, asks: Iterable[Claims]) -> None:
-        asked = list(dict.fromkeys(asks))
+        distinct = list(dict.fromkeys(asks))
         self.groups = groups.of_site[site]
         self.group_of = {unit: g for g, group in enumerate(self.groups) for unit in group.units}
         counters = sorted({counter for group in self.groups for counter, _ in group.counters})
         self.counters, index = counters, {counter: i for i, counter in enumerate(counters)}
         self.totals = [groups.inventory.counters[counter] for counter in counters]
-        self.scale = lcm(*self._denominators(asked))
+        self.scale = lcm(*self._denominators(distinct))
         self.uses = [tuple((index[c], int(amount * self.scale)) for c, amount in group.counters) for group in self.groups]
         self.capacity = [
             {name: int(entry.value * self.scale) for name, entry in group.kind.capacity.items()} if group.kind.shared else {}
@@ -56,38 +56,40 @@ class DeviceClusters:
         ]
         number = {group.id: g for g, group in enumerate(self.groups)}
         self.options = {
-            claims: [[self._options(groups, site, number, claim, r) for r in claim.requests] for claim in claims] for claims in asked
+            claims: [[self._options(groups, site, number, claim, r) for r in claim.requests] for claim in claims] for claims in distinct
         }
-        self._cluster(asked)
+        self._cluster(distinct)
 
-    def _denominators(self, asked: Sequence[Claims]) -> set[int]:
-        found = {total.denominator for total in self.totals} | {1}
+    def _denominators(self, requests: Sequence[Claims]) -> set[int]:
+        denominators = {total.denominator for total in self.totals} | {1}
         for group in self.groups:
-            found.update(amount.denominator for _, amount in group.counters)
-            found.update(entry.value.denominator for entry in group.kind.capacity.values())
-            for claims in asked:
+            denominators.update(amount.denominator for _, amount in group.counters)
+            denominators.update(entry.value.denominator for entry in group.kind.capacity.values())
+            for claims in requests:
                 for request in (r for claim in claims for alternatives in claim.requests for r in alternatives):
-                    found.update(amount.denominator for _, amount in group.kind.amounts(request.capacity) or ())
-        return found
+                    denominators.update(amount.denominator for _, amount in group.kind.amounts(request.capacity) or ())
+        return denominators
 
     def _options(
         self, groups: DeviceGroups, site: int, number: Mapping[int, int], claim: Claim, alternatives: Sequence[Request]
     ) -> list[ClaimOption]:
-        found = []
+        options = []
         for request in alternatives:
-            asked = wish(request)
-            serving = groups.serving(asked, site)
-            if request.count is None and len(serving) < len(groups.matching(asked, site)):
+            wanted = wish(request)
+            serving = groups.serving(wanted, site)
+            if request.count is None and len(serving) < len(groups.matching(wanted, site)):
                 serving = ()
-            taken = [group.kind.amounts(request.capacity) or () if group.kind.shared else () for group in serving]
-            pairs = [(number[g.id], tuple((name, int(a * self.scale)) for name, a in each)) for g, each in zip(serving, taken, strict=True)]
+            amounts = [group.kind.amounts(request.capacity) or () if group.kind.shared else () for group in serving]
+            pairs = [
+                (number[g.id], tuple((name, int(a * self.scale)) for name, a in each)) for g, each in zip(serving, amounts, strict=True)
+            ]
             about = tuple(i for i, constraint in enumerate(claim.constraints) if constraint.about(request.name))
-            found.append(ClaimOption(request, tuple(pairs), about))
-        return found
+            options.append(ClaimOption(request, tuple(pairs), about))
+        return options
 
-    def _cluster(self, asked: Sequence[Claims]) -> None:
+    def _cluster(self, requests: Sequence[Claims]) -> None:
         """Join groups by counters and by distinguishing attributes, and number the structures of the clusters."""
-        read = sorted({constraint.attribute for claims in asked for claim in claims for constraint in claim.constraints})
+        read = sorted({constraint.attribute for claims in requests for claim in claims for constraint in claim.constraints})
         values: dict[tuple[object, ...], list[int]] = {}
         for g, group in enumerate(self.groups):
             for counter, _ in self.uses[g]:

@@ -29,7 +29,7 @@ class Wish:
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class DeviceGroup:
     """A group of devices.
 
     Attributes:
@@ -76,42 +76,42 @@ class DeviceGroups:
         for device in seen:
             unit = inventory.devices[device].unit
             published[unit] = published.get(unit, 0) + 1
-        self.groups: list[Group] = []
-        self.of_site: list[list[Group]] = [[] for _ in inventory.sites]
-        found: dict[tuple[object, ...], Group] = {}
+        self.groups: list[DeviceGroup] = []
+        self.of_site: list[list[DeviceGroup]] = [[] for _ in inventory.sites]
+        by_key: dict[tuple[object, ...], DeviceGroup] = {}
         for i in sorted(seen):
             device = inventory.devices[i]
             kind, sites = inventory.kinds[device.kind], tuple(seen[i])
             alone = kind.shared or published[device.unit] > 1
             pool = device.pool if len(sites) > 1 else ""
             key = (device.kind, sites, device.counters, device.node, device.selector, pool, device.unit if alone else None)
-            group = found.get(key)
+            group = by_key.get(key)
             if group is None:
-                row: Hashable = ("unit", device.unit) if alone else ("group", len(found))
-                group = found[key] = Group(len(found), kind, pool, sites, device.counters, device.node, device.selector, row)
+                row: Hashable = ("unit", device.unit) if alone else ("group", len(by_key))
+                group = by_key[key] = DeviceGroup(len(by_key), kind, pool, sites, device.counters, device.node, device.selector, row)
                 self.groups.append(group)
                 for s in sites:
                     self.of_site[s].append(group)
             group.units.append(device.unit)
-        self._serving: dict[tuple[Wish, int], tuple[Group, ...]] = {}
-        self._matching: dict[tuple[Wish, int], tuple[Group, ...]] = {}
+        self._serving: dict[tuple[Wish, int], tuple[DeviceGroup, ...]] = {}
+        self._matching: dict[tuple[Wish, int], tuple[DeviceGroup, ...]] = {}
         self._fits = cache(self._matches)
 
-    def matching(self, wish: Wish, site: int) -> tuple[Group, ...]:
+    def matching(self, wish: Wish, site: int) -> tuple[DeviceGroup, ...]:
         """Return the groups at a site that all selectors match and that are large enough, available or not."""
         key = (wish, site)
-        found = self._matching.get(key)
-        if found is None:
-            found = self._matching[key] = tuple(g for g in self.of_site[site] if self._fits(wish, g.kind.id))
-        return found
+        groups = self._matching.get(key)
+        if groups is None:
+            groups = self._matching[key] = tuple(g for g in self.of_site[site] if self._fits(wish, g.kind.id))
+        return groups
 
-    def serving(self, wish: Wish, site: int) -> tuple[Group, ...]:
+    def serving(self, wish: Wish, site: int) -> tuple[DeviceGroup, ...]:
         """Return the groups at a site whose devices serve a request when they are not allocated."""
         key = (wish, site)
-        found = self._serving.get(key)
-        if found is None:
-            found = self._serving[key] = tuple(g for g in self.matching(wish, site) if g.kind.open_to(wish.tolerations))
-        return found
+        groups = self._serving.get(key)
+        if groups is None:
+            groups = self._serving[key] = tuple(g for g in self.matching(wish, site) if g.kind.open_to(wish.tolerations))
+        return groups
 
     def _matches(self, wish: Wish, kind: int) -> bool:
         """Return True if devices of a kind match.

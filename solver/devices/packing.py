@@ -35,14 +35,14 @@ def pack(
     """
     rng = random.Random(len(pods))
     for attempt in range(tries):
-        found, sure = _PackingSearch(clusters, books, pods, steps, rng if attempt else None).run()
+        groups, sure = _PackingSearch(clusters, books, pods, steps, rng if attempt else None).run()
         if sure:
-            return found, True
+            return groups, True
     return None, False
 
 
 @dataclass(frozen=True)
-class _At:
+class _SearchPosition:
     """The position of a search: the pod in the order and in the query, its claim and request."""
 
     position: int
@@ -75,7 +75,7 @@ class _PackingSearch:
 
     def run(self) -> tuple[list[Taken] | None, bool]:
         if self._next(0):
-            return [tuple(taken) for taken in self._taken], True
+            return [tuple(groups) for groups in self._taken], True
         return None, not self._cut
 
     def _size(self, i: int) -> float:
@@ -88,11 +88,11 @@ class _PackingSearch:
 
     def _weight(self, option: ClaimOption) -> float:
         count = len(option.groups) if option.request.count is None else option.request.count
-        return count * min((self._share(g, taken) for g, taken in option.groups), default=0.0)
+        return count * min((self._share(g, amounts) for g, amounts in option.groups), default=0.0)
 
-    def _share(self, g: int, taken: Amounts) -> float:
-        if taken:
-            return max((amount / max(1, self._p.capacity[g][name]) for name, amount in taken), default=0.0)
+    def _share(self, g: int, amounts: Amounts) -> float:
+        if amounts:
+            return max((amount / max(1, self._p.capacity[g][name]) for name, amount in amounts), default=0.0)
         if self._p.uses[g]:
             return max(amount / max(1, int(self._p.totals[c] * self._p.scale)) for c, amount in self._p.uses[g])
         return 1.0
@@ -105,21 +105,21 @@ class _PackingSearch:
         Returns:
             By position, for each kind of amount, the minimum total of these pods and the smallest piece.
         """
-        found: list[dict[object, tuple[int, int]]] = [{}]
+        needs: list[dict[object, tuple[int, int]]] = [{}]
         uses: list[set[int]] = [set()]
         for i in reversed(self._order):
             options = [option for claim in self._options[i] for alternatives in claim for option in alternatives]
             uses.append(uses[-1].union(g for option in options for g, _ in option.groups))
-            total = dict(found[-1])
+            total = dict(needs[-1])
             for claim in self._options[i]:
                 for alternatives in claim:
                     for name, (count, least) in self._least(alternatives).items():
                         before, smallest = total.get(name, (0, least))
                         total[name] = before + count * least, min(smallest, least)
-            found.append(total)
-        found.reverse()
+            needs.append(total)
+        needs.reverse()
         self._uses = [sorted(groups) for groups in reversed(uses)]  # groups whose devices pods from a position on may get
-        return found
+        return needs
 
     def _least(self, alternatives: Sequence[ClaimOption]) -> dict[object, tuple[int, int]]:
         """Return for each kind of amount the number of devices of a request, and the minimum amount of each.
@@ -129,13 +129,13 @@ class _PackingSearch:
         if len(alternatives) != 1 or not alternatives[0].groups or not alternatives[0].request.count or alternatives[0].request.admin:
             return {}
         option = alternatives[0]
-        taken = [dict(self._amounts(g, taken)) for g, taken in option.groups]
-        names = set.intersection(*(set(each) for each in taken))
-        return {name: (alternatives[0].request.count or 0, min(each[name] for each in taken)) for name in names}
+        by_group = [dict(self._amounts(g, amounts)) for g, amounts in option.groups]
+        names = set.intersection(*(set(each) for each in by_group))
+        return {name: (alternatives[0].request.count or 0, min(each[name] for each in by_group)) for name in names}
 
-    def _amounts(self, g: int, taken: Amounts) -> Iterator[tuple[object, int]]:
+    def _amounts(self, g: int, amounts: Amounts) -> Iterator[tuple[object, int]]:
         """Yield the amounts that a device of a group takes, by kind: capacity by name, counters by position, or the device itself."""
-        yield from taken
+        yield from amounts
         if not self._p.groups[g].kind.shared:
             yield from ((position, amount) for position, (_, amount) in enumerate(self._p.uses[g]))
             if not self._p.uses[g]:
@@ -150,9 +150,9 @@ class _PackingSearch:
         seen: set[tuple[int, int]] = set()
         for g in self._uses[position]:
             if self._p.groups[g].kind.shared:
-                for name, rest in self._rest[g].items():
-                    if name in needs and rest >= needs[name][1] and self._free[g]:
-                        have[name] += rest
+                for name, residual in self._rest[g].items():
+                    if name in needs and residual >= needs[name][1] and self._free[g]:
+                        have[name] += residual
                 continue
             if not self._free[g] or any(self._left[counter] < amount for counter, amount in self._p.uses[g]):
                 continue
@@ -167,36 +167,36 @@ class _PackingSearch:
     # --- states -----------------------------------------------------------------------------------------------------------------
 
     def _state(self, c: int) -> tuple[object, ...]:
-        found = self._states[c]
-        if found is None:
+        state = self._states[c]
+        if state is None:
             members = self._p.members[c]
-            found = self._states[c] = (
+            state = self._states[c] = (
                 tuple(self._free[g] for g in members),
                 tuple(self._left[counter] for counter in self._p.owned[c]),
                 tuple(tuple(self._rest[g].values()) for g in members if self._rest[g]),
                 tuple(self._shares[g] > 0 for g in members if self._rest[g]),
             )
-        return found
+        return state
 
     def _key(self, position: int) -> tuple[object, ...]:
         clusters = sorted((built, self._state(c)) for c, built in enumerate(self._p.built))
         return position, tuple(clusters)
 
-    def _take(self, g: int, taken: Amounts) -> bool:
+    def _take(self, g: int, amounts: Amounts) -> bool:
         """Take a device of group g, with its counters, if it is available. Return False, with nothing changed, if it is not.
 
         Args:
-            taken: Amount of each capacity that is taken.
+            amounts: Amount of each capacity that is taken.
         """
         charge = not self._shares[g]  # counters are consumed once, for any number of shares
         if not self._free[g] or (charge and any(self._left[c] < amount for c, amount in self._p.uses[g])):
             return False
-        if any(self._rest[g][name] < amount for name, amount in taken):
+        if any(self._rest[g][name] < amount for name, amount in amounts):
             return False
-        self._book(g, taken, 1)
+        self._book(g, amounts, 1)
         return True
 
-    def _book(self, g: int, taken: Amounts, times: int) -> None:
+    def _book(self, g: int, amounts: Amounts, times: int) -> None:
         """Take a device, or return it if ``times`` is -1."""
         shared = self._p.groups[g].kind.shared
         if not shared or self._shares[g] == (0 if times > 0 else 1):
@@ -204,7 +204,7 @@ class _PackingSearch:
                 self._left[c] -= times * amount
         if shared:
             self._shares[g] += times
-            for name, amount in taken:
+            for name, amount in amounts:
                 self._rest[g][name] -= times * amount
         else:
             self._free[g] -= times
@@ -229,45 +229,45 @@ class _PackingSearch:
             return self._next(position + 1)
         return self._request(position, c, 0, (None,) * len(claims[c].constraints))
 
-    def _request(self, position: int, c: int, r: int, held: Held) -> bool:
+    def _request(self, position: int, c: int, r: int, values: Held) -> bool:
         pod = self._order[position]
         claims = self._pods[pod]
         alternatives = self._options[pod][c]
         if r == len(alternatives):
             return self._claim(position, c + 1)
-        at = _At(position, pod, c, r, claims[c].constraints)
+        at = _SearchPosition(position, pod, c, r, claims[c].constraints)
         for option in alternatives[r]:
             if option.request.admin:
-                served = self._request(position, c, r + 1, held)
+                served = self._request(position, c, r + 1, values)
             elif option.request.count is None:
-                served = self._all(at, option, held)
+                served = self._all(at, option, values)
             else:
                 order = sorted(option.groups, key=lambda pair: (self._fit(*pair), pair[0]))
-                served = self._pick(at, option, order, option.request.count, held)
+                served = self._pick(at, option, order, option.request.count, values)
             if served:
                 return True
         return False
 
-    def _fit(self, g: int, taken: Amounts) -> float:
+    def _fit(self, g: int, amounts: Amounts) -> float:
         """Return the supply that other requests could use instead of a device of group g. The tightest one is tried first."""
         if self._p.groups[g].kind.shared:
-            return float(sum(self._rest[g][name] for name, _ in taken))
+            return float(sum(self._rest[g][name] for name, _ in amounts))
         if self._p.uses[g]:
             return float(sum(self._left[c] for c, _ in self._p.uses[g]))
         return float(sum(self._free[h] for h in self._p.members[self._p.cluster_of[g]]))
 
-    def _pick(self, at: _At, option: ClaimOption, order: Sequence[tuple[int, Amounts]], count: int, held: Held) -> bool:
+    def _pick(self, at: _SearchPosition, option: ClaimOption, order: Sequence[tuple[int, Amounts]], count: int, values: Held) -> bool:
         """Take ``count`` devices for a request, and devices for all later requests and pods. Return False, with nothing taken, on failure.
 
         Args:
             order: Groups to choose from, with the amounts taken. Devices before one already taken are excluded.
-            held: Values of the claim's constraints so far.
+            values: Values of the claim's constraints so far.
         """
         if not count:
-            return self._request(at.position, at.claim, at.request + 1, held)
+            return self._request(at.position, at.claim, at.request + 1, values)
         tried: set[tuple[object, ...]] = set()
-        for i, (g, taken) in enumerate(order):
-            now = _constrained(at.constraints, option.constraints, self._p.groups[g].kind, held)
+        for i, (g, amounts) in enumerate(order):
+            now = _constrained(at.constraints, option.constraints, self._p.groups[g].kind, values)
             if now is None:
                 continue
             cluster = self._p.cluster_of[g]
@@ -279,57 +279,57 @@ class _PackingSearch:
             if self._steps < 0:
                 self._cut = True
                 return False
-            if not self._take(g, taken):
+            if not self._take(g, amounts):
                 continue
             self._taken[at.pod].append(g)
             if self._pick(at, option, order[i + 1 :] if self._p.groups[g].kind.shared else order[i:], count - 1, now):
                 return True
             self._taken[at.pod].pop()
-            self._book(g, taken, -1)
+            self._book(g, amounts, -1)
         return False
 
-    def _all(self, at: _At, option: ClaimOption, held: Held) -> bool:
+    def _all(self, at: _SearchPosition, option: ClaimOption, values: Held) -> bool:
         """Take every device that a request for all devices matches, and devices for all later requests and pods.
 
         Return False, with nothing taken, on failure.
         """
         done: list[tuple[int, Amounts]] = []
-        now: Held | None = held
-        for g, taken in option.groups:
+        now: Held | None = values
+        for g, amounts in option.groups:
             for _ in self._p.groups[g].units:
                 now = None if now is None else _constrained(at.constraints, option.constraints, self._p.groups[g].kind, now)
-                if now is None or not self._take(g, taken):
+                if now is None or not self._take(g, amounts):
                     now = None
                     break
                 self._taken[at.pod].append(g)
-                done.append((g, taken))
+                done.append((g, amounts))
         if now is not None and done and self._request(at.position, at.claim, at.request + 1, now):
             return True
-        for g, taken in reversed(done):
+        for g, amounts in reversed(done):
             self._taken[at.pod].pop()
-            self._book(g, taken, -1)
+            self._book(g, amounts, -1)
         return False
 
 
-def _constrained(constraints: Sequence[Constraint], about: Sequence[int], kind: Kind, held: Held) -> Held | None:
+def _constrained(constraints: Sequence[Constraint], about: Sequence[int], kind: Kind, values: Held) -> Held | None:
     """Return the values of the constraints with one more device; None if one of them rejects it."""
     if not about:
-        return held
-    found = list(held)
+        return values
+    narrowed = list(values)
     for k in about:
         attribute = kind.attributes.get(constraints[k].attribute)
         if attribute is None:
             return None
         own = frozenset((attribute[0], value) for value in attribute[1])
-        before = found[k]
+        before = narrowed[k]
         if before is None:
-            found[k] = own
+            narrowed[k] = own
         elif constraints[k].distinct:
             if before & own:
                 return None
-            found[k] = before | own
+            narrowed[k] = before | own
         elif not before & own:
             return None
         else:
-            found[k] = before & own
-    return tuple(found)
+            narrowed[k] = before & own
+    return tuple(narrowed)

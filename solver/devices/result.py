@@ -20,10 +20,10 @@ def devices(table: DeviceTable, pod: int, picks: Iterable[Pick]) -> list[DeviceR
         pod: Index into ``snapshot.pods``.
         picks: The devices. ``Pick.claim`` is a position among ``DeviceTable.names`` of the pod.
     """
-    names, found = table.names[pod], []
+    names, results = table.names[pod], []
     for pick in picks:
         claim, device = names[pick.claim], table.inventory.devices[pick.device]
         share = share_id(claim, pick.request, device.driver, device.pool, device.name) if pick.share else None
         consumed = {name: quantity.canonical(amount) for name, amount in pick.consumed}
-        found.append(DeviceResult(claim, pick.request, device.driver, device.pool, device.name, pick.admin, share, consumed))
-    return found
+        results.append(DeviceResult(claim, pick.request, device.driver, device.pool, device.name, pick.admin, share, consumed))
+    return results

@@ -86,9 +86,9 @@ def _free(state: DeviceState, request: Request, device: Device) -> bool:
         return False
     if not (kind.shared and books.shares[device.unit]) and any(books.left[c] < amount for c, amount in device.counters):
         return False
-    taken = kind.amounts(request.capacity)
-    return taken is not None and all(
-        books.consumed.get((device.unit, name), 0) + amount <= kind.capacity[name].value for name, amount in taken
+    amounts = kind.amounts(request.capacity)
+    return amounts is not None and all(
+        books.consumed.get((device.unit, name), 0) + amount <= kind.capacity[name].value for name, amount in amounts
     )
 
 
@@ -103,20 +103,20 @@ def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, s
         best = None
         for request in alternatives:
             try:
-                found = available(state, claim, request, n)
+                counts = available(state, claim, request, n)
             except CelError as problem:
                 return asked(claim, request), _cut(str(problem))
-            wanted = request.count if request.count is not None else max(1, found.open)
-            if found.free >= wanted and (found.alike is None or found.alike >= wanted):
+            wanted = request.count if request.count is not None else max(1, counts.open)
+            if counts.free >= wanted and (counts.alike is None or counts.alike >= wanted):
                 break
-            best = best or (asked(claim, request), broken if broken is not None and not found.total else _short(request, found))
+            best = best or (asked(claim, request), broken if broken is not None and not counts.total else _short(request, counts))
         else:
             if best is not None:
                 return best
-    tied = any(claim.constraints for claim in claims)
+    constrained = any(claim.constraints for claim in claims)
     if len(claims) == 1 and len(claims[0].requests) == 1:
-        return claims_asked(claims), "no such set is free" if tied else "not free together"
-    return claims_asked(claims), "not free together" + (" under the constraints" if tied else "")
+        return claims_asked(claims), "no such set is free" if constrained else "not free together"
+    return claims_asked(claims), "not free together" + (" under the constraints" if constrained else "")
 
 
 def _cut(error: str) -> str:
@@ -129,19 +129,19 @@ def _choices(claims: Sequence[Claim]) -> Iterator[tuple[Claim, tuple[Request, ..
             yield claim, alternatives
 
 
-def _short(request: Request, found: Available) -> str:
-    if not found.total:
+def _short(request: Request, counts: Available) -> str:
+    if not counts.total:
         return "no devices"
-    if not found.matching:
+    if not counts.matching:
         return "none matches"
-    wanted = found.matching if request.count is None else request.count
-    if found.matching < wanted:
-        return f"only {found.matching} match{'es' * (found.matching == 1)}"
-    if found.open < wanted:
-        return f"{found.open} of {found.matching} that match may be taken"
-    if found.free < wanted or found.alike is None:
-        return f"{found.free} of {found.open} free"
-    return f"at most {found.alike} of the {found.free} free"
+    wanted = counts.matching if request.count is None else request.count
+    if counts.matching < wanted:
+        return f"only {counts.matching} match{'es' * (counts.matching == 1)}"
+    if counts.open < wanted:
+        return f"{counts.open} of {counts.matching} that match may be taken"
+    if counts.free < wanted or counts.alike is None:
+        return f"{counts.free} of {counts.open} free"
+    return f"at most {counts.alike} of the {counts.free} free"
 
 
 def summed(reasons: Sequence[tuple[str, str, str]]) -> str:
@@ -154,10 +154,10 @@ def summed(reasons: Sequence[tuple[str, str, str]]) -> str:
     for part, why, node in reasons:
         by_part.setdefault(part, {}).setdefault(why, []).append(node)
     said = []
-    for part, found in list(by_part.items())[:_MAX_REASONS]:
-        told = sorted(found.items(), key=lambda item: -len(item[1]))
-        words = [f"{why} on {_on(nodes)}" for why, nodes in told[:_MAX_REASONS]]
-        more = [node for _, nodes in told[_MAX_REASONS:] for node in nodes]
+    for part, nodes_by_reason in list(by_part.items())[:_MAX_REASONS]:
+        by_frequency = sorted(nodes_by_reason.items(), key=lambda item: -len(item[1]))
+        words = [f"{why} on {_on(nodes)}" for why, nodes in by_frequency[:_MAX_REASONS]]
+        more = [node for _, nodes in by_frequency[_MAX_REASONS:] for node in nodes]
         said.append(f"{part} asked for: {', '.join([*words, *([f'too few on {_on(more)}'] if more else [])])}")
     return "; ".join([*said, *(["…"] if len(by_part) > _MAX_REASONS else [])])
 

@@ -90,8 +90,8 @@ class DeviceState:
         shared: Hashable = ()
         if shares.any():
             shared = shares.astype(bool).tobytes(), tuple(books.consumed.get(part) for part in memo.capacities[v])
-        left = tuple(books.left[c] for c in self.inventory.views[v].counters)
-        return self._intern((memo.static[v], in_use, shared, left))
+        counters = tuple(books.left[c] for c in self.inventory.views[v].counters)
+        return self._intern((memo.static[v], in_use, shared, counters))
 
     def _refresh_sites(self, sites: Sequence[int] | range) -> None:
         for s in sites:
@@ -115,30 +115,30 @@ class DeviceState:
 
     def _problem(self, claims: Claims) -> int:
         memo = self._memo
-        found = memo.problems.get(claims)
-        if found is None:
-            found = memo.problems[claims] = len(memo.listed)
+        problem = memo.problems.get(claims)
+        if problem is None:
+            problem = memo.problems[claims] = len(memo.listed)
             memo.listed.append(claims)
             memo.rejected.append(np.zeros(0, dtype=bool))
             memo.known.append(np.zeros(0, dtype=bool))
-        return found
+        return problem
 
     def _answer(self, problem: int, state: int, n: int) -> _Answer:
         """Return the result for claims on node n, which is in this state."""
         memo = self._memo
         if (problem, state) not in memo.answers:
             site = self.inventory.site(n)
-            found: _Answer
+            answer: _Answer
             try:
                 picks = allocate(self.inventory, self.table.matches, memo.listed[problem], site, self.books)
             except AllocationError as error:
-                found = str(error)
+                answer = str(error)
             else:
-                found = picks
+                answer = picks
                 if picks is not None:
                     at = {device: position for position, device in enumerate(site.visible.tolist())}
-                    found = tuple(replace(pick, device=at[pick.device]) for pick in picks)
-            memo.answers[problem, state] = found
+                    answer = tuple(replace(pick, device=at[pick.device]) for pick in picks)
+            memo.answers[problem, state] = answer
         return memo.answers[problem, state]
 
     def rejected(self, claims: Claims, where: Bools) -> Bools:
@@ -164,31 +164,31 @@ class DeviceState:
 
     def find(self, claims: Claims, n: int) -> tuple[Pick, ...] | None:
         """Return the devices that claims currently get on node n."""
-        found = self._answer(self._problem(claims), int(self.states()[n]), n)
-        if not isinstance(found, tuple):
+        answer = self._answer(self._problem(claims), int(self.states()[n]), n)
+        if not isinstance(answer, tuple):
             return None
         visible = self.inventory.site(n).visible
-        return tuple(replace(pick, device=int(visible[pick.device])) for pick in found)
+        return tuple(replace(pick, device=int(visible[pick.device])) for pick in answer)
 
     def error(self, claims: Claims, n: int) -> str | None:
         """Return the message of a search that is an error on node n; None otherwise."""
-        found = self._answer(self._problem(claims), int(self.states()[n]), n) if claims else ()
-        return found if isinstance(found, str) else None
+        answer = self._answer(self._problem(claims), int(self.states()[n]), n) if claims else ()
+        return answer if isinstance(answer, str) else None
 
-    def room(self, claims: Claims, n: int, most: int) -> int:
-        """Return the number of pods with these claims that node n can take one after another, up to ``most``."""
-        key = (self._problem(claims), int(self.states()[n]), most)
-        found = self._memo.rooms.get(key)
-        if found is None:
-            taken: list[tuple[Pick, ...]] = []
-            while len(taken) < most and (picks := self.find(claims, n)) is not None and (picks or not taken):
+    def room(self, claims: Claims, n: int, limit: int) -> int:
+        """Return the number of pods with these claims that node n can take one after another, up to ``limit``."""
+        key = (self._problem(claims), int(self.states()[n]), limit)
+        room = self._memo.rooms.get(key)
+        if room is None:
+            booked: list[tuple[Pick, ...]] = []
+            while len(booked) < limit and (picks := self.find(claims, n)) is not None and (picks or not booked):
                 self.book(picks)
-                taken.append(picks)
-            found = most if taken and not taken[-1] else len(taken)
-            for picks in reversed(taken):
+                booked.append(picks)
+            room = limit if booked and not booked[-1] else len(booked)
+            for picks in reversed(booked):
                 self.book(picks, -1)
-            self._memo.rooms[key] = found
-        return found
+            self._memo.rooms[key] = room
+        return room
 
     def book(self, picks: tuple[Pick, ...], times: int = 1) -> None:
         """Add devices to the allocation, or remove them if ``times`` is -1."""

@@ -54,34 +54,34 @@ class _Supply:
             self._least[group.kind.id] = {at: min(before[at], uses[at]) for at in before.keys() & uses.keys()}
 
     def columns(self) -> tuple[Ints, Ints]:
-        asked = [self._asked(g) for g in range(self._cluster.n_classes)]
+        pieces_by_class = [self._asked(g) for g in range(self._cluster.n_classes)]
         sites, site_of = len(self._groups.of_site), self._groups.inventory.site_of
-        demand, free = [np.zeros((0, len(asked)), dtype=np.int64)], [np.zeros((0, sites), dtype=np.int64)]
+        demand, free = [np.zeros((0, len(pieces_by_class)), dtype=np.int64)], [np.zeros((0, sites), dtype=np.int64)]
         for kinds in self._sets():
-            pieces = [[(count, takes) for serving, count, takes in each if serving <= kinds] for each in asked]
-            held = [self._held(s, kinds) for s in range(sites)]
+            pieces = [[(count, takes) for serving, count, takes in each if serving <= kinds] for each in pieces_by_class]
+            amounts_by_site = [self._held(s, kinds) for s in range(sites)]
             for measure in dict.fromkeys(measure for each in pieces for _, takes in each for measure in takes):
-                taken = [[(count, takes[measure]) for count, takes in each if measure in takes] for each in pieces]
-                rest = [parts.get(measure, []) for parts in held]
-                for unit in self._units(taken, rest):
+                demands = [[(count, takes[measure]) for count, takes in each if measure in takes] for each in pieces]
+                supplies = [parts.get(measure, []) for parts in amounts_by_site]
+                for unit in self._units(demands, supplies):
                     demand.append(
-                        np.array([[sum(count * floor(amount / unit) for count, amount in each) for each in taken]], dtype=np.int64)
+                        np.array([[sum(count * floor(amount / unit) for count, amount in each) for each in demands]], dtype=np.int64)
                     )
-                    free.append(np.array([[sum(floor(left / unit) for left in parts) for parts in rest]], dtype=np.int64))
+                    free.append(np.array([[sum(floor(residual / unit) for residual in parts) for parts in supplies]], dtype=np.int64))
         return np.concatenate(demand).T.copy(), np.concatenate(free).T[site_of]
 
     @staticmethod
-    def _units(taken: Sequence[Sequence[tuple[int, Fraction]]], rest: Sequence[Sequence[Fraction]]) -> Iterator[Fraction]:
+    def _units(demands: Sequence[Sequence[tuple[int, Fraction]]], supplies: Sequence[Sequence[Fraction]]) -> Iterator[Fraction]:
         """Yield the unit that makes all amounts integral, and larger ones for rounding."""
-        asked = {amount for pieces in taken for _, amount in pieces if amount}
-        if not asked:
+        amounts = {amount for pieces in demands for _, amount in pieces if amount}
+        if not amounts:
             return
-        scale = lcm(*(amount.denominator for amount in asked))
-        unit = Fraction(gcd(*(int(amount * scale) for amount in asked)), scale)
+        scale = lcm(*(amount.denominator for amount in amounts))
+        unit = Fraction(gcd(*(int(amount * scale) for amount in amounts)), scale)
         yield unit
-        largest = max((left for parts in rest for left in parts), default=Fraction(0)) / unit
+        largest = max((residual for parts in supplies for residual in parts), default=Fraction(0)) / unit
         rounded = {unit * (floor(largest / parts) + 1) for parts in range(2, MAX_ROUNDINGS + 2)}
-        yield from sorted(each for each in rounded if min(asked) < each <= max(asked))
+        yield from sorted(each for each in rounded if min(amounts) < each <= max(amounts))
 
     # --- requests ---------------------------------------------------------------------------------------------------------------
 
@@ -113,12 +113,12 @@ class _Supply:
 
     def _served(self, request: Request) -> Kinds:
         """Return the kinds that may serve a request at any site."""
-        found = self._serving.get(request)
-        if found is None:
+        kinds = self._serving.get(request)
+        if kinds is None:
             sites = range(len(self._groups.of_site))
-            found = frozenset(group.kind.id for s in sites for group in self._groups.serving(self._wish(request), s))
-            self._serving[request] = found
-        return found
+            kinds = frozenset(group.kind.id for s in sites for group in self._groups.serving(self._wish(request), s))
+            self._serving[request] = kinds
+        return kinds
 
     def _sets(self) -> list[Kinds]:
         """Return the sets of kinds that serve requests, and the unions of sets that overlap or consume the same counters."""
@@ -139,7 +139,7 @@ class _Supply:
     def _held(self, site: int, kinds: Kinds) -> dict[Measure, list[Fraction]]:
         """Return the free amounts of devices of these kinds: in total, by counter, and by shared device."""
         books = self._groups.inventory.books
-        found: dict[Measure, list[Fraction]] = {}
+        free: dict[Measure, list[Fraction]] = {}
         seen: set[tuple[int, int]] = set()
         for group in self._groups.of_site[site]:
             number = group.free(books)
@@ -147,12 +147,12 @@ class _Supply:
                 continue
             if group.kind.shared:
                 for name, entry in group.kind.capacity.items():
-                    left = entry.value - books.consumed.get((group.units[0], name), Fraction(0))
-                    found.setdefault((group.kind.driver, name), []).append(max(left, Fraction(0)))
+                    residual = entry.value - books.consumed.get((group.units[0], name), Fraction(0))
+                    free.setdefault((group.kind.driver, name), []).append(max(residual, Fraction(0)))
                 continue
-            found.setdefault(_DEVICES, []).append(Fraction(number))
+            free.setdefault(_DEVICES, []).append(Fraction(number))
             for at, (counter, _) in enumerate(group.counters):
                 if (at, counter) not in seen:
                     seen.add((at, counter))
-                    found.setdefault(("counter", at), []).append(max(books.left[counter], Fraction(0)))
-        return found
+                    free.setdefault(("counter", at), []).append(max(books.left[counter], Fraction(0)))
+        return free

@@ -21,7 +21,7 @@ MAX_QUERY_STEPS = 200
 Pods = Mapping[int, int]
 
 
-class Together:
+class DevicePacker:
     """The answers for classes whose devices concern one node and no other pod, given the snapshot's allocation.
 
     Attributes:
@@ -67,24 +67,24 @@ class Together:
 
     def _key(self, n: int, pods: Pods) -> tuple[int, tuple[tuple[int, int], ...]]:
         """Return the key under which an answer is cached: the state of node n, and the number of pods by claims."""
-        asked: dict[int, int] = {}
+        pods_by_claims: dict[int, int] = {}
         for g, k in pods.items():
             ask = int(self._asked[g, n])
             if ask and k:
-                asked[ask] = asked.get(ask, 0) + k
-        return int(self._states[n]), tuple(sorted(asked.items()))
+                pods_by_claims[ask] = pods_by_claims.get(ask, 0) + k
+        return int(self._states[n]), tuple(sorted(pods_by_claims.items()))
 
-    def note(self, n: int, pods: Pods, taken: Sequence[tuple[int, Taken]] = ()) -> None:
+    def note(self, n: int, pods: Pods, groups: Sequence[tuple[int, Taken]] = ()) -> None:
         """Record that these pods fit on node n together, and how.
 
         Args:
             pods: Number of pods by class.
-            taken: (class, groups of devices) of each pod; empty if unknown.
+            groups: (class, groups of devices) of each pod; empty if unknown.
         """
         key = self._key(n, pods)
         self._found[key] = True
-        if taken:
-            self._plans[n, key] = [each for _, each in sorted((int(self._asked[g, n]), each) for g, each in taken)]
+        if groups:
+            self._plans[n, key] = [each for _, each in sorted((int(self._asked[g, n]), each) for g, each in groups)]
 
     def share(self, g: int, n: int) -> tuple[Taken, int, int] | None:
         """Return the request of a pod of class g on node n, if it consists only of shares of one capacity; None otherwise.
@@ -115,12 +115,12 @@ class Together:
 
         Only the allocation of the snapshot is taken off.
         """
-        clusters, books, found = self._clusters(self._alike.setdefault(int(self._states[n]), n)), self.books, {}
+        clusters, books, residual = self._clusters(self._alike.setdefault(int(self._states[n]), n)), self.books, {}
         for g, group in enumerate(clusters.groups):
             if group.kind.shared and len(clusters.capacity[g]) == 1 and group.free(books):
                 ((name, total),) = clusters.capacity[g].items()
-                found[g] = max(0, total - int(books.consumed.get((group.units[0], name), 0) * clusters.scale))
-        return found
+                residual[g] = max(0, total - int(books.consumed.get((group.units[0], name), 0) * clusters.scale))
+        return residual
 
     def fits(self, n: int, pods: Pods) -> bool:
         """Return True if a short search finds devices on node n for pods of lonely classes. False proves nothing.
@@ -131,14 +131,14 @@ class Together:
         key = self._key(n, pods)
         if not key[1]:
             return True
-        found = self._found.get(key)
-        if found is None:
+        fits = self._found.get(key)
+        if fits is None:
             node = self._alike.setdefault(key[0], n)
             listed = [self._asks[ask] for ask, k in key[1] for _ in range(k)]
-            found = self._found[key] = (
+            fits = self._found[key] = (
                 self._pack(self._clusters(node), self._inventory.books, listed, tries=1, steps=MAX_QUERY_STEPS)[0] is not None
             )
-        return found
+        return fits
 
     def plan(self, n: int, books: Books, pods: Pods) -> tuple[dict[int, list[Taken]] | None, bool]:
         """Return the devices of each class's pods on node n, in addition to those that ``books`` records as taken.
@@ -154,13 +154,13 @@ class Together:
         )  # the order of ``fits``, so that its plans are found
         units = [unit for group in self._clusters(n).groups for unit in group.units]
         known = self._plans.get((n, self._key(n, pods)))
-        taken, sure = known, True
-        if taken is None or any(books.shares[unit] != self.books.shares[unit] for unit in units):
-            taken, sure = self._pack(self._clusters(n), books, [self._asks[ask] for ask, _ in order])
-        found: dict[int, list[Taken]] = {g: [] for _, g in order}
-        for (_, g), each in zip(order, taken or (), strict=taken is not None):
-            found[g].append(each)
-        return (None if taken is None else found), sure
+        plan, sure = known, True
+        if plan is None or any(books.shares[unit] != self.books.shares[unit] for unit in units):
+            plan, sure = self._pack(self._clusters(n), books, [self._asks[ask] for ask, _ in order])
+        groups: dict[int, list[Taken]] = {g: [] for _, g in order}
+        for (_, g), each in zip(order, plan or (), strict=plan is not None):
+            groups[g].append(each)
+        return (None if plan is None else groups), sure
 
     def groups(self, n: int, units: list[int]) -> Taken:
         """Return the groups of a plan that contain these units of node n."""
@@ -169,17 +169,17 @@ class Together:
 
     def _clusters(self, n: int) -> DeviceClusters:
         site = int(self._inventory.site_of[n])
-        found = self._made.get(site)
-        if found is None:
+        clusters = self._made.get(site)
+        if clusters is None:
             from kubestow.solver.devices.clusters import DeviceClusters
 
-            found = self._made[site] = DeviceClusters(self._groups, site, self._asks)
-        return found
+            clusters = self._made[site] = DeviceClusters(self._groups, site, self._asks)
+        return clusters
 
 
-def together(cluster: Cluster) -> Together | None:
+def together(cluster: Cluster) -> DevicePacker | None:
     """Return the cached answers for a cluster; None if no pod requests devices."""
     table = cluster.devices
     if table is None:
         return None
-    return table.cached("together", lambda: Together(cluster), of=cluster.classes)
+    return table.cached("together", lambda: DevicePacker(cluster), of=cluster.classes)

@@ -56,7 +56,7 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
         own, own_views = parse(chosen, symmetric=policy.shorthand == "symmetric"), views(chosen)
     except AnnotationError as error:
         raise InputError([str(error)]) from error
-    found = Matrix(kube_objects.pod_key(chosen), [_name(v) for v in own_views], warnings=list(own.warnings))
+    result = Matrix(kube_objects.pod_key(chosen), [_name(v) for v in own_views], warnings=list(own.warnings))
     others: list[tuple[Hints, list[ContainerView]]] = [(own, own_views)]
     for pod in pods:
         if pod is not chosen:
@@ -72,12 +72,12 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
             for other in other_views:
                 forward = affinity(own, mine, other, **switches)
                 if forward:
-                    found.pairs.append(Pair(_name(mine), _name(other), forward))
+                    result.pairs.append(Pair(_name(mine), _name(other), forward))
                 if hints is not own:
                     backward = affinity(hints, other, mine, **switches)
                     if backward:
-                        found.pairs.append(Pair(_name(other), _name(mine), backward))
-    return found
+                        result.pairs.append(Pair(_name(other), _name(mine), backward))
+    return result
 
 
 def _name(view: ContainerView) -> str:

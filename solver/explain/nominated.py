@@ -61,10 +61,10 @@ class Nominated:
                     yield n, name, message
 
     def _rejections(self, g: int, n: int, guests: tuple[int, ...]) -> list[tuple[str, str]]:
-        found = self._known.get((g, n, guests))
-        if found is not None:
-            return found
-        found = self._known[g, n, guests] = []
+        rejections = self._known.get((g, n, guests))
+        if rejections is not None:
+            return rejections
+        rejections = self._known[g, n, guests] = []
         here = np.arange(self._cluster.n_nodes) == n
         for rule in self._rules:
             if isinstance(rule, InterPodAffinity) and not self._has_affinity_rules(g):
@@ -72,10 +72,10 @@ class Nominated:
             for j in guests:
                 rule.place(self._class[j], n)
             if rule.rejects(g)[n] or (isinstance(rule, PodTopologySpread) and self._crowded(g, n, guests)):
-                found.append((rule.name, f"{rule.message(g, here)}, with the pods nominated to the node"))
+                rejections.append((rule.name, f"{rule.message(g, here)}, with the pods nominated to the node"))
             for j in reversed(guests):
                 rule.remove(self._class[j], n)
-        return found
+        return rejections
 
     def _has_affinity_rules(self, g: int) -> bool:
         """Return True if InterPodAffinity considers pods of the class. It skips pods without terms that no bound pod repels."""

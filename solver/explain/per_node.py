@@ -104,10 +104,10 @@ def explain(
 
 def _with_nominated(nominated: Nominated, i: int, verdict: PodVerdict, names: list[str], only: int | None) -> PodVerdict:
     """Return the verdict on pod i, extended by rules that reject it once the pods nominated to a node are added."""
-    more = [found for found in nominated.rejects(i) if only in (None, found[0])]
+    more = [rejection for rejection in nominated.rejects(i) if only in (None, rejection[0])]
     if not more:
         return verdict
-    rejected, messages = {name: list(found) for name, found in verdict.rejected.items()}, dict(verdict.messages)
+    rejected, messages = {name: list(plugins) for name, plugins in verdict.rejected.items()}, dict(verdict.messages)
     for n, rule, message in more:
         there = rejected.setdefault(names[n], [])
         if rule not in there:
@@ -136,19 +136,19 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
         if known:
             return known
     owners = Owners(snapshot)
-    asked = workload.lower()
-    found: dict[str, list[int]] = {}
+    wanted = workload.lower()
+    pods: dict[str, list[int]] = {}
     for i, one in enumerate(snapshot.pods):
         if not is_terminal(one):
             kind, _, key = owners.of(one).partition(" ")
             name = key.rpartition("/")[2]
-            if asked in (name, key, f"{kind}/{name}".lower(), f"{kind}/{key}".lower()):
-                found.setdefault(f"{kind}/{key}", []).append(i)
-    if not found:
+            if wanted in (name, key, f"{kind}/{name}".lower(), f"{kind}/{key}".lower()):
+                pods.setdefault(f"{kind}/{key}", []).append(i)
+    if not pods:
         raise UnknownPod(f"{workload!r}: no such workload in the snapshot, or none with pods")
-    if len(found) > 1:
-        raise UnknownPod(f"{workload}: it could be {' or '.join(sorted(found))}, expected KIND/NAMESPACE/NAME")
-    return next(iter(found.values()))
+    if len(pods) > 1:
+        raise UnknownPod(f"{workload}: it could be {' or '.join(sorted(pods))}, expected KIND/NAMESPACE/NAME")
+    return next(iter(pods.values()))
 
 
 def judge(cluster: Cluster, active: list[Rule], g: int, only: int | None = None) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:

@@ -24,22 +24,22 @@ def placed_in(snapshot: Snapshot, placed: Sequence[tuple[int, str]]) -> Snapshot
     Args:
         placed: (index of a pod, its node), in bind order.
     """
-    found = bound_as(snapshot, placed)
+    bound = bound_as(snapshot, placed)
     waiting = [(i, node) for i, node in placed if _waits(snapshot, snapshot.pods[i])]
     if not waiting:
-        return found
+        return bound
     cluster = compile_cluster(snapshot, Scope(fixed=[], pending=sorted(i for i, _ in waiting)))
     class_of = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
     node_of = {name: n for n, name in enumerate(cluster.nodes.names)}
     choices = VolumeChoices(cluster)
-    found.persistent_volume_claims = dict(found.persistent_volume_claims)
-    found.persistent_volumes = dict(found.persistent_volumes)
+    bound.persistent_volume_claims = dict(bound.persistent_volume_claims)
+    bound.persistent_volumes = dict(bound.persistent_volumes)
     for i, node in waiting:
         before = set(choices.chosen)
         choices.place(class_of[i], node_of[node], 1)
         for key in sorted(choices.chosen.keys() - before):
-            _bind(found, key, choices.chosen[key], node)
-    return found
+            _bind(bound, key, choices.chosen[key], node)
+    return bound
 
 
 def _waits(snapshot: Snapshot, pod: Pod) -> bool:

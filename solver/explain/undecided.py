@@ -15,8 +15,8 @@ def is_undecided(snapshot: Snapshot, pods: Iterable[int]) -> bool:
 
     InterPodAffinity then proves nothing about them.
     """
-    found = undecided(snapshot)
-    return found is not None and not found.required.isdisjoint(pods)
+    undecided_keys = undecided(snapshot)
+    return undecided_keys is not None and not undecided_keys.required.isdisjoint(pods)
 
 
 def most_placed(cluster: Cluster, eligibility: Ints, hopeless: Sequence[int] = ()) -> dict[int, int]:

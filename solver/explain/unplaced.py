@@ -60,20 +60,20 @@ def left_of(cluster: Cluster, placed: Sequence[int]) -> list[Left]:
     Args:
         placed: Number of placed pods of each class.
     """
-    found = []
+    groups = []
     for k, gang in enumerate(cluster.gangs):
         if gang.needed > 1 and not any(placed[g] for g in gang.classes):
             pods = cluster.declared[k].pods
             priority = cluster.classes[gang.classes[0]].priority
-            found.append(Left(pods, pods, gang.needed, gang.name, priority, gang.classes, _unaided(cluster, gang.classes)))
+            groups.append(Left(pods, pods, gang.needed, gang.name, priority, gang.classes, _unaided(cluster, gang.classes)))
     for g, cls in enumerate(cluster.classes):
-        rest = tuple(cls.pods[placed[g] :])
+        unplaced = tuple(cls.pods[placed[g] :])
         gang_of = None if cls.gang is None else cluster.gangs[cls.gang]
         gang_left = gang_of is not None and gang_of.needed > 1 and not any(placed[h] for h in gang_of.classes)
-        if rest and not gang_left:
+        if unplaced and not gang_left:
             name = None if gang_of is None else gang_of.name
-            found.append(Left(rest, rest[:1], 1, name, cls.priority, (g,), gang_of is None and _unaided(cluster, (g,))))
-    return sorted(found, key=lambda left: -left.priority)
+            groups.append(Left(unplaced, unplaced[:1], 1, name, cls.priority, (g,), gang_of is None and _unaided(cluster, (g,))))
+    return sorted(groups, key=lambda group: -group.priority)
 
 
 def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
@@ -104,25 +104,25 @@ def asked(snapshot: Snapshot, verdicts: Sequence[PodVerdict], *, whole: bool, ti
         fixed=[i for i in scope.fixed if i not in named],
         gated=[i for i in scope.gated if i not in named],
     )
-    found: list[Left] = []
+    groups: list[Left] = []
     seen: set[int] = set()
     for gang in gangs.find(snapshot, everyone, tiers=tiers):
         if gang.needed > 1 and not seen.issuperset(gang.pods) and not set(pods).isdisjoint(gang.pods):
             seen.update(gang.pods)
-            found.append(Left(gang.pods, gang.pods, gang.needed, gang.name, 0))
+            groups.append(Left(gang.pods, gang.pods, gang.needed, gang.name, 0))
     alike: dict[int, list[int]] = {}
     for i, verdict in zip(pods, verdicts, strict=True):
         if i not in seen and (whole or not verdict.feasible):
             alike.setdefault(0 if whole else id(verdict.rejected), []).append(i)
     for members in alike.values():
-        rest = tuple(members)
-        found.append(Left(rest, rest if whole else rest[:1], len(rest) if whole else 1, None, 0))
-    return found
+        pods_alike = tuple(members)
+        groups.append(Left(pods_alike, pods_alike if whole else pods_alike[:1], len(pods_alike) if whole else 1, None, 0))
+    return groups
 
 
 def explain_left(
     snapshot: Snapshot,
-    left: Sequence[Left],
+    groups: Sequence[Left],
     placed: Sequence[tuple[int, str]],
     context: RunContext,
     claims: dict[str, ResourceClaim] | None = None,
@@ -145,18 +145,18 @@ def explain_left(
     here = frozenset(pod_key(snapshot.pods[i]) for i, _ in placed)
     together = replace(together, chosen_here=here)
     together = together if claims is None else replace(together, resource_claims=claims)
-    found = []
+    explained = []
     options, seconds = context.options, context.deadline.left()
 
     def part(of: float) -> RunContext:
         """Return the context of a part of the work with this time limit."""
         return RunContext.start(Options(time_limit=of, seed=options.seed, deterministic=options.deterministic), context.stop)
 
-    for number, entry in enumerate(left[:MAX_EXPLAINED]):
-        rest = seconds * (1 - number / min(MAX_EXPLAINED, len(left))) if options.deterministic else context.deadline.left()
-        if context.stop.is_set() or (number and rest <= 0):
+    for number, entry in enumerate(groups[:MAX_EXPLAINED]):
+        remaining_seconds = seconds * (1 - number / min(MAX_EXPLAINED, len(groups))) if options.deterministic else context.deadline.left()
+        if context.stop.is_set() or (number and remaining_seconds <= 0):
             break
-        share = max(0.5, min(rest, MIN_SECONDS), rest / (min(MAX_EXPLAINED, len(left)) - number))
+        share = max(0.5, min(remaining_seconds, MIN_SECONDS), remaining_seconds / (min(MAX_EXPLAINED, len(groups)) - number))
         tried = share * CAUSE_TIME_FRACTION / 2
         question = PlacementQuestion(together, entry.ask, entry.needed, options.exempt, options.policy, options.catalogue, here)
         lone = replace(question, snapshot=snapshot, placed=frozenset())
@@ -169,8 +169,8 @@ def explain_left(
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
         cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
         cause.waysOut = remedied(question, cause, here, part(share * REMEDY_TIME_FRACTION))
-        found.append((entry, cause))
-    return found
+        explained.append((entry, cause))
+    return explained
 
 
 def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[str], context: RunContext) -> list[doc.Remedy]:
@@ -182,6 +182,6 @@ def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[s
     """
     from kubestow.solver.explain.remedy.search import find_remedies
 
-    found = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
-    concerned = [[*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")] for remedy in found]
-    return [remedy for remedy, pods in zip(found, concerned, strict=True) if not any(pod in placed for pod in pods)]
+    remedies = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
+    concerned = [[*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")] for remedy in remedies]
+    return [remedy for remedy, pods in zip(remedies, concerned, strict=True) if not any(pod in placed for pod in pods)]

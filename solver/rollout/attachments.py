@@ -11,7 +11,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.deployment_rollout import is_ready
 
 
-class Attachments:
+class RolloutAttachments:
     """Volumes with their nodes. A node keeps a volume until its last pod that uses it has gone.
 
     Then another node with a waiting pod gets it: the one with the most such pods, then the first by name,
@@ -25,7 +25,7 @@ class Attachments:
             moving: Pods that arrive or leave.
             others: Pods that stay. Ready ones have their volumes from the start.
         """
-        self.volumes = {i: found for i in moving if (found := exclusive_volumes(snapshot.pods[i], snapshot))}
+        self.volumes = {i: own for i in moving if (own := exclusive_volumes(snapshot.pods[i], snapshot))}
         self._holders: dict[str, str] = {}
         self._users: dict[str, Counter[str]] = {}
         self._before: list[dict[str, str]] = []
@@ -75,8 +75,8 @@ class Attachments:
 
     def lacking(self, i: int, node: str) -> list[tuple[str, str]]:
         """Return the volumes of a pod on a node that other nodes hold, with these nodes."""
-        found = ((volume, self._holders.get(volume, node)) for volume in sorted(self.volumes.get(i, ())))
-        return [(volume, at) for volume, at in found if at != node]
+        holders = ((volume, self._holders.get(volume, node)) for volume in sorted(self.volumes.get(i, ())))
+        return [(volume, at) for volume, at in holders if at != node]
 
     def key(self) -> tuple[tuple[str, str], ...]:
         """Return the node of each volume."""

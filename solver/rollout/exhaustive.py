@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from kubestow.models.cluster.cluster import Cluster
-from kubestow.solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep
+from kubestow.solver.rollout.state import Binds, RolloutCourse, RolloutProblem, RolloutState, RolloutStep
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Deterministic seconds charged for each state.
@@ -32,26 +32,26 @@ def node_classes(problem: RolloutProblem, cluster: Cluster) -> list[int]:
         here.setdefault(pod.spec.nodeName or "", []).append(_ENCODER.encode(part))
     shared = Counter(label for node in nodes for label in (node.metadata.labels or {}).items())
     numbers: dict[object, int] = {}
-    found = []
+    classes = []
     for n, node in enumerate(nodes):
         name = node.metadata.name or ""
         labels = sorted((k, None if v == name and shared[k, v] == 1 else v) for k, v in (node.metadata.labels or {}).items())
         chosen = tuple(bool(mask[n]) for mask in cluster.node_sets)
         content = (_ENCODER.encode((labels, node.spec, node.status)), chosen, tuple(sorted(here.get(name, ()))))
-        found.append(numbers.setdefault(content, len(numbers)))
-    return found
+        classes.append(numbers.setdefault(content, len(numbers)))
+    return classes
 
 
 _Event = tuple[str, int, tuple[int, ...]]  # what, new pod or number, node or old pods
 
 
-class Explorer:
+class RolloutExplorer:
     """A depth-first search over every way to place the waiting pods of each wave one by one until no further pod fits.
 
     It remembers the states seen. The controller's steps are deterministic.
     """
 
-    def __init__(self, problem: RolloutProblem, cluster: Cluster, fallback: Course, states: int, context: RunContext) -> None:
+    def __init__(self, problem: RolloutProblem, cluster: Cluster, fallback: RolloutCourse, states: int, context: RunContext) -> None:
         """Start a search.
 
         Args:
@@ -62,10 +62,10 @@ class Explorer:
         self.state = RolloutState(problem, cluster)
         self.events: list[_Event] = []
         self.seen: set[tuple[object, ...]] = set()
-        self.most = 0
+        self.most_placed = 0
         self.node_classes = node_classes(problem, cluster)
 
-    def run(self) -> Course:
+    def run(self) -> RolloutCourse:
         self._create()
         stack = [(0, self._settle())]
         while stack:
@@ -83,7 +83,7 @@ class Explorer:
             self.state.bind(i, n)
             self.events.append(("bind", i, (n,)))
             stack.append((mark, self._settle()))
-        return replace(self.best, proved=True, most=self.most)
+        return replace(self.best, proved=True, bound=self.most_placed)
 
     def _settle(self) -> Binds:
         """Continue until there is a choice. Return no choices if the rollout is complete, halted, or in a known state."""
@@ -93,10 +93,10 @@ class Explorer:
                 return []
             self.seen.add(key)
             self.context.deadline.charge(SECONDS_PER_STATE)
-            found = [(i, n) for i in self.state.heads() for n in self.state.accepted(i).tolist()]
-            if found:
-                levels = {self.state.kind(i): self.state.level(i) for i, _ in found}
-                return sorted(self._distinct(found), key=lambda c: -int(levels[self.state.kind(c[0])][c[1]]))
+            choices = [(i, n) for i in self.state.heads() for n in self.state.accepted(i).tolist()]
+            if choices:
+                levels = {self.state.kind(i): self.state.level(i) for i, _ in choices}
+                return sorted(self._distinct(choices), key=lambda c: -int(levels[self.state.kind(c[0])][c[1]]))
             doomed = self.state.doomed()
             self.state.delete(doomed)
             self.events.append(("delete", 0, tuple(doomed)))
@@ -106,11 +106,11 @@ class Explorer:
                 self._halt()
                 return []
 
-    def _distinct(self, found: Binds) -> Binds:
+    def _distinct(self, choices: Binds) -> Binds:
         """Return the choices with only the first of equivalent nodes, which also hold the same old and new pods."""
         there = self.state.contents()
         first: dict[tuple[object, ...], tuple[int, int]] = {}
-        for i, n in found:
+        for i, n in choices:
             first.setdefault((self.state.kind(i), self.node_classes[n], tuple(there.get(n, ()))), (i, n))
         return list(first.values())
 
@@ -130,11 +130,11 @@ class Explorer:
                 self.state.uncreate(number)
 
     def _halt(self) -> None:
-        self.most = max(self.most, len(self.state.placed))
+        self.most_placed = max(self.most_placed, len(self.state.placed))
         if len(self.state.placed) > self.best.placed:
             self.best = self._course(complete=False)
 
-    def _course(self, *, complete: bool) -> Course:
+    def _course(self, *, complete: bool) -> RolloutCourse:
         steps: list[RolloutStep] = []
         binds: Binds = []
         created, done, made = 0, 0, 0
@@ -148,4 +148,4 @@ class Explorer:
                 if made or binds or places:
                     steps.append(RolloutStep(binds, [i for i in range(created) if i not in placed], list(places)))
                 done, binds, made = len(placed), [], 0
-        return Course(steps, complete, done, complete, self.problem.pace.replicas)
+        return RolloutCourse(steps, complete, done, complete, self.problem.pace.replicas)

@@ -30,8 +30,8 @@ def raised(admission: RolloutAdmission, pace: Pace, old: Sequence[Old]) -> Limit
     """Return the smallest raised quota limits with which the rollout completes, step by step; none if raising does not help."""
     if admission.never is not None or not admission.limits:
         return {}
-    found = _followed(Book(admission), pace, old, raising=True)
-    return {} if found is None else admission.raised(found.limits)
+    book = _followed(Book(admission), pace, old, raising=True)
+    return {} if book is None else admission.raised(book.limits)
 
 
 def overtaken(problem: RolloutProblem) -> bool:

@@ -90,16 +90,16 @@ class RolloutRemedies:
     # --- rules of the template --------------------------------------------------------------------------------------------------
 
     def _preferred(self, problem: RolloutProblem) -> list[Remedy]:
-        found: list[Remedy] = []
+        remedies: list[Remedy] = []
         if not problem.new:
-            return found
+            return remedies
         for remedy in relaxations(problem.snapshot.pods[problem.new[0]].spec):
             pods = list(problem.snapshot.pods)
             for i in problem.new:
                 pods[i] = POD_CHANGES[remedy.change](pods[i], remedy.arguments)
             if self._completes(replace(problem, snapshot=replace(problem.snapshot, pods=pods))):
-                found.append(remedy)
-        return found
+                remedies.append(remedy)
+        return remedies
 
     # --- capacity -------------------------------------------------------------------------------------------------------------
 
@@ -107,12 +107,12 @@ class RolloutRemedies:
         """Return remedies that add nodes, one for each existing kind of node that needs the fewest."""
         best: list[tuple[int, str]] = []
         for like in kinds_of_nodes(problem.snapshot):
-            most = min([problem.pace.replicas, MAX_ADDED_NODES, *(number for number, _ in best)])
+            limit = min([problem.pace.replicas, MAX_ADDED_NODES, *(number for number, _ in best)])
 
             def works(number: int, like: objects.Node = like) -> bool:
                 return self._completes(with_nodes(problem, like, number))
 
-            number = least(1, most, works)
+            number = least(1, limit, works)
             if number is not None:
                 best = [entry for entry in best if entry[0] <= number] + [(number, like.metadata.name or "")]
         return [
@@ -188,12 +188,12 @@ def relaxations(spec: objects.PodSpec) -> Iterator[Remedy]:
 
 def kinds_of_nodes(snapshot: Snapshot) -> list[objects.Node]:
     """Return the first node of each kind: equal taints, size and labels, except labels with its name."""
-    found: dict[bytes, objects.Node] = {}
+    nodes: dict[bytes, objects.Node] = {}
     for node in snapshot.nodes:
         labels = {k: v for k, v in (node.metadata.labels or {}).items() if v != node.metadata.name}
         taints = (node.spec.taints if node.spec is not None else None) or ()
-        found.setdefault(msgspec.json.encode([labels, taints, node.status], order="deterministic"), node)
-    return list(found.values())[:MAX_KINDS]
+        nodes.setdefault(msgspec.json.encode([labels, taints, node.status], order="deterministic"), node)
+    return list(nodes.values())[:MAX_KINDS]
 
 
 def with_nodes(problem: RolloutProblem, like: objects.Node, number: int) -> RolloutProblem:

@@ -17,8 +17,8 @@ from kubestow.solver import rules
 from kubestow.solver.bind_order.order import find_order
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.rollout import quota_flow
-from kubestow.solver.rollout.exhaustive import Explorer
-from kubestow.solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped
+from kubestow.solver.rollout.exhaustive import RolloutExplorer
+from kubestow.solver.rollout.state import Binds, RolloutCourse, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -35,7 +35,7 @@ PLACED_WEIGHT = 1_000_000
 
 
 @dataclass
-class Packing:
+class RolloutPacking:
     """The result of a packing.
 
     Attributes:
@@ -65,12 +65,12 @@ class RolloutSearch:
     def __post_init__(self) -> None:
         self.cluster = compiled(self.problem)
 
-    def run(self) -> Course:
+    def run(self) -> RolloutCourse:
         """Return the first course that completes, or the one that places the most pods."""
-        found = self._course()
-        if not found.complete and self.zones_held():
-            return replace(found, proved=False, most=self.problem.pace.replicas)
-        return found
+        course = self._course()
+        if not course.complete and self.zones_held():
+            return replace(course, proved=False, bound=self.problem.pace.replicas)
+        return course
 
     def zones_held(self) -> bool:
         """Return True if old pods run where the kubelet aligns NUMA zones.
@@ -81,7 +81,7 @@ class RolloutSearch:
         nodes = (names.get(entry.node or "", -1) for entry in self.problem.old)
         return any(self.cluster.trees[n].rejects for n in nodes if n in self.cluster.trees)
 
-    def _course(self) -> Course:
+    def _course(self) -> RolloutCourse:
         state = RolloutState(self.problem, self.cluster)
         course = self._guided(state)
         if course.complete or self.context.over():
@@ -90,14 +90,14 @@ class RolloutSearch:
         if hopeless and self.brief:
             return replace(course, proved=True)
         states = min(self.states, MAX_HOPELESS_STATES) if hopeless else self.states
-        found = Explorer(self.problem, self.cluster, course, states, self.context).run()
+        explored = RolloutExplorer(self.problem, self.cluster, course, states, self.context).run()
         if hopeless:
-            found.proved, found.most = True, min(found.most, self.problem.pace.replicas - 1)
-        return found
+            explored.proved, explored.bound = True, min(explored.bound, self.problem.pace.replicas - 1)
+        return explored
 
     # --- towards a final placement ------------------------------------------------------------------------------------------
 
-    def _guided(self, state: RolloutState) -> Course:
+    def _guided(self, state: RolloutState) -> RolloutCourse:
         steps: list[RolloutStep] = []
         target: dict[int, int] = {}
         known = False
@@ -119,7 +119,7 @@ class RolloutSearch:
                 steps.append(RolloutStep(binds, waiting, doomed))
             else:
                 break
-        return Course(steps, state.complete, len(state.placed), state.complete, self.problem.pace.replicas)
+        return RolloutCourse(steps, state.complete, len(state.placed), state.complete, self.problem.pace.replicas)
 
     def _target(self, state: RolloutState) -> dict[int, int]:
         """Return the number of new pods still to come on each node: one packing of these pods with all old pods gone.
@@ -157,11 +157,11 @@ class RolloutSearch:
     def _greedy(self, state: RolloutState, wanted: dict[int, int]) -> Binds:
         binds: Binds = []
         while True:
-            found = [(i, n) for i in state.heads() for n in state.accepted(i).tolist()]
-            if not found:
+            candidates = [(i, n) for i in state.heads() for n in state.accepted(i).tolist()]
+            if not candidates:
                 return binds
-            levels = {state.kind(i): state.level(i) for i, _ in found}
-            i, n = min(found, key=lambda c: (wanted.get(c[1], 0) <= 0, levels[state.kind(c[0])][c[1]], c[0], c[1]))
+            levels = {state.kind(i): state.level(i) for i, _ in candidates}
+            i, n = min(candidates, key=lambda c: (wanted.get(c[1], 0) <= 0, levels[state.kind(c[0])][c[1]], c[0], c[1]))
             state.bind(i, n)
             binds.append((i, n))
             wanted[n] = wanted.get(n, 0) - 1
@@ -170,7 +170,7 @@ class RolloutSearch:
 
     def pack(
         self, state: RolloutState, wanted: Sequence[int], *, with_old: bool, prefer: Collection[int] = (), lenient: bool = False
-    ) -> Packing:
+    ) -> RolloutPacking:
         """Place as many of some new pods as possible in addition to those already placed. The state is unchanged.
 
         Args:
@@ -183,7 +183,7 @@ class RolloutSearch:
         if lenient:
             cluster = replace(cluster, classes=[replace(c, affinity=None, spread=()) for c in cluster.classes])
         if not cluster.n_nodes:
-            return Packing([], proved=True)
+            return RolloutPacking([], proved=True)
         encoding = build_model(cluster, rules.build(cluster))
         variables, weights = [], []
         for (_, n), variable in encoding.x.items():
@@ -194,17 +194,17 @@ class RolloutSearch:
         for _ in range(MAX_CUTS):
             answer = cpsat.run(encoding.model, self.context.deadline.left() * PACKING_TIME_FRACTION)
             if answer.solution is None:
-                return Packing([], proved=False)
+                return RolloutPacking([], proved=False)
             counts = encoding.counts(answer.solution)
             order = find_order(cluster, counts, seed=self.context.options.seed)
             if order.sequence is not None:
                 places = {i: k for k, i in enumerate(self.problem.new)}
                 pods = [list(cls.pods) for cls in cluster.classes]
                 binds = [(places[pods[g].pop(0)], n) for g, n, number in order.sequence for _ in range(number)]
-                return Packing(binds, proved=sure and answer.status == cp_model.OPTIMAL)
+                return RolloutPacking(binds, proved=sure and answer.status == cp_model.OPTIMAL)
             sure &= order.exhausted
             encoding.forbid(counts, order.stuck, order.node)
-        return Packing([], proved=False)
+        return RolloutPacking([], proved=False)
 
     def _frozen(self, state: RolloutState, wanted: Sequence[int], *, with_old: bool) -> Cluster:
         """Return the instance of one moment: pods placed so far are bound, ``wanted`` are to be placed."""

@@ -24,7 +24,7 @@ from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rollout import quota_flow
 from kubestow.solver.rollout.remedies import RolloutRemedies
 from kubestow.solver.rollout.search import RolloutSearch
-from kubestow.solver.rollout.state import Course, RolloutProblem, RolloutState, other_running_pods
+from kubestow.solver.rollout.state import RolloutCourse, RolloutProblem, RolloutState, other_running_pods
 from kubestow.solver.rollout.updates.simulate import roll_update
 from kubestow.solver.rollout.verified_result import verified
 from kubestow.solver.rules.dynamic_resources import DynamicResources
@@ -94,9 +94,9 @@ def roll_out(
     course = search.run()
     resumed = course.complete
     if revision.paused:
-        course = Course([], complete=False, placed=0, proved=True, most=0)
+        course = RolloutCourse([], complete=False, placed=0, proved=True, bound=0)
     elif not course.complete and is_undecided(problem.snapshot, problem.new):
-        course = replace(course, proved=False, most=problem.pace.replicas)
+        course = replace(course, proved=False, bound=problem.pace.replicas)
     remedies: list[doc.Remedy] = []
     if revision.paused and resumed:
         remedies = [doc.Remedy("resume", "resume the Deployment", {"workload": f"Deployment {revision.workload}"})]
@@ -108,16 +108,16 @@ def roll_out(
     return verified(result, remedies, snapshot, manifests, context, started=started, solved=solved)
 
 
-def problem_of(found: Revision, options: Options) -> RolloutProblem:
+def problem_of(revision: Revision, options: Options) -> RolloutProblem:
     """Return the search's view of a rollout."""
-    first = len(found.snapshot.pods)
-    with_new = replace(found.snapshot, pods=[*found.snapshot.pods, *found.new])
-    new = tuple(range(first, first + len(found.new)))
-    others = other_running_pods(with_new, [*(entry.index for entry in found.old), *found.going, *new])
-    return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy, tuple(found.going))
+    first = len(revision.snapshot.pods)
+    with_new = replace(revision.snapshot, pods=[*revision.snapshot.pods, *revision.new])
+    new = tuple(range(first, first + len(revision.new)))
+    others = other_running_pods(with_new, [*(entry.index for entry in revision.old), *revision.going, *new])
+    return RolloutProblem(with_new, revision.pace, tuple(revision.old), new, others, options.exempt, options.policy, tuple(revision.going))
 
 
-def _replayed(search: RolloutSearch, course: Course) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
+def _replayed(search: RolloutSearch, course: RolloutCourse) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
     """Return the state at the end of a course, and the devices that new pods got when they were bound."""
     state, table, got = RolloutState(search.problem, search.cluster), search.cluster.devices, dict[int, list[doc.DeviceResult]]()
     allocating = DynamicResources.of(state.rules)
@@ -131,7 +131,7 @@ def _replayed(search: RolloutSearch, course: Course) -> tuple[RolloutState, dict
     return state, got
 
 
-def _document(snapshot: Snapshot, name: str, revision: Revision, search: RolloutSearch, course: Course) -> doc.Placement:
+def _document(snapshot: Snapshot, name: str, revision: Revision, search: RolloutSearch, course: RolloutCourse) -> doc.Placement:
     problem, names = search.problem, search.cluster.nodes.names
     state, got = _replayed(search, course)
     options = search.context.options
@@ -146,7 +146,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
         waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [problem.old[k].key for k in step.deletes]))
     waiting = state.waiting()
     stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]
-    held = [doc.Unplaced(keys[i], _not_attached(volumes)) for i, volumes in sorted(state.held().items())]
+    unattached = [doc.Unplaced(keys[i], _not_attached(volumes)) for i, volumes in sorted(state.unattached().items())]
     refused = state.refusal() if not course.complete and not revision.paused else None
     refusal = doc.Reason(refused[0], 0, f"cannot be created: {refused[1]}") if refused is not None else None
     why = refusal or _not_created(problem.pace, stopped=search.context.stop.is_set(), paused=revision.paused)
@@ -176,7 +176,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             complete=course.complete,
             proved=course.proved,
             waves=waves,
-            stuck=held + stuck,
+            stuck=unattached + stuck,
             refused=refusal,
             halted=PAUSED if revision.paused else None,
         ),
@@ -199,7 +199,7 @@ def _replica_set_quotas(problem: RolloutProblem) -> list[doc.Unmodelled]:
     return [doc.Unmodelled(f"ResourceQuota/{namespace}/{quota.metadata.name}", f"spec.hard.{REPLICA_SETS}", effect) for quota in named]
 
 
-def _overtaken(problem: RolloutProblem, course: Course) -> list[str]:
+def _overtaken(problem: RolloutProblem, course: RolloutCourse) -> list[str]:
     return [OVERTAKEN] if course.complete and quota_flow.overtaken(problem) else []
 
 
@@ -207,21 +207,21 @@ def _paused(revision: Revision) -> list[str]:
     return ["the Deployment is paused: its controller does nothing until it is resumed"] if revision.paused else []
 
 
-def _tier(problem: RolloutProblem, placed: int, course: Course) -> doc.TierResult:
+def _tier(problem: RolloutProblem, placed: int, course: RolloutCourse) -> doc.TierResult:
     priority = (problem.snapshot.pods[problem.new[0]].spec.priority or 0) if problem.new else 0
-    return doc.TierResult("placed", placed, placed if course.complete else max(placed, course.most), priority)
+    return doc.TierResult("placed", placed, placed if course.complete else max(placed, course.bound), priority)
 
 
 def _reasons(state: RolloutState, i: int) -> list[doc.Reason]:
     """Return every rule that rejects a waiting pod at the halt, and the number of nodes."""
-    g, found = state.kind(i), []
+    g, reasons = state.kind(i), []
     for rule in state.rules:
         mask = rule.rejects(g)
         if mask.any():
-            found.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
+            reasons.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
     if not state.cluster.n_nodes:
-        found.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
-    return sorted(found, key=lambda r: (-r.nodes, r.rule))
+        reasons.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
+    return sorted(reasons, key=lambda r: (-r.nodes, r.rule))
 
 
 def _not_attached(volumes: Sequence[tuple[str, str]]) -> list[doc.Reason]:
@@ -235,8 +235,8 @@ def _not_created(steps: Pace, *, stopped: bool, paused: bool) -> doc.Reason:
         return doc.Reason("Deployment", 0, "never created: the Deployment is paused")
     if stopped:
         return doc.Reason("Deployment", 0, "not created before the search was stopped")
-    most = "no new pod while old ones exist" if steps.recreate else f"no more than {steps.most} pods at a time"
-    return doc.Reason("Deployment", 0, f"never created: {most}")
+    limitation = "no new pod while old ones exist" if steps.recreate else f"no more than {steps.most} pods at a time"
+    return doc.Reason("Deployment", 0, f"never created: {limitation}")
 
 
 def _notes(search: RolloutSearch, going: Sequence[int]) -> list[str]:

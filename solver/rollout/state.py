@@ -22,7 +22,7 @@ from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.deployment_rollout import Old, Pace, creations, deletions
 from kubestow.solver import rules
-from kubestow.solver.rollout.attachments import Attachments
+from kubestow.solver.rollout.attachments import RolloutAttachments
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 Binds = list[tuple[int, int]]  # positions in ``RolloutProblem.new`` with nodes, in bind order
@@ -70,7 +70,7 @@ class RolloutStep:
 
 
 @dataclass
-class Course:
+class RolloutCourse:
     """A course of a rollout.
 
     Attributes:
@@ -78,22 +78,22 @@ class Course:
         complete: True if it reaches the end.
         placed: Number of new pods with a node at the end.
         proved: True if no course completes, or this one does.
-        most: Upper bound on the placed new pods of any course.
+        bound: Upper bound on the placed new pods of any course.
     """
 
     steps: list[RolloutStep]
     complete: bool
     placed: int
     proved: bool
-    most: int
+    bound: int
 
 
 def other_running_pods(snapshot: Snapshot, own: Sequence[int]) -> tuple[int, ...]:
     """Return the pods that run on nodes of the snapshot, except ``own``."""
     nodes = {node.metadata.name for node in snapshot.nodes}
     mine = set(own)
-    found = ((i, pod) for i, pod in enumerate(snapshot.pods) if i not in mine)
-    return tuple(i for i, pod in found if pod.spec.nodeName and pod.spec.nodeName in nodes and not is_terminal(pod))
+    others = ((i, pod) for i, pod in enumerate(snapshot.pods) if i not in mine)
+    return tuple(i for i, pod in others if pod.spec.nodeName and pod.spec.nodeName in nodes and not is_terminal(pod))
 
 
 def ungrouped(cluster: Cluster) -> Cluster:
@@ -159,7 +159,7 @@ class RolloutState:
         self._book = rollout_admission.Book(problem.admission)
         self._kinds: list[int] = [self._class[i] for i in problem.new]
         old = [entry.index for entry in problem.old]
-        self._attached = Attachments(problem.snapshot, [*problem.new, *old], problem.others)
+        self._attached = RolloutAttachments(problem.snapshot, [*problem.new, *old], problem.others)
         self._attached.begin([(i, problem.snapshot.pods[i]) for i in old])
         for k in self.alive:
             self._old(k, 1)
@@ -198,8 +198,8 @@ class RolloutState:
         """Return the old pods that the controller would delete now, as positions in ``problem.old``."""
         places = {entry.index: k for k, entry in enumerate(self.problem.old)}
         alive = [self.problem.old[k] for k in sorted(self.alive)]
-        found = deletions(self.problem.pace, alive, self._together, len(self.placed) - len(self.held()))
-        return [places[entry.index] for entry in found]
+        deleted = deletions(self.problem.pace, alive, self._together, len(self.placed) - len(self.unattached()))
+        return [places[entry.index] for entry in deleted]
 
     def _together(self, node: str) -> int:
         n = self._node.get(node)
@@ -221,9 +221,9 @@ class RolloutState:
 
     @property
     def complete(self) -> bool:
-        return not self.alive and len(self.placed) == self.problem.pace.replicas and not self.held()
+        return not self.alive and len(self.placed) == self.problem.pace.replicas and not self.unattached()
 
-    def held(self) -> dict[int, list[tuple[str, str]]]:
+    def unattached(self) -> dict[int, list[tuple[str, str]]]:
         """Return new pods whose nodes lack a volume that another node holds, by position, with these volumes and nodes."""
         if not self._attached.volumes:
             return {}
@@ -284,14 +284,14 @@ class RolloutState:
 
     def contents(self) -> dict[int, list[tuple[bool, int]]]:
         """Return the Deployment's pods on each node: old pods by position, new ones by class."""
-        found: dict[int, list[tuple[bool, int]]] = {}
+        contents: dict[int, list[tuple[bool, int]]] = {}
         for k in sorted(self.alive):
             n = self._node.get(self.problem.old[k].node or "")
             if n is not None:
-                found.setdefault(n, []).append((True, k))
+                contents.setdefault(n, []).append((True, k))
         for g, n in sorted((self._kinds[i], n) for i, n in self.placed.items()):
-            found.setdefault(n, []).append((False, g))
-        return found
+            contents.setdefault(n, []).append((False, g))
+        return contents
 
     def key(self) -> tuple[object, ...]:
         """Return a key that is equal for states with the same continuations."""

@@ -149,10 +149,10 @@ class Rule(ABC):
 
 def kinds(rules: Sequence[Rule], classes: Iterable[int]) -> dict[Hashable, list[int]]:
     """Return the classes in groups with equal verdicts of these rules while no pod is placed (:meth:`Rule.alike`)."""
-    found: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for g in classes:
-        found.setdefault(tuple(rule.alike(g) for rule in rules), []).append(g)
-    return found
+        groups.setdefault(tuple(rule.alike(g) for rule in rules), []).append(g)
+    return groups
 
 
 class StaticRule(Rule):

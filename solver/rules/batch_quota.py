@@ -83,25 +83,25 @@ def pour(
     low = int(counts.min(initial=0))  # upto(low) is zero
     low += bisect_right(range(low + 1, highest + 1), wanted, key=_filling(counts, room))
     pods = upto(low)
-    rest = wanted - int(pods.sum())
-    if rest > 0 and low + 1 <= highest:
-        pods[_remainder(np.flatnonzero(upto(low + 1) > pods), pods, rest, domains)] += 1
+    remaining = wanted - int(pods.sum())
+    if remaining > 0 and low + 1 <= highest:
+        pods[_remainder(np.flatnonzero(upto(low + 1) > pods), pods, remaining, domains)] += 1
     return pods
 
 
-def _remainder(tied: Ints, pods: Ints, rest: int, domains: Ids | None) -> Ints:
+def _remainder(candidates: Ints, pods: Ints, remaining: int, domains: Ids | None) -> Ints:
     """Return the domains, among those that could take one more pod, that get the remaining ones.
 
     Args:
         pods: int64[D], the pods already assigned.
     """
-    if domains is None or len(tied) <= rest:
-        return tied[:rest]
+    if domains is None or len(candidates) <= remaining:
+        return candidates[:remaining]
     if len(pods) > MAX_LISTED_DOMAINS:
-        following = np.flatnonzero(np.isin(domains, tied) & (ranks(domains) == pods[domains]))
-        return domains[following[:rest]].astype(np.int64)
-    places = [int(_first(domains, d, int(pods[d]) + 1)[-1]) for d in tied.tolist()]
-    return tied[np.argsort(places, kind="stable")[:rest]]
+        following = np.flatnonzero(np.isin(domains, candidates) & (ranks(domains) == pods[domains]))
+        return domains[following[:remaining]].astype(np.int64)
+    places = [int(_first(domains, d, int(pods[d]) + 1)[-1]) for d in candidates.tolist()]
+    return candidates[np.argsort(places, kind="stable")[:remaining]]
 
 
 def _filling(counts: Ints, room: Ints) -> Callable[[int], int]:
@@ -109,7 +109,7 @@ def _filling(counts: Ints, room: Ints) -> Callable[[int], int]:
     if len(counts) > MAX_LISTED_DOMAINS:
         return lambda level: int(np.minimum(np.maximum(level - counts, 0), room).sum())
     domains = list(zip(counts.tolist(), room.tolist(), strict=True))  # ten times as fast for few domains
-    return lambda level: sum(min(level - count, most) for count, most in domains if level > count)
+    return lambda level: sum(min(level - count, limit) for count, limit in domains if level > count)
 
 
 def ranks(domains: Ids) -> Ints:
@@ -118,9 +118,9 @@ def ranks(domains: Ids) -> Ints:
     order = np.argsort(sortable, kind="stable")  # ten times as fast with 16-bit numbers
     sorted_ = domains[order]
     starts = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1])) if len(sorted_) else np.zeros(0, dtype=np.int64)
-    found = np.empty(len(domains), dtype=np.int64)
-    found[order] = np.arange(len(domains)) - np.repeat(starts, np.diff(np.append(starts, len(sorted_))))
-    return found
+    rank = np.empty(len(domains), dtype=np.int64)
+    rank[order] = np.arange(len(domains)) - np.repeat(starts, np.diff(np.append(starts, len(sorted_))))
+    return rank
 
 
 class BatchQuota:
@@ -177,8 +177,8 @@ class BatchQuota:
         domains = level.codes.take(nodes)
         room = _count(domains, len(level.counts))
         pinned = level.pinned
-        found = pour(level.counts, level.counted, room, wanted, level.max_skew, pinned=pinned, later=later, domains=domains)
-        return _take(nodes, domains, found if later and found.any() else np.maximum(found, 1))
+        quota = pour(level.counts, level.counted, room, wanted, level.max_skew, pinned=pinned, later=later, domains=domains)
+        return _take(nodes, domains, quota if later and quota.any() else np.maximum(quota, 1))
 
 
 def single(codes: Ids, size: int) -> bool:
@@ -218,14 +218,14 @@ def _take(nodes: Ints, domains: Ids, quota: Ints) -> Ints:
     """Return the first ``quota`` candidates of each domain. Those without a domain are unlimited."""
     if len(quota) > MAX_LISTED_DOMAINS:
         return nodes[ranks(domains) < np.append(quota, NO_LIMIT)[domains]]
-    kept = [_first(domains, d, most) for d, most in [(-1, NO_LIMIT), *enumerate(quota.tolist())] if most]
+    kept = [_first(domains, d, limit) for d, limit in [(-1, NO_LIMIT), *enumerate(quota.tolist())] if limit]
     chosen: Ints = nodes[np.sort(np.concatenate(kept))]
     return chosen
 
 
-def _first(domains: Ids, d: int, most: int) -> Ints:
-    """Return the positions of a domain, up to ``most``. They usually come early."""
-    start = LOOKAHEAD_RATIO * most
-    if start < len(domains) and len(found := np.flatnonzero(domains[:start] == d)) >= most:
-        return found[:most]
-    return np.flatnonzero(domains == d)[:most]
+def _first(domains: Ids, d: int, limit: int) -> Ints:
+    """Return the positions of a domain, up to ``limit``. They usually come early."""
+    start = LOOKAHEAD_RATIO * limit
+    if start < len(domains) and len(positions := np.flatnonzero(domains[:start] == d)) >= limit:
+        return positions[:limit]
+    return np.flatnonzero(domains == d)[:limit]

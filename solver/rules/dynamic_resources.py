@@ -49,14 +49,14 @@ class _ClassDemand:
         variants: Claims by sets of nodes on which they are equal.
         shared: Claims that other pods may use, too.
         barred: bool[N], nodes that its allocated claims and other resources exclude.
-        held: By node, the devices of running pods.
+        allocations: By node, the devices of running pods.
     """
 
     demand: Demand
     variants: list[tuple[Bools, tuple[Claim, ...]]]
     barred: Bools
     shared: tuple[str, ...] = ()
-    held: dict[int, list[tuple[Pick, ...]]] = field(default_factory=dict)
+    allocations: dict[int, list[tuple[Pick, ...]]] = field(default_factory=dict)
 
 
 class DynamicResources(Rule):
@@ -68,7 +68,7 @@ class DynamicResources(Rule):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._nothing = np.zeros(cluster.n_nodes, dtype=bool)
-        self._asked: list[_ClassDemand | None] = [None] * cluster.n_classes
+        self._requests: list[_ClassDemand | None] = [None] * cluster.n_classes
         self._shared: dict[str, _Shared] = {}
         self._placed: dict[tuple[int, int], list[tuple[Pick, ...]]] = {}
         self._never: dict[int, Bools] = {}
@@ -79,8 +79,8 @@ class DynamicResources(Rule):
             self._state = DeviceState(cluster.devices)
             for g, cls in enumerate(cluster.classes):
                 if cls.devices is not None:
-                    self._asked[g] = self._read(g, cls.devices)
-            self._never = {g: self._hopeless(asked) for g, asked in enumerate(self._asked) if asked is not None}
+                    self._requests[g] = self._read(g, cls.devices)
+            self._never = {g: self._hopeless(requests) for g, requests in enumerate(self._requests) if requests is not None}
 
     def _read(self, g: int, demand: Demand) -> _ClassDemand:
         table = self.cluster.devices
@@ -91,11 +91,11 @@ class DynamicResources(Rule):
         for name in demand.unbacked:
             barred |= ~table.listed[name]
         shared = tuple(dict.fromkeys(claim.key for claim in demand.claims if claim.key is not None))
-        asked = _ClassDemand(demand, table.variants(demand), barred, shared)
+        requests = _ClassDemand(demand, table.variants(demand), barred, shared)
         for i in self.cluster.classes[g].pods if demand.held else ():
             node = self.cluster.snapshot.pods[i].spec.nodeName or ""
-            asked.held.setdefault(self.cluster.nodes.names.index(node), []).append(table.held[i])
-        return asked
+            requests.allocations.setdefault(self.cluster.nodes.names.index(node), []).append(table.held[i])
+        return requests
 
     @property
     def state(self) -> DeviceState:
@@ -104,29 +104,29 @@ class DynamicResources(Rule):
 
     def concerned(self, g: int) -> bool:
         """Return True if pods of the class take devices."""
-        asked = self._asked[g]
-        return asked is not None and asked.demand.refusal is None and bool(asked.demand.claims or asked.demand.extended)
+        requests = self._requests[g]
+        return requests is not None and requests.demand.refusal is None and bool(requests.demand.claims or requests.demand.extended)
 
     def lonely(self, g: int) -> bool:
         """Return True if the devices of a pod of the class on one node do not affect other nodes, because no
         claim and no pool is shared."""
-        asked = self._asked[g]
-        return asked is None or not (asked.shared or ((asked.demand.claims or asked.demand.extended) and self.state.joined))
+        requests = self._requests[g]
+        return requests is None or not (requests.shared or ((requests.demand.claims or requests.demand.extended) and self.state.joined))
 
     def _unallocated(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
         """Return the claims that are not allocated yet."""
         return tuple(claim for claim in claims if claim.key not in self._shared) if self._shared else claims
 
-    def _hopeless(self, asked: _ClassDemand) -> Bools:
+    def _hopeless(self, requests: _ClassDemand) -> Bools:
         """Return bool[N], the nodes that no pod can get, now or later.
 
         A shared claim may later be allocated elsewhere, unless every device belongs to one node. A pod that
         names such a claim twice then finds it allocated. A request for all devices may get fewer, and so be
         served, when shared devices are full.
         """
-        mask = asked.barred.copy()
+        mask = requests.barred.copy()
         away = not all(device.node for device in self.state.inventory.devices)
-        for where, claims in asked.variants:
+        for where, claims in requests.variants:
             own = tuple(claim for claim in claims if claim.key is None)
             shared = dict.fromkeys(claim for claim in claims if claim.key is not None)
             certain = own if away else (*own, *shared)
@@ -144,33 +144,33 @@ class DynamicResources(Rule):
         return np.array(sites, dtype=bool)[inventory.site_of]
 
     def alike(self, g: int) -> Hashable:
-        return None if self._asked[g] is None else g
+        return None if self._requests[g] is None else g
 
     def never(self, g: int) -> Bools:
         return self._never.get(g, self._nothing)
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        asked, table = self._asked[g], self.cluster.devices
-        if asked is None or table is None:
+        requests, table = self._requests[g], self.cluster.devices
+        if requests is None or table is None:
             return []
-        if asked.demand.refusal is not None:
-            return [(asked.demand.refusal, self._never[g])]
-        found: list[tuple[Hashable, Bools]] = [(key, ~table.allowed[key]) for key in asked.demand.allocated]
-        found += [(name, ~table.listed[name]) for name in asked.demand.unbacked]
-        return [*found, (self.name, self._never[g] & ~asked.barred)]
+        if requests.demand.refusal is not None:
+            return [(requests.demand.refusal, self._never[g])]
+        bars: list[tuple[Hashable, Bools]] = [(key, ~table.allowed[key]) for key in requests.demand.allocated]
+        bars += [(name, ~table.listed[name]) for name in requests.demand.unbacked]
+        return [*bars, (self.name, self._never[g] & ~requests.barred)]
 
     def rejects(self, g: int) -> Bools:
-        asked = self._asked[g]
-        if asked is None:
+        requests = self._requests[g]
+        if requests is None:
             return self._nothing.copy()
-        mask = asked.barred.copy()
-        for key in asked.shared:
+        mask = requests.barred.copy()
+        for key in requests.shared:
             if key in self._shared:
                 mask |= ~self._shared[key].nodes
-        for where, claims in asked.variants:
-            left = self._unallocated(claims)
-            if left:
-                mask |= self.state.rejected(left, where & ~mask)
+        for where, claims in requests.variants:
+            unallocated = self._unallocated(claims)
+            if unallocated:
+                mask |= self.state.rejected(unallocated, where & ~mask)
         return mask
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
@@ -181,30 +181,30 @@ class DynamicResources(Rule):
 
     def room(self, g: int) -> Ints:
         room = np.where(self.rejects(g), 0, UNLIMITED_PODS)
-        asked = self._asked[g]
-        if asked is None:
+        requests = self._requests[g]
+        if requests is None:
             return room
         count = int(self.cluster.count[g])
         states = self.state.states()
-        for where, claims in asked.variants:
-            left = self._unallocated(claims)
-            own = tuple(claim for claim in left if claim.key is None)
+        for where, claims in requests.variants:
+            unallocated = self._unallocated(claims)
+            own = tuple(claim for claim in unallocated if claim.key is None)
             if not own:
                 continue
             nodes = np.flatnonzero(where & (room > 0))
-            if len(own) < len(left):
+            if len(own) < len(unallocated):
                 for n in nodes.tolist():
                     room[n] = self._try(g, n, count)
                 continue
-            found = {state: self.state.room(own, n, count) for state, n in zip(*_firsts(states, nodes), strict=True)}
-            if found:
-                room[nodes] = [found[state] for state in states[nodes].tolist()]
+            room_of_state = {state: self.state.room(own, n, count) for state, n in zip(*_firsts(states, nodes), strict=True)}
+            if room_of_state:
+                room[nodes] = [room_of_state[state] for state in states[nodes].tolist()]
         return room
 
-    def _try(self, g: int, n: int, most: int) -> int:
+    def _try(self, g: int, n: int, limit: int) -> int:
         """Return the number of pods of class g that node n accepts one after another, if they share some claims."""
         k = 0
-        while k < most and not self.rejects(g)[n]:
+        while k < limit and not self.rejects(g)[n]:
             self.place(g, n)
             k += 1
         for _ in range(k):
@@ -212,34 +212,34 @@ class DynamicResources(Rule):
         return k
 
     def most(self, g: int) -> Ints:
-        most = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
-        if self._asked[g] is not None:
+        upper = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
+        if self._requests[g] is not None:
             from kubestow.solver.devices.supply import supply
 
-            asked, there = supply(self.cluster)
-            taken = np.flatnonzero(asked[g])
-            np.minimum(most, (there[:, taken] // asked[g, taken]).min(axis=1, initial=UNLIMITED_PODS), out=most)
-        return most
+            demand, there = supply(self.cluster)
+            columns = np.flatnonzero(demand[g])
+            np.minimum(upper, (there[:, columns] // demand[g, columns]).min(axis=1, initial=UNLIMITED_PODS), out=upper)
+        return upper
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         if k < 0:
             self.remove(g, n, -k)
-        asked = self._asked[g]
-        if asked is not None and self.concerned(g):
+        requests = self._requests[g]
+        if requests is not None and self.concerned(g):
             for _ in range(k):
-                self._place(g, asked, n)
+                self._place(g, requests, n)
 
-    def _place(self, g: int, asked: _ClassDemand, n: int) -> None:
-        claims = next(claims for where, claims in asked.variants if where[n])
+    def _place(self, g: int, requests: _ClassDemand, n: int) -> None:
+        claims = next(claims for where, claims in requests.variants if where[n])
         at = [c for c, claim in enumerate(claims) if claim.key not in self._shared]
-        held = next((picks for picks in asked.held.get(n, ()) if self._idle(g, n, picks)), None)
-        if held is not None:
-            picks = held
+        allocation = next((picks for picks in requests.allocations.get(n, ()) if self._idle(g, n, picks)), None)
+        if allocation is not None:
+            picks = allocation
         else:
-            found = self.state.find(tuple(claims[c] for c in at), n) or ()
-            picks = tuple(replace(pick, claim=at[pick.claim]) for pick in found)
+            new_picks = self.state.find(tuple(claims[c] for c in at), n) or ()
+            picks = tuple(replace(pick, claim=at[pick.claim]) for pick in new_picks)
         self.state.book(picks)
-        for key in asked.shared:
+        for key in requests.shared:
             if key not in self._shared:
                 own = tuple(pick for pick in picks if claims[pick.claim].key == key)
                 nodes = self.state.inventory.usable(own, n)
@@ -251,12 +251,12 @@ class DynamicResources(Rule):
         return picks not in self._placed.get((g, n), ()) and self.state.free(picks)
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
-        asked = self._asked[g]
-        if asked is None or not self.concerned(g):
+        requests = self._requests[g]
+        if requests is None or not self.concerned(g):
             return
         for _ in range(k):
             self.state.book(self._placed[g, n].pop(), -1)
-            for key in asked.shared:
+            for key in requests.shared:
                 shared = self._shared[key]
                 shared.users -= 1
                 if not shared.users:
@@ -268,12 +268,12 @@ class DynamicResources(Rule):
 
         ``Pick.claim`` is the position among the claims of the demand; extended resources come after them.
         """
-        asked = self._asked[g]
-        if asked is None:
+        requests = self._requests[g]
+        if requests is None:
             return []
         common: list[Pick] = []
-        keys = [claim.key for claim in asked.demand.claims]
-        for key in asked.shared:
+        keys = [claim.key for claim in requests.demand.claims]
+        for key in requests.shared:
             if key in self._shared:
                 common += [replace(pick, claim=keys.index(key)) for pick in self._shared[key].picks]
         own = self._placed.get((g, n), [])
@@ -297,32 +297,34 @@ class DynamicResources(Rule):
         from kubestow.solver.devices.device_groups import groups_of
         from kubestow.solver.rules.encodings.dynamic_resources import DeviceEncoder
 
-        asked = {g: a.variants for g, a in enumerate(self._asked) if a is not None and self.concerned(g) and len(encoding.nodes_of(g))}
+        variants = {
+            g: a.variants for g, a in enumerate(self._requests) if a is not None and self.concerned(g) and len(encoding.nodes_of(g))
+        }
         serves = {key: shared.nodes for key, shared in self._shared.items()}
-        DeviceEncoder(encoding, groups_of(self.state.table), self.state.books, asked, serves).run()
+        DeviceEncoder(encoding, groups_of(self.state.table), self.state.books, variants, serves).run()
 
     def message(self, g: int, rejected: Bools) -> str:
-        asked = self._asked[g]
-        assert asked is not None
-        if asked.demand.refusal is not None:
-            return asked.demand.refusal
-        return "; ".join(self._words(asked, rejected))
+        requests = self._requests[g]
+        assert requests is not None
+        if requests.demand.refusal is not None:
+            return requests.demand.refusal
+        return "; ".join(self._words(requests, rejected))
 
-    def _words(self, asked: _ClassDemand, rejected: Bools) -> Iterator[str]:
+    def _words(self, requests: _ClassDemand, rejected: Bools) -> Iterator[str]:
         """Yield why pods get no devices on these nodes, one part for each kind of reason."""
         from kubestow.solver.devices.shortage import summed, why_not
 
-        table, left = self.state.table, rejected.copy()
-        barred = [(f"claim {key} is allocated elsewhere, or not ready", ~table.allowed[key]) for key in asked.demand.allocated]
-        barred += [(f"{name} is not listed", ~table.listed[name]) for name in asked.demand.unbacked]
-        barred += [(f"claim {key} gets devices elsewhere", ~self._shared[key].nodes) for key in asked.shared if key in self._shared]
+        table, unexplained = self.state.table, rejected.copy()
+        barred = [(f"claim {key} is allocated elsewhere, or not ready", ~table.allowed[key]) for key in requests.demand.allocated]
+        barred += [(f"{name} is not listed", ~table.listed[name]) for name in requests.demand.unbacked]
+        barred += [(f"claim {key} gets devices elsewhere", ~self._shared[key].nodes) for key in requests.shared if key in self._shared]
         for text, mask in barred:
-            if (left & mask).any():
-                yield f"{text}: {int((left & mask).sum())} node{'s' * (int((left & mask).sum()) != 1)}"
-                left &= ~mask
+            if (unexplained & mask).any():
+                yield f"{text}: {int((unexplained & mask).sum())} node{'s' * (int((unexplained & mask).sum()) != 1)}"
+                unexplained &= ~mask
         states, reasons, known = self.state.states(), [], dict[tuple[int, int], tuple[str, str]]()
-        for v, (where, claims) in enumerate(asked.variants):
-            for n in np.flatnonzero(where & left).tolist() if claims else ():
+        for v, (where, claims) in enumerate(requests.variants):
+            for n in np.flatnonzero(where & unexplained).tolist() if claims else ():
                 key = v, int(states[n])
                 if key not in known:
                     known[key] = why_not(self.state, self._unallocated(claims), n)
@@ -333,5 +335,5 @@ class DynamicResources(Rule):
 
 def _firsts(states: Ids, nodes: Ints) -> tuple[list[int], list[int]]:
     """Return the distinct states of the nodes, and one node for each."""
-    found, at = np.unique(states[nodes], return_index=True)
-    return found.tolist(), nodes[at].tolist()
+    distinct, at = np.unique(states[nodes], return_index=True)
+    return distinct.tolist(), nodes[at].tolist()

@@ -19,13 +19,13 @@ def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
     counting = [rule for rule in rules if not isinstance(rule, StaticRule)]  # ``never`` is exact for static rules
     bounds = [rule.room if rule.local else rule.most for rule in counting if rule.local or type(rule).most is not Rule.most]
     for classes in kinds(rules, range(cluster.n_classes)).values():
-        most = np.full(cluster.n_nodes, UNLIMITED_PODS, dtype=np.int64)
+        limit = np.full(cluster.n_nodes, UNLIMITED_PODS, dtype=np.int64)
         for bound in bounds:
-            np.minimum(most, bound(classes[0]), out=most)
+            np.minimum(limit, bound(classes[0]), out=limit)
         for rule in rules:
-            most[rule.never(classes[0])] = 0
+            limit[rule.never(classes[0])] = 0
         for g in classes:
-            np.minimum(most, cluster.count[g], out=upper[g])
+            np.minimum(limit, cluster.count[g], out=upper[g])
     return upper
 
 
@@ -42,10 +42,10 @@ def _whole(cluster: Cluster, gang: GangGroup, upper: Ints) -> None:
     classes = np.array(gang.classes, dtype=np.int64)
     if gang.key is not None:
         codes, size = cluster.domains(gang.key)
-        most = np.zeros(size, dtype=np.int64)
+        room = np.zeros(size, dtype=np.int64)
         for g in gang.classes:
-            most += np.minimum(cluster.count[g], domain_sum(codes, size, upper[g]))
-        upper[np.ix_(classes, np.append(most < gang.needed, True)[codes])] = 0
+            room += np.minimum(cluster.count[g], domain_sum(codes, size, upper[g]))
+        upper[np.ix_(classes, np.append(room < gang.needed, True)[codes])] = 0
     if int(np.minimum(cluster.count[classes], upper[classes].sum(axis=1)).sum()) < gang.needed:
         upper[classes] = 0
 

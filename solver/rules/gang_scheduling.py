@@ -44,18 +44,18 @@ class GangScheduling(Rule):
         return self.cluster.classes[g].gang
 
     def never(self, g: int) -> Bools:
-        found = self._gang(g)
-        codes = None if found is None else self._codes[found[0]]
-        if found is None or codes is None:
+        gang = self._gang(g)
+        codes = None if gang is None else self._codes[gang[0]]
+        if gang is None or codes is None:
             return np.zeros(self.cluster.n_nodes, dtype=bool)
-        home = found[1].home
+        home = gang[1].home
         return codes < 0 if not home else ~np.isin(codes, [d for d in home if d >= 0])
 
     def rejects(self, g: int) -> Bools:
         mask = self.never(g)
-        found = self._gang(g)
-        if found is not None:
-            codes, inside = self._codes[found[0]], self._inside[found[0]]
+        gang = self._gang(g)
+        if gang is not None:
+            codes, inside = self._codes[gang[0]], self._inside[gang[0]]
             if codes is not None and inside is not None and inside.any():
                 mask |= np.append(inside == 0, True)[codes]
         return mask
@@ -64,10 +64,10 @@ class GangScheduling(Rule):
         return self.cluster.classes[g].gang is not None
 
     def place(self, g: int, n: int, k: int = 1) -> None:
-        found = self.cluster.classes[g].gang
-        if found is not None:
-            self.placed[found] += k
-            codes, inside = self._codes[found], self._inside[found]
+        index = self.cluster.classes[g].gang
+        if index is not None:
+            self.placed[index] += k
+            codes, inside = self._codes[index], self._inside[index]
             if codes is not None and inside is not None and codes[n] >= 0:
                 inside[codes[n]] += k
 
@@ -85,15 +85,15 @@ class GangScheduling(Rule):
             if not classes:
                 continue
             model = encoding.model
-            left = [encoding.left[g] for g in classes]
-            most = sum(encoding.fits[g] for g in classes)
+            unplaced = [encoding.left[g] for g in classes]
+            limit = sum(encoding.fits[g] for g in classes)
             staying, needed = self.placed[k], gang.needed
-            if most and needed > max(1, staying):
+            if limit and needed > max(1, staying):
                 if staying:
-                    model.add(encoding.sum(left) <= most + staying - needed)
+                    model.add(encoding.sum(unplaced) <= limit + staying - needed)
                 else:  # linear rows without enforcement, which the relaxation uses
                     whole = model.new_bool_var("")
-                    model.add(encoding.weighted_sum([*left, whole], [*(1 for _ in left), needed]) <= most)
+                    model.add(encoding.weighted_sum([*unplaced, whole], [*(1 for _ in unplaced), needed]) <= limit)
                     for g in classes:
                         model.add(encoding.weighted_sum([encoding.left[g], whole], [1, encoding.fits[g]]) >= encoding.fits[g])
             codes, inside = self._codes[k], self._inside[k]
@@ -117,7 +117,7 @@ class GangScheduling(Rule):
                 model.add_at_most_one(literals)
 
     def message(self, g: int, rejected: Bools) -> str:
-        found = self._gang(g)
-        if found is None:
+        gang = self._gang(g)
+        if gang is None:
             return "gang"
-        return f"all members of {found[1].name} in one domain of {found[1].key}"
+        return f"all members of {gang[1].name} in one domain of {gang[1].key}"

@@ -121,15 +121,15 @@ class InterPodAffinity(Rule):
         return self._never[g]
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        found: list[tuple[Hashable, Bools]] = []
+        bars: list[tuple[Hashable, Bools]] = []
         for kind, indices in (("running", self._own[g]), ("symmetric", self._matching[g])):
             for i in indices:
                 r = self._repulsions[i]
-                found.append(((kind, r.term), on_nodes((r.matching if kind == "running" else r.owners) > 0, r.codes)))
+                bars.append(((kind, r.term), on_nodes((r.matching if kind == "running" else r.owners) > 0, r.codes)))
         index = self._attraction_of[g]
         if index is not None:
-            found.append((self._attractions[index].topic, self._unreachable(g)))
-        return found
+            bars.append((self._attractions[index].topic, self._unreachable(g)))
+        return bars
 
     def closed(self, g: int) -> Bools:
         return self._never[g] | self._repelled(g)
@@ -149,11 +149,11 @@ class InterPodAffinity(Rule):
         return lacks
 
     def most(self, g: int) -> Ints:
-        most = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
+        upper = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
         for i in self._own[g]:
             if self._repulsions[i].matches[g]:
-                most[self._repulsions[i].codes >= 0] = 1
-        return most
+                upper[self._repulsions[i].codes >= 0] = 1
+        return upper
 
     def room(self, g: int) -> Ints:
         return np.where(self.rejects(g), 0, self.most(g))
@@ -188,12 +188,12 @@ class InterPodAffinity(Rule):
 
     def standing(self, g: int) -> list[int]:
         """Return the class, and those whose pods may depend on it directly or indirectly, ascending."""
-        found, waiting = {g}, [g]
+        reached, waiting = {g}, [g]
         while waiting:
-            more = set(self.dependents(waiting.pop())) - found
-            found |= more
+            more = set(self.dependents(waiting.pop())) - reached
+            reached |= more
             waiting += sorted(more)
-        return sorted(found)
+        return sorted(reached)
 
     def provides(self, g: int) -> bool:
         """Return True if pods with required affinity may depend on pods of the class."""
@@ -303,7 +303,7 @@ class InterPodAffinity(Rule):
             index = self._attraction_of[g]
             matches = self._attractions[index].matches if index is not None else None
             needs[g] = [] if matches is None else [h for h in classes if h != g and matches[h]]
-        return [sorted(found) for found in strongly_connected(needs) if len(found) > 1]
+        return [sorted(component) for component in strongly_connected(needs) if len(component) > 1]
 
     # --- pods at rest, for plans --------------------------------------------------------------------------------------------
 
@@ -350,21 +350,21 @@ class InterPodAffinity(Rule):
         index = self._attraction_of[g]
         return index is not None and self._attractions[index].total == 0
 
-    def openers(self, left: dict[int, list[int]], rng: random.Random | None = None) -> list[tuple[int, int]]:
+    def openers(self, unplaced: dict[int, list[int]], rng: random.Random | None = None) -> list[tuple[int, int]]:
         """Return (class, node) pairs to bind first: one member for each group with an open bootstrap, in a domain that no other class
         provides for, if possible. An opener that would end another group's bootstrap comes after that group's opener."""
-        found: list[tuple[int, int, int]] = []
+        openers: list[tuple[int, int, int]] = []
         for i, a in enumerate(self._attractions):
             members = [
-                g for g in left
-                if self._attraction_of[g] == i and left[g] and (own := self.cluster.classes[g].affinity) is not None and own.itself
+                g for g in unplaced
+                if self._attraction_of[g] == i and unplaced[g] and (own := self.cluster.classes[g].affinity) is not None and own.itself
             ]  # fmt: skip
             if a.total or not members:
                 continue
-            cells = [(g, n) for g in members for n in left[g]]
+            cells = [(g, n) for g in members for n in unplaced[g]]
             if rng is not None:
                 rng.shuffle(cells)
-            others = [n for h, nodes in left.items() if a.matches[h] and self._attraction_of[h] != i for n in nodes]
+            others = [n for h, nodes in unplaced.items() if a.matches[h] and self._attraction_of[h] != i for n in nodes]
             provided = [
                 np.bincount(codes[others][codes[others] >= 0], minlength=size) for codes, size in zip(a.codes, a.sizes, strict=True)
             ]
@@ -372,13 +372,13 @@ class InterPodAffinity(Rule):
                 (g, n) for g, n in cells if any(count[codes[n]] == 0 for codes, count in zip(a.codes, provided, strict=True) if len(count))
             ]
             g, n = (alone or cells)[0]
-            found.append((i, g, n))
+            openers.append((i, g, n))
         if rng is not None:
-            rng.shuffle(found)
+            rng.shuffle(openers)
         else:
             # An opener that another group's terms match comes after that group's own opener.
-            found.sort(key=lambda f: sum(bool(self._attractions[i].matches[f[1]]) for i, _, _ in found if i != f[0]))
-        return [(g, n) for _, g, n in found]
+            openers.sort(key=lambda f: sum(bool(self._attractions[i].matches[f[1]]) for i, _, _ in openers if i != f[0]))
+        return [(g, n) for _, g, n in openers]
 
     # --- encoding face ----------------------------------------------------------------------------------------------------
 

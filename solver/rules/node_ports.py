@@ -55,11 +55,11 @@ class NodePorts(Rule):
         return [(a, protocol, number) for a in self._addresses[protocol, number] if ANY in (a, address) or a == address]
 
     def _taken(self, g: int) -> Bools:
-        taken = np.zeros(self.cluster.n_nodes, dtype=bool)
+        in_use = np.zeros(self.cluster.n_nodes, dtype=bool)
         for port in self.cluster.classes[g].ports:
             for other in self._conflicting(port):
-                taken |= self._used[other] > 0
-        return taken
+                in_use |= self._used[other] > 0
+        return in_use
 
     def rejects(self, g: int) -> Bools:
         return self._taken(g)
@@ -73,8 +73,8 @@ class NodePorts(Rule):
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
         parts: list[tuple[Hashable, Bools]] = []
         for port in sorted(self.cluster.classes[g].ports):
-            taken = np.logical_or.reduce([self._used[other] > 0 for other in self._conflicting(port)])
-            parts.append((f"{port[2]}/{port[1]}", taken))
+            in_use = np.logical_or.reduce([self._used[other] > 0 for other in self._conflicting(port)])
+            parts.append((f"{port[2]}/{port[1]}", in_use))
         return parts
 
     def room(self, g: int) -> Ints:

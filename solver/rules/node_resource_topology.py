@@ -38,9 +38,9 @@ class NodeResourceTopologyMatch(Rule):
         self._never = [nothing] * cluster.n_classes
         memo: dict[object, tuple[dict[int, Asks], Bools]] = {}
         for g, cls in enumerate(cluster.classes) if self._nodes else ():
-            found = cls.containers
-            if found is not None and (found.per_container or found.per_pod):
-                key = (found.per_container, found.per_pod)
+            containers = cls.containers
+            if containers is not None and (containers.per_container or containers.per_pod):
+                key = (containers.per_container, containers.per_pod)
                 if key not in memo:
                     memo[key] = self._read(g)
                 self._asks[g], self._never[g] = memo[key]
@@ -70,10 +70,10 @@ class NodeResourceTopologyMatch(Rule):
             return {}
         g = concerned[0]
         count = int(self.cluster.count[g])
-        found = {n: self._nodes[n].room(wanted, count) for n, wanted in self._asks[g].items() if not self._never[g][n]}
+        room_of = {n: self._nodes[n].room(wanted, count) for n, wanted in self._asks[g].items() if not self._never[g][n]}
         self._never[g] = self._never[g].copy()
-        self._never[g][[n for n, room in found.items() if not room]] = bool(count)
-        return found
+        self._never[g][[n for n, room in room_of.items() if not room]] = bool(count)
+        return room_of
 
     def concerned(self, g: int) -> bool:
         """Return True if the kubelet of some node aligns pods of the class."""
@@ -110,14 +110,14 @@ class NodeResourceTopologyMatch(Rule):
         return room
 
     def most(self, g: int) -> Ints:
-        most = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
+        upper = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
         for n, wanted in self._asks[g].items():
             limit = self._nodes[n].most(wanted)
             if limit is not None:
-                most[n] = limit
+                upper[n] = limit
             if n in self._only:
-                most[n] = min(int(most[n]), self._only[n])
-        return most
+                upper[n] = min(int(upper[n]), self._only[n])
+        return upper
 
     def _changed(self, n: int) -> None:
         for g, stale in self._stale.items():
@@ -167,7 +167,7 @@ class NodeResourceTopologyMatch(Rule):
 
         The state is unchanged.
         """
-        kubelet, taken, why = self._nodes[n], list[int](), ""
+        kubelet, placed, why = self._nodes[n], list[int](), ""
         for g in classes:
             wanted = self._asks[g].get(n, ())
             for _ in range(int(self.cluster.count[g]) if wanted else 0):
@@ -175,11 +175,11 @@ class NodeResourceTopologyMatch(Rule):
                 if why:
                     break
                 kubelet.take(g, wanted)
-                taken.append(g)
+                placed.append(g)
             if why:
                 break
-        count = len(taken)
-        for g in reversed(taken):
+        count = len(placed)
+        for g in reversed(placed):
             kubelet.lose(g, {h: self._asks[h][n] for h in set(kubelet.placed)})
         return f"{f'after {count} pods ' if count and why else ''}{why}"
 

@@ -184,8 +184,8 @@ class BalloonsPolicy(_NodePolicy):
         from kubestow.models.numa.balloons import Balloons
 
         snapshot = self.cluster.snapshot
-        found = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
-        return "; ".join(found.reasons(self.cluster.classes[g].pod, rejected)[:3])
+        balloons = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
+        return "; ".join(balloons.reasons(self.cluster.classes[g].pod, rejected)[:3])
 
 
 class TopologyAwarePolicy(_NodePolicy):
@@ -200,8 +200,8 @@ class TopologyAwarePolicy(_NodePolicy):
         from kubestow.models.numa.isolated_cpus import IsolatedCPUs
 
         snapshot = self.cluster.snapshot
-        found = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
-        return "; ".join(found.reasons(self.cluster.classes[g].pod, rejected)[:3])
+        isolated = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
+        return "; ".join(isolated.reasons(self.cluster.classes[g].pod, rejected)[:3])
 
 
 class NodeDeclaredFeatures(StaticRule):
@@ -241,7 +241,7 @@ class PodOS(StaticRule):
         self._open = np.zeros(cluster.n_nodes, dtype=bool)
         systems = [operating_system(node) for node in cluster.snapshot.nodes]
         wanted = {cls.os for cls in cluster.classes if cls.os}
-        self._masks = {os: np.array([found not in (None, os) for found in systems], dtype=bool) for os in wanted}
+        self._masks = {os: np.array([own not in (None, os) for own in systems], dtype=bool) for os in wanted}
 
     def alike(self, g: int) -> Hashable:
         return self.cluster.classes[g].os
@@ -251,5 +251,5 @@ class PodOS(StaticRule):
 
     def message(self, g: int, rejected: Bools) -> str:
         nodes = self.cluster.snapshot.nodes
-        found = sorted({operating_system(nodes[n]) or "" for n in np.flatnonzero(rejected).tolist()})
-        return f"the kubelet refuses: spec.os is {self.cluster.classes[g].os}, the node runs {', '.join(found)}"
+        systems = sorted({operating_system(nodes[n]) or "" for n in np.flatnonzero(rejected).tolist()})
+        return f"the kubelet refuses: spec.os is {self.cluster.classes[g].os}, the node runs {', '.join(systems)}"

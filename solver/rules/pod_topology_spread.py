@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Tally:
+class SpreadTally:
     """Matching pods per domain, for one (selector, key, eligible nodes).
 
     Attributes:
@@ -73,7 +73,7 @@ class PodTopologySpread(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._tallies: list[Tally] = []
+        self._tallies: list[SpreadTally] = []
         ids: dict[tuple[int, str, int], int] = {}
         self._of: list[list[tuple[Spread, int | None]]] = []
         for cls in cluster.classes:
@@ -92,9 +92,9 @@ class PodTopologySpread(Rule):
                     self._guards[index].append(spread)
 
     def _tally(self, ids: dict[tuple[int, str, int], int], matcher: int, key: str, eligible: int) -> int:
-        found = ids.get((matcher, key, eligible))
-        if found is None:
-            found = ids[matcher, key, eligible] = len(self._tallies)
+        number = ids.get((matcher, key, eligible))
+        if number is None:
+            number = ids[matcher, key, eligible] = len(self._tallies)
             cluster = self.cluster
             codes, size = cluster.domains(key)
             mask = cluster.node_sets[eligible]
@@ -102,7 +102,7 @@ class PodTopologySpread(Rule):
             counted = np.zeros(size, dtype=bool)
             counted[codes[mask]] = True
             self._tallies.append(
-                Tally(
+                SpreadTally(
                     codes,
                     size,
                     mask,
@@ -113,7 +113,7 @@ class PodTopologySpread(Rule):
                     matcher,
                 )
             )
-        return found
+        return number
 
     # --- incremental face ---------------------------------------------------------------------------------------------
 
@@ -162,8 +162,8 @@ class PodTopologySpread(Rule):
         for i in sorted({*self._feeds[g], *own}):
             tally = self._tallies[i]
             feeds = i in self._feeds[g]
-            held = tally.owners > 0
-            top = int(tally.counts[held].max(initial=0))
+            owned = tally.owners > 0
+            top = int(tally.counts[owned].max(initial=0))
             for guard in self._guards[i]:
                 floor = tally.floor(guard.min_domains)
                 raised = np.full(tally.size, floor, dtype=np.int64)
@@ -172,7 +172,7 @@ class PodTopologySpread(Rule):
                     raised[inside] = floor + 1
                 for eligible, plus, low in ((True, int(feeds), raised), (False, 0, np.full(tally.size, floor, dtype=np.int64))):
                     fine = top <= low + guard.max_skew
-                    fine &= ~(held | (i in own)) | (tally.counts + plus <= low + guard.max_skew)
+                    fine &= ~(owned | (i in own)) | (tally.counts + plus <= low + guard.max_skew)
                     here = tally.eligible == eligible
                     mask &= ~here | np.append(fine, True)[tally.codes]
         return mask
@@ -223,17 +223,17 @@ class PodTopologySpread(Rule):
     def levels(self, g: int) -> list[Level]:
         """Return the constraints whose verdict on the class changes as its pods arrive, its own and those of others."""
         own = {(index, s.max_skew, s.min_domains) for s, index in self._of[g]}
-        found = []
+        levels = []
         for i in self._feeds[g]:
             tally = self._tallies[i]
             for guard in self._guards[i]:
                 mine = (i, guard.max_skew, guard.min_domains) in own
                 if mine or tally.owners.any():
                     pinned = int(np.count_nonzero(tally.counted)) < guard.min_domains
-                    found.append(
+                    levels.append(
                         Level(tally.codes, tally.counts, tally.counted, guard.max_skew, pinned, tally.single, mine, tally.eligible)
                     )
-        return found
+        return levels
 
     def admits(self, g: int, n: int) -> bool:
         """Return True if a pod of class g on node n obeys its constraints. The state includes it and all pods that bind with it."""
@@ -250,7 +250,7 @@ class PodTopologySpread(Rule):
     # --- pods at rest, for plans --------------------------------------------------------------------------------------------
 
     @property
-    def tallies(self) -> list[Tally]:
+    def tallies(self) -> list[SpreadTally]:
         """The matching pods per domain of each distinct (selector, key, eligible nodes), in the current state."""
         return self._tallies
 
@@ -296,7 +296,7 @@ class PodTopologySpread(Rule):
             with encoding.about(_topic(topic), owners):
                 self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
 
-    def _encode(self, encoding: PlacementModel, tally: Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
+    def _encode(self, encoding: PlacementModel, tally: SpreadTally, owners: list[int], max_skew: int, min_domains: int) -> None:
         """Require count ≤ min + maxSkew in each domain that receives a pod of the owners, where min ≤ every eligible domain's count."""
         model = encoding.model
         counting = np.flatnonzero(tally.matches).tolist()

@@ -147,7 +147,7 @@ class VolumeChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class VolumeTopic:
     """The topic of a PersistentVolume's own restriction to one claim. Other topics of volume rules are claims and drivers."""
 
     name: str
@@ -175,8 +175,8 @@ class InstalledDrivers:
         self._lacking: dict[str, Bools] = {}
         if not snapshot.csi_drivers or not snapshot.gates.enabled("VolumeLimitScaling"):
             return
-        found = [snapshot.csi_nodes.get(name) for name in cluster.nodes.names]
-        listed = [{driver.name for driver in (csi.spec.drivers if csi and csi.spec else None) or ()} for csi in found]
+        csi_nodes = [snapshot.csi_nodes.get(name) for name in cluster.nodes.names]
+        listed = [{driver.name for driver in (csi.spec.drivers if csi and csi.spec else None) or ()} for csi in csi_nodes]
         for name, driver in sorted(snapshot.csi_drivers.items()):
             if driver.spec is not None and driver.spec.preventPodSchedulingIfMissing:
                 self._lacking[name] = np.array([name not in names for names in listed], dtype=bool)
@@ -194,12 +194,12 @@ class InstalledDrivers:
         """
         if not self._lacking:
             return {}
-        found: dict[str, Bools] = {}
+        lacking: dict[str, Bools] = {}
         for driver, counted in self._sure[g] if later else map(self._needed, self._claims[g]):
             if driver in self._lacking:
                 nodes = self._lacking[driver] if counted is None else self._lacking[driver] & counted
-                found[driver] = found[driver] | nodes if driver in found else nodes
-        return {name: found[name] for name in self._lacking if name in found}
+                lacking[driver] = lacking[driver] | nodes if driver in lacking else nodes
+        return {name: lacking[name] for name in self._lacking if name in lacking}
 
     def _needed(self, claim: Claim) -> Needed:
         volume = self._choices.chosen.get(claim.key)

@@ -231,17 +231,17 @@ class NodeVolumeLimits(Rule):
 
     def _pairs(self, g: int) -> list[Pair]:
         """Return the volumes that a pod of the class would currently count. A claim that took a static volume counts as that volume."""
-        taken = {f"claim:{c.key}": self._static[v] for c in self._choices.delayed[g] if (v := self._choices.chosen.get(c.key)) is not None}
-        if not taken:
+        static = {f"claim:{c.key}": self._static[v] for c in self._choices.delayed[g] if (v := self._choices.chosen.get(c.key)) is not None}
+        if not static:
             return self._wants[g]
-        pairs = [p for p in self._wants[g] if p[1] not in taken]
-        return pairs + [p for p in dict.fromkeys(taken.values()) if p is not None and p[0] in self._limits and p not in pairs]
+        pairs = [p for p in self._wants[g] if p[1] not in static]
+        return pairs + [p for p in dict.fromkeys(static.values()) if p is not None and p[0] in self._limits and p not in pairs]
 
     def _sure(self, g: int) -> list[Pair]:
         """Return the volumes that a pod of the class counts in any case. Pods placed earlier may take static
         volumes for shared claims."""
-        found = [(pair, self._choices.undecided(pair[1])) for pair in self._pairs(g)]
-        return [pair for pair, claim in found if claim is None or claim.key not in self._choices.shared]
+        claims = [(pair, self._choices.undecided(pair[1])) for pair in self._pairs(g)]
+        return [pair for pair, claim in claims if claim is None or claim.key not in self._choices.shared]
 
     def _read_limits(self, drivers: set[str]) -> dict[str, Ints]:
         """Return the limits by driver, int64[N]. Nodes without a limit have UNLIMITED_PODS. Drivers without any limit are left out."""
@@ -364,10 +364,10 @@ class NodeVolumeLimits(Rule):
         sure = {*users, *self._base_attached}
         for driver, limits in self._limits.items():
             mine = {pair: gs for pair, gs in users.items() if pair[0] == driver}
-            held = [pair for pair in self._base_attached if pair[0] == driver and self._choices.undecided(pair[1]) is not None]
+            undecided = [pair for pair in self._base_attached if pair[0] == driver and self._choices.undecided(pair[1]) is not None]
             for n in range(self.cluster.n_nodes):
                 there = {pair: gs for pair, gs in mine.items() if n not in self._base_attached.get(pair, ()) and self._counts(pair, n)}
-                open_ = [*there, *(pair for pair in held if n in self._base_attached[pair])]
+                open_ = [*there, *(pair for pair in undecided if n in self._base_attached[pair])]
                 room = max(0, int(limits[n] - self._base_used[driver][n])) + self._exchanged(driver, n, open_, sure)
                 encode_limit(encoding, driver, n, there, room)
 
@@ -382,10 +382,10 @@ class NodeVolumeLimits(Rule):
         """
         claims = {claim.key: claim for _, handle in pairs if (claim := self._choices.undecided(handle)) is not None}
         volumes = {v for claim in claims.values() for v in claim.volumes if self._choices.reach_of(claim, v)[n]}
-        found = Counter(self._static[v] for v in volumes)
+        counts = Counter(self._static[v] for v in volumes)
         adding = sum(
             times == 1 and pair is not None and pair not in sure and pair[0] == driver and self._counts(pair, n)
-            for pair, times in found.items()
+            for pair, times in counts.items()
         )
         return min(len(claims), len(volumes) - adding)
 

@@ -34,7 +34,7 @@ from kubestow.models.documents import survival as docs
 from kubestow.models.documents.placement import SnapshotRef
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.capacity.survive.composition import Composition
-from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.equal_failures import kinds
 from kubestow.solver.capacity.survive.failures import domains
 from kubestow.solver.capacity.survive.options import SurviveOptions
@@ -143,7 +143,7 @@ class Pairs:
         place = self.place
         return all(name in place for name in failed) and bool(self.composition.free[place[failed[0]], place[failed[1]]])
 
-    def decide(self, failed: Failed) -> tuple[str, Verdict]:
+    def decide(self, failed: Failed) -> tuple[str, ScenarioVerdict]:
         """Decide one remaining pair, and return the method."""
         verdict = self.composition.certificate(failed)
         if verdict is not None:
@@ -193,7 +193,7 @@ def measure(snapshot: Snapshot, sample: int, seed: int) -> Counted:
     return counted
 
 
-def _scenario(failed: Failed, verdict: Verdict) -> docs.Scenario:
+def _scenario(failed: Failed, verdict: ScenarioVerdict) -> docs.Scenario:
     outcome: docs.Outcome = "unknown" if verdict.by is None else "survives" if verdict.survives else "pending"
     pending = verdict.least if outcome == "pending" else 0
     assignments = verdict.assignments if outcome == "survives" else []

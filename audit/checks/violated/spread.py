@@ -12,7 +12,7 @@ from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.cluster import Spread
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.solver.explain.conflict.wording import selector
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, SpreadTally
 
 SKEW = Code(
     "KS108", "spread-exceeded", "warning", "Pods are spread more unevenly than their DoNotSchedule constraint allows",
@@ -62,7 +62,7 @@ def spread(running: Running) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _broken(running: Running, constraint: Spread, tally: Tally | None, n: int) -> str | None:
+def _broken(running: Running, constraint: Spread, tally: SpreadTally | None, n: int) -> str | None:
     """Return the domain of the node if pods there exceed the constraint, or the node's name if it lacks the key. Otherwise None."""
     domain = running.domain(constraint.key, n)
     if domain is None:
@@ -74,7 +74,7 @@ def _broken(running: Running, constraint: Spread, tally: Tally | None, n: int) -
     return domain if count - tally.floor(constraint.min_domains) > constraint.max_skew else None
 
 
-def _counts(running: Running, constraint: Spread, tally: Tally) -> str:
+def _counts(running: Running, constraint: Spread, tally: SpreadTally) -> str:
     """Return the domains with their counts, fullest first, and the resulting skew, as text."""
     _, values = running.cluster.nodes.column(constraint.key)
     inside = sorted(np.flatnonzero(tally.counted).tolist(), key=lambda d: (-int(tally.counts[d]), values[d]))

@@ -41,15 +41,15 @@ def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:
     Raises:
         InputError: Quantities that cannot be summed.
     """
-    edited, found = with_chunks(snapshot)
+    edited, demands = with_chunks(snapshot)
     options = context.options
     scope = select(edited, include_gated=options.include_gated)
     cluster = compile_cluster(edited, scope, daemon_namespaces=options.exempt, policy=without_preferences(options.policy, "none"))
-    return Reader(edited, found, unsure=is_undecided(edited, scope.pending)).read(cluster, state, context)
+    return HeadroomReader(edited, demands, unsure=is_undecided(edited, scope.pending)).read(cluster, state, context)
 
 
 @dataclass
-class Reader:
+class HeadroomReader:
     """A reader of the headroom of instances of one snapshot.
 
     Attributes:
@@ -93,13 +93,13 @@ def headroom_with(snapshot: Snapshot, state: str, sure: Sequence[Assignment], co
         sure: The placement, without devices.
     """
     at = {entry.pod: entry.node for entry in sure}
-    found = headroom(
+    result = headroom(
         bound_as(snapshot, [(i, at[key]) for i, pod in enumerate(snapshot.pods) if (key := pod_key(pod)) in at]), state, context
     )
     last = max((entry.order for entry in sure), default=0)
-    later = [msgspec.structs.replace(entry, order=entry.order + last) for entry in found.assignments]
-    rooms = [msgspec.structs.replace(room, bound=room.chunks) for room in found.buffers]
-    return msgspec.structs.replace(found, buffers=rooms, assignments=[*sure, *later])
+    later = [msgspec.structs.replace(entry, order=entry.order + last) for entry in result.assignments]
+    rooms = [msgspec.structs.replace(room, bound=room.chunks) for room in result.buffers]
+    return msgspec.structs.replace(result, buffers=rooms, assignments=[*sure, *later])
 
 
 def _bounds(answer: PlacedAnswer, placed: dict[int, int]) -> dict[int, int]:

@@ -34,12 +34,12 @@ def of_fit(edited: Snapshot, placement: Placement, context: RunContext) -> list[
     now = edited.copy()
     now.pods = [pod for pod in edited.pods if pod_key(pod) not in new]
     now.to_create = []
-    found = [in_state(now, "now", context)]
+    rooms = [in_state(now, "now", context)]
     there = {pod_key(pod) for pod in edited.pods}
     room = in_state(edited, "placed", context, [entry for entry in placement.assignments if entry.pod in there])
     if new <= {entry.pod for entry in room.assignments}:  # otherwise the search was too short for a meaningful result
-        found.append(room)
-    return found
+        rooms.append(room)
+    return rooms
 
 
 def in_state(snapshot: Snapshot, state: str, context: RunContext, sure: Sequence[Assignment] = ()) -> Headroom:
@@ -49,11 +49,11 @@ def in_state(snapshot: Snapshot, state: str, context: RunContext, sure: Sequence
         sure: A valid placement of the pending real pods, used if the search finds none as good.
     """
     limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * STATE_FRACTION))
-    found = headroom(snapshot, state, limited)
-    if found.left and sure and not any(entry.devices for entry in sure):
-        found = headroom_with(snapshot, state, sure, context.part(max(MIN_PART_SECONDS, context.deadline.left() * STATE_FRACTION)))
+    room = headroom(snapshot, state, limited)
+    if room.left and sure and not any(entry.devices for entry in sure):
+        room = headroom_with(snapshot, state, sure, context.part(max(MIN_PART_SECONDS, context.deadline.left() * STATE_FRACTION)))
     context.deadline.charge(COMPILE_SECONDS + limited.deadline.elapsed())
-    return found
+    return room
 
 
 def incomplete_note(done: int, all_: int, what: str) -> list[str]:

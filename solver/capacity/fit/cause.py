@@ -18,60 +18,60 @@ from kubestow.solver.explain.placed_pods import placed_in
 from kubestow.solver.runtime.run_context import RunContext
 
 
-def one_more(question: FitQuestion, found: UnitsFound) -> tuple[FitInstance, PlacementQuestion]:
+def one_more(question: FitQuestion, outcome: UnitsFound) -> tuple[FitInstance, PlacementQuestion]:
     """Return the cluster with one unit more than fits, and the question whether its pods can be placed together."""
-    instance = question.at(found.units + 1)
+    instance = question.at(outcome.units + 1)
     pods = tuple(instance.scope.pending)
     options = question.options
     return instance, PlacementQuestion(instance.snapshot, pods, len(pods), options.exempt, options.policy)
 
 
 def cause_of(
-    question: FitQuestion, found: UnitsFound, instance: FitInstance, asked: PlacementQuestion, context: RunContext
+    question: FitQuestion, outcome: UnitsFound, instance: FitInstance, placement_question: PlacementQuestion, context: RunContext
 ) -> Cause | None:
     """Return the minimal cause why unit n + 1 does not fit.
 
     First look for a conflict that rules out any placement of all pods together. If none is found, fix the
     other pods where the answer puts them, and look for a conflict that rules out the last unit.
     """
-    last = [key for keys in instance.new for key in keys[len(keys) // (found.units + 1) * found.units :]]
-    cause = minimal_cause(asked, context) if found.units == found.bound else None
-    together = len(asked.pods)
-    if cause is None and question.keep is not None and found.instance is not None and found.instance.room is not None:
-        cause = _of_zones(found, found.instance.room, question.keep)
+    last = [key for keys in instance.new for key in keys[len(keys) // (outcome.units + 1) * outcome.units :]]
+    cause = minimal_cause(placement_question, context) if outcome.units == outcome.bound else None
+    together = len(placement_question.pods)
+    if cause is None and question.keep is not None and outcome.instance is not None and outcome.instance.room is not None:
+        cause = _of_zones(outcome, outcome.instance.room, question.keep)
     alone = cause is not None
     if cause is None and not context.stop.is_set():
         index = {pod_key(pod): i for i, pod in enumerate(instance.snapshot.pods)}
-        bound = placed_in(instance.snapshot, [(index[key], node) for key, node in nodes_of(found)])
+        bound = placed_in(instance.snapshot, [(index[key], node) for key, node in nodes_of(outcome)])
         pods = tuple(index[key] for key in last)
         together = len(pods)
-        cause = minimal_cause(replace(asked, snapshot=bound, pods=pods, needed=len(pods)), context)
+        cause = minimal_cause(replace(placement_question, snapshot=bound, pods=pods, needed=len(pods)), context)
     if cause is None:
         return None
     cause.pods, cause.together, cause.alone = last, together, alone
     return cause
 
 
-def _of_zones(found: UnitsFound, room: ZoneRoom, keep: Keep) -> Cause | None:
+def _of_zones(outcome: UnitsFound, room: ZoneRoom, keep: Keep) -> Cause | None:
     """Return the zones' reserved room as the cause, if scheduling rules alone would admit one more unit."""
-    assert found.instance is not None
-    cluster = found.instance.cluster
+    assert outcome.instance is not None
+    cluster = outcome.instance.cluster
     counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g, n, k in found.sequence:
+    for g, n, k in outcome.sequence:
         counts[g, n] += k
     facts = zone_cause(cluster, room, counts, keep.percent)
-    single_reason = cluster.n_classes == 1 and room.most(cluster.demand[0]) <= found.units
-    return Cause(pods=[], facts=facts, minimal=single_reason, proved=found.units == found.bound) if facts else None
+    single_reason = cluster.n_classes == 1 and room.max_pods(cluster.demand[0]) <= outcome.units
+    return Cause(pods=[], facts=facts, minimal=single_reason, proved=outcome.units == outcome.bound) if facts else None
 
 
-def nodes_of(found: UnitsFound) -> list[tuple[str, str]]:
+def nodes_of(outcome: UnitsFound) -> list[tuple[str, str]]:
     """Return the pods of the answer by key, each with its node."""
-    if found.instance is None:
+    if outcome.instance is None:
         return []
-    cluster = found.instance.cluster
+    cluster = outcome.instance.cluster
     dealt = [0] * cluster.n_classes
     pods = []
-    for g, n, k in found.sequence:
+    for g, n, k in outcome.sequence:
         chosen = cluster.classes[g].pods[dealt[g] : dealt[g] + k]
         pods += [(pod_key(cluster.snapshot.pods[i]), cluster.nodes.names[n]) for i in chosen]
         dealt[g] += k

@@ -19,7 +19,7 @@ from kubestow.solver.capacity.buffers.states import of_fit
 from kubestow.solver.capacity.fit.cause import cause_of, one_more
 from kubestow.solver.capacity.fit.growth import growth
 from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion, read
-from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, most
+from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, most_units
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.placed_tiers import PlacedAnswer
 from kubestow.solver.refused_pods import refuse_domain_blocking
@@ -70,22 +70,22 @@ def fit(
     refuse_domain_blocking(one.snapshot, one.scope, options.policy)
     ceiling = Ceiling.of(question)
     report("fit", "units", 0, ceiling.units)
-    found = most(question, ceiling, limited)
-    report("fit", "units", found.units, found.bound)
+    outcome = most_units(question, ceiling, limited)
+    report("fit", "units", outcome.units, outcome.bound)
     context.deadline.charge(limited.deadline.elapsed())
-    edited, placement = _placement(replace(question, options=options), found)
+    edited, placement = _placement(replace(question, options=options), outcome)
     seconds = max(MIN_PART_SECONDS, context.deadline.left() * HEADROOM_TIME_FRACTION)
     headroom = None if context.stop.is_set() else of_fit(edited, placement, context.part(seconds))
-    cause, grown, notes = _beyond(question, ceiling, found, context)
-    found.bound, grown = (max(found.bound, _unruled(question)), []) if _unsure(question) else (found.bound, grown)
+    cause, grown, notes = _beyond(question, ceiling, outcome, context)
+    outcome.bound, grown = (max(outcome.bound, _unruled(question)), []) if _unsure(question) else (outcome.bound, grown)
     solved = time.monotonic()
     report("verify")
     result = doc.Fit(
         snapshot=placement.snapshot,
-        units=found.units,
-        bound=found.bound,
+        units=outcome.units,
+        bound=outcome.bound,
         templates=[
-            doc.TemplateFit(t.ref, found.units * t.ratio, found.bound * t.ratio, t.ratio, t.runs) for t in question.templates
+            doc.TemplateFit(t.ref, outcome.units * t.ratio, outcome.bound * t.ratio, t.ratio, t.runs) for t in question.templates
         ],
         placement=placement,
         cause=cause,
@@ -114,7 +114,7 @@ def _unruled(question: FitQuestion) -> int:
 
 
 def _beyond(
-    question: FitQuestion, ceiling: Ceiling, found: UnitsFound, context: RunContext
+    question: FitQuestion, ceiling: Ceiling, outcome: UnitsFound, context: RunContext
 ) -> tuple[Cause | None, list[doc.Growth], list[str]]:
     """Return the cause and the growth as far as time allows, with notes on missing parts."""
     if context.stop.is_set():
@@ -122,16 +122,16 @@ def _beyond(
         return None, [], [f"interrupted before looking for cause or growth{more}"]
     if not context.options.causes:
         return None, [], []
-    context.report("cause", "units", found.units, found.bound)
+    context.report("cause", "units", outcome.units, outcome.bound)
     began = time.monotonic()
-    instance, asked = one_more(question, found)
+    instance, placement_question = one_more(question, outcome)
     if not context.options.deterministic:  # a cluster that is slow to compile is slow to check
         checking = MIN_CHECK_TO_COMPILE_RATIO * (time.monotonic() - began)
         context = context.part(max(MIN_PART_SECONDS, context.deadline.left() - checking), context.report)
     limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * CAUSE_TIME_FRACTION))
-    cause = cause_of(question, found, instance, asked, limited)
+    cause = cause_of(question, outcome, instance, placement_question, limited)
     context.deadline.charge(limited.deadline.elapsed())
-    grown = list(growth(question, ceiling, found, instance, asked, context))
+    grown = list(growth(question, ceiling, outcome, instance, placement_question, context))
     notes = [] if cause is not None else ["no cause was found in time for why one more unit does not fit"]
     missing = grown.count(None)
     if missing:
@@ -139,18 +139,18 @@ def _beyond(
     return cause, [entry for entry in grown if entry is not None], notes
 
 
-def _placement(question: FitQuestion, found: UnitsFound) -> tuple[Snapshot, Placement]:
+def _placement(question: FitQuestion, outcome: UnitsFound) -> tuple[Snapshot, Placement]:
     """Return the snapshot with all units, and the document of their placement."""
-    instance = question.at(found.units, kept=False)
+    instance = question.at(outcome.units, kept=False)
     cluster, policy = instance.cluster, question.options.policy
     counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g, n, k in found.sequence:
+    for g, n, k in outcome.sequence:
         counts[g, n] += k
-    answer = PlacedAnswer(counts, list(found.sequence), cluster.per_priority(cluster.count), found.engine)
+    answer = PlacedAnswer(counts, list(outcome.sequence), cluster.per_priority(cluster.count), outcome.engine)
     options = replace(
         question.options,
         workloads=tuple(instance.expansion.workloads),
-        edits=question.edits_at(found.units),
+        edits=question.edits_at(outcome.units),
         unmodelled=tuple(instance.expansion.unmodelled),
     )
     cluster.policy = policy

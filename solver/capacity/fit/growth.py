@@ -17,7 +17,12 @@ MAX_KIND_TIME_RATIO = 2.0
 
 
 def growth(
-    question: FitQuestion, ceiling: Ceiling, found: UnitsFound, instance: FitInstance, asked: PlacementQuestion, context: RunContext
+    question: FitQuestion,
+    ceiling: Ceiling,
+    outcome: UnitsFound,
+    instance: FitInstance,
+    placement_question: PlacementQuestion,
+    context: RunContext,
 ) -> Iterator[Growth | None]:
     """Yield the growth by one more node of each kind that can hold pods of the templates when empty.
 
@@ -25,12 +30,12 @@ def growth(
 
     Args:
         instance: The cluster with one unit more than fits.
-        asked: The placement question of that cluster.
+        placement_question: The placement question of that cluster.
     """
     own = {node.metadata.name for node in question.snapshot.nodes}
-    kinds = [shape for shape in shapes(asked, instance.cluster) if shape.like in own]
+    kinds = [shape for shape in shapes(placement_question, instance.cluster) if shape.like in own]
     for number, shape in enumerate(kinds):
-        context.report("growth", "units", found.units, found.bound, detail=f"{number} of {len(kinds)} kinds of nodes")
+        context.report("growth", "units", outcome.units, outcome.bound, detail=f"{number} of {len(kinds)} kinds of nodes")
         if context.over():
             yield None
             continue
@@ -38,13 +43,13 @@ def growth(
         same = _keeps_placements(instance.cluster, instance.cluster.nodes.names.index(shape.like))
         with_node = question.with_node(shape.like)
         zones = question.keep is not None and question.keep.of == "zone"
-        most = Ceiling.of(with_node) if zones else ceiling.with_node(shape.like, shape.size[-1])
-        units, bound = range_of(with_node, most, found.units + 1, found.units if same else 0, limited)
+        ceiling_with_node = Ceiling.of(with_node) if zones else ceiling.with_node(shape.like, shape.size[-1])
+        units, bound = range_of(with_node, ceiling_with_node, outcome.units + 1, outcome.units if same else 0, limited)
         context.deadline.charge(limited.deadline.elapsed())
         if context.stop.is_set() and units < bound:
             yield None
             continue
-        yield Growth(shape.like, shape.nodes, units - found.bound, bound - found.units)
+        yield Growth(shape.like, shape.nodes, units - outcome.bound, bound - outcome.units)
 
 
 def _keeps_placements(cluster: Cluster, like: int) -> bool:

@@ -31,7 +31,7 @@ from kubestow.solver.runtime.options import Options
 
 
 @dataclass(frozen=True)
-class Template:
+class FitTemplate:
     """A workload of the manifests.
 
     Attributes:
@@ -99,7 +99,7 @@ class FitQuestion:
 
     snapshot: Snapshot
     manifests: Snapshot
-    templates: tuple[Template, ...]
+    templates: tuple[FitTemplate, ...]
     edits: Edits
     options: Options
     keep: Keep | None = None
@@ -145,7 +145,7 @@ class FitQuestion:
 
     def _new(self, snapshot: Snapshot, units: int) -> list[list[str]]:
         """Return the keys of the new pods, by template."""
-        found: list[list[str]] = []
+        members: list[list[str]] = []
         wanted = [template.ratio * units for template in self.templates]
         made = snapshot.to_create[len(self.snapshot.to_create) :]
         if len(made) != sum(wanted):
@@ -156,9 +156,9 @@ class FitQuestion:
         if lost := [key for key in made if key not in there]:
             raise InputError([f"pod {lost[0]}: the selector of another template matches it, too; expected templates with distinct labels"])
         for count in wanted:
-            found.append(made[:count])
+            members.append(made[:count])
             made = made[count:]
-        return found
+        return members
 
 
 @dataclass(frozen=True)
@@ -194,12 +194,12 @@ class Ceiling:
         class_of = {objects.pod_key(probe.snapshot.pods[i]): g for g, cls_ in enumerate(cluster.classes) for i in cls_.pods}
         own = [sorted({class_of[key] for key in keys}) for keys in probe.new]
         least = tuple(cluster.demand[classes].min(axis=0) for classes in own)
-        most = [int(eligibility[classes].max(axis=0).sum()) for classes in own]
+        limits = [int(eligibility[classes].max(axis=0).sum()) for classes in own]
         room = np.maximum(cluster.free[eligibility.any(axis=0)], 0).sum(axis=0)
         if kept is not None:
-            most = [min(count, kept.most(demand)) for count, demand in zip(most, least, strict=True)]
-            room = np.minimum(room, kept.left.sum(axis=0))
-        return cls(cluster, tuple(template.ratio for template in question.templates), tuple(most), least, room)
+            limits = [min(count, kept.max_pods(demand)) for count, demand in zip(limits, least, strict=True)]
+            room = np.minimum(room, kept.residual.sum(axis=0))
+        return cls(cluster, tuple(template.ratio for template in question.templates), tuple(limits), least, room)
 
     @property
     def units(self) -> int:
@@ -227,11 +227,11 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
     ]
     before = apply(snapshot, None, msgspec.structs.replace(edits, namespace=None)).snapshot
     owned = OwnedPods(before)
-    found: list[tuple[Workload, int]] = []
-    held = held_by_buffers(manifests) | held_by_buffers(snapshot)
+    workloads: list[tuple[Workload, int]] = []
+    buffered = held_by_buffers(manifests) | held_by_buffers(snapshot)
     for obj in listed(manifests):
         workload = view(obj)
-        if made_by_another(obj, manifests) or made_by_another(obj, snapshot) or is_held(obj, held):
+        if made_by_another(obj, manifests) or made_by_another(obj, snapshot) or is_held(obj, buffered):
             continue
         if workload is None:
             problems.append(f"{type(obj).__name__} {obj.metadata.namespace or 'default'}/{obj.metadata.name}: has no pod template")
@@ -244,21 +244,21 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
         elif workload.spec.schedulingGates and not options.include_gated:
             problems.append(f"{workload.ref}: {workload.path}.spec.schedulingGates: its pods wait; expected none, or --include-gated")
         else:
-            found.append((workload, len(owned.of(workload.kind, workload.namespace, workload.name, selector(obj)))))
-    stated_counts = [asked(workload) for workload, _ in found]
-    if len(found) > 1:
+            workloads.append((workload, len(owned.of(workload.kind, workload.namespace, workload.name, selector(obj)))))
+    stated_counts = [asked(workload) for workload, _ in workloads]
+    if len(workloads) > 1:
         problems += [
             f"{workload.ref}: has 0 replicas; expected at least 1, because several templates are placed in the ratio of their replicas"
-            for (workload, _), count in zip(found, stated_counts, strict=True)
+            for (workload, _), count in zip(workloads, stated_counts, strict=True)
             if count < 1
         ]
-    if problems or not found:
+    if problems or not workloads:
         raise InputError(problems or ["the manifests contain no workload with replicas"])
-    unit = gcd(*stated_counts) if len(found) > 1 else max(1, stated_counts[0])
+    unit = gcd(*stated_counts) if len(workloads) > 1 else max(1, stated_counts[0])
     templates = tuple(
-        Template(
+        FitTemplate(
             workload.kind, workload.namespace, workload.name, max(1, count // unit), runs, bool(stated(workload)) or elsewhere(workload)
         )
-        for (workload, runs), count in zip(found, stated_counts, strict=True)
+        for (workload, runs), count in zip(workloads, stated_counts, strict=True)
     )
     return FitQuestion(snapshot, manifests, templates, edits, options, keep)

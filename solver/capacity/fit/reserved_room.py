@@ -33,16 +33,16 @@ def with_room_kept(snapshot: Snapshot, new: Collection[str], keep: Keep) -> Snap
         new: Keys of the new pods.
     """
     pods = (pod for pod in snapshot.pods if objects.pod_key(pod) in new)
-    asked = {name for pod in pods for name, amount in pod_requests.pod_request(pod, snapshot.gates).items() if amount}
-    return replace(snapshot, nodes=[_less(node, asked, keep.percent) for node in snapshot.nodes])
+    requested = {name for pod in pods for name, amount in pod_requests.pod_request(pod, snapshot.gates).items() if amount}
+    return replace(snapshot, nodes=[_less(node, requested, keep.percent) for node in snapshot.nodes])
 
 
-def _less(node: objects.Node, asked: Collection[str], percent: int) -> objects.Node:
+def _less(node: objects.Node, requested: Collection[str], percent: int) -> objects.Node:
     listed = node.status.allocatable if node.status is not None else None
     if node.status is None or not listed:
         return node
-    left = {name: _usable(name, amount, percent) if name in asked else amount for name, amount in listed.items()}
-    return _change(node, status=_change(node.status, allocatable=left))
+    remaining = {name: _usable(name, amount, percent) if name in requested else amount for name, amount in listed.items()}
+    return _change(node, status=_change(node.status, allocatable=remaining))
 
 
 def _usable(name: str, amount: objects.RawQuantity, percent: int) -> str:
@@ -60,13 +60,13 @@ class ZoneRoom:
         zone: int32[N], the zone of each node.
         names: Names of the zones.
         usable: int64[Z, R], usable amounts in total.
-        left: int64[Z, R], usable amounts minus the requests of running pods.
+        residual: int64[Z, R], usable amounts minus the requests of running pods.
     """
 
     zone: Ids
     names: tuple[str, ...]
     usable: Ints
-    left: Ints
+    residual: Ints
 
     @classmethod
     def of(cls, cluster: Cluster, keep: Keep) -> ZoneRoom:
@@ -83,16 +83,16 @@ class ZoneRoom:
         names = (*(f"zone {value}" for value in values), *(f"node {cluster.nodes.names[n]}" for n in alone.tolist()))
         return cls(zone, names, usable, np.maximum(usable - used, 0))
 
-    def most(self, demand: Ints) -> int:
+    def max_pods(self, demand: Ints) -> int:
         """Return an upper bound on the pods of a demand int64[R] that all zones can hold."""
         asks = np.flatnonzero(demand)
-        return int((self.left[:, asks] // demand[asks]).min(axis=1).sum()) if len(asks) else 2**31
+        return int((self.residual[:, asks] // demand[asks]).min(axis=1).sum()) if len(asks) else 2**31
 
-    def taken(self, cluster: Cluster, counts: Ints) -> Ints:
+    def usage(self, cluster: Cluster, counts: Ints) -> Ints:
         """Return int64[Z, R], the usage of a placement int64[G, N]."""
-        found = np.zeros_like(self.left)
-        np.add.at(found, self.zone, counts.T @ cluster.demand)
-        return found
+        usage = np.zeros_like(self.residual)
+        np.add.at(usage, self.zone, counts.T @ cluster.demand)
+        return usage
 
     def encode(self, encoding: PlacementModel) -> None:
         """Add the sums over zones to a model."""
@@ -104,23 +104,23 @@ class ZoneRoom:
                 asking = [(int(cluster.demand[g, r]), variable) for g, variable in cells if cluster.demand[g, r]]
                 if asking:
                     unit = gcd(*(amount for amount, _ in asking))
-                    taken = encoding.weighted_sum([variable for _, variable in asking], [amount // unit for amount, _ in asking])
-                    encoding.model.add(taken <= int(self.left[d, r]) // unit)
+                    usage = encoding.weighted_sum([variable for _, variable in asking], [amount // unit for amount, _ in asking])
+                    encoding.model.add(usage <= int(self.residual[d, r]) // unit)
 
 
 def zone_cause(cluster: Cluster, room: ZoneRoom, counts: Ints, percent: int) -> list[Fact]:
     """Return the zones whose room ends the answer, each with its scarcest resource, after a placement int64[G, N]."""
-    left = room.left - room.taken(cluster, counts)
-    found = []
+    residual = room.residual - room.usage(cluster, counts)
+    facts = []
     for d, name in enumerate(room.names):
-        short = [r for r, least in enumerate(_smallest_demand(cluster)) if least and left[d, r] < least]
+        short = [r for r, least in enumerate(_smallest_demand(cluster)) if least and residual[d, r] < least]
         if not short or not (room.zone == d).any():
             continue
-        r = min(short, key=lambda r: (int(left[d, r]) * 10**6 // max(1, int(room.usable[d, r])), r))
-        usable, rest = amounts(cluster.resources[r], (int(room.usable[d, r]), int(left[d, r])))
-        message = f"{name} may use {usable} with {percent} % kept free; {rest} remain"
-        found.append(Fact("Keep", name, message, resource=cluster.resources[r]))
-    return found
+        r = min(short, key=lambda r: (int(residual[d, r]) * 10**6 // max(1, int(room.usable[d, r])), r))
+        usable, residual_amount = amounts(cluster.resources[r], (int(room.usable[d, r]), int(residual[d, r])))
+        message = f"{name} may use {usable} with {percent} % kept free; {residual_amount} remain"
+        facts.append(Fact("Keep", name, message, resource=cluster.resources[r]))
+    return facts
 
 
 def _smallest_demand(cluster: Cluster) -> list[int]:

@@ -18,7 +18,7 @@ MAX_CONSTRUCTIONS = 2
 
 
 @dataclass
-class Verdict:
+class FitVerdict:
     """The result of a trial.
 
     Attributes:
@@ -44,56 +44,56 @@ class FitTrial(PlacedSearch):
         self.wanted = cluster.per_priority(cluster.count)
         self.room = instance.room
 
-    def ask(self) -> Verdict:
+    def ask(self) -> FitVerdict:
         """Return the verdict whether the units fit, after bounds, construction, and the searches that time allows."""
         bounds = self.cluster.per_priority(fits(self.cluster, self.eligibility))
         if bounds != self.wanted:
             cluster = self.cluster  # more units mean more members
             enough = all(gang.needed <= int(cluster.count[list(gang.classes)].sum()) for gang in cluster.gangs)
-            return Verdict(None, refuted=True, more=enough, share=(sum(bounds.values()), sum(self.wanted.values())))
+            return FitVerdict(None, refuted=True, more=enough, share=(sum(bounds.values()), sum(self.wanted.values())))
         answer = self._construct(bounds)
         if not self._complete(answer):  # this bound ignores reserved room
             self._bound_tiers(answer)
             if answer.bounds != self.wanted:
-                return Verdict(None, refuted=True, more=True, share=self._share(answer))
+                return FitVerdict(None, refuted=True, more=True, share=self._share(answer))
         if self._placed(answer):
-            return Verdict(answer)
+            return FitVerdict(answer)
         if self.room is not None:  # no other engine respects reserved room
-            return Verdict(None) if self.context.over() else self._decide(self._share(answer))
+            return FitVerdict(None) if self.context.over() else self._decide(self._share(answer))
         small = int(np.count_nonzero(self.eligibility)) <= self.parameters.exact_limit and self.options.engine in ("auto", "exact")
         steps = [*([self._fill] if self.cluster.devices is not None else []), self._repair, self._pack]
         for step in steps:
             if not self.context.over():
                 step(answer)
             if self._placed(answer):
-                return Verdict(answer)
+                return FitVerdict(answer)
         share = self._share(answer)
         if self.options.engine == "greedy" or self.context.over():
-            return Verdict(None, share=share)
+            return FitVerdict(None, share=share)
         if small:
             return self._decide(share)
         self._neighbourhoods(answer)
-        return Verdict(answer if self._placed(answer) else None, share=share)
+        return FitVerdict(answer if self._placed(answer) else None, share=share)
 
     def _placed(self, answer: PlacedAnswer) -> bool:
-        if self.room is not None and (self.room.taken(self.cluster, answer.counts) > self.room.left).any():
+        if self.room is not None and (self.room.usage(self.cluster, answer.counts) > self.room.residual).any():
             return False
         return self.cluster.per_priority(answer.counts.sum(axis=1)) == self.wanted
 
     def _share(self, answer: PlacedAnswer) -> tuple[int, int]:
         return int(answer.counts.sum()), sum(self.wanted.values())
 
-    def _decide(self, share: tuple[int, int]) -> Verdict:
+    def _decide(self, share: tuple[int, int]) -> FitVerdict:
         """Return the verdict of the exact model, in which every pod must be placed."""
         from kubestow.solver.explain.conflict.placement_question import in_some_order  # ortools is slow to import
         from kubestow.solver.rules.placement_model import build_model
 
         encoding = build_model(self.cluster, rules.build(self.cluster), eligibility=self.eligibility)
-        for left in encoding.left.values():
-            encoding.model.add(left == 0)
+        for unplaced in encoding.left.values():
+            encoding.model.add(unplaced == 0)
         if self.room is not None:
             self.room.encode(encoding)
-        found = in_some_order(self.cluster, encoding, self.context)
-        if found.placed is None:
-            return Verdict(None, refuted=found.refuted, share=share)
-        return Verdict(PlacedAnswer(*found.placed, dict(self.wanted), "exact"))
+        order = in_some_order(self.cluster, encoding, self.context)
+        if order.placed is None:
+            return FitVerdict(None, refuted=order.refuted, share=share)
+        return FitVerdict(PlacedAnswer(*order.placed, dict(self.wanted), "exact"))

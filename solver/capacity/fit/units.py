@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.capacity.fit.question import Ceiling, FitInstance, FitQuestion
-from kubestow.solver.capacity.fit.trial import FitTrial, Verdict
+from kubestow.solver.capacity.fit.trial import FitTrial, FitVerdict
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.placed_tiers import PlacedSearch
 from kubestow.solver.runtime.run_context import RunContext
@@ -37,14 +37,14 @@ class UnitsFound:
     engine: str = "greedy"
 
 
-def most(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound:
+def most_units(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound:
     """Return the most units that fit."""
     if _by_replicas(question):
-        found = _replicas(question, ceiling, context)
-        if found is not None:
-            found.instance = question.at(found.units) if found.units else None
-            assert found.instance is None or found.instance.alike(), "fewer of pods that are alike are alike"
-            return found
+        outcome = _replicas(question, ceiling, context)
+        if outcome is not None:
+            outcome.instance = question.at(outcome.units) if outcome.units else None
+            assert outcome.instance is None or outcome.instance.alike(), "fewer of pods that are alike are alike"
+            return outcome
     return _Units(question, ceiling.units, None, 0, context).run()
 
 
@@ -55,10 +55,10 @@ def range_of(question: FitQuestion, ceiling: Ceiling, start: int, floor: int, co
         start: First number of units that the search tries.
         floor: Number of units that are known to fit.
     """
-    found = _replicas(question, ceiling, context) if _by_replicas(question) else None
-    if found is None:
-        found = _Units(question, ceiling.units, start, floor, context).run()
-    return max(floor, found.units), max(floor, found.bound)
+    outcome = _replicas(question, ceiling, context) if _by_replicas(question) else None
+    if outcome is None:
+        outcome = _Units(question, ceiling.units, start, floor, context).run()
+    return max(floor, outcome.units), max(floor, outcome.bound)
 
 
 def _by_replicas(question: FitQuestion) -> bool:
@@ -99,7 +99,7 @@ class _Units:
     def __init__(self, question: FitQuestion, ceiling: int, start: int | None, floor: int, context: RunContext) -> None:
         self.question, self.context = question, context
         self.best = UnitsFound(min(floor, ceiling), ceiling)
-        self.tried: dict[int, Verdict] = {}
+        self.tried: dict[int, FitVerdict] = {}
         self.start = ceiling if start is None else max(1, min(start, ceiling))
 
     def run(self) -> UnitsFound:

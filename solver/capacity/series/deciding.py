@@ -19,10 +19,10 @@ def deciding(joint: Joint) -> list[int]:
     A snapshot decides alone if its own lower bound reaches the joint one. If there is none, return a minimal
     set of snapshots whose joint bound reaches it. The list is empty if no such set is found.
     """
-    alone, bound = [found.bound for found in joint.alone], joint.found.bound
-    found = [i for i, each in enumerate(alone) if each >= bound]
-    if found:
-        return found
+    alone, bound = [outcome.bound for outcome in joint.alone], joint.incumbent.bound
+    candidates = [i for i, each in enumerate(alone) if each >= bound]
+    if candidates:
+        return candidates
     pairs = sum(search.pairs for search in joint.searches)
     needs = partial(_integer_bound, joint) if pairs <= MAX_JOINT_PAIRS else partial(_linear_bound, joint)
     order = sorted(range(len(alone)), key=lambda i: (-alone[i], i))
@@ -40,12 +40,12 @@ def _fewest(order: Sequence[int], enough: Callable[[Sequence[int]], bool]) -> li
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(order[:middle]) else (middle + 1, high)
-    found = list(order[:high])
+    chosen = list(order[:high])
     for i in reversed(order[:high]):
-        without = [j for j in found if j != i]
+        without = [j for j in chosen if j != i]
         if without and enough(without):
-            found = without
-    return sorted(found)
+            chosen = without
+    return sorted(chosen)
 
 
 def _integer_bound(joint: Joint, chosen: Sequence[int]) -> int:
@@ -53,7 +53,7 @@ def _integer_bound(joint: Joint, chosen: Sequence[int]) -> int:
     masters = joint.models(chosen)
     answer = masters[0].cheapest(joint.cpsat, joint.context.deadline.left() * BOUND_TIME_FRACTION)
     if answer.status == cp_model.INFEASIBLE:
-        return joint.found.bound
+        return joint.incumbent.bound
     return 0 if answer.bound is None else answer.bound * masters[0].unit
 
 

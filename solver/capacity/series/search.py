@@ -17,7 +17,7 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.capacity.size.master import Master, groups_of
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.packing import Packer, values
-from kubestow.solver.capacity.size.plan import Bought, Plan, counts_of, plan_of, start_of, unplaced_of
+from kubestow.solver.capacity.size.plan import Bought, PurchasePlan, counts_of, plan_of, start_of, unplaced_of
 from kubestow.solver.capacity.size.quotas import guess
 from kubestow.solver.capacity.size.relaxation import Incumbent, Relaxed
 from kubestow.solver.capacity.size.search import MAX_INTEGER_PAIRS, TRIAL_TIME_FRACTION, SizeOutcome, SizeSearch
@@ -33,7 +33,7 @@ MAX_REPAIRED_PROPOSALS = 4
 
 
 @dataclass
-class Shared(Incumbent):
+class SeriesIncumbent(Incumbent):
     """The state of the search.
 
     Attributes:
@@ -58,12 +58,12 @@ class Joint(Relaxed):
     """
 
     def __init__(
-        self, searches: Sequence[SizeSearch], alone: Sequence[SizeOutcome], catalogue: Catalogue, asked: SizeOptions, context: RunContext
+        self, searches: Sequence[SizeSearch], alone: Sequence[SizeOutcome], catalogue: Catalogue, request: SizeOptions, context: RunContext
     ) -> None:
-        super().__init__([search.menu for search in searches], catalogue, asked, context)
+        super().__init__([search.menu for search in searches], catalogue, request, context)
         self.searches, self.alone = searches, alone
         self.allowed = searches[0].local.allowed
-        self.found: Shared = Shared(bound=max(found.bound for found in alone))
+        self.incumbent: SeriesIncumbent = SeriesIncumbent(bound=max(outcome.bound for outcome in alone))
         self.order = sorted(range(len(searches)), key=lambda i: (-alone[i].cost, i))  # the snapshots most likely to fail come first
         self.mended = 0  # repaired proposals
         self.rng = np.random.default_rng(context.options.seed)
@@ -74,48 +74,48 @@ class Joint(Relaxed):
         for search in searches:
             search.context = context
 
-    def run(self) -> Shared:
+    def run(self) -> SeriesIncumbent:
         """Search until the cost and the number of nodes are proved optimal, or time is up."""
-        found = self.found
+        incumbent = self.incumbent
         for counts in self._known():
-            if found.proved or (found.trials and self.context.over()):
+            if incumbent.proved or (incumbent.trials and self.context.over()):
                 break
             self._repair(counts)
         pairs = sum(search.pairs for search in self.searches)
         if not self.price.size or not any(menu.count.any() for menu in self.menus):
             self._try_all([0] * len(self.price))
-        if pairs > MAX_INTEGER_PAIRS and not found.proved and not self.context.over():
+        if pairs > MAX_INTEGER_PAIRS and not incumbent.proved and not self.context.over():
             self._linear()
         if pairs <= MAX_JOINT_PAIRS and not self.context.over():
             self.masters = self.models(range(len(self.menus)))
             end = self.context.deadline.left() * (1 - PROPOSAL_TIME_FRACTION) if pairs > MAX_INTEGER_PAIRS else 0.0
             self._costs(end)
-            if found.trials and found.cost == found.bound and self._sound:
+            if incumbent.trials and incumbent.cost == incumbent.bound and self._sound:
                 self._counts()
-        if found.trials and not found.proved:
+        if incumbent.trials and not incumbent.proved:
             self._improve()
-        return found
+        return incumbent
 
     # --- starting points from the snapshots alone ---------------------------------------------------------------------------------
 
     def _known(self) -> Iterator[list[int]]:
         """Yield the nodes that the dearest snapshot needs, then the maximum over all snapshots. Yield zeros if nothing is known."""
-        each = [self._of(found) for found in self.alone if found.trial is not None] or [[0] * len(self.price)]
+        each = [self._of(outcome) for outcome in self.alone if outcome.trial is not None] or [[0] * len(self.price)]
         yield max(each, key=lambda counts: int(self.price @ counts))
         yield np.max(each, axis=0).tolist()
 
-    def _of(self, found: SizeOutcome) -> list[int]:
+    def _of(self, outcome: SizeOutcome) -> list[int]:
         """Return the nodes of each brand that were found for a snapshot alone."""
-        assert found.trial is not None
+        assert outcome.trial is not None
         brand_of = {(offer.shape.name, offer.zone): b for b, brand in enumerate(self.menus[0].brands) for offer in brand.offers}
         counts = [0] * len(self.price)
-        for offer, count in found.trial.bought:
+        for offer, count in outcome.trial.bought:
             counts[brand_of[offer.shape.name, offer.zone]] += count
         return counts
 
     # --- trials -------------------------------------------------------------------------------------------------------------------
 
-    def _try_all(self, counts: Sequence[int], plans: Mapping[int, Plan] | None = None) -> tuple[int, PurchaseTrial] | None:
+    def _try_all(self, counts: Sequence[int], plans: Mapping[int, PurchasePlan] | None = None) -> tuple[int, PurchaseTrial] | None:
         """Try nodes on every snapshot, the most likely failure first.
 
         Adopt the nodes if all snapshots succeed.
@@ -147,16 +147,16 @@ class Joint(Relaxed):
         return None
 
     def _adopt(self, counts: list[int], trials: list[PurchaseTrial]) -> None:
-        found, cost = self.found, int(self.price @ counts)
-        if not found.trials or (cost, sum(counts)) < (found.cost, found.count):
-            found.trials, found.counts, found.cost, found.count = trials, counts, cost, sum(counts)
-            self.context.report("search", "cost", found.cost, found.bound)
+        incumbent, cost = self.incumbent, int(self.price @ counts)
+        if not incumbent.trials or (cost, sum(counts)) < (incumbent.cost, incumbent.count):
+            incumbent.trials, incumbent.counts, incumbent.cost, incumbent.count = trials, counts, cost, sum(counts)
+            self.context.report("search", "cost", incumbent.cost, incumbent.bound)
 
     def _repair(self, counts: Sequence[int]) -> None:
         """Try nodes, and buy more for the unplaced pods, until every pod of every snapshot has a node."""
-        counts, found, plans, joined = list(counts), self.found, dict[int, Plan](), set[int]()
-        while not self.context.over() or not (found.trials or self.context.stop.is_set()):  # otherwise there would be no answer at all
-            if not self.allowed(np.array(counts, dtype=np.int64)) or (found.trials and int(self.price @ counts) >= found.cost):
+        counts, incumbent, plans, joined = list(counts), self.incumbent, dict[int, PurchasePlan](), set[int]()
+        while not self.context.over() or not (incumbent.trials or self.context.stop.is_set()):  # otherwise there would be no answer at all
+            if not self.allowed(np.array(counts, dtype=np.int64)) or (incumbent.trials and int(self.price @ counts) >= incumbent.cost):
                 return
             failing = self._try_all(counts, plans)
             if failing is None:
@@ -178,27 +178,27 @@ class Joint(Relaxed):
     def _more(self, i: int, trial: PurchaseTrial, counts: Ints) -> list[Bought] | None:
         """Return nodes for the pods that a trial left unplaced, with these pods; None if none are found."""
         search, menu = self.searches[i], self.menus[i]
-        left = unplaced_of(trial, menu)
+        unplaced = unplaced_of(trial, menu)
         packer = Packer(search.local, values(search.local, menu.count), self.rng, self.context.stop.is_set)
-        self.context.deadline.charge(5e-4 * int(left.sum()))
-        return packer.pack(guess(menu, search.local, left), counts)
+        self.context.deadline.charge(5e-4 * int(unplaced.sum()))
+        return packer.pack(guess(menu, search.local, unplaced), counts)
 
     # --- the relaxation of all snapshots ------------------------------------------------------------------------------------------
 
     def models(self, chosen: Sequence[int]) -> list[Master]:
         """Return the masters of some snapshots in one model, without purchases that were refuted for a snapshot."""
-        found: list[Master] = []
+        masters: list[Master] = []
         for i in chosen:
-            found.append(Master(self.menus[i], self.catalogue, self.asked, found[0] if found else None, self.ceiling))
-        for i, master in zip(chosen, found, strict=True):
+            masters.append(Master(self.menus[i], self.catalogue, self.request, masters[0] if masters else None, self.ceiling))
+        for i, master in zip(chosen, masters, strict=True):
             for counts in self.unpacked.get(i, ()):
                 master.cut_shapes(counts)
             for counts in self.refuted.get(i, ()):
                 master.cut(counts, below=self.searches[i].monotone, proved=True)
-        return found
+        return masters
 
     def _repair_failed(self, counts: Sequence[int]) -> None:
-        if not self.found.known or self.mended < MAX_REPAIRED_PROPOSALS:
+        if not self.incumbent.known or self.mended < MAX_REPAIRED_PROPOSALS:
             self.mended += 1
             self._repair(counts)
 
@@ -227,48 +227,48 @@ class Joint(Relaxed):
 
         Every pod of every snapshot keeps a node.
         """
-        found = self.found
-        while not self.context.over() and not found.proved:
-            cost = found.cost
+        incumbent = self.incumbent
+        while not self.context.over() and not incumbent.proved:
+            cost = incumbent.cost
             self._trim()
             for gone, new in self._moves():
                 if self.context.over():
                     return
-                counts = np.array(found.counts, dtype=np.int64)
+                counts = np.array(incumbent.counts, dtype=np.int64)
                 np.subtract.at(counts, list(gone), 1)
                 np.add.at(counts, list(new), 1)
                 if not self.allowed(counts) or tuple(counts.tolist()) in self.failed or not self._has_room(counts):
                     continue
-                plans = [self._changed(plan_of(trial, menu), gone, new) for trial, menu in zip(found.trials, self.menus, strict=True)]
+                plans = [self._changed(plan_of(trial, menu), gone, new) for trial, menu in zip(incumbent.trials, self.menus, strict=True)]
                 if self._try_all(counts.tolist(), dict(enumerate(plans))) is None:
                     break
-            if found.cost == cost:
+            if incumbent.cost == cost:
                 return
 
     def _trim(self) -> None:
         """Try without the nodes that no snapshot uses: of each brand, keep the largest number that one snapshot uses."""
-        plans = [plan_of(trial, menu) for trial, menu in zip(self.found.trials, self.menus, strict=True)]
-        kept = np.max([counts_of(Plan([node for node in plan.nodes if node.pods]), len(self.price)) for plan in plans], axis=0)
-        if kept.sum() == self.found.count or not self.allowed(kept):
+        plans = [plan_of(trial, menu) for trial, menu in zip(self.incumbent.trials, self.menus, strict=True)]
+        kept = np.max([counts_of(PurchasePlan([node for node in plan.nodes if node.pods]), len(self.price)) for plan in plans], axis=0)
+        if kept.sum() == self.incumbent.count or not self.allowed(kept):
             return
         fullest = [sorted(plan.nodes, key=lambda node: -sum(node.pods.values())) for plan in plans]
-        left: dict[int, Plan] = {}
+        trimmed: dict[int, PurchasePlan] = {}
         for i, nodes in enumerate(fullest):
-            each = [node for b, most in enumerate(kept.tolist()) for node in [one for one in nodes if one.brand == b][:most]]
-            left[i] = Plan(each, plans[i].there)
-        self._try_all(kept.tolist(), left)
+            each = [node for b, limit in enumerate(kept.tolist()) for node in [one for one in nodes if one.brand == b][:limit]]
+            trimmed[i] = PurchasePlan(each, plans[i].there)
+        self._try_all(kept.tolist(), trimmed)
 
     def _moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Return the possible exchanges (brands returned, brands bought), largest saving first, within the gap."""
-        found, price = self.found, self.price.tolist()
-        held = [b for b, count in enumerate(found.counts) if count]
-        gone = [(b,) for b in held] + [(a, b) for a in held for b in held if a < b or (a == b and found.counts[a] > 1)]
+        incumbent, price = self.incumbent, self.price.tolist()
+        bought = [b for b, count in enumerate(incumbent.counts) if count]
+        gone = [(b,) for b in bought] + [(a, b) for a in bought for b in bought if a < b or (a == b and incumbent.counts[a] > 1)]
         moves = [(each, new) for each in gone for new in ((), *((b,) for b in range(len(price)))) if len(each) == 1 or new]
 
         def saved(move: tuple[tuple[int, ...], tuple[int, ...]]) -> int:
             return int(sum(price[b] for b in move[0]) - sum(price[b] for b in move[1]))
 
-        fine = [move for move in moves if 0 < saved(move) <= found.cost - found.bound]
+        fine = [move for move in moves if 0 < saved(move) <= incumbent.cost - incumbent.bound]
         return sorted(fine, key=lambda move: (-saved(move), move))
 
     def _has_room(self, counts: Ints) -> bool:
@@ -276,13 +276,13 @@ class Joint(Relaxed):
         for menu, there in zip(self.menus, self.there, strict=True):
             if (menu.demand.T @ menu.count > there + menu.room.T @ counts).any():
                 return False
-            if (menu.count > menu.eligibility[:, menu.there].sum(axis=1) + menu.most @ counts).any():
+            if (menu.count > menu.eligibility[:, menu.there].sum(axis=1) + menu.max_pods @ counts).any():
                 return False
         return True
 
-    def _changed(self, plan: Plan, gone: Sequence[int], new: Sequence[int]) -> Plan:
+    def _changed(self, plan: PurchasePlan, gone: Sequence[int], new: Sequence[int]) -> PurchasePlan:
         """Return a plan without the emptiest node of each brand in ``gone``, and with one empty node of each brand in ``new``."""
         nodes = list(plan.nodes)
         for b in gone:
             nodes.remove(min((node for node in nodes if node.brand == b), key=lambda node: sum(node.pods.values())))
-        return Plan([*nodes, *(Bought(b, {}) for b in new)], plan.there)
+        return PurchasePlan([*nodes, *(Bought(b, {}) for b in new)], plan.there)

@@ -13,7 +13,7 @@ from kubestow.models.documents import placement as doc
 from kubestow.models.documents.sizing import Cost, Moment, Sizing
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.series.deciding import deciding
-from kubestow.solver.capacity.series.search import Joint, Shared
+from kubestow.solver.capacity.series.search import Joint, SeriesIncumbent
 from kubestow.solver.capacity.size.brands import menus
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.purchase_cluster import World, world
@@ -31,7 +31,7 @@ ALONE_TIME_FRACTION = 0.5
 def size_series(
     snapshots: Sequence[Snapshot],
     catalogue: Catalogue,
-    asked: Sequence[SizeOptions],
+    requests: Sequence[SizeOptions],
     options: Options,
     *,
     on_progress: OnProgress | None = None,
@@ -42,7 +42,7 @@ def size_series(
 
     Args:
         snapshots: At least two, in the order of their times.
-        asked: Options for each snapshot. They may differ only in names of nodes, and ask for no failures.
+        requests: Options for each snapshot. They may differ only in names of nodes, and ask for no failures.
 
     Raises:
         InputError: Quantities that cannot be summed, or edits that cannot be made.
@@ -53,29 +53,29 @@ def size_series(
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
-    if asked[0].mode == "from-scratch":
+    if requests[0].mode == "from-scratch":
         options = replace(options, from_scratch=True)
-    worlds = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, asked, strict=True)]
+    worlds = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, requests, strict=True)]
     offered = menus(worlds, catalogue, options)
     compiled = time.monotonic()
     checking = min(MAX_CHECK_TO_COMPILE_RATIO * (compiled - started), (options.time_limit or 0.0) / 3)
     clock = (started if began is None else began) - checking - min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    searches = [SizeSearch(each, one, catalogue, question, context) for each, one, question in zip(worlds, offered, asked, strict=True)]
-    found = _search(searches, catalogue, context)
+    searches = [SizeSearch(each, one, catalogue, question, context) for each, one, question in zip(worlds, offered, requests, strict=True)]
+    outcome = _search(searches, catalogue, context)
     solved = time.monotonic()
     part = None if options.time_limit is None else options.time_limit / len(worlds)
     after = replace(context, options=replace(options, time_limit=part))
-    answers = {i: answer(worlds[i], offered[i], catalogue, asked[i], found.of(i), after) for i in found.to_answer}
-    result = answers[found.chosen]
+    answers = {i: answer(worlds[i], offered[i], catalogue, requests[i], outcome.of(i), after) for i in outcome.to_answer}
+    result = answers[outcome.chosen]
     for i, each in answers.items():
         _stamp(each, snapshots[i])
         result.notes += [note for note in each.notes if note not in result.notes]
         known = {(entry.pod, entry.field, entry.effect) for entry in result.unmodelled}
         result.unmodelled += [entry for entry in each.unmodelled if (entry.pod, entry.field, entry.effect) not in known]
-    if found.infeasible_index is not None:
+    if outcome.infeasible_index is not None:
         result.notes.append(f"no purchase places all pods of the snapshot of {result.snapshot.capturedAt}")
-    result.series = [_moment(worlds[i], options, found, i, answers.get(i)) for i in range(len(worlds))]
+    result.series = [_moment(worlds[i], options, outcome, i, answers.get(i)) for i in range(len(worlds))]
     if not options.deterministic:
         seconds = time.monotonic() - solved
         result.seconds = doc.Seconds(compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(seconds, 3))
@@ -94,7 +94,7 @@ class _SeriesOutcome:
     """
 
     alone: list[SizeOutcome]
-    shared: Shared
+    shared: SeriesIncumbent
     decides: list[int]
     infeasible_index: int | None = None
 
@@ -117,42 +117,42 @@ class _SeriesOutcome:
 
 def _search(searches: Sequence[SizeSearch], catalogue: Catalogue, context: RunContext) -> _SeriesOutcome:
     alone = _alone(searches, context)
-    infeasible_index = next((i for i, found in enumerate(alone) if found.infeasible), None)
+    infeasible_index = next((i for i, outcome in enumerate(alone) if outcome.infeasible), None)
     if infeasible_index is not None:
-        return _SeriesOutcome(alone, Shared(infeasible=True), [infeasible_index], infeasible_index)
-    joint = Joint(searches, alone, catalogue, searches[0].asked, context)
+        return _SeriesOutcome(alone, SeriesIncumbent(infeasible=True), [infeasible_index], infeasible_index)
+    joint = Joint(searches, alone, catalogue, searches[0].request, context)
     shared = joint.run()
     return _SeriesOutcome(alone, shared, deciding(joint) if shared.trials else [])
 
 
 def _alone(searches: Sequence[SizeSearch], context: RunContext) -> list[SizeOutcome]:
     """Return the result of each snapshot alone. Each gets an equal part of the time."""
-    found = []
+    outcomes = []
     for i, search in enumerate(searches):
         context.report("search", detail=f"snapshot {i + 1} of {len(searches)} alone")
         if search.menu.hopeless():
-            found.append(SizeOutcome(infeasible=True))
-            return found + [SizeOutcome() for _ in searches[i + 1 :]]
-        left = context.options.time_limit
-        own = context.part(None if left is None else max(0.05, left * ALONE_TIME_FRACTION / len(searches)))
-        found.append(SizeSearch(search.world, search.menu, search.catalogue, search.asked, own).run())
+            outcomes.append(SizeOutcome(infeasible=True))
+            return outcomes + [SizeOutcome() for _ in searches[i + 1 :]]
+        remaining_seconds = context.options.time_limit
+        own = context.part(None if remaining_seconds is None else max(0.05, remaining_seconds * ALONE_TIME_FRACTION / len(searches)))
+        outcomes.append(SizeSearch(search.world, search.menu, search.catalogue, search.request, own).run())
         context.deadline.charge(own.deadline.elapsed())
-        if found[-1].infeasible:
-            return found + [SizeOutcome() for _ in searches[i + 1 :]]
-    return found
+        if outcomes[-1].infeasible:
+            return outcomes + [SizeOutcome() for _ in searches[i + 1 :]]
+    return outcomes
 
 
-def _moment(cluster: World, options: Options, found: _SeriesOutcome, i: int, part: Sizing | None) -> Moment:
+def _moment(cluster: World, options: Options, outcome: _SeriesOutcome, i: int, part: Sizing | None) -> Moment:
     """Return the document's entry for a snapshot.
 
     Args:
         part: The answer for this snapshot, if it was computed.
     """
-    own, decides = found.alone[i], i in found.decides
-    cost = min(own.cost, found.shared.cost) if found.shared.trials else own.cost  # nodes that suffice for all suffice for each
+    own, decides = outcome.alone[i], i in outcome.decides
+    cost = min(own.cost, outcome.shared.cost) if outcome.shared.trials else own.cost  # nodes that suffice for all suffice for each
     alone = None if own.trial is None else Cost(float(number(cost)), float(number(min(own.bound, cost))))
     if part is not None:
-        placement = None if i == found.chosen else part.placement
+        placement = None if i == outcome.chosen else part.placement
         return Moment(part.snapshot, alone, decides, part.buy, placement, part.removed, part.replaced, part.utilisation)
     moment = Moment(reference(cluster.before.snapshot, options, cluster, cluster.base), alone, decides, [])
     _name(moment.snapshot, cluster.snapshot)

@@ -55,7 +55,7 @@ class Menu:
         brands: Distinct offers.
         demand: int64[G, R + 1], requests.
         room: int64[B, R + 1], free resources of an empty node.
-        most: int64[G, B], the maximum number of pods of a class on one node.
+        max_pods: int64[G, B], the maximum number of pods of a class on one node.
         there: int64, indices of existing nodes.
         eligibility: int64[G, N], the maximum number of pods of a class on each node.
         keys: Topology keys that rules use, apart from the hostname.
@@ -67,7 +67,7 @@ class Menu:
     brands: list[Brand]
     demand: Ints
     room: Ints
-    most: Ints
+    max_pods: Ints
     there: Ints
     eligibility: Ints
     keys: list[str]
@@ -100,15 +100,15 @@ class Menu:
 
     def purchase(self, counts: Sequence[int]) -> list[tuple[Offer, int]]:
         """Return the purchase for a number of nodes of each brand, spread over its zones."""
-        found = []
+        counted = []
         for brand, count in zip(self.brands, counts, strict=True):
             each, more = divmod(count, len(brand.offers))
-            found += [(offer, each + (i < more)) for i, offer in enumerate(brand.offers)]
-        return [(offer, count) for offer, count in found if count]
+            counted += [(offer, each + (i < more)) for i, offer in enumerate(brand.offers)]
+        return [(offer, count) for offer, count in counted if count]
 
     def hopeless(self) -> list[int]:
         """Return the classes of which no node, existing or purchased, can take a pod."""
-        reach = self.eligibility[:, self.there].sum(axis=1) + self.most.sum(axis=1)
+        reach = self.eligibility[:, self.there].sum(axis=1) + self.max_pods.sum(axis=1)
         return np.flatnonzero(reach == 0).tolist()
 
 
@@ -170,13 +170,14 @@ class _OfferedWorld:
     def menu(self, listed: Sequence[Offer], brands: Iterable[Sequence[int]]) -> Menu:
         """Return the menu of these brands, each given by indices of offers."""
         cluster, eligibility = self.cluster, self.eligibility
-        found = [Brand([listed[i] for i in brand], self.new[brand[0]]) for brand in brands]
-        taken = np.array([brand.node for brand in found], dtype=np.int64)
+        offered = [Brand([listed[i] for i in brand], self.new[brand[0]]) for brand in brands]
+        representatives = np.array([brand.node for brand in offered], dtype=np.int64)
         shapes = {n: offer.shape.name for offer, n in zip(listed, self.new, strict=True)}
         there = np.setdiff1d(np.arange(cluster.n_nodes), self.new)
-        room = np.maximum(room_with_slots(cluster)[taken], 0)
+        room = np.maximum(room_with_slots(cluster)[representatives], 0)
         return Menu(
-            cluster, found, demand_with_slots(cluster), room, eligibility[:, taken], there, eligibility, self.keys, self.active, shapes
+            cluster, offered, demand_with_slots(cluster), room, eligibility[:, representatives], there,
+            eligibility, self.keys, self.active, shapes,
         )  # fmt: skip
 
 
@@ -200,12 +201,12 @@ def unlimited(offer: Offer) -> Offer:
 
 def _residents(snapshot: Snapshot, names: frozenset[str]) -> list[tuple[int, str]]:
     """Return the DaemonSet pods that are pending for nodes of the menu. Every node comes with its own."""
-    found = []
+    residents = []
     for i, pod in enumerate(snapshot.pods):
         owner = controller_of(pod)
         if owner is not None and owner.kind == "DaemonSet" and not pod.spec.nodeName and (node := target(pod)) in names:
-            found.append((i, node or ""))
-    return found
+            residents.append((i, node or ""))
+    return residents
 
 
 def _keys(cluster: Cluster) -> list[str]:
@@ -223,12 +224,12 @@ def _brands(shown: Sequence[_OfferedWorld], listed: Sequence[Offer], offered: It
 
     A brand has the cheapest offers of one shape that differ only in a zone that no rule reads.
     """
-    found: dict[object, list[int]] = {}
+    offers_by_traits: dict[object, list[int]] = {}
     for i in offered:
         signature = tuple(each.signature(listed[i], each.new[i]) for each in shown)
-        known = found.get(signature)
+        known = offers_by_traits.get(signature)
         if known is None or listed[i].cost < listed[known[0]].cost:
-            found[signature] = [i]
+            offers_by_traits[signature] = [i]
         elif listed[i].cost == listed[known[0]].cost:
             known.append(i)
-    return list(found.values())
+    return list(offers_by_traits.values())

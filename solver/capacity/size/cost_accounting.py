@@ -27,7 +27,7 @@ _FIRST_RESOURCES = ("cpu", "memory", "pods")
 
 
 @dataclass
-class _Node:
+class _PurchasedNode:
     """A purchased node.
 
     Attributes:
@@ -67,22 +67,22 @@ class _Requests:
         return self._known[key]
 
 
-def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _Node]:
+def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _PurchasedNode]:
     """Return the purchased nodes by name, with their pods."""
     bought: dict[str, Purchase] = {name: purchase for purchase in sizing.buy for name in purchase.nodes}
-    found = {
-        name: _Node(bought[name].shape, money.parse(bought[name].price), _offered(node))
+    purchased = {
+        name: _PurchasedNode(bought[name].shape, money.parse(bought[name].price), _offered(node))
         for node in snapshot.nodes
         if (name := node.metadata.name or "") in bought
     }
     goes = {a.pod: a.node for a in sizing.placement.assignments} if sizing.placement is not None else {}
-    left = {u.pod for u in sizing.placement.unplaced} if sizing.placement is not None else set()
+    unplaced = {u.pod for u in sizing.placement.unplaced} if sizing.placement is not None else set()
     for pod in snapshot.pods:
         key = pod_key(pod)
-        where = goes.get(key, None if key in left or is_terminal(pod) else pod.spec.nodeName)
-        if where in found:
-            found[where].pods.append(pod)
-    return found
+        where = goes.get(key, None if key in unplaced or is_terminal(pod) else pod.spec.nodeName)
+        if where in purchased:
+            purchased[where].pods.append(pod)
+    return purchased
 
 
 def _offered(node: Node) -> Mapping[str, int]:
@@ -93,11 +93,11 @@ def _offered(node: Node) -> Mapping[str, int]:
 # --- utilisation --------------------------------------------------------------------------------------------------------
 
 
-def _utilisation(nodes: Sequence[_Node], shapes: Iterable[str], requests: _Requests) -> list[Utilisation]:
+def _utilisation(nodes: Sequence[_PurchasedNode], shapes: Iterable[str], requests: _Requests) -> list[Utilisation]:
     """Return the rows for all nodes together, then for each shape."""
-    found = []
+    utilisations = []
     for shape in ("", *dict.fromkeys(shapes)):
-        asked: Counter[str] = Counter()
+        requested: Counter[str] = Counter()
         daemons: Counter[str] = Counter()
         has: Counter[str] = Counter()
         for node in nodes:
@@ -105,18 +105,20 @@ def _utilisation(nodes: Sequence[_Node], shapes: Iterable[str], requests: _Reque
                 continue
             has.update(node.has)
             for pod in node.pods:
-                asked.update(requests.of(pod))
+                requested.update(requests.of(pod))
                 if is_daemon(pod):
                     daemons.update(requests.of(pod))
-        named = [*_FIRST_RESOURCES, *sorted(name for name in asked if name not in _FIRST_RESOURCES)]
-        found += [Utilisation(shape, name, asked[name], daemons[name], has[name]) for name in named if has[name] or asked[name]]
-    return found
+        named = [*_FIRST_RESOURCES, *sorted(name for name in requested if name not in _FIRST_RESOURCES)]
+        utilisations += [
+            Utilisation(shape, name, requested[name], daemons[name], has[name]) for name in named if has[name] or requested[name]
+        ]
+    return utilisations
 
 
 # --- costs ----------------------------------------------------------------------------------------------------------------
 
 
-def _costs(nodes: Mapping[str, _Node], requests: _Requests, owners: Owners) -> list[WorkloadCost]:
+def _costs(nodes: Mapping[str, _PurchasedNode], requests: _Requests, owners: Owners) -> list[WorkloadCost]:
     """Return the cost of each workload, the dearest first. The cost of nodes without pods has an empty owner."""
     costs: Counter[str] = Counter()
     pods: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.capacity.size.packing import Floats, Stock, forbid, stock_of
-from kubestow.solver.capacity.size.plan import Bought, Local, Plan, by_brand
+from kubestow.solver.capacity.size.plan import Bought, Local, PurchasePlan, by_brand
 from kubestow.solver.cpsat.run import CpSat
 
 #: Smallest and largest number of nodes returned at once.
@@ -47,7 +47,7 @@ class Improver:
         """The greatest common divisor of prices: two purchases of different cost differ by at least this."""
         return gcd(*self.local.price.tolist()) or 1
 
-    def run(self, plan: Plan, over: Callable[[], bool], on_better: Callable[[], None]) -> int:
+    def run(self, plan: PurchasePlan, over: Callable[[], bool], on_better: Callable[[], None]) -> int:
         """Improve until ``over``. Return the saving, in millionths."""
         saved = 0
         idle = 0
@@ -59,7 +59,7 @@ class Improver:
                 on_better()
         return saved
 
-    def _step(self, plan: Plan, *, gather: bool) -> int:
+    def _step(self, plan: PurchasePlan, *, gather: bool) -> int:
         sizes = list(self._width)
         weights = np.array(list(self._width.values()))
         size = int(self.rng.choice(sizes, p=weights / weights.sum()))
@@ -67,15 +67,15 @@ class Improver:
         nodes = [plan.nodes[i] for i in chosen]
         gone = set(chosen)
         others = by_brand([n for i, n in enumerate(plan.nodes) if i not in gone], len(self.local.price))
-        found = self._buy(nodes, others, gather=gather)
-        self._width[size] = max(0.2, 0.9 * self._width[size] + (2.0 if found is not None else 0.0))
-        if found is None:
+        bought = self._buy(nodes, others, gather=gather)
+        self._width[size] = max(0.2, 0.9 * self._width[size] + (2.0 if bought is not None else 0.0))
+        if bought is None:
             return 0
-        gain = sum(int(self.local.price[n.brand]) for n in nodes) - sum(int(self.local.price[n.brand]) for n in found)
-        plan.nodes = [n for i, n in enumerate(plan.nodes) if i not in gone] + found
+        gain = sum(int(self.local.price[n.brand]) for n in nodes) - sum(int(self.local.price[n.brand]) for n in bought)
+        plan.nodes = [n for i, n in enumerate(plan.nodes) if i not in gone] + bought
         return gain
 
-    def _choose(self, plan: Plan, size: int) -> list[int]:
+    def _choose(self, plan: PurchasePlan, size: int) -> list[int]:
         """Return ``size`` random nodes of a plan as indices, ascending. Nodes that waste more are drawn with higher probability."""
         waste = np.array([self._waste(node) for node in plan.nodes])
         weights = np.maximum(waste, 0) + 1e-3 * float(self.local.price.mean())
@@ -90,7 +90,7 @@ class Improver:
         local = self.local
         before = sum(int(local.price[n.brand]) for n in nodes)
         stock = stock_of(nodes, local)
-        classes = np.flatnonzero(stock.free + stock.tied.sum(axis=1)).tolist()
+        classes = np.flatnonzero(stock.free + stock.by_place.sum(axis=1)).tolist()
         least = float(sum(self.pod_value[g] * k for n in nodes for g, k in n.pods.items()))
         if not gather and before - least < self._price_step:
             return None  # nothing to gain
@@ -103,13 +103,13 @@ class Improver:
             place = int(local.place[each[0]])
             variables: dict[int, cp_model.IntVar] = {}
             for g in classes:
-                there = int(stock.tied[g, place] if local.tied[g] else stock.free[g])
-                most = int(min(there, max(int(local.most[g, b]) for b in each)))
-                if most:
-                    v = variables[g] = model.new_int_var(0, most, "")
-                    barred = [b for b in each if local.most[g, b] < most]
+                there = int(stock.by_place[g, place] if local.by_place[g] else stock.free[g])
+                upper = int(min(there, max(int(local.max_pods[g, b]) for b in each)))
+                if upper:
+                    v = variables[g] = model.new_int_var(0, upper, "")
+                    barred = [b for b in each if local.max_pods[g, b] < upper]
                     for b in barred:
-                        model.add(v <= int(local.most[g, b])).only_enforce_if(literals[b])
+                        model.add(v <= int(local.max_pods[g, b])).only_enforce_if(literals[b])
             for r in range(local.demand.shape[1]):
                 terms = [int(local.demand[g, r]) * v for g, v in variables.items() if local.demand[g, r]]
                 if terms:
@@ -158,31 +158,31 @@ class Improver:
     ) -> None:
         """Require that every pod has a node, and that pods of tied classes stay in their places."""
         for g in classes:
-            if not self.local.tied[g]:
+            if not self.local.by_place[g]:
                 model.add(cp_model.LinearExpr.sum([v[g] for v in here if g in v]) == int(stock.free[g]))
                 continue
-            for place in np.flatnonzero(stock.tied[g]).tolist():
+            for place in np.flatnonzero(stock.by_place[g]).tolist():
                 inside = [v[g] for v, p in zip(here, places, strict=True) if g in v and p == place]
-                model.add(cp_model.LinearExpr.sum(inside) == int(stock.tied[g, place]))
+                model.add(cp_model.LinearExpr.sum(inside) == int(stock.by_place[g, place]))
 
     def _allowed(self, model: cp_model.CpModel, use: list[dict[int, cp_model.IntVar]], others: Ints) -> None:
         """Require that the purchase, with the nodes that stay, is allowed."""
         allowed = self.local.allowed
-        held = np.bincount(allowed.shape, weights=others, minlength=len(allowed.most)).astype(np.int64)
+        existing = np.bincount(allowed.shape, weights=others, minlength=len(allowed.max_nodes)).astype(np.int64)
         pairs = [(int(allowed.shape[b]), v) for literals in use for b, v in literals.items()]
         shapes = sorted({shape for shape, _ in pairs})
         for shape in shapes:
-            if allowed.most[shape] < held[shape] + len(use):
-                model.add(cp_model.LinearExpr.sum([v for s, v in pairs if s == shape]) <= int(allowed.most[shape] - held[shape]))
+            if allowed.max_nodes[shape] < existing[shape] + len(use):
+                model.add(cp_model.LinearExpr.sum([v for s, v in pairs if s == shape]) <= int(allowed.max_nodes[shape] - existing[shape]))
         if (allowed.excess > 0).any():
             more = cp_model.LinearExpr.weighted_sum([v for _, v in pairs], [int(allowed.excess[s]) for s, _ in pairs])
-            model.add(more <= -int(allowed.excess @ held))
+            model.add(more <= -int(allowed.excess @ existing))
         if allowed.kinds is not None:
             kinds = []
-            for shape in [s for s in shapes if not held[s]]:
+            for shape in [s for s in shapes if not existing[s]]:
                 literal = model.new_bool_var("")
                 for s, v in pairs:
                     if s == shape:
                         model.add_implication(v, literal)
                 kinds.append(literal)
-            model.add(cp_model.LinearExpr.sum(kinds) <= allowed.kinds - int(np.count_nonzero(held)))
+            model.add(cp_model.LinearExpr.sum(kinds) <= allowed.kinds - int(np.count_nonzero(existing)))

@@ -32,18 +32,18 @@ MAX_NODES = 100_000
 
 
 @dataclass
-class Group:
+class NodeGroup:
     """Existing nodes that the same classes can use.
 
     Attributes:
         nodes: Indices of the nodes.
         room: int64[R + 1], free resources and pod slots in total.
-        most: int64[G], the maximum number of pods of each class.
+        max_pods: int64[G], the maximum number of pods of each class.
     """
 
     nodes: Ints
     room: Ints
-    most: Ints
+    max_pods: Ints
 
 
 @dataclass
@@ -61,10 +61,10 @@ class Master:
 
     menu: Menu
     catalogue: Catalogue
-    asked: SizeOptions
+    request: SizeOptions
     linked_master: Master | None = None
     ceiling: list[int] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
+    groups: list[NodeGroup] = field(default_factory=list)
     sound: bool = True  # True while every purchase that was cut off is proved to leave pods unplaced
 
     def __post_init__(self) -> None:
@@ -85,17 +85,17 @@ class Master:
 
     def _variables(self) -> None:
         menu, model = self.menu, self.model
-        self.ceiling = self.ceiling or ceilings(menu, self.catalogue, self.asked)
+        self.ceiling = self.ceiling or ceilings(menu, self.catalogue, self.request)
         linked = self.linked_master
-        self.y: list[cp_model.IntVar] = [model.new_int_var(0, most, "") for most in self.ceiling] if linked is None else linked.y
+        self.y: list[cp_model.IntVar] = [model.new_int_var(0, upper, "") for upper in self.ceiling] if linked is None else linked.y
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
         self.z: dict[tuple[int, int], cp_model.IntVar] = {}
         for g, count in enumerate(menu.count.tolist()):
-            for b in np.flatnonzero(menu.most[g]).tolist():
+            for b in np.flatnonzero(menu.max_pods[g]).tolist():
                 self.x[g, b] = model.new_int_var(0, count, "")
             for k, group in enumerate(self.groups):
-                if group.most[g]:
-                    self.z[g, k] = model.new_int_var(0, min(count, int(group.most[g])), "")
+                if group.max_pods[g]:
+                    self.z[g, k] = model.new_int_var(0, min(count, int(group.max_pods[g])), "")
             here = [self.x[g, b] for b in range(len(self.y)) if (g, b) in self.x] + [
                 self.z[g, k] for k in range(len(self.groups)) if (g, k) in self.z
             ]
@@ -124,8 +124,8 @@ class Master:
         """Cap the pods of each class on a node, and the pods of mutually exclusive classes at one per node."""
         menu = self.menu
         for (g, b), variable in self.x.items():
-            if menu.most[g, b] < menu.count[g]:
-                self.model.add(variable <= self.y[b] * int(menu.most[g, b]))
+            if menu.max_pods[g, b] < menu.count[g]:
+                self.model.add(variable <= self.y[b] * int(menu.max_pods[g, b]))
         for members in exclusive(menu):
             for b in range(len(self.y)):
                 here = [self.x[g, b] for g in members if (g, b) in self.x]
@@ -165,8 +165,8 @@ class Master:
                 continue
             self.model.add(self.x[g, b] <= self.y[b] * (there + skew))
             for other, brand in enumerate(menu.brands):
-                if eligible[brand.node] and menu.most[g, other] + skew < menu.most[g, b]:
-                    row = self.x[g, b] <= self.y[b] * int(menu.most[g, other] + skew)
+                if eligible[brand.node] and menu.max_pods[g, other] + skew < menu.max_pods[g, b]:
+                    row = self.x[g, b] <= self.y[b] * int(menu.max_pods[g, other] + skew)
                     self.model.add(row).only_enforce_if(self._at_least(other, 1))
 
     def _even(self, members: Sequence[int], skew: int, codes: Ids, eligible: Bools, *, every: bool) -> None:
@@ -199,24 +199,24 @@ class Master:
     def _catalogue(self) -> None:
         model, shapes = self.model, [b.offers[0].shape.name for b in self.menu.brands]
         by_shape = {name: [b for b, other in enumerate(shapes) if other == name] for name in dict.fromkeys(shapes)}
-        for name, most in self.catalogue.most.items():
+        for name, limit in self.catalogue.most.items():
             if name in by_shape:
-                model.add(cp_model.LinearExpr.sum([self.y[b] for b in by_shape[name]]) <= most)
+                model.add(cp_model.LinearExpr.sum([self.y[b] for b in by_shape[name]]) <= limit)
         excess = [self.catalogue.excess[name] for name in shapes]
         if max(excess, default=0) > 0:
             model.add(cp_model.LinearExpr.weighted_sum(self.y, excess) <= 0)
-        if self.asked.kinds is not None and self.asked.kinds < len(by_shape):
+        if self.request.kinds is not None and self.request.kinds < len(by_shape):
             chosen = []
             for members in by_shape.values():
                 literal = model.new_bool_var("")
                 chosen.append(literal)
                 for b in members:
                     model.add(self.y[b] == 0).only_enforce_if(~literal)
-            model.add(cp_model.LinearExpr.sum(chosen) <= self.asked.kinds)
+            model.add(cp_model.LinearExpr.sum(chosen) <= self.request.kinds)
 
     def _failures(self) -> None:
         """Require that the nodes left after a failure have room for all pods that return."""
-        menu, survive = self.menu, self.asked.survive
+        menu, survive = self.menu, self.request.survive
         if survive is None:
             return
         back = [
@@ -233,9 +233,9 @@ class Master:
             for b, brand in enumerate(menu.brands):
                 if codes is None:
                     lost = min(survive.at_once, self.ceiling[b])
-                    left = cp_model.LinearExpr.weighted_sum(self.y, room)
+                    surviving = cp_model.LinearExpr.weighted_sum(self.y, room)
                     if lost:
-                        self.model.add(left >= wanted + lost * room[b]).only_enforce_if(self._at_least(b, lost))
+                        self.model.add(surviving >= wanted + lost * room[b]).only_enforce_if(self._at_least(b, lost))
                 elif codes[brand.node] >= 0:
                     others = [0 if codes[other.node] == codes[brand.node] else room[o] for o, other in enumerate(menu.brands)]
                     self.model.add(cp_model.LinearExpr.weighted_sum(self.y, others) >= wanted).only_enforce_if(self._at_least(b, 1))
@@ -305,7 +305,7 @@ class Master:
         for shape in dict.fromkeys(shapes):
             brands = [b for b, name in enumerate(shapes) if name == shape]
             totals[shape] = brands, sum(counts[b] for b in brands)
-            nodes += [(menu.room[brands].max(axis=0), menu.most[:, brands].max(axis=1))] * totals[shape][1]
+            nodes += [(menu.room[brands].max(axis=0), menu.max_pods[:, brands].max(axis=1))] * totals[shape][1]
         if len(nodes) * len(menu.count) > MAX_PACKING_PAIRS:
             return True
         if cpsat.run(_packing(menu, nodes), seconds).status != cp_model.INFEASIBLE:
@@ -328,12 +328,12 @@ class Master:
 
     def _at_least(self, b: int, count: int) -> cp_model.IntVar:
         """Return the literal that at least ``count`` nodes of a brand are bought."""
-        found = self._reached.get((b, count))
-        if found is None:
-            found = self._reached[b, count] = self.model.new_bool_var("")
-            self.model.add(self.y[b] >= count).only_enforce_if(found)
-            self.model.add(self.y[b] <= count - 1).only_enforce_if(~found)
-        return found
+        literal = self._reached.get((b, count))
+        if literal is None:
+            literal = self._reached[b, count] = self.model.new_bool_var("")
+            self.model.add(self.y[b] >= count).only_enforce_if(literal)
+            self.model.add(self.y[b] <= count - 1).only_enforce_if(~literal)
+        return literal
 
 
 def _packing(menu: Menu, nodes: Sequence[tuple[Ints, Ints]]) -> cp_model.CpModel:
@@ -341,8 +341,8 @@ def _packing(menu: Menu, nodes: Sequence[tuple[Ints, Ints]]) -> cp_model.CpModel
     model = cp_model.CpModel()
     count, demand = menu.count.tolist(), menu.demand
     x: dict[tuple[int, int], cp_model.IntVar] = {}
-    for j, (_, most) in enumerate(nodes):
-        x |= {(g, j): model.new_int_var(0, min(pods, int(most[g])), "") for g, pods in enumerate(count) if most[g]}
+    for j, (_, limits) in enumerate(nodes):
+        x |= {(g, j): model.new_int_var(0, min(pods, int(limits[g])), "") for g, pods in enumerate(count) if limits[g]}
     here = [[g for g in range(len(count)) if (g, j) in x] for j in range(len(nodes))]
     for g, pods in enumerate(count):
         model.add(cp_model.LinearExpr.sum([x[g, j] for j in range(len(nodes)) if (g, j) in x]) == pods)
@@ -358,28 +358,28 @@ def _packing(menu: Menu, nodes: Sequence[tuple[Ints, Ints]]) -> cp_model.CpModel
     return model
 
 
-def ceilings(menu: Menu, catalogue: Catalogue, asked: SizeOptions) -> list[int]:
+def ceilings(menu: Menu, catalogue: Catalogue, request: SizeOptions) -> list[int]:
     """Return the maximum useful number of nodes of each brand: for pods, for failures, and to offset spot nodes."""
     pods = int(menu.count.sum())
-    useful = pods + 1 if asked.survive is None else 2 * (pods + 1) * (1 + asked.survive.at_once)
+    useful = pods + 1 if request.survive is None else 2 * (pods + 1) * (1 + request.survive.at_once)
     shapes = [brand.offers[0].shape.name for brand in menu.brands]
     spot = useful * max([0, *(catalogue.excess[name] for name in shapes)])
     surplus = [min(MAX_NODES, -(spot // catalogue.excess[name])) if catalogue.excess[name] < 0 else 0 for name in shapes]
     return [min(useful + more, catalogue.most.get(name, useful + more)) for name, more in zip(shapes, surplus, strict=True)]
 
 
-def groups_of(menu: Menu) -> list[Group]:
+def groups_of(menu: Menu) -> list[NodeGroup]:
     """Return the existing nodes, grouped by the classes they can take and the domains they are in."""
     cluster = menu.cluster
     codes = [cluster.domains(key)[0] for key in menu.keys]
-    found: dict[object, list[int]] = {}
+    nodes_by_traits: dict[object, list[int]] = {}
     for n in menu.there.tolist():
         if menu.eligibility[:, n].any():
-            found.setdefault(((menu.eligibility[:, n] > 0).tobytes(), tuple(int(code[n]) for code in codes)), []).append(n)
+            nodes_by_traits.setdefault(((menu.eligibility[:, n] > 0).tobytes(), tuple(int(code[n]) for code in codes)), []).append(n)
     room = np.maximum(room_with_slots(cluster), 0)
     return [
-        Group(nodes, room[nodes].sum(axis=0), menu.eligibility[:, nodes].sum(axis=1))
-        for nodes in (np.array(members, dtype=np.int64) for members in found.values())
+        NodeGroup(nodes, room[nodes].sum(axis=0), menu.eligibility[:, nodes].sum(axis=1))
+        for nodes in (np.array(members, dtype=np.int64) for members in nodes_by_traits.values())
     ]
 
 

@@ -19,7 +19,7 @@ def misfits(cluster: Cluster, active: Sequence[Rule], shapes: Mapping[int, str],
     Args:
         shapes: Empty nodes of the cluster, each with its shape.
     """
-    found: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
+    pods_by_reasons: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
     for g in hopeless:
         reasons: list[tuple[str, str, str]] = []
         rejections = [(rule, rule.rejects(g)) for rule in active]
@@ -30,9 +30,9 @@ def misfits(cluster: Cluster, active: Sequence[Rule], shapes: Mapping[int, str],
                 mask[nodes] = rejects[nodes]
                 if mask.any():
                     reasons.append((shape, rule.name, _of_shape(rule.message(g, mask))))
-        pods = found.setdefault(tuple(reasons), [])
+        pods = pods_by_reasons.setdefault(tuple(reasons), [])
         pods += [pod_key(cluster.snapshot.pods[i]) for i in cluster.classes[g].pods]
-    return [Misfit(pods, [ShapeReason(*reason) for reason in reasons]) for reasons, pods in found.items()]
+    return [Misfit(pods, [ShapeReason(*reason) for reason in reasons]) for reasons, pods in pods_by_reasons.items()]
 
 
 def _of_shape(message: str) -> str:

@@ -33,36 +33,36 @@ class Stock:
 
     Attributes:
         free: int64[G], pods of classes that may go anywhere.
-        tied: int64[G, places], pods of tied classes by place.
+        by_place: int64[G, places], pods of tied classes by place.
     """
 
     free: Ints
-    tied: Ints
+    by_place: Ints
 
     def at(self, place: int) -> Ints:
-        return np.asarray(self.free + self.tied[:, place])
+        return np.asarray(self.free + self.by_place[:, place])
 
     def take(self, g: int, place: int, k: int) -> None:
-        if self.tied[g, place]:
-            self.tied[g, place] -= k
+        if self.by_place[g, place]:
+            self.by_place[g, place] -= k
         else:
             self.free[g] -= k
 
     def any(self) -> bool:
-        return bool(self.free.any() or self.tied.any())
+        return bool(self.free.any() or self.by_place.any())
 
 
 def stock_of(nodes: list[Bought], local: Local) -> Stock:
     """Return the pods of some nodes."""
-    size, places = len(local.tied), int(local.place.max(initial=0)) + 1
-    found = Stock(np.zeros(size, dtype=np.int64), np.zeros((size, places), dtype=np.int64))
+    size, places = len(local.by_place), int(local.place.max(initial=0)) + 1
+    stock = Stock(np.zeros(size, dtype=np.int64), np.zeros((size, places), dtype=np.int64))
     for node in nodes:
         for g, k in node.pods.items():
-            if local.tied[g]:
-                found.tied[g, local.place[node.brand]] += k
+            if local.by_place[g]:
+                stock.by_place[g, local.place[node.brand]] += k
             else:
-                found.free[g] += k
-    return found
+                stock.free[g] += k
+    return stock
 
 
 def values(local: Local, count: Ints) -> Floats:
@@ -83,8 +83,8 @@ def values(local: Local, count: Ints) -> Floats:
     result = mathopt.solve(model, mathopt.SolverType.GLOP)
     if not result.has_primal_feasible_solution():
         return np.asarray(1.0 / scale)
-    found: Floats = np.array([result.variable_values(v) for v in charge]) / scale * 1e6
-    return found
+    prices: Floats = np.array([result.variable_values(v) for v in charge]) / scale * 1e6
+    return prices
 
 
 class Packer:
@@ -113,7 +113,7 @@ class Packer:
             if self.over():
                 return None
             here = stock.free[order] > 0
-            there = stock.tied[order].any(axis=1)
+            there = stock.by_place[order].any(axis=1)
             g = int(order[np.flatnonzero(here | there)[0]])
             node = self._open(g, stock, counts)
             if node is None:
@@ -126,13 +126,13 @@ class Packer:
 
     def _open(self, g: int, stock: Stock, counts: Ints) -> Bought | None:
         local = self.local
-        open_ = local.most[g] > 0
-        if local.tied[g]:
-            open_ &= local.place == int(np.flatnonzero(stock.tied[g])[0])
+        open_ = local.max_pods[g] > 0
+        if local.by_place[g]:
+            open_ &= local.place == int(np.flatnonzero(stock.by_place[g])[0])
         brands = [b for b in np.flatnonzero(open_).tolist() if self._allowed(counts, b)]
         if not brands:
             return None
-        waiting = self.pod_value @ stock.tied
+        waiting = self.pod_value @ stock.by_place
         seen: dict[object, int] = {}
         for b in sorted(brands, key=lambda b: -waiting[local.place[b]]):  # of equal brands, the one whose place has the most pods waiting
             seen.setdefault((*local.room[b].tolist(), int(local.price[b])), b)
@@ -153,7 +153,7 @@ class Packer:
         return 1.0 - float(sum(self.pod_value[g] * k for g, k in node.pods.items())) / price if price else 0.0
 
     def _available(self, b: int, stock: Stock) -> Ints:
-        return np.minimum(stock.at(int(self.local.place[b])), self.local.most[:, b])
+        return np.minimum(stock.at(int(self.local.place[b])), self.local.max_pods[:, b])
 
     def _fill(self, b: int, g: int, stock: Stock) -> dict[int, int]:
         """Return the pods by class of a greedily filled node: a pod of class g first, then pods of high value that match the room left.
@@ -164,14 +164,14 @@ class Packer:
             stock: Pods that are available.
         """
         local = self.local
-        left, free = self._available(b, stock), local.room[b].copy()
-        candidates = np.flatnonzero(left)
+        remaining, free = self._available(b, stock), local.room[b].copy()
+        candidates = np.flatnonzero(remaining)
         if len(candidates) > MAX_CLASSES:
             candidates = candidates[self.rng.integers(len(candidates), size=MAX_CLASSES)]
-            drawn = np.zeros_like(left)
-            drawn[candidates] = left[candidates]
-            drawn[g] = left[g]
-            left, candidates = drawn, np.flatnonzero(drawn)
+            drawn = np.zeros_like(remaining)
+            drawn[candidates] = remaining[candidates]
+            drawn[g] = remaining[g]
+            remaining, candidates = drawn, np.flatnonzero(drawn)
         scale = 1.0 / np.maximum(local.room[b], 1)
         demand, pod_value = local.demand[candidates], self.pod_value[candidates]
         pods: dict[int, int] = {}
@@ -179,35 +179,35 @@ class Packer:
         while True:
             pods[g] = pods.get(g, 0) + 1
             free -= local.demand[g]
-            left[g] -= 1
+            remaining[g] -= 1
             if g in local.enemies:
-                left[list(local.enemies[g])] = 0
-            fits = (left[candidates] > 0) & (demand <= free).all(axis=1)
+                remaining[list(local.enemies[g])] = 0
+            fits = (remaining[candidates] > 0) & (demand <= free).all(axis=1)
             candidates, demand, pod_value = candidates[fits], demand[fits], pod_value[fits]
             if not len(candidates):
-                return self._exchange(pods, first, left, free)
+                return self._exchange(pods, first, remaining, free)
             g = int(candidates[np.argmax(pod_value * (0.2 + demand @ (free * scale * scale)))])
 
-    def _exchange(self, pods: dict[int, int], first: int, left: Ints, free: Ints) -> dict[int, int]:
+    def _exchange(self, pods: dict[int, int], first: int, remaining: Ints, free: Ints) -> dict[int, int]:
         """Return ``pods`` (number by class) after exchanges one for one for more valuable ones, and additions, while these gain.
 
         Args:
             pods: Pods of the node. Updated.
             first: Class of the pod that stays.
-            left: Available pods of each class, int64[G]. Updated.
+            remaining: Available pods of each class, int64[G]. Updated.
             free: Room of the node, int64[R]. Updated.
         """
         local = self.local
-        waiting = np.flatnonzero(left > 0)
+        waiting = np.flatnonzero(remaining > 0)
         for _ in range(MAX_EXCHANGES):
             inside = np.array(
                 [0, *(g for g in pods if g != first or pods[g] > 1)], dtype=np.int64
             )  # index 0 means no pod: nothing is taken out
             demand, pod_value = local.demand[inside], self.pod_value[inside]
             demand[0], pod_value[0] = 0, 0.0
-            rest = free + demand
+            residual = free + demand
             gain = np.where(
-                (local.demand[waiting][None, :, :] <= rest[:, None, :]).all(axis=2), self.pod_value[waiting] - pod_value[:, None], -1.0
+                (local.demand[waiting][None, :, :] <= residual[:, None, :]).all(axis=2), self.pod_value[waiting] - pod_value[:, None], -1.0
             )
             i, j = np.unravel_index(int(np.argmax(gain)), gain.shape) if gain.size else (0, 0)
             if not gain.size or gain[i, j] <= 1e-9:
@@ -215,19 +215,19 @@ class Packer:
             new, old = int(waiting[j]), int(inside[i])
             kept = pods.keys() - ({old} if i and pods[old] == 1 else set())
             if new in local.enemies and local.enemies[new] & kept:
-                left[new] = 0
+                remaining[new] = 0
             else:
                 if i:
                     pods[old] -= 1
-                    left[old] += 1
+                    remaining[old] += 1
                     free += local.demand[old]
                     if not pods[old]:
                         del pods[old]
                     waiting = np.union1d(waiting, [old])
                 pods[new] = pods.get(new, 0) + 1
-                left[new] -= 1
+                remaining[new] -= 1
                 free -= local.demand[new]
-            waiting = waiting[left[waiting] > 0]
+            waiting = waiting[remaining[waiting] > 0]
         return pods
 
 

@@ -32,7 +32,7 @@ class Bought:
 
 
 @dataclass
-class Plan:
+class PurchasePlan:
     """A purchase and its packing.
 
     Attributes:
@@ -53,20 +53,20 @@ class Local:
     Attributes:
         demand: int64[G, R], requests, each resource in the largest unit that divides all requests.
         room: int64[B, R], free resources of an empty node, in the same units.
-        most: int64[G, B], the maximum number of pods of a class on a node.
+        max_pods: int64[G, B], the maximum number of pods of a class on a node.
         price: int64[B], millionths.
         place: int64[B], the number of the combination of domains that a brand is in.
-        tied: bool[G], whether the class keeps its numbers by place.
+        by_place: bool[G], whether the class keeps its numbers by place.
         enemies: For each class with conflicts, the classes that must not share a node with it.
         allowed: Limits on the purchase.
     """
 
     demand: Ints
     room: Ints
-    most: Ints
+    max_pods: Ints
     price: Ints
     place: Ints
-    tied: Bools
+    by_place: Bools
     enemies: dict[int, frozenset[int]]
     allowed: Allowance
 
@@ -77,26 +77,26 @@ class Allowance:
 
     Attributes:
         shape: int64[B], the number of each brand's shape.
-        most: int64 by shape, the maximum number of nodes.
+        max_nodes: int64 by shape, the maximum number of nodes.
         excess: int64 by shape, see :attr:`kubestow.models.catalogue.catalogue.Catalogue.excess`.
         kinds: Maximum number of different shapes; None without a limit.
     """
 
     shape: Ints
-    most: Ints
+    max_nodes: Ints
     excess: Ints
     kinds: int | None
 
     def __call__(self, counts: Ints) -> bool:
         """Return True if a purchase, int64[B], is allowed."""
-        by_shape = np.bincount(self.shape, weights=counts, minlength=len(self.most)).astype(np.int64)
+        by_shape = np.bincount(self.shape, weights=counts, minlength=len(self.max_nodes)).astype(np.int64)
         if self.kinds is not None and np.count_nonzero(by_shape) > self.kinds:
             return False
-        within = bool((by_shape <= self.most).all())
+        within = bool((by_shape <= self.max_nodes).all())
         return within and int(self.excess @ by_shape) <= 0
 
 
-def local(menu: Menu, catalogue: Catalogue, asked: SizeOptions) -> Local:
+def local(menu: Menu, catalogue: Catalogue, request: SizeOptions) -> Local:
     """Return the data that packing needs of the menu."""
     cluster = menu.cluster
     units = np.array([gcd(*column.tolist()) or 1 for column in menu.demand.T], dtype=np.int64)
@@ -108,15 +108,15 @@ def local(menu: Menu, catalogue: Catalogue, asked: SizeOptions) -> Local:
         np.array([names.index(brand.offers[0].shape.name) for brand in menu.brands], dtype=np.int64),
         np.array([catalogue.most.get(name, 2**40) for name in names], dtype=np.int64),
         np.array([catalogue.excess[name] for name in names], dtype=np.int64),
-        asked.kinds,
+        request.kinds,
     )
     price = np.array([brand.price for brand in menu.brands], dtype=np.int64)
-    return Local(menu.demand // units, menu.room // units, menu.most, price, place, _tied(cluster), _enemies(cluster), allowed)
+    return Local(menu.demand // units, menu.room // units, menu.max_pods, price, place, _tied(cluster), _enemies(cluster), allowed)
 
 
 def _tied(cluster: Cluster) -> Bools:
     """Return bool[G]: classes with rules between domains larger than a node, and classes that such rules match."""
-    found = np.array([bool(cls.claims) for cls in cluster.classes], dtype=bool)
+    by_place = np.array([bool(cls.claims) for cls in cluster.classes], dtype=bool)
     for g, cls in enumerate(cluster.classes):
         terms = [(term.matcher, term.key) for term in cls.anti]
         terms += [(spread.matcher, spread.key) for spread in cls.spread if spread.matcher is not None]
@@ -124,29 +124,29 @@ def _tied(cluster: Cluster) -> Bools:
             terms += [(cls.affinity.full, key) for key in cls.affinity.keys]
         for matcher, key in terms:
             if key != HOSTNAME:
-                found[g] = True
-                found |= cluster.matches(matcher)
+                by_place[g] = True
+                by_place |= cluster.matches(matcher)
     for gang in cluster.gangs:
         if gang.key is not None:
-            found[list(gang.classes)] = True
-    return found
+            by_place[list(gang.classes)] = True
+    return by_place
 
 
 def _enemies(cluster: Cluster) -> dict[int, frozenset[int]]:
-    found: dict[int, set[int]] = {}
+    enemies: dict[int, set[int]] = {}
     for g, cls in enumerate(cluster.classes):
         for term in cls.anti:
             if term.key == HOSTNAME:
                 for h in cluster.matching(term.matcher).tolist():
-                    found.setdefault(g, set()).add(h)
-                    found.setdefault(h, set()).add(g)
+                    enemies.setdefault(g, set()).add(h)
+                    enemies.setdefault(h, set()).add(g)
     ports = {g: {(protocol, number) for _, protocol, number in cls.ports} for g, cls in enumerate(cluster.classes) if cls.ports}
     for g, own in ports.items():
-        found.setdefault(g, set()).update(h for h, others in ports.items() if own & others)
-    return {g: frozenset(others) for g, others in found.items()}
+        enemies.setdefault(g, set()).update(h for h, others in ports.items() if own & others)
+    return {g: frozenset(others) for g, others in enemies.items()}
 
 
-def plan_of(trial: PurchaseTrial, menu: Menu) -> Plan:
+def plan_of(trial: PurchaseTrial, menu: Menu) -> PurchasePlan:
     """Return the plan of a trial."""
     home = {key: g for g, keys in enumerate(menu.keys_of_pods) for key in keys}
     cluster, counts = trial.cluster, trial.answer.counts
@@ -162,27 +162,27 @@ def plan_of(trial: PurchaseTrial, menu: Menu) -> Plan:
     brand_of = {(offer.shape.name, offer.zone): b for b, brand in enumerate(menu.brands) for offer in brand.offers}
     brands = [brand_of[offer.shape.name, offer.zone] for offer, count in trial.bought for _ in range(count)]
     nodes = [Bought(b, pods.pop(name, {})) for b, name in zip(brands, trial.names, strict=True)]
-    return Plan(nodes, pods)
+    return PurchasePlan(nodes, pods)
 
 
 def unplaced_of(trial: PurchaseTrial, menu: Menu) -> Ints:
     """Return int64[G], the pods of each class of the menu that a trial leaves unplaced."""
     home = {key: g for g, keys in enumerate(menu.keys_of_pods) for key in keys}
-    left = np.zeros(len(menu.count), dtype=np.int64)
+    unplaced = np.zeros(len(menu.count), dtype=np.int64)
     for cls, done in zip(trial.cluster.classes, trial.answer.counts.sum(axis=1).tolist(), strict=True):
         for i in cls.pods[done:]:
             g = home.get(pod_key(trial.cluster.snapshot.pods[i]))  # a pod that comes with a node has no class in the menu
             if g is not None:
-                left[g] += 1
-    return left
+                unplaced[g] += 1
+    return unplaced
 
 
-def counts_of(plan: Plan, brands: int) -> list[int]:
+def counts_of(plan: PurchasePlan, brands: int) -> list[int]:
     """Return the number of nodes of each brand."""
     return [int(count) for count in by_brand(plan.nodes, brands)]
 
 
-def start_of(plan: Plan, menu: Menu) -> Start:
+def start_of(plan: PurchasePlan, menu: Menu) -> Start:
     """Return the plan as the start of its trial."""
     by_brand: list[list[dict[int, int]]] = [[] for _ in menu.brands]
     for node in plan.nodes:
@@ -191,7 +191,7 @@ def start_of(plan: Plan, menu: Menu) -> Start:
     return Start(menu.keys_of_pods, ordered, plan.there)
 
 
-def cost_of(plan: Plan, local_: Local) -> int:
+def cost_of(plan: PurchasePlan, local_: Local) -> int:
     """Return the cost of the purchased nodes, in millionths."""
     return sum(int(local_.price[node.brand]) for node in plan.nodes)
 

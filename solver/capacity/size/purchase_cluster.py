@@ -57,22 +57,22 @@ class World:
         return [node.metadata.name or "" for node in snapshot.nodes if node.metadata.name not in known]
 
 
-def world(snapshot: Snapshot, asked: SizeOptions, edits: Edits | None) -> World:
+def world(snapshot: Snapshot, request: SizeOptions, edits: Edits | None) -> World:
     """Return the cluster on which purchases are tried.
 
     Raises:
         InputError: Edits that cannot be made.
     """
     base = edits or Edits()
-    gone = asked.gone if asked.mode == "replace" else ()
-    if asked.mode == "from-scratch":
+    gone = request.gone if request.mode == "replace" else ()
+    if request.mode == "from-scratch":
         gone = tuple(
             node.metadata.name or ""
             for node in snapshot.nodes
             if not any(role in (node.metadata.labels or {}) for role in _CONTROL_PLANE_LABELS)
         )
-    if asked.mode != "add":
+    if request.mode != "add":
         base = msgspec.structs.replace(base, removeNodes=[*base.removeNodes, *gone], rehouse=True)
-    if asked.buffers and any(each is not None and each.capacity_buffers for each in (snapshot, asked.manifests)):
+    if request.buffers and any(each is not None and each.capacity_buffers for each in (snapshot, request.manifests)):
         base = msgspec.structs.replace(base, buffers=True)
-    return World(snapshot, asked.manifests, base, gone, apply(snapshot, asked.manifests, base))
+    return World(snapshot, request.manifests, base, gone, apply(snapshot, request.manifests, base))

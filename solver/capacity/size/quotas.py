@@ -17,13 +17,13 @@ def guess(menu: Menu, local: Local, count: Ints) -> Stock:
     gang demands it.
     """
     places = int(local.place.max(initial=0)) + 1
-    found = Stock(np.where(local.tied, 0, count), np.zeros((len(count), places), dtype=np.int64))
+    stock = Stock(np.where(local.by_place, 0, count), np.zeros((len(count), places), dtype=np.int64))
     reach = np.zeros((len(count), places), dtype=bool)
     for p in range(places):
-        reach[:, p] = (local.most[:, local.place == p] > 0).any(axis=1)
+        reach[:, p] = (local.max_pods[:, local.place == p] > 0).any(axis=1)
     classes = menu.cluster.classes
-    wanting = [g for g in np.flatnonzero(local.tied).tolist() if _keys(menu, g)]
-    others = [g for g in np.flatnonzero(local.tied).tolist() if not _keys(menu, g)]
+    wanting = [g for g in np.flatnonzero(local.by_place).tolist() if _keys(menu, g)]
+    others = [g for g in np.flatnonzero(local.by_place).tolist() if not _keys(menu, g)]
     filled = np.zeros(places, dtype=np.int64)
     for g in [*others, *wanting]:
         open_ = np.flatnonzero(reach[g])
@@ -31,17 +31,17 @@ def guess(menu: Menu, local: Local, count: Ints) -> Stock:
             continue
         affinity = classes[g].affinity
         if g in wanting and affinity is not None:
-            near = np.flatnonzero(found.tied[menu.cluster.matching(affinity.full)].sum(axis=0)[open_])
+            near = np.flatnonzero(stock.by_place[menu.cluster.matching(affinity.full)].sum(axis=0)[open_])
             open_ = open_[near] if len(near) else open_[:1]
         elif (gang := classes[g].gang) is not None and menu.cluster.gangs[gang].key is not None:
-            held = np.flatnonzero(found.tied[list(menu.cluster.gangs[gang].classes)].sum(axis=0)[open_])
-            open_ = open_[held[:1]] if len(held) else open_[:1]
+            open_places = np.flatnonzero(stock.by_place[list(menu.cluster.gangs[gang].classes)].sum(axis=0)[open_])
+            open_ = open_[open_places[:1]] if len(open_places) else open_[:1]
         each, more = divmod(int(count[g]), len(open_))
-        found.tied[g, open_] += each
+        stock.by_place[g, open_] += each
         emptiest = open_[np.argsort(filled[open_], kind="stable")][:more]
-        found.tied[g, emptiest] += 1
-        filled += found.tied[g] * max(1, int(local.demand[g, 0]))
-    return found
+        stock.by_place[g, emptiest] += 1
+        filled += stock.by_place[g] * max(1, int(local.demand[g, 0]))
+    return stock
 
 
 def _keys(menu: Menu, g: int) -> bool:

@@ -58,28 +58,28 @@ class Relaxed:
         masters: The integer program of each menu.
     """
 
-    found: Incumbent
+    incumbent: Incumbent
     masters: list[Master]
 
-    def __init__(self, menus: Sequence[Menu], catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> None:
-        self.menus, self.catalogue, self.asked, self.context = menus, catalogue, asked, context
+    def __init__(self, menus: Sequence[Menu], catalogue: Catalogue, request: SizeOptions, context: RunContext) -> None:
+        self.menus, self.catalogue, self.request, self.context = menus, catalogue, request, context
         self.cpsat = CpSat(context)
         self.price = np.array([brand.price for brand in menus[0].brands], dtype=np.int64)
-        self.ceiling = np.max([ceilings(menu, catalogue, asked) for menu in menus], axis=0).tolist()
+        self.ceiling = np.max([ceilings(menu, catalogue, request) for menu in menus], axis=0).tolist()
 
     def _linear(self) -> None:
         """Update the bound by the linear relaxation."""
-        found = self.found
-        if not found.proved:
+        incumbent = self.incumbent
+        if not incumbent.proved:
             bound = self.linear(range(len(self.menus)), self.context.deadline.left() * LINEAR_TIME_FRACTION)
-            found.bound = max(found.bound, min(bound, found.cost) if found.known else bound)
+            incumbent.bound = max(incumbent.bound, min(bound, incumbent.cost) if incumbent.known else bound)
             self._report()
 
     def linear(self, chosen: Sequence[int], seconds: float) -> int:
         """Return the bound of the linear relaxation of some snapshots, in millionths."""
         ceiling = np.array(self.ceiling, dtype=np.int64)
-        if self.found.known:
-            ceiling = np.minimum(ceiling, self.found.cost // np.maximum(self.price, 1) + 1)
+        if self.incumbent.known:
+            ceiling = np.minimum(ceiling, self.incumbent.cost // np.maximum(self.price, 1) + 1)
         deterministic, stop = self.context.options.deterministic, self.context.stop
         menus = [self.menus[i] for i in chosen]
         bound = least_cost(menus, self.catalogue, ceiling, seconds=seconds, deterministic=deterministic, stop=stop)
@@ -92,18 +92,18 @@ class Relaxed:
 
     def _costs(self, end: float) -> None:
         """Try proposals, the cheapest first, until the remaining time is at most ``end``."""
-        found, first = self.found, self.masters[0]
+        incumbent, first = self.incumbent, self.masters[0]
         while not self.context.over() and self.context.deadline.left() > end:
             answer = first.cheapest(self.cpsat, self.context.deadline.left() * SOLVE_TIME_FRACTION)
             if answer.status == cp_model.INFEASIBLE:
-                if found.known and self._sound:
-                    found.bound = found.cost
-                found.infeasible = not found.known and self._sound
+                if incumbent.known and self._sound:
+                    incumbent.bound = incumbent.cost
+                incumbent.infeasible = not incumbent.known and self._sound
                 return
             if answer.bound is not None and self._sound:
-                found.bound = max(found.bound, answer.bound * first.unit)
+                incumbent.bound = max(incumbent.bound, answer.bound * first.unit)
             self._report()
-            if answer.solution is None or (found.known and found.bound >= found.cost):
+            if answer.solution is None or (incumbent.known and incumbent.bound >= incumbent.cost):
                 return
             proposal = first.nodes(answer.solution)
             if answer.status == cp_model.OPTIMAL and answer.bound is not None:
@@ -111,19 +111,19 @@ class Relaxed:
                 proposal = proposal if fewest.solution is None else first.nodes(fewest.solution)
             if self._packs(proposal) and not self._try(proposal):
                 self._repair_failed(proposal)
-                if found.infeasible:
+                if incumbent.infeasible:
                     return
 
     def _counts(self) -> None:
         """Reduce the number of nodes at the same cost."""
-        found, first = self.found, self.masters[0]
+        incumbent, first = self.incumbent, self.masters[0]
         while not self.context.over():
-            answer = first.fewest(self.cpsat, found.cost // first.unit, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+            answer = first.fewest(self.cpsat, incumbent.cost // first.unit, self.context.deadline.left() * SOLVE_TIME_FRACTION)
             if answer.status == cp_model.INFEASIBLE and self._sound:
-                found.least = found.count
+                incumbent.least = incumbent.count
             if answer.bound is not None and self._sound:
-                found.least = max(found.least, min(found.count, answer.bound))
-            if answer.solution is None or found.least >= found.count:
+                incumbent.least = max(incumbent.least, min(incumbent.count, answer.bound))
+            if answer.solution is None or incumbent.least >= incumbent.count:
                 return
             proposal = first.nodes(answer.solution)
             if self._packs(proposal):
@@ -209,8 +209,8 @@ def _add(rows: _Rows, menu: Menu, first: int) -> Ints:
     units = np.array([int(np.gcd.reduce(column)) or 1 for column in menu.demand.T], dtype=np.int64)
     demand, room = menu.demand // units, menu.room // units
     at: Ints = np.full((len(menu.count), brands + len(groups)), -1, dtype=np.int64)
-    most = np.concatenate([menu.most, *(group.most[:, None] for group in groups)], axis=1) if groups else menu.most
-    used = most > 0
+    max_pods = np.concatenate([menu.max_pods, *(group.max_pods[:, None] for group in groups)], axis=1) if groups else menu.max_pods
+    used = max_pods > 0
     at[used] = first + np.arange(np.count_nonzero(used))
     for g, count in enumerate(menu.count.tolist()):
         cells = at[g][at[g] >= 0]
@@ -227,11 +227,11 @@ def _add(rows: _Rows, menu: Menu, first: int) -> Ints:
                 rows.add(columns, values, int(groups[k - brands].room[r] // units[r]))
         if k < brands:
             fit = np.min(np.where(demand > 0, room[k] // np.maximum(demand, 1), 2**40), axis=1)
-            for g in np.flatnonzero(used[:, k] & (menu.most[:, k] < np.minimum(fit, menu.count))).tolist():
-                rows.add(np.array([at[g, k], k]), np.array([1, -int(menu.most[g, k])]), 0)
+            for g in np.flatnonzero(used[:, k] & (menu.max_pods[:, k] < np.minimum(fit, menu.count))).tolist():
+                rows.add(np.array([at[g, k], k]), np.array([1, -int(menu.max_pods[g, k])]), 0)
     for members in exclusive(menu):
         for k in range(brands):
             here = at[members, k][at[members, k] >= 0]
             if len(here) > 1:
                 rows.add(np.append(here, k), np.append(np.ones(len(here), dtype=np.int64), -1), 0)
-    return np.asarray(np.broadcast_to(menu.count[:, None], most.shape)[used])
+    return np.asarray(np.broadcast_to(menu.count[:, None], max_pods.shape)[used])

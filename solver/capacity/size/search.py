@@ -20,7 +20,7 @@ from kubestow.solver.capacity.size.improve import Improver
 from kubestow.solver.capacity.size.master import UNEVEN, Master, groups_of
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.packing import Packer, Stock, values
-from kubestow.solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, local, plan_of, start_of, unplaced_of
+from kubestow.solver.capacity.size.plan import Bought, PurchasePlan, cost_of, counts_of, local, plan_of, start_of, unplaced_of
 from kubestow.solver.capacity.size.purchase_cluster import World
 from kubestow.solver.capacity.size.quotas import guess
 from kubestow.solver.capacity.size.relaxation import SOLVE_TIME_FRACTION, Incumbent, Relaxed
@@ -73,34 +73,34 @@ class SizeOutcome(Incumbent):
 class SizeSearch(Relaxed):
     """The search of one snapshot over the offers of ``menu``."""
 
-    def __init__(self, world: World, menu: Menu, catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> None:
-        super().__init__([menu], catalogue, asked, context)
+    def __init__(self, world: World, menu: Menu, catalogue: Catalogue, request: SizeOptions, context: RunContext) -> None:
+        super().__init__([menu], catalogue, request, context)
         self.world, self.menu = world, menu
-        self.found: SizeOutcome = SizeOutcome()
-        self.local = local(menu, catalogue, asked)
+        self.incumbent: SizeOutcome = SizeOutcome()
+        self.local = local(menu, catalogue, request)
         self.monotone = not any(s.key == HOSTNAME for cls in menu.cluster.classes for s in cls.spread)
-        self.pairs = int(np.count_nonzero(menu.most)) + int(np.count_nonzero(menu.eligibility[:, menu.there].any(axis=1)))
+        self.pairs = int(np.count_nonzero(menu.max_pods)) + int(np.count_nonzero(menu.eligibility[:, menu.there].any(axis=1)))
 
     def run(self) -> SizeOutcome:
         """Search until the cost and the number of nodes are proved optimal, or time is up."""
-        found = self.found
+        incumbent = self.incumbent
         if int(self.menu.count.sum()) > MAX_UNPACKED_PODS and self.menu.brands:
             self._pack()
         if self.pairs <= MAX_INTEGER_PAIRS and not self.context.over():
-            self.masters = [Master(self.menu, self.catalogue, self.asked)]
+            self.masters = [Master(self.menu, self.catalogue, self.request)]
             end = self.context.deadline.left() * (1 - MASTER_TIME_FRACTION) if self.plan is not None else 0.0
             self._costs(end)
-            if found.known and found.cost == found.bound and self._sound:
+            if incumbent.known and incumbent.cost == incumbent.bound and self._sound:
                 self._counts()
-            if found.optimal:
+            if incumbent.optimal:
                 self._even()
-        if self.plan is not None and not found.proved:
+        if self.plan is not None and not incumbent.proved:
             self._improve()
-        return found
+        return incumbent
 
     # --- packing ----------------------------------------------------------------------------------------------------------------
 
-    plan: Plan | None = None
+    plan: PurchasePlan | None = None
     _refutation_tried = False
     _tried = 0.0  # duration of the longest trial, in seconds
 
@@ -108,7 +108,7 @@ class SizeSearch(Relaxed):
         """Find a bound by linear relaxation, and an incumbent by packing node after node."""
         menu, context = self.menu, self.context
         self.rng = np.random.default_rng(context.options.seed)
-        stock, plan = guess(menu, self.local, menu.count), Plan([])
+        stock, plan = guess(menu, self.local, menu.count), PurchasePlan([])
         if len(menu.there):
             there = sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64))
             enough = bool((menu.demand.T @ menu.count <= there).all())
@@ -137,8 +137,8 @@ class SizeSearch(Relaxed):
                 self._adopt(self.last)
             else:
                 self._buy_more(counts)
-        if self.found.trial is not None:
-            self.plan = plan_of(self.found.trial, menu)
+        if self.incumbent.trial is not None:
+            self.plan = plan_of(self.incumbent.trial, menu)
         self._linear()
 
     def _charge(self) -> None:
@@ -150,13 +150,15 @@ class SizeSearch(Relaxed):
             there += group.room // units
         needed = np.maximum(self.local.demand.T @ menu.count - there, 0)
         charged = [max(0, int(rate * 2**RATE_SHIFT_BITS)) for rate in rates.tolist()]
-        worth = [sum(c * r for c, r in zip(charged, row, strict=True)) for row in self.local.room.tolist()]
-        most = max(
-            (Fraction(w, p << RATE_SHIFT_BITS) for w, p in zip(worth, self.local.price.tolist(), strict=True) if p), default=Fraction(1)
+        prices = [sum(c * r for c, r in zip(charged, row, strict=True)) for row in self.local.room.tolist()]
+        largest = max(
+            (Fraction(w, p << RATE_SHIFT_BITS) for w, p in zip(prices, self.local.price.tolist(), strict=True) if p), default=Fraction(1)
         )
-        free = any(w and not p for w, p in zip(worth, self.local.price.tolist(), strict=True))
-        total = Fraction(sum(c * n for c, n in zip(charged, needed.tolist(), strict=True)), 1 << RATE_SHIFT_BITS) / max(most, Fraction(1))
-        self.found.bound = max(self.found.bound, 0 if free else ceil(total))
+        free = any(w and not p for w, p in zip(prices, self.local.price.tolist(), strict=True))
+        total = Fraction(sum(c * n for c, n in zip(charged, needed.tolist(), strict=True)), 1 << RATE_SHIFT_BITS) / max(
+            largest, Fraction(1)
+        )
+        self.incumbent.bound = max(self.incumbent.bound, 0 if free else ceil(total))
 
     def _best(self, packer: Packer, stock: Stock) -> list[Bought] | None:
         """Return the best of several packings, in a fraction of the time."""
@@ -165,11 +167,11 @@ class SizeSearch(Relaxed):
         for _ in range(MAX_PACKINGS):
             began = self.context.deadline.left()
             self.context.deadline.charge(PACKING_SECONDS_PER_POD * int(self.menu.count.sum()))
-            nodes = packer.pack(Stock(stock.free.copy(), stock.tied.copy()))
-            if nodes is not None and (best is None or cost_of(Plan(nodes), self.local) < cost_of(Plan(best), self.local)):
+            nodes = packer.pack(Stock(stock.free.copy(), stock.by_place.copy()))
+            if nodes is not None and (best is None or cost_of(PurchasePlan(nodes), self.local) < cost_of(PurchasePlan(best), self.local)):
                 best = nodes
-            left = self.context.deadline.left()
-            if nodes is None or left - (began - left) < until or self.context.over():
+            remaining_seconds = self.context.deadline.left()
+            if nodes is None or remaining_seconds - (began - remaining_seconds) < until or self.context.over():
                 break
         return best
 
@@ -177,21 +179,21 @@ class SizeSearch(Relaxed):
         """Improve the incumbent by neighbourhoods, with occasional trials."""
         assert self.plan is not None
         improver = Improver(self.local, self.rates, self.cpsat, self.rng)
-        while not self.context.over() and not self.found.proved:
-            left = self.context.deadline.left()
-            if left < MIN_TRIAL_TIME_RATIO * self._tried:
+        while not self.context.over() and not self.incumbent.proved:
+            remaining_seconds = self.context.deadline.left()
+            if remaining_seconds < MIN_TRIAL_TIME_RATIO * self._tried:
                 return
             end = (
                 MIN_TRIAL_TIME_RATIO * self._tried
-                if left < MIN_SEVERAL_TRIALS_TIME_RATIO * self._tried
-                else left * (1 - IMPROVEMENT_TIME_FRACTION)
+                if remaining_seconds < MIN_SEVERAL_TRIALS_TIME_RATIO * self._tried
+                else remaining_seconds * (1 - IMPROVEMENT_TIME_FRACTION)
             )
             cost = cost_of(self.plan, self.local)
 
             def over(end: float = end) -> bool:
                 plan = self.plan
                 assert plan is not None
-                met = cost_of(plan, self.local) <= self.found.bound
+                met = cost_of(plan, self.local) <= self.incumbent.bound
                 return met or self.context.over() or self.context.deadline.left() <= end
 
             def better() -> None:
@@ -203,8 +205,8 @@ class SizeSearch(Relaxed):
             trial = self.attempt(counts_of(self.plan, len(self.menu.brands)), start_of(self.plan, self.menu))
             if trial.complete:
                 self._adopt(trial)
-            elif self.found.trial is not None:
-                self.plan = plan_of(self.found.trial, self.menu)
+            elif self.incumbent.trial is not None:
+                self.plan = plan_of(self.incumbent.trial, self.menu)
 
     # --- costs ------------------------------------------------------------------------------------------------------------------
 
@@ -212,8 +214,8 @@ class SizeSearch(Relaxed):
         return self.masters[0].packs(counts, self.cpsat, self.context.deadline.left() * TRIAL_TIME_FRACTION)
 
     def _repair_failed(self, counts: Sequence[int]) -> None:
-        self.found.infeasible = not self.found.known and self._refuted()
-        if not self.found.infeasible:
+        self.incumbent.infeasible = not self.incumbent.known and self._refuted()
+        if not self.incumbent.infeasible:
             self._buy_more(counts)
 
     def _refuted(self) -> bool:
@@ -224,24 +226,24 @@ class SizeSearch(Relaxed):
             or not self.monotone
             or self.menu.fragile
             or sum(counts) > MAX_REFUTATION_NODES
-            or self.asked.survive is not None
+            or self.request.survive is not None
         ):
             return False
         self._refutation_tried = True
         trial = self.attempt(counts, free=True)
-        self.found.refuted = trial if trial.refuted else None
+        self.incumbent.refuted = trial if trial.refuted else None
         return trial.refuted
 
     def _even(self) -> None:
         """Prefer, among purchases of equal cost, one that stays even when nodes are added in the catalogue's other domains."""
-        found, first = self.found, self.masters[0]
-        answer = first.even(self.cpsat, found.cost // first.unit, found.count, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+        incumbent, first = self.incumbent, self.masters[0]
+        answer = first.even(self.cpsat, incumbent.cost // first.unit, incumbent.count, self.context.deadline.left() * SOLVE_TIME_FRACTION)
         if answer is None or self.context.over():
             return
         if answer.solution is not None and (trial := self.attempt(first.nodes(answer.solution))).complete:
-            found.trial = trial
+            incumbent.trial = trial
         elif answer.status == cp_model.INFEASIBLE:
-            found.notes.append(UNEVEN)
+            incumbent.notes.append(UNEVEN)
 
     # --- trials -----------------------------------------------------------------------------------------------------------------
 
@@ -272,25 +274,25 @@ class SizeSearch(Relaxed):
 
     def _adopt(self, trial: PurchaseTrial) -> None:
         cost, count = spent(trial.bought), sum(k for _, k in trial.bought)
-        found = self.found
-        if found.trial is None or (cost, count) < (found.cost, found.count):
-            found.trial, found.cost, found.count = trial, cost, count
+        incumbent = self.incumbent
+        if incumbent.trial is None or (cost, count) < (incumbent.cost, incumbent.count):
+            incumbent.trial, incumbent.cost, incumbent.count = trial, cost, count
             self._report()
 
     def _buy_more(self, counts: Sequence[int]) -> None:
         """Buy more until everything fits, while there is no incumbent."""
         counts = list(counts)
-        while self.found.trial is None and not self.context.over():
+        while self.incumbent.trial is None and not self.context.over():
             trial = self.last
-            left = unplaced_of(trial, self.menu)
+            unplaced = unplaced_of(trial, self.menu)
             plan = plan_of(trial, self.menu)
-            for g, pods in zip(np.flatnonzero(left).tolist(), left[left > 0].tolist(), strict=True):
-                takes = [b for b in range(len(counts)) if self.menu.most[g, b] and counts[b] < self._ceiling(b)]
-                takes.sort(key=lambda b: self.menu.brands[b].price / int(self.menu.most[g, b]))
+            for g, pods in zip(np.flatnonzero(unplaced).tolist(), unplaced[unplaced > 0].tolist(), strict=True):
+                takes = [b for b in range(len(counts)) if self.menu.max_pods[g, b] and counts[b] < self._ceiling(b)]
+                takes.sort(key=lambda b: self.menu.brands[b].price / int(self.menu.max_pods[g, b]))
                 # It is unknown which place a tied class lacks: buy a node in each place, and return the useless
                 # ones later.
-                for b in {int(self.local.place[b]): b for b in reversed(takes)}.values() if self.local.tied[g] else takes[:1]:
-                    more = min(self._ceiling(b) - counts[b], -(-pods // int(self.menu.most[g, b])))
+                for b in {int(self.local.place[b]): b for b in reversed(takes)}.values() if self.local.by_place[g] else takes[:1]:
+                    more = min(self._ceiling(b) - counts[b], -(-pods // int(self.menu.max_pods[g, b])))
                     counts[b] += more
                     plan.nodes += [Bought(b, {}) for _ in range(more)]
             if len(plan.nodes) == sum(count for _, count in trial.bought) or not self.local.allowed(np.array(counts, dtype=np.int64)):
@@ -303,9 +305,9 @@ class SizeSearch(Relaxed):
         return self.catalogue.most.get(self.menu.brands[b].offers[0].shape.name, int(self.menu.count.sum()) + 1)
 
     def _report(self) -> None:
-        found = self.found
-        if found.trial is not None:
-            self.context.report("search", "cost", found.cost, found.bound)
+        incumbent = self.incumbent
+        if incumbent.trial is not None:
+            self.context.report("search", "cost", incumbent.cost, incumbent.bound)
         else:
             self.context.report("search", detail="no purchase found yet that holds all pods")
 

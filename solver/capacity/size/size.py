@@ -58,7 +58,7 @@ MAX_CAUSES = 8
 def size(
     snapshot: Snapshot,
     catalogue: Catalogue,
-    asked: SizeOptions,
+    request: SizeOptions,
     options: Options,
     *,
     on_progress: OnProgress | None = None,
@@ -80,12 +80,12 @@ def size(
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
-    if asked.mode == "from-scratch":
+    if request.mode == "from-scratch":
         options = replace(options, from_scratch=True)
-    cluster = world(snapshot, asked, options.edits)
-    if asked.survive is not None:
-        check_label(snapshot.nodes, catalogue, asked.survive)
-    offered = menu(cluster, catalogue, options, asked.survive.key if asked.survive is not None else None)
+    cluster = world(snapshot, request, options.edits)
+    if request.survive is not None:
+        check_label(snapshot.nodes, catalogue, request.survive)
+    offered = menu(cluster, catalogue, options, request.survive.key if request.survive is not None else None)
     pods, shapes = int(offered.count.sum()), len(offered.brands)
     report("compile", detail=f"{pods} pods in {offered.cluster.n_classes} classes, {len(catalogue.offers)} offers, {shapes} are distinct")
     compiled = time.monotonic()
@@ -93,13 +93,13 @@ def size(
     clock = (started if began is None else began) - checking
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
     later = min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
-    if asked.survive is not None:
+    if request.survive is not None:
         later += (options.time_limit or 100.0) * CERTIFICATION_TIME_FRACTION
     searching = context.until(Deadline(options, clock - later))
-    without = _without_buffers(snapshot, catalogue, asked, searching) if cluster.base.buffers else None
-    found = SizeOutcome(infeasible=True) if offered.hopeless() else SizeSearch(cluster, offered, catalogue, asked, searching).run()
+    without = _without_buffers(snapshot, catalogue, request, searching) if cluster.base.buffers else None
+    outcome = SizeOutcome(infeasible=True) if offered.hopeless() else SizeSearch(cluster, offered, catalogue, request, searching).run()
     solved = time.monotonic()
-    result = answer(cluster, offered, catalogue, asked, found, context)
+    result = answer(cluster, offered, catalogue, request, outcome, context)
     result.withoutBuffers = without
     if not options.deterministic:
         result.seconds = doc.Seconds(
@@ -108,47 +108,47 @@ def size(
     return result
 
 
-def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptions, found: SizeOutcome, context: RunContext) -> Sizing:
+def answer(cluster: World, offered: Menu, catalogue: Catalogue, request: SizeOptions, outcome: SizeOutcome, context: RunContext) -> Sizing:
     """Return the checked document of a search's result, without seconds.
 
     Raises:
         InternalFault: The independent checker found it invalid.
     """
     options, survival = context.options, None
-    placement = None if found.trial is None else _placement(cluster, found.trial, options, context)
-    if found.trial is not None and placement is not None and asked.survive is not None:
-        placement, survival = _survive(cluster, found, placement, catalogue, asked, context)
-    result = _sizing(cluster, catalogue, asked, options, found)
+    placement = None if outcome.trial is None else _placement(cluster, outcome.trial, options, context)
+    if outcome.trial is not None and placement is not None and request.survive is not None:
+        placement, survival = _survive(cluster, outcome, placement, catalogue, request, context)
+    result = _sizing(cluster, catalogue, request, options, outcome)
     result.placement, result.survival = placement, survival
-    if placement is not None and found.trial is not None and cluster.base.buffers:
-        result.buffers = _buffers(found.trial.expansion.snapshot, placement)
+    if placement is not None and outcome.trial is not None and cluster.base.buffers:
+        result.buffers = _buffers(outcome.trial.expansion.snapshot, placement)
     result.unmodelled = _unmodelled(cluster, options) if placement is None else placement.unmodelled
     context.report("verify")
-    if found.trial is not None:
-        account(result, found.trial.expansion.snapshot)
-        insist(check_sizing(cluster.snapshot, found.trial.expansion.snapshot, result).violations)
+    if outcome.trial is not None:
+        account(result, outcome.trial.expansion.snapshot)
+        insist(check_sizing(cluster.snapshot, outcome.trial.expansion.snapshot, result).violations)
     elif hopeless := offered.hopeless():
         result.misfits = misfits(offered.cluster, offered.active, offered.shapes, hopeless)
         result.causes = _causes(offered, hopeless, context)
-    elif found.refuted is not None:
-        result.causes = _together(found.refuted, context)
-    elif found.infeasible:
+    elif outcome.refuted is not None:
+        result.causes = _together(outcome.refuted, context)
+    elif outcome.infeasible:
         result.causes, why = _much_bought(cluster, offered, context)
         result.notes.append(why)
     return result
 
 
-def _without_buffers(snapshot: Snapshot, catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> Cost | None:
+def _without_buffers(snapshot: Snapshot, catalogue: Catalogue, request: SizeOptions, context: RunContext) -> Cost | None:
     """Return the cost of the cheapest nodes that need not hold the chunks of CapacityBuffers; None if none are found."""
-    asked, options = replace(asked, buffers=False), context.options
-    cluster = world(snapshot, asked, options.edits)
-    offered = menu(cluster, catalogue, options, asked.survive.key if asked.survive is not None else None)
+    request, options = replace(request, buffers=False), context.options
+    cluster = world(snapshot, request, options.edits)
+    offered = menu(cluster, catalogue, options, request.survive.key if request.survive is not None else None)
     if offered.hopeless():
         return None
     limited = context.part(max(1.0, context.deadline.left() * WITHOUT_BUFFERS_TIME_FRACTION))
-    found = SizeSearch(cluster, offered, catalogue, asked, limited).run()
+    outcome = SizeSearch(cluster, offered, catalogue, request, limited).run()
     context.deadline.charge(limited.deadline.elapsed())
-    return None if found.trial is None else Cost(float(number(found.cost)), float(number(found.bound)))
+    return None if outcome.trial is None else Cost(float(number(outcome.cost)), float(number(outcome.bound)))
 
 
 def _buffers(snapshot: Snapshot, placement: doc.Placement) -> list[BufferRoom]:
@@ -163,7 +163,7 @@ def _buffers(snapshot: Snapshot, placement: doc.Placement) -> list[BufferRoom]:
 
 
 def _survive(
-    cluster: World, found: SizeOutcome, placement: doc.Placement, catalogue: Catalogue, asked: SizeOptions, context: RunContext
+    cluster: World, outcome: SizeOutcome, placement: doc.Placement, catalogue: Catalogue, request: SizeOptions, context: RunContext
 ) -> tuple[doc.Placement | None, Survival | None]:
     """Add what failures need to the incumbent, in place; return the final placement and its certificate.
 
@@ -171,35 +171,35 @@ def _survive(
     """
     why: str | None = "no certificate was found in time (--time-limit)"
     for _ in range(MAX_CERTIFICATES):
-        assert found.trial is not None
-        survival, more, why = certificate(found.trial, placement, catalogue, asked, context)
+        assert outcome.trial is not None
+        survival, more, why = certificate(outcome.trial, placement, catalogue, request, context)
         if survival is not None:
             return placement, survival
         if more is None or context.stop.is_set():
             break
         start = Start([[entry.pod] for entry in placement.assignments], [], placed_at(placement))
-        trial = attempt(cluster, combined(found.trial.bought, more), context, start)
+        trial = attempt(cluster, combined(outcome.trial.bought, more), context, start)
         if not trial.complete:
             why = "with more nodes not all pods fit, because a spread constraint counts the added nodes"
             break
-        found.trial, found.cost, found.count = trial, spent(trial.bought), sum(count for _, count in trial.bought)
-        found.least = 0
+        outcome.trial, outcome.cost, outcome.count = trial, spent(trial.bought), sum(count for _, count in trial.bought)
+        outcome.least = 0
         placement = document(trial.cluster, _shown(cluster, trial, context.options), trial.answer)
-    found.trial, found.cost, found.count, found.least = None, 0, 0, 0
-    found.notes.append(f"--survive: {why}")
+    outcome.trial, outcome.cost, outcome.count, outcome.least = None, 0, 0, 0
+    outcome.notes.append(f"--survive: {why}")
     return None, None
 
 
 def placed_at(placement: doc.Placement) -> dict[str, dict[int, int]]:
     """Return the pods on each node, each as a class of its own."""
-    found: dict[str, dict[int, int]] = {}
+    counts: dict[str, dict[int, int]] = {}
     for i, entry in enumerate(placement.assignments):
-        found.setdefault(entry.node, {})[i] = 1
-    return found
+        counts.setdefault(entry.node, {})[i] = 1
+    return counts
 
 
-def _sizing(cluster: World, catalogue: Catalogue, asked: SizeOptions, options: Options, found: SizeOutcome) -> Sizing:
-    trial = found.trial
+def _sizing(cluster: World, catalogue: Catalogue, request: SizeOptions, options: Options, outcome: SizeOutcome) -> Sizing:
+    trial = outcome.trial
     snapshot = cluster.before.snapshot if trial is None else trial.expansion.snapshot
     edits = cluster.base if trial is None else cluster.edits(trial.bought)
     bought: dict[tuple[str, str], Purchase] = {}
@@ -211,20 +211,20 @@ def _sizing(cluster: World, catalogue: Catalogue, asked: SizeOptions, options: O
         own.nodes += [next(names) for _ in range(count)]
     return Sizing(
         snapshot=reference(snapshot, options, cluster, edits),
-        mode=asked.mode,
-        status="infeasible" if found.infeasible else "unknown" if trial is None else "optimal" if found.optimal else "feasible",
+        mode=request.mode,
+        status="infeasible" if outcome.infeasible else "unknown" if trial is None else "optimal" if outcome.optimal else "feasible",
         buy=list(bought.values()),
-        cost=Cost(float(number(found.cost)), float(number(0 if found.infeasible else found.bound))),
-        nodes=doc.TierResult("nodes", found.count, found.least),
-        pool=asked.pool,
+        cost=Cost(float(number(outcome.cost)), float(number(0 if outcome.infeasible else outcome.bound))),
+        nodes=doc.TierResult("nodes", outcome.count, outcome.least),
+        pool=request.pool,
         removed=list(cluster.removed),
-        kinds=asked.kinds,
+        kinds=request.kinds,
         mostSpot=catalogue.most_spot,
         replaced=replaced([n for n in cluster.snapshot.nodes if n.metadata.name in set(cluster.removed)], catalogue)
         if cluster.removed
         else None,
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=[*catalogue.notes, *found.notes, *notes(cluster.snapshot, cluster.removed, include_gated=options.include_gated)],
+        notes=[*catalogue.notes, *outcome.notes, *notes(cluster.snapshot, cluster.removed, include_gated=options.include_gated)],
     )
 
 
@@ -279,22 +279,22 @@ def _together(trial: PurchaseTrial, context: RunContext) -> list[doc.Cause]:
     from kubestow.solver.explain.unplaced import left_of
 
     cluster, options = trial.cluster, context.options
-    taken, placed, found = [0] * cluster.n_classes, list[tuple[int, str]](), list[doc.Cause]()
+    placed_counts, placed, causes = [0] * cluster.n_classes, list[tuple[int, str]](), list[doc.Cause]()
     for g, n, k in trial.answer.sequence:
-        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
-        taken[g] += k
+        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[placed_counts[g] : placed_counts[g] + k]]
+        placed_counts[g] += k
     before = bound_as(cluster.snapshot, [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName])
     together = bound_as(before, placed)
-    for entry in left_of(cluster, taken)[:MAX_CAUSES]:
+    for entry in left_of(cluster, placed_counts)[:MAX_CAUSES]:
         for snapshot in (before, together) if entry.unaided else (together,):
             question = PlacementQuestion(snapshot, entry.ask, entry.needed, options.exempt, options.policy)
             cause = minimal_cause(question, context.part(5.0)) or order_cause(question, context.part(5.0))
             if cause is not None:
                 cause.pods, cause.gang = [pod_key(cluster.snapshot.pods[i]) for i in entry.pods], entry.gang
                 cause.alone, cause.together = snapshot is before, entry.needed
-                found.append(cause)
+                causes.append(cause)
                 break
-    return found
+    return causes
 
 
 def _much_bought(cluster: World, offered: Menu, context: RunContext) -> tuple[list[doc.Cause], str]:
@@ -313,7 +313,7 @@ def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc
     from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
     from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
-    found, options = [], context.options
+    causes, options = [], context.options
     snapshot = offered.cluster.snapshot
     for g in hopeless[:MAX_CAUSES]:
         pods = offered.cluster.classes[g].pods
@@ -321,5 +321,5 @@ def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc
         cause = minimal_cause(question, context.part(5.0))
         if cause is not None:
             cause.pods, cause.alone = [pod_key(snapshot.pods[i]) for i in pods], True
-            found.append(cause)
-    return found
+            causes.append(cause)
+    return causes

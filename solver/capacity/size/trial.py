@@ -41,13 +41,13 @@ class Start:
         """Return int64[G, N] for the cluster of a purchase. Its classes may differ, but its pods are the same."""
         home = {pod_key(cluster.snapshot.pods[i]): g for g, cls in enumerate(cluster.classes) for i in cls.pods}
         place = {name: n for n, name in enumerate(cluster.nodes.names)}
-        left = [iter(keys) for keys in self.pods]
-        found = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+        keys_by_class = [iter(keys) for keys in self.pods]
+        counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         for name, pods in (*zip(names, self.bought, strict=False), *self.there.items()):
             for g, k in pods.items():
-                for key in islice(left[g], k):
-                    found[home[key], place[name]] += 1
-        return found
+                for key in islice(keys_by_class[g], k):
+                    counts[home[key], place[name]] += 1
+        return counts
 
 
 @dataclass
@@ -84,12 +84,12 @@ class _Started(PlacedSearch):
     def _construct(self, bounds: dict[int, int]) -> PlacedAnswer:
         if self.start is None:
             return super()._construct(bounds)
-        counts, found = most_in_order(self.cluster, self.start, {}, seed=self.options.seed)
-        if found.sequence is None:
+        counts, steps = most_in_order(self.cluster, self.start, {}, seed=self.options.seed)
+        if steps.sequence is None:
             return super()._construct(bounds)
         from kubestow.solver.construction.greedy import complete
 
-        counts, sequence = complete(self.cluster, self.eligibility, counts, found.sequence)
+        counts, sequence = complete(self.cluster, self.eligibility, counts, steps.sequence)
         return PlacedAnswer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
 
 

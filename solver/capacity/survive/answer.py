@@ -61,7 +61,7 @@ class Wishes:
 
 def answer(
     snapshot: Snapshot,
-    asked: SurviveOptions,
+    request: SurviveOptions,
     options: Options,
     wishes: Wishes = Wishes(),
     *,
@@ -91,9 +91,9 @@ def answer(
         _MAX_REMEDY_SECONDS,
         _MAX_REMEDY_SECONDS if limit is None or until is None else (limit - until) * (_REMEDY_TIME_FRACTION if wishes.remedy else 1),
     )
-    found = survive(
+    survival = survive(
         snapshot,
-        asked,
+        request,
         replace(options, time_limit=until),
         on_progress=on_progress,
         stop=stop,
@@ -101,19 +101,21 @@ def answer(
         pool=pool,
         ways=ways if wishes.ways else None,
     )
-    found.placement = first
+    survival.placement = first
     if snapshot.capacity_buffers and not stop.is_set():
-        _headroom(snapshot, asked, found, RunContext(options, Deadline(options, started), stop, ProgressReporter(on_progress, started)))
-    nodes, stakes = domains(snapshot, asked), Stakes(snapshot)
-    found.exposed = stakes.over_all(nodes, asked.at_once)
-    for each in found.counterexamples:
+        _headroom(
+            snapshot, request, survival, RunContext(options, Deadline(options, started), stop, ProgressReporter(on_progress, started))
+        )
+    nodes, stakes = domains(snapshot, request), Stakes(snapshot)
+    survival.exposed = stakes.over_all(nodes, request.at_once)
+    for each in survival.counterexamples:
         each.consequences = stakes.of((name for failed in each.failed for name in nodes[failed]), each.pending)
     context = RunContext(options, Deadline(options, started), stop, ProgressReporter(on_progress, started))
-    if wishes.remedy and any(each.least for each in found.counterexamples) and not context.over():
-        found.remedy = _remedy(snapshot, asked, found, wishes.catalogue, context, pool)
-        if found.remedy is not None and select(snapshot, include_gated=options.include_gated).pending:
-            found.notes.append("the remedy leaves out pods that are already pending; they may occupy its nodes first")
-    return found
+    if wishes.remedy and any(each.least for each in survival.counterexamples) and not context.over():
+        survival.remedy = _remedy(snapshot, request, survival, wishes.catalogue, context, pool)
+        if survival.remedy is not None and select(snapshot, include_gated=options.include_gated).pending:
+            survival.notes.append("the remedy leaves out pods that are already pending; they may occupy its nodes first")
+    return survival
 
 
 def _placed(
@@ -127,21 +129,21 @@ def _placed(
     return placed_as(snapshot, placement), placement
 
 
-def _headroom(snapshot: Snapshot, asked: SurviveOptions, found: Survival, context: RunContext) -> None:
+def _headroom(snapshot: Snapshot, request: SurviveOptions, survival: Survival, context: RunContext) -> None:
     """Fill in the headroom of CapacityBuffers after each failure, and check it."""
     context.report("headroom")
     limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * _HEADROOM_TIME_FRACTION))
-    found.headroom, notes = after_failures(snapshot, asked, found.outcomes, limited)
-    found.notes += notes
-    insist(list(headroom_faults(snapshot, found)))
+    survival.headroom, notes = after_failures(snapshot, request, survival.outcomes, limited)
+    survival.notes += notes
+    insist(list(headroom_faults(snapshot, survival)))
 
 
 def _remedy(
-    snapshot: Snapshot, asked: SurviveOptions, found: Survival, catalogue: Catalogue | None, context: RunContext, pool: WorkerPool | None
+    snapshot: Snapshot, request: SurviveOptions, survival: Survival, catalogue: Catalogue | None, context: RunContext, pool: WorkerPool | None
 ) -> SurvivalRemedy | None:
     context.report("remedy")
-    if asked.at_once > 1 and found.scenarios.open:
-        found.notes.append("no remedy was searched for, because not every failure was decided in time (--time-limit)")
+    if request.at_once > 1 and survival.scenarios.open:
+        survival.notes.append("no remedy was searched for, because not every failure was decided in time (--time-limit)")
         return None
-    kinds = offers(snapshot, asked, found, context, catalogue)
-    return find(snapshot, asked, kinds, found, context, catalogue, pool)
+    kinds = offers(snapshot, request, survival, context, catalogue)
+    return find(snapshot, request, kinds, survival, context, catalogue, pool)

@@ -12,7 +12,7 @@ from kubestow.models.buffers.chunks import buffer_of, with_chunks
 from kubestow.models.documents.headroom import Headroom
 from kubestow.models.documents.survival import Scenario
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.buffers.headroom import Reader
+from kubestow.solver.capacity.buffers.headroom import HeadroomReader
 from kubestow.solver.capacity.buffers.states import COMPILE_SECONDS, MIN_PART_SECONDS, STATE_FRACTION, in_state, incomplete_note
 from kubestow.solver.capacity.survive.failures import after, domains
 from kubestow.solver.capacity.survive.instance import FailureInstance
@@ -28,7 +28,7 @@ MAX_ASSIGNMENTS: Final = 500_000
 
 
 def after_failures(
-    snapshot: Snapshot, asked: SurviveOptions, outcomes: Sequence[Scenario], context: RunContext
+    snapshot: Snapshot, request: SurviveOptions, outcomes: Sequence[Scenario], context: RunContext
 ) -> tuple[list[Headroom], list[str]]:
     """Return the headroom after each failure, in addition to all returning pods, and notes on missing parts.
 
@@ -37,36 +37,36 @@ def after_failures(
     """
     sure = {tuple(each.failed): each.assignments for each in outcomes if not each.preempted}
     survived = {tuple(failed) for each in outcomes if each.outcome == "survives" for failed in (each.failed, *each.alike)}
-    nodes = domains(snapshot, asked)
+    nodes = domains(snapshot, request)
     context = replace(context, options=replace(context.options, include_gated=False))
-    derived = _Derived(snapshot, asked, context.options)
-    found: list[Headroom] = []
+    derived = _Derived(snapshot, request, context.options)
+    rooms: list[Headroom] = []
     entries = 0
-    for failed in combinations(nodes, asked.at_once):
-        if context.over() or len(found) == MAX_FAILURES or entries > MAX_ASSIGNMENTS:
+    for failed in combinations(nodes, request.at_once):
+        if context.over() or len(rooms) == MAX_FAILURES or entries > MAX_ASSIGNMENTS:
             break
         gone, state = [name for domain in failed for name in nodes[domain]], ",".join(failed)
         room = derived.room(gone, state, context)
         if room is None or (room.left and failed in survived):
-            room = in_state(after(snapshot, gone, asked).snapshot, state, context, sure.get(failed, ()))
-        if not room.left or asked.preemption or failed not in survived:  # otherwise the search was too short for a meaningful result
-            found.append(room)
+            room = in_state(after(snapshot, gone, request).snapshot, state, context, sure.get(failed, ()))
+        if not room.left or request.preemption or failed not in survived:  # otherwise the search was too short for a meaningful result
+            rooms.append(room)
             entries += len(room.assignments)
-    return found, incomplete_note(len(found), comb(len(nodes), asked.at_once), "failures")
+    return rooms, incomplete_note(len(rooms), comb(len(nodes), request.at_once), "failures")
 
 
 class _Derived:
     """The headroom after failures, derived from one compiled instance that includes the pending chunks."""
 
-    def __init__(self, snapshot: Snapshot, asked: SurviveOptions, options: Options) -> None:
-        edited, found = with_chunks(snapshot)
+    def __init__(self, snapshot: Snapshot, request: SurviveOptions, options: Options) -> None:
+        edited, demands = with_chunks(snapshot)
         chunks = [pod for pod in edited.pods if buffer_of(pod) is not None]
         self._instance: FailureInstance | None = None
         if any(pod.spec.volumes or pod.spec.resourceClaims for pod in chunks) or snapshot.device_classes:
             return
-        self._instance = FailureInstance(snapshot, asked, options, chunks)
+        self._instance = FailureInstance(snapshot, request, options, chunks)
         cluster = self._instance.cluster
-        self._reader = Reader(cluster.snapshot, found, unsure=is_undecided(cluster.snapshot, cluster.scope.pending))
+        self._reader = HeadroomReader(cluster.snapshot, demands, unsure=is_undecided(cluster.snapshot, cluster.scope.pending))
 
     def room(self, gone: Sequence[str], state: str, context: RunContext) -> Headroom | None:
         """Return the headroom after one failure; None if it cannot be derived."""
@@ -74,6 +74,6 @@ class _Derived:
         if instance is None or not instance.derivable(instance.nodes(gone).tolist()):
             return None
         limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * STATE_FRACTION))
-        found = self._reader.read(instance.left(gone), state, limited)
+        room = self._reader.read(instance.surviving(gone), state, limited)
         context.deadline.charge(COMPILE_SECONDS + limited.deadline.elapsed())
-        return found
+        return room

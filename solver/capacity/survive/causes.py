@@ -11,7 +11,7 @@ from kubestow.models.documents.placement import Cause
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.failures import after
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
@@ -27,7 +27,7 @@ CAUSE_TIME_FRACTION: Final = 0.3
 MAX_CAUSE_SECONDS: Final = 10.0
 
 
-def explain(search: FailureSearch, found: FailureVerdicts, ways: float | None) -> dict[Failed, Cause]:
+def explain(search: FailureSearch, verdicts: FailureVerdicts, ways: float | None) -> dict[Failed, Cause]:
     """Return the causes why pods stay pending after the worst failures, as far as time allows.
 
     With preemption there are no causes, because no search accounts for the pods that may be preempted.
@@ -37,7 +37,7 @@ def explain(search: FailureSearch, found: FailureVerdicts, ways: float | None) -
             remedies.
     """
     causes: dict[Failed, Cause] = {}
-    worst, context = found.worst()[:MAX_EXPLAINED], search.context
+    worst, context = verdicts.worst()[:MAX_EXPLAINED], search.context
     for number, failed in enumerate(worst):
         if context.stop.is_set() or (ways is None and context.over()):
             break
@@ -45,14 +45,18 @@ def explain(search: FailureSearch, found: FailureVerdicts, ways: float | None) -
         limit = context.deadline.left() * CAUSE_TIME_FRACTION if context.options.time_limit is not None else MAX_CAUSE_SECONDS
         more = 0.0 if ways is None else ways / len(worst) / 2
         contexts = search.part(min(limit, MAX_CAUSE_SECONDS) + more), None if ways is None else search.part(more)
-        cause = _cause(search.snapshot, search.gone(failed), search.asked, found.verdicts[failed], contexts)
+        cause = _cause(search.snapshot, search.gone(failed), search.request, verdicts.verdicts[failed], contexts)
         if cause is not None:
             causes[failed] = cause
     return causes
 
 
 def _cause(
-    snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, verdict: Verdict, contexts: tuple[RunContext, RunContext | None]
+    snapshot: Snapshot,
+    gone: Sequence[str],
+    request: SurviveOptions,
+    verdict: ScenarioVerdict,
+    contexts: tuple[RunContext, RunContext | None],
 ) -> Cause | None:
     """Return a minimal cause for the first class of pods that stays pending; None if none was found in time.
 
@@ -67,16 +71,16 @@ def _cause(
 
     context, ways = contexts
     options = context.options
-    left = after(snapshot, gone, asked).snapshot
-    cluster = compile_cluster(left, select(left), daemon_namespaces=options.exempt, policy=options.policy)
-    index = {pod_key(pod): i for i, pod in enumerate(left.pods)}
+    snapshot_after = after(snapshot, gone, request).snapshot
+    cluster = compile_cluster(snapshot_after, select(snapshot_after), daemon_namespaces=options.exempt, policy=options.policy)
+    index = {pod_key(pod): i for i, pod in enumerate(snapshot_after.pods)}
     of = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
     placed = [(index[a.pod], a.node) for a in verdict.assignments]
     together = [0] * cluster.n_classes
     for i, _ in placed:
         together[of[i]] += 1
     waiting: dict[int, list[int]] = {}
-    for key in verdict.left:
+    for key in verdict.pending:
         waiting.setdefault(of[index[key]], []).append(index[key])
     entries = left_of(cluster, together)
     alone = [(entry, False) for entry in entries if entry.unaided][:1]
@@ -84,10 +88,12 @@ def _cause(
         pods = [i for g in entry.classes for i in waiting.get(g, ())]
         ask = entry.ask if entry.needed > 1 else tuple(pods[:1])
         here = frozenset(a.pod for a in verdict.assignments)
-        with_others = PlacementQuestion(placed_in(left, placed), ask, entry.needed, options.exempt, options.policy, options.catalogue, here)
-        cause = minimal_cause(with_others if bound else replace(with_others, snapshot=left, placed=frozenset()), context)
+        with_others = PlacementQuestion(
+            placed_in(snapshot_after, placed), ask, entry.needed, options.exempt, options.policy, options.catalogue, here
+        )
+        cause = minimal_cause(with_others if bound else replace(with_others, snapshot=snapshot_after, placed=frozenset()), context)
         if cause is not None:
-            cause.pods = sorted(pod_key(left.pods[i]) for i in pods)
+            cause.pods = sorted(pod_key(snapshot_after.pods[i]) for i in pods)
             cause.gang, cause.alone, cause.together = entry.gang, not bound, entry.needed
             if ways is not None:
                 cause.waysOut = remedied(with_others, cause, here, ways)

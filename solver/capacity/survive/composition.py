@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints, PodClass
 from kubestow.models.documents.placement import Assignment
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
@@ -28,7 +28,7 @@ MAX_RULE_CHECKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SingleFailure:
     """The pods that return after a single failure.
 
     Attributes:
@@ -59,7 +59,11 @@ class Composition:
     """
 
     def __init__(
-        self, instance: FailureInstance, nodes: Mapping[str, Sequence[str]], verdicts: Mapping[str, Sequence[Verdict]], keys: Sequence[str]
+        self,
+        instance: FailureInstance,
+        nodes: Mapping[str, Sequence[str]],
+        verdicts: Mapping[str, Sequence[ScenarioVerdict]],
+        keys: Sequence[str],
     ) -> None:
         cluster = instance.cluster
         self._instance, self._domains = instance, nodes
@@ -68,7 +72,7 @@ class Composition:
         self._index = {name: n for n, name in enumerate(cluster.nodes.names)}
         self._class = {keys[i]: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
         self._asks = demand_with_slots(cluster)
-        self._parts: dict[str, list[_Part]] = {}
+        self._parts: dict[str, list[_SingleFailure]] = {}
         for name, listed in verdicts.items():
             classes = {g for n in self._nodes[name] for g in instance.returning[n]}
             if instance.derivable(self._nodes[name]) and not any(_ties(cluster.classes[g]) for g in classes):
@@ -77,13 +81,13 @@ class Composition:
         self._number = {name: i for i, name in enumerate(self._parts)}
         self._compute_links(instance)
 
-    def _part(self, verdict: Verdict, classes: Collection[int]) -> _Part:
+    def _part(self, verdict: ScenarioVerdict, classes: Collection[int]) -> _SingleFailure:
         of = self._instance.cluster.classes
         cells = [(self._class[a.pod], self._index[a.node]) for a in verdict.assignments]
         takes: dict[int, Ints] = {}
         for g, n in cells:
             takes[n] = takes[n] + self._asks[g] if n in takes else self._asks[g]
-        return _Part(
+        return _SingleFailure(
             verdict.assignments,
             cells,
             frozenset(classes),
@@ -148,7 +152,7 @@ class Composition:
         np.fill_diagonal(apart, False)
         return apart
 
-    def certificate(self, failed: Sequence[str]) -> Verdict | None:
+    def certificate(self, failed: Sequence[str]) -> ScenarioVerdict | None:
         """Return the certificate of failures at once; None if theirs cannot be composed."""
         if any(name not in self._parts for name in failed):
             return None
@@ -157,19 +161,19 @@ class Composition:
         gone = {n for name in failed for n in self._nodes[name]}
         choices = [[part for part in self._parts[name] if gone.isdisjoint(part.takes)] for name in failed]
         numbers = [self._number[name] for name in failed]
-        tied = any(self._linked[numbers[at], numbers[at + 1 :]].any() for at in range(len(numbers)))
-        asked = 0
+        linked = any(self._linked[numbers[at], numbers[at + 1 :]].any() for at in range(len(numbers)))
+        calls = 0
         for parts in islice(product(*choices), MAX_COMBINATIONS):
             if not self._have_room(parts):
                 continue
-            asked += 1
-            if not tied or self._holds(failed, numbers, parts):
+            calls += 1
+            if not linked or self._holds(failed, numbers, parts):
                 return _together(parts)
-            if asked == MAX_RULE_CHECKS:
+            if calls == MAX_RULE_CHECKS:
                 break
         return None
 
-    def _have_room(self, parts: Sequence[_Part]) -> bool:
+    def _have_room(self, parts: Sequence[_SingleFailure]) -> bool:
         """Return True if nodes have room for all pods, and neither volumes, host ports nor NUMA zones interact."""
         total: dict[int, Ints] = {}
         for at, part in enumerate(parts):
@@ -185,27 +189,27 @@ class Composition:
                         return False
         return True
 
-    def _holds(self, failed: Sequence[str], numbers: Sequence[int], parts: Sequence[_Part]) -> bool:
+    def _holds(self, failed: Sequence[str], numbers: Sequence[int], parts: Sequence[_SingleFailure]) -> bool:
         """Return True if affinity, anti-affinity and spread accept the pods one after another.
 
         Only classes that a selector links to another failure are checked, and classes linked to those.
         """
         classes = {g for part in parts for g in part.classes}
         profile = self._instance.cluster.profile
-        tied: set[int] = set()
+        linked: set[int] = set()
         for i, part in zip(numbers, parts, strict=True):
             others = self._runs[[k for k in numbers if k != i]].any(axis=0)
-            tied.update(g for g in part.classes if (self._reads[g] & others).any())
-        reached = sorted(tied)
+            linked.update(g for g in part.classes if (self._reads[g] & others).any())
+        reached = sorted(linked)
         while reached:
             g = reached.pop()
-            more = [h for h in classes - tied if self._reads[g, profile[h]] or self._reads[h, profile[g]]]
-            tied.update(more)
+            more = [h for h in classes - linked if self._reads[g, profile[h]] or self._reads[h, profile[g]]]
+            linked.update(more)
             reached += more
-        cluster = self._instance.left([node for name in failed for node in self._domains[name]], tied)
-        place = {g: i for i, g in enumerate(sorted(tied))}
+        cluster = self._instance.surviving([node for name in failed for node in self._domains[name]], linked)
+        place = {g: i for i, g in enumerate(sorted(linked))}
         affinity, spread = InterPodAffinity(cluster), PodTopologySpread(cluster)
-        for g, n in (cell for part in parts for cell in part.cells if cell[0] in tied):
+        for g, n in (cell for part in parts for cell in part.cells if cell[0] in linked):
             for rule in (affinity, spread):
                 if rule.rejects(place[g])[n]:
                     return False
@@ -213,9 +217,9 @@ class Composition:
         return all(spread.kept(g) for g in range(cluster.n_classes))
 
 
-def _together(parts: Sequence[_Part]) -> Verdict:
+def _together(parts: Sequence[_SingleFailure]) -> ScenarioVerdict:
     placed = [Assignment(a.pod, a.node, order) for order, a in enumerate((a for part in parts for a in part.assignments), 1)]
-    return Verdict(len(placed), len(placed), placed, by="composition" if placed else "nothing")
+    return ScenarioVerdict(len(placed), len(placed), placed, by="composition" if placed else "nothing")
 
 
 def _ties(cls: PodClass) -> bool:
@@ -224,5 +228,5 @@ def _ties(cls: PodClass) -> bool:
 
 
 def _selectors(cls: PodClass) -> list[int]:
-    found = [spread.matcher for spread in cls.spread if spread.matcher is not None] + [term.matcher for term in cls.anti]
-    return found + ([cls.affinity.full] if cls.affinity is not None else [])
+    matchers = [spread.matcher for spread in cls.spread if spread.matcher is not None] + [term.matcher for term in cls.anti]
+    return matchers + ([cls.affinity.full] if cls.affinity is not None else [])

@@ -25,7 +25,7 @@ _ETCD: Final = "etcd"
 
 
 @dataclass(frozen=True)
-class _Group:
+class _RunningMinimum:
     """Pods with a minimum number that must run.
 
     Attributes:
@@ -48,11 +48,11 @@ class _Group:
 
     def sentence(self, lost: int) -> str:
         """Return the sentence on the loss of this number of pods."""
-        left = max(0, self.have - lost)
-        verb = "is" if left == 1 else "are"
+        remaining = max(0, self.have - lost)
+        verb = "is" if remaining == 1 else "are"
         if self.kind == "quorum":
-            return f"{left} of {self.members} members {verb} left; a majority needs {self.needed}"
-        return f"{left} healthy pod{'' if left == 1 else 's'} of {self.needed} required {verb} left"
+            return f"{remaining} of {self.members} members {verb} left; a majority needs {self.needed}"
+        return f"{remaining} healthy pod{'' if remaining == 1 else 's'} of {self.needed} required {verb} left"
 
 
 class Stakes:
@@ -86,13 +86,13 @@ class Stakes:
         for node in nodes:
             lost.update(self._of_node.get(node, {}))
             gone += self._lost.get(node, ())
-        waiting, found = frozenset(pending), []
+        waiting, consequences = frozenset(pending), []
         for k, group in enumerate(self._groups):
             if group.broken(lost[k]):
                 stay = sum(pod_key(self._pods[i]) in waiting for i in group.pods) if waiting else 0
-                rest = f"; {stay} of its pods stay{'s' if stay == 1 else ''} pending" if stay else ""
-                found.append(Consequence(group.kind, group.object, group.sentence(lost[k]) + rest))
-        return found + ([Consequence("lost", _pods(gone), _gone(gone))] if gone else [])
+                suffix = f"; {stay} of its pods stay{'s' if stay == 1 else ''} pending" if stay else ""
+                consequences.append(Consequence(group.kind, group.object, group.sentence(lost[k]) + suffix))
+        return consequences + ([Consequence("lost", _pods(gone), _gone(gone))] if gone else [])
 
     def over_all(self, domains: Mapping[str, Iterable[str]], at_once: int) -> list[Exposure]:
         """Return each consequence that some failure of ``at_once`` domains has, with the number of such failures.
@@ -110,21 +110,21 @@ class Stakes:
                     lost.setdefault(k, Counter())[name] += count
                 if node in self._lost:
                     gone.setdefault(name, []).extend(self._lost[node])
-        found = []
+        exposures = []
         for k, counts in sorted(lost.items()):
             group = self._groups[k]
             worst = _worst(counts, at_once)
-            most = sum(counts[name] for name in worst)
-            if group.broken(most):
+            largest_loss = sum(counts[name] for name in worst)
+            if group.broken(largest_loss):
                 failures = subsets(counts.values(), len(domains), at_once, group.have - group.needed + 1)
-                found.append(Exposure(group.kind, group.object, failures, worst, group.sentence(most)))
-        found.sort(key=lambda exposure: -exposure.failures)
+                exposures.append(Exposure(group.kind, group.object, failures, worst, group.sentence(largest_loss)))
+        exposures.sort(key=lambda exposure: -exposure.failures)
         if gone:
             worst = _worst(Counter({name: len(pods) for name, pods in gone.items()}), at_once)
             failures = comb(len(domains), at_once) - comb(len(domains) - len(gone), at_once)
             everyone = [pod for pods in gone.values() for pod in pods]
-            found.append(Exposure("lost", _pods(everyone), failures, worst, _gone([pod for name in worst for pod in gone[name]])))
-        return found
+            exposures.append(Exposure("lost", _pods(everyone), failures, worst, _gone([pod for name in worst for pod in gone[name]])))
+        return exposures
 
 
 def subsets(counts: Iterable[int], domains: int, at_once: int, threshold: int) -> int:
@@ -137,9 +137,9 @@ def subsets(counts: Iterable[int], domains: int, at_once: int, threshold: int) -
     ways = {(0, 0): 1}  # (domains taken, sum capped at the threshold) -> number of sets
     for count, number in kinds.items():
         more: dict[tuple[int, int], int] = {}
-        for (taken, total), sets in ways.items():
-            for k in range(min(number, at_once - taken) + 1):
-                key = taken + k, min(threshold, total + k * count)
+        for (chosen, total), sets in ways.items():
+            for k in range(min(number, at_once - chosen) + 1):
+                key = chosen + k, min(threshold, total + k * count)
                 more[key] = more.get(key, 0) + sets * comb(number, k)
         ways = more
     return ways.get((at_once, threshold), 0)
@@ -149,14 +149,14 @@ def _worst(counts: Counter[str], at_once: int) -> list[str]:
     return sorted(sorted(counts), key=lambda name: -counts[name])[:at_once]
 
 
-def _budgets(snapshot: Snapshot) -> Iterator[_Group]:
+def _budgets(snapshot: Snapshot) -> Iterator[_RunningMinimum]:
     for budget in budgets(snapshot):
         pods = tuple(i for i in budget.pods if is_healthy(snapshot.pods[i]))
         if pods and budget.desired > 0:
-            yield _Group("PodDisruptionBudget", f"PodDisruptionBudget {budget.name}", pods, budget.healthy, budget.desired)
+            yield _RunningMinimum("PodDisruptionBudget", f"PodDisruptionBudget {budget.name}", pods, budget.healthy, budget.desired)
 
 
-def _quorums(snapshot: Snapshot) -> Iterator[_Group]:
+def _quorums(snapshot: Snapshot) -> Iterator[_RunningMinimum]:
     stateful: dict[tuple[str, str], list[int]] = {}
     etcd: dict[str, list[int]] = {}
     for i, pod in enumerate(snapshot.pods):
@@ -168,12 +168,12 @@ def _quorums(snapshot: Snapshot) -> Iterator[_Group]:
         elif is_mirror(pod) and (name := _etcd(pod)) is not None:
             etcd.setdefault(f"{namespace}/{name}", []).append(i)
     for name, pods in etcd.items():
-        yield _Group("quorum", f"etcd {name}", tuple(pods), len(pods), len(pods) // 2 + 1, len(pods))
+        yield _RunningMinimum("quorum", f"etcd {name}", tuple(pods), len(pods), len(pods) // 2 + 1, len(pods))
     for (namespace, name), pods in stateful.items():
-        found = named(snapshot, "StatefulSet", namespace, name)
-        members = len(pods) if found is None or found.spec is None else max(len(pods), found.spec.replicas)
+        stateful_set = named(snapshot, "StatefulSet", namespace, name)
+        members = len(pods) if stateful_set is None or stateful_set.spec is None else max(len(pods), stateful_set.spec.replicas)
         if members >= _MIN_QUORUM_MEMBERS:
-            yield _Group("quorum", f"StatefulSet {namespace}/{name}", tuple(pods), len(pods), members // 2 + 1, members)
+            yield _RunningMinimum("quorum", f"StatefulSet {namespace}/{name}", tuple(pods), len(pods), members // 2 + 1, members)
 
 
 def _etcd(pod: Pod) -> str | None:

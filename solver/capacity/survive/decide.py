@@ -30,38 +30,38 @@ By = Literal["nothing", "bound", "composition", "search", "solver"]
 
 
 @dataclass(slots=True)
-class Verdict:
+class ScenarioVerdict:
     """The knowledge about a failure.
 
     Attributes:
         displaced: Number of pods that must return.
-        most: Upper bound on returning pods.
+        bound: Upper bound on returning pods.
         assignments: The best placement found, in bind order.
-        left: Pods (namespace/name) that stay pending in it.
+        pending: Pods (namespace/name) that stay pending in it.
         preempted: Pods preempted for it.
         by: The method that decided the failure; None while it is open.
     """
 
     displaced: int
-    most: int
+    bound: int
     assignments: list[doc.Assignment] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
     preempted: list[str] = field(default_factory=list)
     by: By | None = None
 
     @property
     def survives(self) -> bool:
-        return self.by is not None and not self.left
+        return self.by is not None and not self.pending
 
     @property
     def least(self) -> int:
         """Lower bound on the pods that stay pending."""
-        return self.displaced - self.most
+        return self.displaced - self.bound
 
     @property
     def closed(self) -> bool:
         """True if the best placement is proved optimal."""
-        return self.most == len(self.assignments)
+        return self.bound == len(self.assignments)
 
 
 def hard(policy: Policy) -> Policy:
@@ -69,13 +69,13 @@ def hard(policy: Policy) -> Policy:
     return without_preferences(policy, "none")
 
 
-def compiled(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, options: Options) -> Cluster:
+def compiled(snapshot: Snapshot, gone: Sequence[str], request: SurviveOptions, options: Options) -> Cluster:
     """Return the instance after a failure, compiled from its objects."""
-    left = after(snapshot, gone, asked).snapshot
-    return compile_cluster(left, select(left), daemon_namespaces=options.exempt, policy=hard(options.policy))
+    remaining_snapshot = after(snapshot, gone, request).snapshot
+    return compile_cluster(remaining_snapshot, select(remaining_snapshot), daemon_namespaces=options.exempt, policy=hard(options.policy))
 
 
-def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: bool = False, keys: Sequence[str] = ()) -> Verdict:
+def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: bool = False, keys: Sequence[str] = ()) -> ScenarioVerdict:
     """Decide an instance whose pending pods are those that must return.
 
     Args:
@@ -85,22 +85,22 @@ def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: 
     """
     waiting = len(cluster.scope.pending)
     if not waiting:
-        return Verdict(0, 0, by="nothing")
+        return ScenarioVerdict(0, 0, by="nothing")
     active = rules.build(cluster)
     eligibility = possible(cluster, active)
-    most = _most(cluster, eligibility)
+    room_bound = _most(cluster, eligibility)
     if quick:
         built = construct(cluster, active, eligibility, context, even=even)
-        answer = PlacedAnswer(built.counts, built.sequence, {0: most}, "greedy")
+        answer = PlacedAnswer(built.counts, built.sequence, {0: room_bound}, "greedy")
     else:
         answer = PlacedSearch(Objective(cluster, active), active, eligibility, context).run()
-        answer.bounds = {p: min(bound, most) for p, bound in answer.bounds.items()}
+        answer.bounds = {p: min(bound, room_bound) for p, bound in answer.bounds.items()}
     verdict = verdict_of(cluster, answer, keys or [pod_key(pod) for pod in cluster.snapshot.pods])
-    if most < waiting:
+    if room_bound < waiting:
         verdict.by = "bound"
-    elif not verdict.left:
+    elif not verdict.pending:
         verdict.by = "search" if answer.engine == "greedy" else "solver"
-    elif verdict.most < waiting:
+    elif verdict.bound < waiting:
         verdict.by = "solver"
     return verdict
 
@@ -115,7 +115,7 @@ def _most(cluster: Cluster, eligibility: Ints) -> int:
     demand = demand_with_slots(cluster)
     room = np.maximum(room_with_slots(cluster)[usable], 0)
     total = int(could.sum())
-    most = total
+    upper = total
     for r in range(demand.shape[1]):
         over = int(demand[:, r] @ could) - int(room[:, r].sum())
         gone = 0
@@ -123,13 +123,13 @@ def _most(cluster: Cluster, eligibility: Ints) -> int:
             size = int(demand[g, r])
             here = min(int(could[g]), -(-over // size)) if over > 0 and size else 0
             gone, over = gone + here, over - here * size
-        most = min(most, total - gone)
-    return most
+        upper = min(upper, total - gone)
+    return upper
 
 
-def verdict_of(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str]) -> Verdict:
+def verdict_of(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str]) -> ScenarioVerdict:
     """Return an answer's verdict on the pods that must return."""
     placed, dealt = assignments_of(cluster, answer, keys)
-    left = sorted(i for g, cls in enumerate(cluster.classes) for i in cls.pods[dealt[g] :])
-    most = max(sum(answer.bounds.values()), len(placed))
-    return Verdict(len(cluster.scope.pending), most, placed, [keys[i] for i in left])
+    pending = sorted(i for g, cls in enumerate(cluster.classes) for i in cls.pods[dealt[g] :])
+    bound = max(sum(answer.bounds.values()), len(placed))
+    return ScenarioVerdict(len(cluster.scope.pending), bound, placed, [keys[i] for i in pending])

@@ -24,10 +24,10 @@ def group(instance: FailureInstance, nodes: Mapping[str, Sequence[str]], at_once
         nodes: Nodes of each domain.
     """
     of = kinds(instance, nodes)
-    found: dict[tuple[int, ...], list[tuple[str, ...]]] = {}
+    groups: dict[tuple[int, ...], list[tuple[str, ...]]] = {}
     for failed in combinations(nodes, at_once):
-        found.setdefault(tuple(sorted(of[name] for name in failed)), []).append(failed)
-    return {listed[0]: listed[1:] for listed in found.values()}
+        groups.setdefault(tuple(sorted(of[name] for name in failed)), []).append(failed)
+    return {listed[0]: listed[1:] for listed in groups.values()}
 
 
 def kinds(instance: FailureInstance, nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -45,7 +45,7 @@ def _kinds(instance: FailureInstance) -> list[int]:
     """
     cluster = instance.cluster
     parts: list[list[Hashable]] = [[] for _ in range(cluster.n_nodes)]
-    table = np.concatenate([cluster.free, cluster.slots[:, None], _verdicts(cluster), *_codes(cluster, instance.asked.key)], axis=1)
+    table = np.concatenate([cluster.free, cluster.slots[:, None], _verdicts(cluster), *_codes(cluster, instance.request.key)], axis=1)
     for n, row in enumerate(np.ascontiguousarray(table)):
         parts[n].append(row.tobytes())
     for p in range(len(cluster.matchers.profiles)):
@@ -98,10 +98,10 @@ def _codes(cluster: Cluster, but: str | None) -> list[Ints]:
     keys = {term.key for cls in cluster.classes for term in cls.anti} | {fixed.term.key for fixed in cluster.fixed_anti}
     keys |= {spread.key for cls in cluster.classes for spread in cls.spread}
     keys |= {key for cls in cluster.classes if cls.affinity is not None for key in cls.affinity.keys}
-    found: list[Ints] = []
+    columns: list[Ints] = []
     for key in sorted(keys):
         codes, size = cluster.domains(key)
         alone = np.append(np.bincount(codes[codes >= 0], minlength=size) == 1, False)[codes]
         column = np.where(alone, -2, codes).astype(np.int64)
-        found.append((np.where(column >= 0, -3, column) if key == but else column)[:, None])
-    return found
+        columns.append((np.where(column >= 0, -3, column) if key == but else column)[:, None])
+    return columns

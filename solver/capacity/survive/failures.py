@@ -36,38 +36,38 @@ class After:
     back: list[int]
 
 
-def domains(snapshot: Snapshot, asked: SurviveOptions) -> dict[str, list[str]]:
+def domains(snapshot: Snapshot, request: SurviveOptions) -> dict[str, list[str]]:
     """Return the nodes of each node or domain that can fail, in the order of the snapshot's nodes. Nodes without the key do not fail.
 
     Raises:
         InputError: Fewer domains than fail at once, or too many combinations.
     """
-    found: dict[str, list[str]] = {}
+    members: dict[str, list[str]] = {}
     for node in snapshot.nodes:
         name = node.metadata.name or ""
-        value = name if asked.key is None else (node.metadata.labels or {}).get(asked.key)
+        value = name if request.key is None else (node.metadata.labels or {}).get(request.key)
         if value is not None:
-            found.setdefault(value, []).append(name)
-    if len(found) < asked.at_once:
-        raise InputError([too_few(asked, len(found))])
-    if (count := comb(len(found), asked.at_once)) > MAX_COMBINATIONS:
-        raise InputError([f"--at-once {asked.at_once}: {count} combinations of {len(found)}, expected at most {MAX_COMBINATIONS}"])
-    return found
+            members.setdefault(value, []).append(name)
+    if len(members) < request.at_once:
+        raise InputError([too_few(request, len(members))])
+    if (count := comb(len(members), request.at_once)) > MAX_COMBINATIONS:
+        raise InputError([f"--at-once {request.at_once}: {count} combinations of {len(members)}, expected at most {MAX_COMBINATIONS}"])
+    return members
 
 
-def too_few(asked: SurviveOptions, number: int, option: str = "--fail") -> str:
+def too_few(request: SurviveOptions, number: int, option: str = "--fail") -> str:
     """Return the message that fewer domains exist than fail at once."""
     plural = "" if number == 1 else "s"
-    what = f"node{plural}" if asked.key is None else f"value{plural} of the node label {shorten(asked.key)}"
-    return f"{option} {shorten(asked.fail)} --at-once {asked.at_once}: the snapshot has {number or 'no'} {what}"
+    what = f"node{plural}" if request.key is None else f"value{plural} of the node label {shorten(request.key)}"
+    return f"{option} {shorten(request.fail)} --at-once {request.at_once}: the snapshot has {number or 'no'} {what}"
 
 
-def returns(pod: objects.Pod, asked: SurviveOptions) -> bool:
+def returns(pod: objects.Pod, request: SurviveOptions) -> bool:
     """Return True if a pod has a priority that must return."""
-    return asked.priority is None or (pod.spec.priority or 0) >= asked.priority
+    return request.priority is None or (pod.spec.priority or 0) >= request.priority
 
 
-def after(snapshot: Snapshot, gone: Collection[str], asked: SurviveOptions) -> After:
+def after(snapshot: Snapshot, gone: Collection[str], request: SurviveOptions) -> After:
     """Return the cluster after the failure of some nodes. It leaves out pods that already wait, and pods that need not return."""
     edited = snapshot.copy()
     edited.pods = [pod for pod in snapshot.pods if pod.spec.nodeName or objects.is_terminal(pod)]
@@ -76,7 +76,7 @@ def after(snapshot: Snapshot, gone: Collection[str], asked: SurviveOptions) -> A
     for pod in edited.pods:
         if pod.spec.nodeName or objects.is_terminal(pod):
             pods.append(pod)
-        elif returns(pod, asked):
+        elif returns(pod, request):
             back.append(len(pods))
             pods.append(_change(pod, spec=_change(pod.spec, priority=0, schedulingGates=None)))
     edited.pods = pods

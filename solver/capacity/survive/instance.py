@@ -51,13 +51,13 @@ class FailureInstance:
         bare: Keys of pods that no controller recreates.
     """
 
-    def __init__(self, snapshot: Snapshot, asked: SurviveOptions, options: Options, extra: Sequence[Pod] = ()) -> None:
+    def __init__(self, snapshot: Snapshot, request: SurviveOptions, options: Options, extra: Sequence[Pod] = ()) -> None:
         """Compile a snapshot.
 
         Args:
             extra: Pods without volumes and devices that are pending after every failure.
         """
-        self.snapshot, self.asked, self.options, self._extra = snapshot, asked, options, extra
+        self.snapshot, self.request, self.options, self._extra = snapshot, request, options, extra
         names = [node.metadata.name or "" for node in snapshot.nodes]
         self._index = {name: n for n, name in enumerate(names)}
         self._add_twins(names)
@@ -85,15 +85,15 @@ class FailureInstance:
         """Add a pending twin for each running pod that could have to return, and record its node."""
         snapshot = self.snapshot
         running = select(snapshot).fixed
-        left = after(snapshot, set(names), self.asked)
+        aftermath = after(snapshot, set(names), self.request)
         at = {pod_key(snapshot.pods[i]): self._index[snapshot.pods[i].spec.nodeName or ""] for i in running}
         self._both = snapshot.copy()
         self._both.to_create = []
         self._both.pods = [snapshot.pods[i] for i in running]
         self._twin: dict[int, int] = {}
-        self.pods = [left.snapshot.pods[b] for b in left.back]
-        for b in left.back:
-            pod = left.snapshot.pods[b]
+        self.pods = [aftermath.snapshot.pods[b] for b in aftermath.back]
+        for b in aftermath.back:
+            pod = aftermath.snapshot.pods[b]
             self._twin[len(self._both.pods)] = at[pod_key(pod)]
             self._both.pods.append(pod)
         waiting = [i for i in self._twin if not self._both.pods[i].spec.resourceClaims]
@@ -105,12 +105,12 @@ class FailureInstance:
         """Return the twins that belong to gangs."""
         from kubestow.models.gangs import markers
 
-        found = markers.members(self._both.pods, self._twin)
-        return {i for members in found.values() for i in members}
+        gangs = markers.members(self._both.pods, self._twin)
+        return {i for members in gangs.values() for i in members}
 
     def _twins_by_selected_node(self) -> dict[str, list[int]]:
         """Return by node the twins whose volume a provisioner was asked to create there. The failure of the node cancels that."""
-        found: dict[str, list[int]] = {}
+        twins: dict[str, list[int]] = {}
         claims = self.snapshot.persistent_volume_claims
         for i in self._scope.pending:
             pod: Pod = self._both.pods[i]
@@ -118,8 +118,8 @@ class FailureInstance:
                 claim = claims.get(key)
                 node = (claim.metadata.annotations or {}).get(SELECTED_NODE) if claim is not None else None
                 if node is not None:
-                    found.setdefault(node, []).append(i)
-        return found
+                    twins.setdefault(node, []).append(i)
+        return twins
 
     # --- one failure ------------------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class FailureInstance:
         back = {i for n in gone for _, i in self._here[n]}
         return not any(back.intersection(self._choosing.get(names[n], _NONE)) for n in gone)
 
-    def left(self, names: Sequence[str], only: Container[int] | None = None) -> Cluster:
+    def surviving(self, names: Sequence[str], only: Container[int] | None = None) -> Cluster:
         """Return the instance after the failure of some nodes.
 
         Args:
@@ -146,7 +146,7 @@ class FailureInstance:
         """
         gone = self.nodes(names)
         if not self.derivable(gone.tolist()):
-            return compiled(self.snapshot, names, self.asked, self.options)
+            return compiled(self.snapshot, names, self.request, self.options)
         base = self.cluster
         back = {g: list(pods) for g, pods in self._always.items()}
         for n in gone.tolist():

@@ -40,14 +40,14 @@ class NodeOffer:
         cost: 1 for a clone, otherwise millionths per hour.
         domain: The failing domain that such a node belongs to; None without one.
         shape: The catalogue's shape; None for a clone.
-        most: Maximum number of nodes of the shape, over all zones.
+        max_nodes: Maximum number of nodes of the shape, over all zones.
     """
 
     text: str
     cost: int = 1
     domain: str | None = None
     shape: Shape | None = None
-    most: int = _MAX_NODES
+    max_nodes: int = _MAX_NODES
 
 
 @dataclass(frozen=True)
@@ -68,62 +68,64 @@ class MissingRoom:
 
     def needed(self, counts: Sequence[int], c: int) -> int:
         """Return the number of additional nodes of an offer that covers the missing capacity; 1 if no number does."""
-        found = 1
+        number = 1
         for r, need in enumerate(self.lacking):
-            rest = need - sum(n * g[r] for n, g in zip(counts, self.provides, strict=True))
-            if rest > 0 and self.provides[c][r] > 0:
-                found = max(found, -(-rest // self.provides[c][r]))
-        return found
+            missing = need - sum(n * g[r] for n, g in zip(counts, self.provides, strict=True))
+            if missing > 0 and self.provides[c][r] > 0:
+                number = max(number, -(-missing // self.provides[c][r]))
+        return number
 
 
 def edits_of(offers: Sequence[NodeOffer], counts: Sequence[int]) -> Edits:
     """Return the given numbers of nodes of each offer as what-if edits."""
-    taken = [(n, offer) for n, offer in zip(counts, offers, strict=True) if n]
-    found: dict[str, Shape] = {offer.shape.name: offer.shape for _, offer in taken if offer.shape is not None}
+    bought = [(n, offer) for n, offer in zip(counts, offers, strict=True) if n]
+    shapes: dict[str, Shape] = {offer.shape.name: offer.shape for _, offer in bought if offer.shape is not None}
     return Edits(
-        addNodes=[f"{n}:{offer.text}" for n, offer in taken if offer.shape is None],
-        buy=[f"{n}:{offer.text}" for n, offer in taken if offer.shape is not None],
-        shapes=list(found.values()),
+        addNodes=[f"{n}:{offer.text}" for n, offer in bought if offer.shape is None],
+        buy=[f"{n}:{offer.text}" for n, offer in bought if offer.shape is not None],
+        shapes=list(shapes.values()),
     )
 
 
-def offers(snapshot: Snapshot, asked: SurviveOptions, found: Survival, context: RunContext, catalogue: Catalogue | None) -> list[NodeOffer]:
+def offers(
+    snapshot: Snapshot, request: SurviveOptions, survival: Survival, context: RunContext, catalogue: Catalogue | None
+) -> list[NodeOffer]:
     """Return the kinds of nodes that can hold some pod that stays pending, the cheapest first, then the smallest."""
     if catalogue is not None:
         listed = [
             NodeOffer(
                 f"{o.shape.name}@{o.zone}",
                 o.cost,
-                _domain(asked, o.shape, o.zone),
+                _domain(request, o.shape, o.zone),
                 o.shape,
                 _MAX_NODES if o.shape.most is None else o.shape.most,
             )
             for o in catalogue.offers
         ]
-        return sorted((offer for offer in listed if offer.most), key=lambda offer: offer.cost)
-    wanted = {pod for each in found.counterexamples for pod in each.pending}
+        return sorted((offer for offer in listed if offer.max_nodes), key=lambda offer: offer.cost)
+    wanted = {pod for each in survival.counterexamples for pod in each.pending}
     pods = tuple(i for i, pod in enumerate(snapshot.pods) if pod_key(pod) in wanted)
     question = PlacementQuestion(snapshot, pods, len(pods), context.options.exempt, context.options.policy)
-    also = sorted({ZONE_KEY, *_volume_keys(snapshot)} | ({asked.key} if asked.key is not None else set()))
+    also = sorted({ZONE_KEY, *_volume_keys(snapshot)} | ({request.key} if request.key is not None else set()))
     nodes = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
     kinds = [shape.like for shape in shapes(question, question.cluster(), also)]
-    return [NodeOffer(like, domain=None if asked.key is None else nodes[like].get(asked.key)) for like in kinds][:_MAX_KINDS]
+    return [NodeOffer(like, domain=None if request.key is None else nodes[like].get(request.key)) for like in kinds][:_MAX_KINDS]
 
 
 def _volume_keys(snapshot: Snapshot) -> set[str]:
     """Return the label keys that restrict volumes to places, except those of single nodes, which no new node has."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for volume in snapshot.persistent_volumes.values():
         affinity = volume.spec.nodeAffinity if volume.spec is not None else None
         terms = (affinity.required.nodeSelectorTerms if affinity is not None and affinity.required is not None else None) or ()
-        found.update(each.key for term in terms for each in term.matchExpressions or ())
-    return found - {HOSTNAME}
+        keys.update(each.key for term in terms for each in term.matchExpressions or ())
+    return keys - {HOSTNAME}
 
 
-def _domain(asked: SurviveOptions, shape: Shape, zone: str) -> str | None:
-    if asked.key is None:
+def _domain(request: SurviveOptions, shape: Shape, zone: str) -> str | None:
+    if request.key is None:
         return None
-    return shape.labels.get(asked.key, zone if asked.key == ZONE_KEY else None)
+    return shape.labels.get(request.key, zone if request.key == ZONE_KEY else None)
 
 
 def one_of_each(snapshot: Snapshot, kinds: Sequence[NodeOffer]) -> tuple[Snapshot, list[str]]:

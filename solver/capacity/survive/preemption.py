@@ -22,7 +22,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import find_order
-from kubestow.solver.capacity.survive.decide import Verdict, hard, verdict_of
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict, hard, verdict_of
 from kubestow.solver.capacity.survive.failures import After, after
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.cpsat.model import PlacementModel
@@ -40,42 +40,44 @@ _change = msgspec.structs.replace
 
 
 @dataclass(slots=True)
-class _Model:
+class _PreemptionModel:
     problem: EvictionProblem
     encoding: PlacementModel
     exact: bool  # no preemptible pod had to be excluded
 
 
-def decide_preempting(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, before: Verdict, context: RunContext) -> Verdict:
+def decide_preempting(
+    snapshot: Snapshot, gone: Sequence[str], request: SurviveOptions, before: ScenarioVerdict, context: RunContext
+) -> ScenarioVerdict:
     """Decide a failure that is not survived without preemption.
 
     Args:
         before: The verdict without preemption.
     """
-    left = _at_their_priority(after(snapshot, gone, asked), asked)
+    aftermath = _at_their_priority(after(snapshot, gone, request), request)
     options = context.options
-    question = PlacementQuestion(left.snapshot, tuple(left.back), len(left.back), options.exempt, hard(options.policy))
+    question = PlacementQuestion(aftermath.snapshot, tuple(aftermath.back), len(aftermath.back), options.exempt, hard(options.policy))
     chosen = candidates(question)
     if not chosen:
         return before
-    known = replace(before, most=before.displaced, by=None)
-    held = bool(holders(question, chosen))  # the model does not know that evictions release devices
+    known = replace(before, bound=before.displaced, by=None)
+    holds_devices = bool(holders(question, chosen))  # the model does not know that evictions release devices
     problem = eviction_problem(question, chosen)
-    if not held and (most := _fits(problem)) < before.displaced:
-        return replace(known, most=most, by="bound")
+    if not holds_devices and (bound := _fits(problem)) < before.displaced:
+        return replace(known, bound=bound, by="bound")
     built = _build(question, problem, chosen, context)
     if built is None:
         return known
-    built.exact &= not held
-    return _search(built, left, known, context)
+    built.exact &= not holds_devices
+    return _search(built, aftermath, known, context)
 
 
-def _at_their_priority(left: After, asked: SurviveOptions) -> After:
+def _at_their_priority(aftermath: After, request: SurviveOptions) -> After:
     """Return the failure with returning pods at the lowest priority that must return."""
-    pods = list(left.snapshot.pods)
-    for i in left.back:
-        pods[i] = _change(pods[i], spec=_change(pods[i].spec, priority=asked.priority))
-    return After(replace(left.snapshot, pods=pods), left.back)
+    pods = list(aftermath.snapshot.pods)
+    for i in aftermath.back:
+        pods[i] = _change(pods[i], spec=_change(pods[i].spec, priority=request.priority))
+    return After(replace(aftermath.snapshot, pods=pods), aftermath.back)
 
 
 def _fits(problem: EvictionProblem) -> int:
@@ -84,7 +86,7 @@ def _fits(problem: EvictionProblem) -> int:
     return int(could[problem.own].sum())
 
 
-def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequence[int], context: RunContext) -> _Model | None:
+def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequence[int], context: RunContext) -> _PreemptionModel | None:
     """Return the model of preemptions, without victims that break rules among themselves where they run.
 
     The model would evict such pods without need.
@@ -99,7 +101,7 @@ def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequen
             stay.add(encoding.left[g] == encoding.fits[g])
         if CpSat(context).run(stay, context.deadline.left() / 4).solution is not None:
             _on_their_nodes(problem, encoding)
-            return _Model(problem, encoding, exact)
+            return _PreemptionModel(problem, encoding, exact)
         trial = encoding.model.clone()
         trial.add(encoding.sum(_own(encoding, problem)) == sum(encoding.fits[g] for g in problem.own))
         trial.minimize(encoding.sum([encoding.left[g] for g in problem.victims]))
@@ -132,11 +134,11 @@ def _gone(problem: EvictionProblem, encoding: PlacementModel, solution: Sequence
 def _on_their_nodes(problem: EvictionProblem, encoding: PlacementModel) -> None:
     """Allow preemption only on nodes where a returning pod arrives that may preempt."""
     preempting = [g for g in problem.own if problem.cluster.classes[g].pod.spec.preemptionPolicy != "Never"]
-    held: dict[int, list[int]] = {}
+    classes_by_node: dict[int, list[int]] = {}
     for g in problem.victims:
         for n in problem.at[g]:
-            held.setdefault(n, []).append(g)
-    for n, classes in held.items():
+            classes_by_node.setdefault(n, []).append(g)
+    for n, classes in classes_by_node.items():
         stay = encoding.sum([encoding.x[g, n] for g in classes]) == sum(len(problem.at[g][n]) for g in classes)
         arriving = encoding.any_of(encoding.cells(preempting, [n]))
         constraint = encoding.model.add(stay)
@@ -144,19 +146,19 @@ def _on_their_nodes(problem: EvictionProblem, encoding: PlacementModel) -> None:
             constraint.only_enforce_if(~arriving)
 
 
-def _search(built: _Model, left: After, before: Verdict, context: RunContext) -> Verdict:
+def _search(built: _PreemptionModel, aftermath: After, before: ScenarioVerdict, context: RunContext) -> ScenarioVerdict:
     """Maximise the returning pods, then minimise the preempted pods from the highest priority down."""
     problem, encoding = built.problem, built.encoding
     unfit = before.displaced - sum(encoding.fits[g] for g in problem.own)
     waiting, weights = encoding.sum(_own(encoding, problem)), weights_of(problem)
     gone = encoding.weighted_sum([encoding.left[g] for g in problem.victims], [weights[g] for g in problem.victims])
-    found, sure = replace(before, most=before.displaced - unfit if built.exact else before.displaced, by=None), built.exact
+    verdict, sure = replace(before, bound=before.displaced - unfit if built.exact else before.displaced, by=None), built.exact
     for _ in range(MAX_CUTS):
         first = encoding.model.clone()
         first.minimize(waiting)
         answer = CpSat(context).run(first, context.deadline.left() / 2)
         if answer.bound is not None and sure:
-            found.most = min(found.most, before.displaced - unfit - answer.bound)
+            verdict.bound = min(verdict.bound, before.displaced - unfit - answer.bound)
         if answer.solution is None:
             break
         solution = answer.solution
@@ -165,42 +167,44 @@ def _search(built: _Model, left: After, before: Verdict, context: RunContext) ->
         second.minimize(gone)
         solution = CpSat(context).run(second, context.deadline.left() / 2).solution or solution
         counts = encoding.counts(solution)
-        better, exhausted = _bound(built, left, counts, _gone(problem, encoding, solution), context)
+        better, exhausted = _bound(built, aftermath, counts, _gone(problem, encoding, solution), context)
         if better is not None:
-            found.assignments, found.left, found.preempted = better.assignments, better.left, better.preempted
+            verdict.assignments, verdict.pending, verdict.preempted = better.assignments, better.pending, better.preempted
             break
         sure &= exhausted
         encoding.forbid(counts, [*problem.own, *problem.victims])
-    found.by = "solver" if not found.left or found.most < found.displaced else None
-    return found
+    verdict.by = "solver" if not verdict.pending or verdict.bound < verdict.displaced else None
+    return verdict
 
 
-def _bound(built: _Model, left: After, counts: Ints, gone: Sequence[int], context: RunContext) -> tuple[Verdict | None, bool]:
+def _bound(
+    built: _PreemptionModel, aftermath: After, counts: Ints, gone: Sequence[int], context: RunContext
+) -> tuple[ScenarioVerdict | None, bool]:
     """Return the verdict of a solution in bind order after all preemptions.
 
     If no order is found, return None, and True if none exists.
     """
     away = set(gone)
-    snapshot = replace(left.snapshot, pods=[pod for i, pod in enumerate(left.snapshot.pods) if i not in away])
+    snapshot = replace(aftermath.snapshot, pods=[pod for i, pod in enumerate(aftermath.snapshot.pods) if i not in away])
     options = context.options
     cluster = compile_cluster(snapshot, select(snapshot), daemon_namespaces=options.exempt, policy=hard(options.policy))
-    placed = _as_classes_of(cluster, built.problem, left.snapshot, counts)
+    placed = _as_classes_of(cluster, built.problem, aftermath.snapshot, counts)
     order = find_order(cluster, placed, seed=options.seed)
     if order.sequence is None:
         return None, order.exhausted
     answer = PlacedAnswer(placed, order.sequence, {0: int(placed.sum())}, "exact")
     verdict = verdict_of(cluster, answer, [pod_key(pod) for pod in snapshot.pods])
-    verdict.preempted = sorted(pod_key(left.snapshot.pods[i]) for i in gone)
+    verdict.preempted = sorted(pod_key(aftermath.snapshot.pods[i]) for i in gone)
     return verdict, True
 
 
 def _as_classes_of(cluster: Cluster, problem: EvictionProblem, snapshot: Snapshot, counts: Ints) -> Ints:
     """Return the placement of the same pods by the classes of another instance, which may have fewer classes."""
     of = {pod_key(cluster.snapshot.pods[i]): g for g, cls in enumerate(cluster.classes) for i in cls.pods}
-    found = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    placed_counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     for g in problem.own:
         pods = iter(problem.cluster.classes[g].pods)
         for n in np.flatnonzero(counts[g]).tolist():
             for _ in range(int(counts[g, n])):
-                found[of[pod_key(snapshot.pods[next(pods)])], n] += 1
-    return found
+                placed_counts[of[pod_key(snapshot.pods[next(pods)])], n] += 1
+    return placed_counts

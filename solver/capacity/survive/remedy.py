@@ -21,7 +21,7 @@ from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.documents.survival import Survival, SurvivalRemedy
 from kubestow.models.edits.edits import apply
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.survive.decide import Verdict, hard
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict, hard
 from kubestow.solver.capacity.survive.failures import after, domains
 from kubestow.solver.capacity.survive.offers import MissingRoom, NodeOffer, edits_of, one_of_each, room
 from kubestow.solver.capacity.survive.options import ZONE, SurviveOptions
@@ -53,15 +53,15 @@ Counts = tuple[int, ...]
 
 def find(
     snapshot: Snapshot,
-    asked: SurviveOptions,
+    request: SurviveOptions,
     offers: Sequence[NodeOffer],
-    found: Survival,
+    survival: Survival,
     context: RunContext,
     catalogue: Catalogue | None = None,
     pool: WorkerPool | None = None,
 ) -> SurvivalRemedy | None:
     """Return the cheapest additional nodes found with which a Survival is certified; None without any. A note in
-    ``found`` has the reason.
+    ``survival`` has the reason.
 
     Args:
         offers: Kinds of nodes that may be added.
@@ -69,13 +69,13 @@ def find(
         pool: Workers that share the certificates.
     """
     if not offers:
-        found.notes.append("no remedy: no kind of node can hold any of the pods that stay pending")
+        survival.notes.append("no remedy: no kind of node can hold any of the pods that stay pending")
         return None
-    failures = [tuple(each.failed) for each in found.counterexamples]
-    search = _RemedySearch(snapshot, asked, offers, context, catalogue, failures, pool)
+    failures = [tuple(each.failed) for each in survival.counterexamples]
+    search = _RemedySearch(snapshot, request, offers, context, catalogue, failures, pool)
     best = search.run()
     if best is None:
-        found.notes.append(f"no remedy: {search.why or 'none was found in time (--time-limit)'}")
+        survival.notes.append(f"no remedy: {search.why or 'none was found in time (--time-limit)'}")
         return None
     return search.document(best)
 
@@ -91,7 +91,7 @@ class _RemedySearch:
     """
 
     snapshot: Snapshot
-    asked: SurviveOptions
+    request: SurviveOptions
     offers: Sequence[NodeOffer]
     context: RunContext
     catalogue: Catalogue | None
@@ -100,15 +100,15 @@ class _RemedySearch:
     why: str = ""
     floor: int = 0
     _worlds: dict[Counts, FailureSearch] = field(default_factory=dict)
-    _looks: dict[tuple[Counts, Failed], Verdict] = field(default_factory=dict)
-    _verdicts: dict[tuple[Counts, Failed], Verdict] = field(default_factory=dict)
+    _looks: dict[tuple[Counts, Failed], ScenarioVerdict] = field(default_factory=dict)
+    _verdicts: dict[tuple[Counts, Failed], ScenarioVerdict] = field(default_factory=dict)
     _cured: dict[tuple[Counts, Failed], bool | None] = field(default_factory=dict)
     _certified: dict[Counts, bool | None] = field(default_factory=dict)
     _rooms: list[MissingRoom] = field(default_factory=list)
 
     def run(self) -> Counts | None:
         """Return the cheapest certified purchase found."""
-        if not self.asked.preemption and not self.context.over():  # preemptible pods provide room, too
+        if not self.request.preemption and not self.context.over():  # preemptible pods provide room, too
             self._measure()
         best = self._grown()
         if best is None and not self.why and not self.context.over():
@@ -121,9 +121,9 @@ class _RemedySearch:
         """Compute the room that the worst failures lack."""
         base = self._world((0,) * len(self.offers))
         edited, fresh = one_of_each(self.snapshot, self.offers)
-        more = FailureSearch(edited, self.asked, domains(edited, self.asked), self.context)
+        more = FailureSearch(edited, self.request, domains(edited, self.request), self.context)
         for failed in self.known[:_MAX_MEASURED_FAILURES]:
-            self._rooms.append(room(base.instance.left(base.gone(failed)), more.instance.left(more.gone(failed)), fresh))
+            self._rooms.append(room(base.instance.surviving(base.gone(failed)), more.instance.surviving(more.gone(failed)), fresh))
 
     def cost(self, counts: Counts) -> int:
         """Return the cost of a purchase, in millionths per hour or in nodes."""
@@ -152,12 +152,12 @@ class _RemedySearch:
         if counts not in self._worlds:
             edits = edits_of(self.offers, counts)
             edited = apply(self.snapshot, None, edits).snapshot if any(counts) else self.snapshot
-            self._worlds[counts] = FailureSearch(edited, self.asked, domains(edited, self.asked), self.context)
+            self._worlds[counts] = FailureSearch(edited, self.request, domains(edited, self.request), self.context)
             while len(self._worlds) > _MAX_CACHED_CLUSTERS:
                 self._worlds.pop(next(iter(self._worlds)))
         return self._worlds[counts]
 
-    def _quick(self, counts: Counts, failed: Failed) -> Verdict | None:
+    def _quick(self, counts: Counts, failed: Failed) -> ScenarioVerdict | None:
         """Return the verdict of bounds and construction on a failure, with a purchase. None if the nodes that fail are not in it."""
         key = counts, failed
         if key not in self._looks:
@@ -175,13 +175,13 @@ class _RemedySearch:
         if key not in self._verdicts:
             world, part = self._world(counts), self._part(_FAILURE_TIME_FRACTION)
             verdict = world.decide(failed, part)
-            if self.asked.preemption and not verdict.survives:
+            if self.request.preemption and not verdict.survives:
                 from kubestow.solver.capacity.survive.preemption import decide_preempting
 
-                verdict = decide_preempting(world.snapshot, world.gone(failed), self.asked, verdict, part)
+                verdict = decide_preempting(world.snapshot, world.gone(failed), self.request, verdict, part)
             self._verdicts[key] = verdict
             self.context.deadline.charge(part.deadline.elapsed())
-        return len(self._verdicts[key].left)
+        return len(self._verdicts[key].pending)
 
     def _cures(self, counts: Counts, failed: Failed) -> bool | None:
         """Return whether all pods return after a failure, with a purchase; None if unknown."""
@@ -196,13 +196,15 @@ class _RemedySearch:
         look = self._quick(counts, failed)
         if look is None or look.survives:
             return True
-        if not self.asked.preemption:
+        if not self.request.preemption:
             if look.least:
                 return False
             world = self._world(counts)
             if look.displaced * len(world.snapshot.nodes) <= _MAX_MODEL_PAIRS:  # a separate model is faster than a full search
-                left, options = after(world.snapshot, world.gone(failed), self.asked), self.context.options
-                question = PlacementQuestion(left.snapshot, tuple(left.back), len(left.back), options.exempt, hard(options.policy))
+                aftermath, options = after(world.snapshot, world.gone(failed), self.request), self.context.options
+                question = PlacementQuestion(
+                    aftermath.snapshot, tuple(aftermath.back), len(aftermath.back), options.exempt, hard(options.policy)
+                )
                 part = self._part(_FAILURE_TIME_FRACTION)
                 feasible = question.feasible(part)
                 self.context.deadline.charge(part.deadline.elapsed())
@@ -239,10 +241,10 @@ class _RemedySearch:
             part = replace(self._part(_CERTIFICATE_TIME_FRACTION).options, causes=False)
             self.context.deadline.charge(part.time_limit or 0.0)
             self.context.report("remedy", detail=f"the certificate with {self._describe(counts)}")
-            found = survive(self._world(counts).snapshot, self.asked, part, stop=self.context.stop, pool=self.pool)
-            new = [tuple(each.failed) for each in found.counterexamples]
+            survival = survive(self._world(counts).snapshot, self.request, part, stop=self.context.stop, pool=self.pool)
+            new = [tuple(each.failed) for each in survival.counterexamples]
             self.known[:0] = [failed for failed in new if failed not in self.known]
-            self._certified[counts] = True if found.certified else False if new else None
+            self._certified[counts] = True if survival.certified else False if new else None
         return self._certified[counts]
 
     def _part(self, share: float) -> RunContext:
@@ -277,26 +279,26 @@ class _RemedySearch:
         """
         before = self._quick(counts, failed)
         best: Counts | None = None
-        rest: list[tuple[int, Counts]] = []
+        candidates: list[tuple[int, Counts]] = []
         for c, offer in enumerate(self.offers):
             if before is None or offer.domain in failed:
                 continue
-            most = min(_MAX_NODES_AT_ONCE, before.displaced, offer.most - self._of_shape(counts, c))
+            upper = min(_MAX_NODES_AT_ONCE, before.displaced, offer.max_nodes - self._of_shape(counts, c))
             if best is not None:
-                most = min(most, (self.cost(best) - 1 - self.cost(counts)) // max(1, offer.cost))
-            if most <= 0:
+                upper = min(upper, (self.cost(best) - 1 - self.cost(counts)) // max(1, offer.cost))
+            if upper <= 0:
                 continue
             with_more = partial(self._with, counts, c)
-            number = least(lambda n, w=with_more: self._cures(w(n), failed), 1, most, self._guess(counts, c))  # type: ignore[misc]
+            number = least(lambda n, w=with_more: self._cures(w(n), failed), 1, upper, self._guess(counts, c))  # type: ignore[misc]
             if number is not None and self._allowed(with_more(number[0])):
                 best = with_more(number[0])
             elif best is None:
-                rest.append((max(1, offer.cost), with_more(1)))
+                candidates.append((max(1, offer.cost), with_more(1)))
         if best is None and before is not None and not self.context.over():
-            return self._partly(counts, failed, rest)
+            return self._partly(counts, failed, candidates)
         return best
 
-    def _partly(self, counts: Counts, failed: Failed, rest: Sequence[tuple[int, Counts]]) -> Counts | None:
+    def _partly(self, counts: Counts, failed: Failed, candidates: Sequence[tuple[int, Counts]]) -> Counts | None:
         """Return the candidate purchase that returns the most additional pods for its price.
 
         Return None if time is up or no candidate returns any; ``why`` then has the reason for the latter.
@@ -304,20 +306,20 @@ class _RemedySearch:
         Args:
             counts: The purchase so far.
             failed: The failure that should be survived.
-            rest: Additional price and purchase of each candidate.
+            candidates: Additional price and purchase of each candidate.
         """
         before = self._left(counts, failed)
-        gains = [((before - self._left(more, failed)) * 10**9 // cost, more) for cost, more in rest if not self.context.over()]
+        gains = [((before - self._left(more, failed)) * 10**9 // cost, more) for cost, more in candidates if not self.context.over()]
         gain, more = max(gains, default=(0, counts))
         if gain > 0:
             return more
         if not self.context.over():
-            left = self._verdicts[counts, failed].left
-            self.why = f"no kind of node that was tried can hold {left[0] if left else 'pods'} when {self._named(failed)}"
+            pending = self._verdicts[counts, failed].pending
+            self.why = f"no kind of node that was tried can hold {pending[0] if pending else 'pods'} when {self._named(failed)}"
         return None
 
     def _named(self, failed: Failed) -> str:
-        key = "zone" if self.asked.fail == ZONE else self.asked.key or "node"
+        key = "zone" if self.request.fail == ZONE else self.request.key or "node"
         return f"{key} {', '.join(failed)} {'fail' if len(failed) > 1 else 'fails'}"
 
     def _guess(self, counts: Counts, c: int) -> int:
@@ -333,12 +335,12 @@ class _RemedySearch:
 
     def _allowed(self, counts: Counts) -> bool:
         """Return True if the catalogue allows the purchase."""
-        held: Counter[str] = Counter()
+        bought_counts: Counter[str] = Counter()
         for n, offer in zip(counts, self.offers, strict=True):
             if offer.shape is not None:
-                held[offer.shape.name] += n
-        within = self.catalogue is None or self.catalogue.within_spot(held)
-        return within and all(self._of_shape(counts, c) <= offer.most for c, offer in enumerate(self.offers))
+                bought_counts[offer.shape.name] += n
+        within = self.catalogue is None or self.catalogue.within_spot(bought_counts)
+        return within and all(self._of_shape(counts, c) <= offer.max_nodes for c, offer in enumerate(self.offers))
 
     # --- cheaper purchases ----------------------------------------------------------------------------------------------
 
@@ -378,5 +380,5 @@ class _RemedySearch:
             counts = tuple(-n for n in below)
             yield counts
             for c in range(first, len(self.offers)):
-                if self._of_shape(counts, c) < self.offers[c].most:
+                if self._of_shape(counts, c) < self.offers[c].max_nodes:
                     heapq.heappush(heap, (cost + self.offers[c].cost, number + 1, self._with(below, c, -1), c))

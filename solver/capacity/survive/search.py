@@ -10,7 +10,7 @@ from typing import Final, Literal
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.composition import Composition
-from kubestow.solver.capacity.survive.decide import Verdict, decide
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict, decide
 from kubestow.solver.capacity.survive.equal_failures import group
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.capacity.survive.options import SurviveOptions
@@ -47,7 +47,7 @@ class FailureVerdicts:
     """
 
     alike: dict[Failed, list[Failed]]
-    verdicts: dict[Failed, Verdict] = field(default_factory=dict)
+    verdicts: dict[Failed, ScenarioVerdict] = field(default_factory=dict)
 
     @cached_property
     def all(self) -> int:
@@ -75,7 +75,7 @@ class Part:
     failed: Failed
     how: Literal["quick", "even", "whole", "preempting"]
     seconds: float | None
-    before: Verdict | None = None
+    before: ScenarioVerdict | None = None
 
 
 class FailureSearch:
@@ -89,55 +89,52 @@ class FailureSearch:
     """
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        asked: SurviveOptions,
-        nodes: Mapping[str, Sequence[str]],
-        context: RunContext,
-        pool: WorkerPool | None = None,
+        self, snapshot: Snapshot, request: SurviveOptions, nodes: Mapping[str, Sequence[str]], context: RunContext, pool: WorkerPool | None = None
     ) -> None:
-        self.snapshot, self.asked, self.nodes, self.context, self.pool = snapshot, asked, nodes, context, pool
-        self.instance = FailureInstance(snapshot, asked, context.options)
+        self.snapshot, self.request, self.nodes, self.context, self.pool = snapshot, request, nodes, context, pool
+        self.instance = FailureInstance(snapshot, request, context.options)
         self._keys = [pod_key(pod) for pod in self.instance.cluster.snapshot.pods]
         options = context.options
         if pool is not None and not options.deterministic:
             options = replace(options, workers=pool.share(options.workers))
-        self._question = PoolQuestion(pool, _search_in_worker, (snapshot, asked, nodes, options), self)
+        self._question = PoolQuestion(pool, _search_in_worker, (snapshot, request, nodes, options), self)
 
     def run(self) -> FailureVerdicts:
         """Examine every failure, as far as time allows."""
-        found = FailureVerdicts(group(self.instance, self.nodes, self.asked.at_once))
-        self._look(found)
-        self._solve(found, [failed for failed in found.alike if failed in found.verdicts and found.verdicts[failed].by is None])
-        if self.asked.preemption and self.asked.priority is not None:
-            self._preempt(found, [failed for failed in found.alike if failed in found.verdicts and not found.verdicts[failed].survives])
+        verdicts = FailureVerdicts(group(self.instance, self.nodes, self.request.at_once))
+        self._look(verdicts)
+        self._solve(verdicts, [failed for failed in verdicts.alike if failed in verdicts.verdicts and verdicts.verdicts[failed].by is None])
+        if self.request.preemption and self.request.priority is not None:
+            self._preempt(
+                verdicts, [failed for failed in verdicts.alike if failed in verdicts.verdicts and not verdicts.verdicts[failed].survives]
+            )
         else:
-            self._close(found)
-        return found
+            self._close(verdicts)
+        return verdicts
 
     def gone(self, failed: Failed) -> list[str]:
         """Return the nodes that fail."""
         return [name for domain in failed for name in self.nodes[domain]]
 
-    def decide(self, failed: Failed, context: RunContext, *, quick: bool = False, even: bool = False) -> Verdict:
+    def decide(self, failed: Failed, context: RunContext, *, quick: bool = False, even: bool = False) -> ScenarioVerdict:
         """Decide one failure independently of the others. ``quick`` and ``even`` are those of
         :func:`kubestow.solver.capacity.survive.decide.decide`."""
         gone = self.gone(failed)
-        cluster = self.instance.left(gone)
+        cluster = self.instance.surviving(gone)
         keys = self._keys if cluster.snapshot is self.instance.cluster.snapshot else ()
         return decide(cluster, context, quick=quick, even=even, keys=keys)
 
-    def decided(self, part: Part) -> Verdict:
+    def decided(self, part: Part) -> ScenarioVerdict:
         """Decide one failure within its own time, here or in a worker."""
         context = self.context.part(part.seconds)
         if part.how == "preempting":
             from kubestow.solver.capacity.survive.preemption import decide_preempting
 
             assert part.before is not None
-            return decide_preempting(self.snapshot, self.gone(part.failed), self.asked, part.before, context)
+            return decide_preempting(self.snapshot, self.gone(part.failed), self.request, part.before, context)
         return self.decide(part.failed, context, quick=part.how != "whole", even=part.how == "even")
 
-    def _decided(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Verdict]]:
+    def _decided(self, parts: Iterator[Part]) -> Iterator[tuple[Part, ScenarioVerdict]]:
         return self._question.answers(FailureSearch.decided, parts, self._abandoned)
 
     def _abandoned(self) -> bool:
@@ -146,27 +143,27 @@ class FailureSearch:
         late = options.time_limit is not None and not options.deterministic
         return self.context.stop.is_set() or (late and self.context.deadline.left() < -1 - MAX_LATE_FRACTION * (options.time_limit or 0.0))
 
-    def _look(self, found: FailureVerdicts) -> None:
-        composition = self._single() if self.asked.at_once > 1 else None
+    def _look(self, verdicts: FailureVerdicts) -> None:
+        composition = self._single() if self.request.at_once > 1 else None
 
         def parts() -> Iterator[Part]:
-            for failed in found.alike:
+            for failed in verdicts.alike:
                 if self.context.over():
                     return
                 certificate = composition.certificate(failed) if composition is not None else None
                 if certificate is not None:
-                    self._note(found, failed, certificate)
+                    self._note(verdicts, failed, certificate)
                 else:
                     yield self._quick(failed)
 
         for part, verdict in self._decided(parts()):
-            self._note(found, part.failed, verdict)
-        self._report(found)
+            self._note(verdicts, part.failed, verdict)
+        self._report(verdicts)
 
-    def _note(self, found: FailureVerdicts, failed: Failed, verdict: Verdict) -> None:
-        found.verdicts[failed] = verdict
-        if len(found.verdicts) % REPORT_INTERVAL_FAILURES == 0:
-            self._report(found)
+    def _note(self, verdicts: FailureVerdicts, failed: Failed, verdict: ScenarioVerdict) -> None:
+        verdicts.verdicts[failed] = verdict
+        if len(verdicts.verdicts) % REPORT_INTERVAL_FAILURES == 0:
+            self._report(verdicts)
 
     def _quick(self, failed: Failed, *, even: bool = False) -> Part:
         self.context.deadline.charge(QUICK_SECONDS)
@@ -190,7 +187,7 @@ class FailureSearch:
         verdicts = {name: [known[name, how] for how in ("even", "quick") if (name, how) in known] for name in self.nodes}
         return Composition(self.instance, self.nodes, verdicts, self._keys)
 
-    def _solve(self, found: FailureVerdicts, failures: Sequence[Failed], share: float = OPEN_TIME_FRACTION) -> None:
+    def _solve(self, verdicts: FailureVerdicts, failures: Sequence[Failed], share: float = OPEN_TIME_FRACTION) -> None:
         """Run the full search for failures that construction left open.
 
         Args:
@@ -204,20 +201,20 @@ class FailureSearch:
                 yield Part(failed, "whole", self._seconds(share, len(failures) - number))
 
         for part, verdict in self._decided(parts()):
-            found.verdicts[part.failed] = _better(found.verdicts[part.failed], verdict)
-            self._report(found)
+            verdicts.verdicts[part.failed] = _better(verdicts.verdicts[part.failed], verdict)
+            self._report(verdicts)
 
-    def _close(self, found: FailureVerdicts) -> None:
+    def _close(self, verdicts: FailureVerdicts) -> None:
         """Tighten the bound on returning pods after failures that are not survived, the worst first."""
-        unclosed = [failed for failed in found.worst() if not found.verdicts[failed].closed]
-        self._solve(found, unclosed[:MAX_TIGHTENED_FAILURES], WORST_TIME_FRACTION)
-        rest = unclosed[MAX_TIGHTENED_FAILURES:]
-        if self.context.options.time_limit is None or len(rest) * MIN_FAILURE_SECONDS <= self.context.deadline.left() * self._width:
-            self._solve(found, rest)
+        unclosed = [failed for failed in verdicts.worst() if not verdicts.verdicts[failed].closed]
+        self._solve(verdicts, unclosed[:MAX_TIGHTENED_FAILURES], WORST_TIME_FRACTION)
+        untightened = unclosed[MAX_TIGHTENED_FAILURES:]
+        if self.context.options.time_limit is None or len(untightened) * MIN_FAILURE_SECONDS <= self.context.deadline.left() * self._width:
+            self._solve(verdicts, untightened)
 
-    def _preempt(self, found: FailureVerdicts, failures: Sequence[Failed]) -> None:
-        before = {failed: found.verdicts[failed] for failed in failures}
-        found.verdicts |= {failed: replace(verdict, most=verdict.displaced, by=None) for failed, verdict in before.items()}
+    def _preempt(self, verdicts: FailureVerdicts, failures: Sequence[Failed]) -> None:
+        before = {failed: verdicts.verdicts[failed] for failed in failures}
+        verdicts.verdicts |= {failed: replace(verdict, bound=verdict.displaced, by=None) for failed, verdict in before.items()}
 
         def parts() -> Iterator[Part]:
             for number, failed in enumerate(failures):
@@ -226,8 +223,8 @@ class FailureSearch:
                 yield Part(failed, "preempting", self._seconds(OPEN_TIME_FRACTION, len(failures) - number), before[failed])
 
         for part, verdict in self._decided(parts()):
-            found.verdicts[part.failed] = verdict
-            self._report(found)
+            verdicts.verdicts[part.failed] = verdict
+            self._report(verdicts)
 
     @property
     def _width(self) -> int:
@@ -247,25 +244,25 @@ class FailureSearch:
         self.context.deadline.charge(max(seconds, MIN_PART_SECONDS))
         return self.context.part(max(seconds, MIN_PART_SECONDS))
 
-    def _report(self, found: FailureVerdicts) -> None:
-        decided = [verdict for verdict in found.verdicts.values() if verdict.by is not None]
+    def _report(self, verdicts: FailureVerdicts) -> None:
+        decided = [verdict for verdict in verdicts.verdicts.values() if verdict.by is not None]
         lost = sum(not verdict.survives for verdict in decided)
-        kinds = len(found.alike)
+        kinds = len(verdicts.alike)
         self.context.report(
             "survive",
             "survived",
             len(decided) - lost,
             kinds - lost,
-            detail=f"{len(decided)} of {kinds} distinct failures decided, {found.all} in total",
+            detail=f"{len(decided)} of {kinds} distinct failures decided, {verdicts.all} in total",
         )
 
 
-def _search_in_worker(snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[str, Sequence[str]], options: Options) -> FailureSearch:
+def _search_in_worker(snapshot: Snapshot, request: SurviveOptions, nodes: Mapping[str, Sequence[str]], options: Options) -> FailureSearch:
     """Compile a search again, in a worker."""
-    return FailureSearch(snapshot, asked, nodes, RunContext.start(options))
+    return FailureSearch(snapshot, request, nodes, RunContext.start(options))
 
 
-def _better(before: Verdict, after: Verdict) -> Verdict:
+def _better(before: ScenarioVerdict, after: ScenarioVerdict) -> ScenarioVerdict:
     """Return the combined knowledge of two verdicts."""
     best = after if len(after.assignments) >= len(before.assignments) else before
-    return replace(best, most=min(before.most, after.most), by=before.by or after.by)
+    return replace(best, bound=min(before.bound, after.bound), by=before.by or after.by)

@@ -20,7 +20,7 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.causes import explain
-from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.failures import domains
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
@@ -38,7 +38,7 @@ _MAX_LISTED_PODS: Final = 3
 
 def survive(
     snapshot: Snapshot,
-    asked: SurviveOptions,
+    request: SurviveOptions,
     options: Options,
     *,
     on_progress: OnProgress | None = None,
@@ -62,17 +62,17 @@ def survive(
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
-    nodes = domains(snapshot, asked)
+    nodes = domains(snapshot, request)
     clock = (started if began is None else began) - (options.time_limit or 0.0) * CHECK_TIME_FRACTION
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    search = FailureSearch(snapshot, asked, nodes, context, pool)
+    search = FailureSearch(snapshot, request, nodes, context, pool)
     cluster = search.instance.cluster
     report("compile", detail=f"{len(cluster.scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes")
     compiled = time.monotonic()
-    found = search.run()
-    causes = explain(search, found, ways) if options.causes and not asked.preemption else {}
+    verdicts = search.run()
+    causes = explain(search, verdicts, ways) if options.causes and not request.preemption else {}
     solved = time.monotonic()
-    result = _document(search, found, causes)
+    result = _document(search, verdicts, causes)
     report("verify")
     insist(check_survival(snapshot, result, partial(_judged, snapshot, result, pool) if pool is not None else None).violations)
     if not options.deterministic:
@@ -85,11 +85,11 @@ def survive(
 def _judged(snapshot: Snapshot, result: docs.Survival, pool: WorkerPool, scenarios: Sequence[docs.Scenario]) -> Iterator[Violation]:
     """Yield the violations that the checker finds in each failure, judged by the workers that decided it. ^C does not end this."""
     said = msgspec.structs.replace(result, outcomes=[], counterexamples=[])
-    left = {id(scenario): scenario for scenario in scenarios}
+    unjudged = {id(scenario): scenario for scenario in scenarios}
     for scenario, faults in PoolQuestion(pool, Judge, (snapshot, said)).answers(_faults, scenarios, lambda: False):
-        del left[id(scenario)]
+        del unjudged[id(scenario)]
         yield from faults
-    for scenario in left.values():  # their workers died
+    for scenario in unjudged.values():  # their workers died
         yield from Judge(snapshot, said).scenario(scenario)
 
 
@@ -97,25 +97,25 @@ def _faults(judge: Judge, scenario: docs.Scenario) -> list[Violation]:
     return list(judge.scenario(scenario))
 
 
-def _document(search: FailureSearch, found: FailureVerdicts, causes: Mapping[Failed, doc.Cause]) -> docs.Survival:
-    snapshot, asked, options = search.snapshot, search.asked, search.context.options
-    outcomes = [_scenario(failed, others, found.verdicts.get(failed)) for failed, others in found.alike.items()]
+def _document(search: FailureSearch, verdicts: FailureVerdicts, causes: Mapping[Failed, doc.Cause]) -> docs.Survival:
+    snapshot, request, options = search.snapshot, search.request, search.context.options
+    outcomes = [_scenario(failed, others, verdicts.verdicts.get(failed)) for failed, others in verdicts.alike.items()]
     kinds = [scenario.by for scenario in outcomes if scenario.outcome != "unknown"]
     scope = select(snapshot)
-    worst = found.worst()
+    worst = verdicts.worst()
     return docs.Survival(
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(scope.pending),
             daemonNamespaces=list(options.exempt), kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
             workloads=list(options.workloads), edits=options.edits,
         ),
-        fail=asked.fail,
-        atOnce=asked.at_once,
-        priority=asked.priority,
-        preemption=asked.preemption,
+        fail=request.fail,
+        atOnce=request.at_once,
+        priority=request.priority,
+        preemption=request.preemption,
         certified=all(scenario.outcome == "survives" for scenario in outcomes),
         scenarios=docs.Scenarios(
-            all=found.all,
+            all=verdicts.all,
             distinct=len(outcomes),
             bounded=sum(by in ("nothing", "bound") for by in kinds),
             solved=sum(by in ("composition", "search", "solver") for by in kinds),
@@ -123,7 +123,7 @@ def _document(search: FailureSearch, found: FailureVerdicts, causes: Mapping[Fai
             composed=sum(by == "composition" for by in kinds),
         ),
         counterexamples=[
-            docs.Counterexample(list(failed), found.verdicts[failed].left, found.verdicts[failed].least, causes.get(failed))
+            docs.Counterexample(list(failed), verdicts.verdicts[failed].pending, verdicts.verdicts[failed].least, causes.get(failed))
             for failed in worst
         ],
         outcomes=outcomes,
@@ -136,7 +136,7 @@ def _document(search: FailureSearch, found: FailureVerdicts, causes: Mapping[Fai
     )  # fmt: skip
 
 
-def _scenario(failed: Failed, alike: Sequence[Failed], verdict: Verdict | None) -> docs.Scenario:
+def _scenario(failed: Failed, alike: Sequence[Failed], verdict: ScenarioVerdict | None) -> docs.Scenario:
     outcome: docs.Outcome = "unknown"
     if verdict is not None and verdict.by is not None:
         outcome = "survives" if verdict.survives else "pending"
@@ -154,30 +154,30 @@ def _scenario(failed: Failed, alike: Sequence[Failed], verdict: Verdict | None) 
 
 
 def _notes(search: FailureSearch) -> list[str]:
-    asked, snapshot, pool = search.asked, search.snapshot, search.pool
-    found = []
+    request, snapshot, pool = search.request, search.snapshot, search.pool
+    notes = []
     waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot, include_gated=True).pending]
     if waiting:
         some = ", ".join(waiting[:_MAX_LISTED_PODS]) + (", …" if len(waiting) > _MAX_LISTED_PODS else "")
-        found.append(f"{len(waiting)} pod{_s(waiting)} pending already {'is' if len(waiting) == 1 else 'are'} left out: {some}")
+        notes.append(f"{len(waiting)} pod{_s(waiting)} pending already {'is' if len(waiting) == 1 else 'are'} left out: {some}")
     lost = search.instance.bare
     if lost:
         some = ", ".join(lost[:_MAX_LISTED_PODS]) + (", …" if len(lost) > _MAX_LISTED_PODS else "")
-        found.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {some}")
+        notes.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {some}")
     keyless = len(snapshot.nodes) - sum(len(members) for members in search.nodes.values())
     if keyless:
-        found.append(
-            f"{keyless} node{'s' if keyless > 1 else ''} without the label {asked.key} never fail{'s' if keyless == 1 else ''} here"
+        notes.append(
+            f"{keyless} node{'s' if keyless > 1 else ''} without the label {request.key} never fail{'s' if keyless == 1 else ''} here"
         )
-    if asked.preemption and asked.priority is None:
-        found.append("without a priority every pod must return, so no pod is preempted")
+    if request.preemption and request.priority is None:
+        notes.append("without a priority every pod must return, so no pod is preempted")
     if pool is not None and pool.gone is not None:
-        found.append(f"continued without worker processes: {pool.gone}")
+        notes.append(f"continued without worker processes: {pool.gone}")
     if pool is not None and pool.lost:
-        found.append(f"{pool.lost} failure{'s' if pool.lost > 1 else ''} not decided because the worker died each time (out of memory?)")
+        notes.append(f"{pool.lost} failure{'s' if pool.lost > 1 else ''} not decided because the worker died each time (out of memory?)")
     if search.context.stop.is_set():
-        found.append("interrupted: failures whose outcome is unknown were not decided")
-    return found
+        notes.append("interrupted: failures whose outcome is unknown were not decided")
+    return notes
 
 
 def _s(listed: Sequence[str]) -> str:

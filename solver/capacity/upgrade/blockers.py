@@ -13,7 +13,7 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.kube.pod_spec import claim_keys
 from kubestow.solver.capacity.upgrade.course import Walk, open_, surging
-from kubestow.solver.capacity.upgrade.pool import Pool
+from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.explain.conflict.wording import amount
 from kubestow.solver.rebalance.problem.problem import Step
@@ -48,9 +48,9 @@ class _BlockerCollector:
 # --- permanent blockers -----------------------------------------------------------------------------------------------------------
 
 
-def permanent(pool: Pool, state: PoolState) -> list[Blocker]:
+def permanent(pool: UpgradePool, state: PoolState) -> list[Blocker]:
     """Return the blockers that persist regardless of earlier moves, in the order of the nodes."""
-    found = _BlockerCollector()
+    collector = _BlockerCollector()
     refused = {key: entry.reason for entry in pool.problem.excluded for key in entry.pods}
     budgets = _Budgets(pool)
     names = pool.names
@@ -59,20 +59,20 @@ def permanent(pool: Pool, state: PoolState) -> list[Blocker]:
         node, key = pod.spec.nodeName or "", pod_key(pod)
         if why == "budgets":
             for guard in budgets.of(pod, node):
-                found.add(guard, key)
+                collector.add(guard, key)
             continue
         if why == "bare":
             message = f"bare pod {key}: no controller would recreate it; delete it, or create it by a controller"
-            found.add(Blocker(node, "barePod", f"Pod {key}", message, proved=True), key)
+            collector.add(Blocker(node, "barePod", f"Pod {key}", message, proved=True), key)
         elif why == "owner":
             owner = objects.controller_of(pod)
             message = (
                 f"{key} belongs to {owner.kind if owner else ''} {owner.name if owner else ''}, which is not known to recreate it elsewhere"
             )
-            found.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=False), key)
+            collector.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=False), key)
         elif why is not None:
             message = f"{key} must not be evicted: {_NO.get(why, why)}"
-            found.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=why == "do-not-disrupt"), key)
+            collector.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=why == "do-not-disrupt"), key)
     pods, end = pool.problem.cluster.snapshot.pods, pool.end()
     homeless = pool.problem.movable.copy()
     for g in np.flatnonzero(homeless).tolist():
@@ -81,14 +81,14 @@ def permanent(pool: Pool, state: PoolState) -> list[Blocker]:
         for g in np.flatnonzero(homeless & (state.counts[:, n] > 0)).tolist():
             here = [pods[i] for i in pool.problem.cluster.classes[g].pods if pods[i].spec.nodeName == names[n]]
             for pod in here:
-                found.add(_nowhere(pool, state, g, n, pod), pod_key(pod))
-    return sorted(found.all(), key=lambda blocker: names.index(blocker.node))
+                collector.add(_nowhere(pool, state, g, n, pod), pod_key(pod))
+    return sorted(collector.all(), key=lambda blocker: names.index(blocker.node))
 
 
 class _Budgets:
     """The PodDisruptionBudgets that currently allow no disruption, and whether they ever do."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: UpgradePool) -> None:
         self._budgets = pool.problem.budgets
         pods = pool.problem.cluster.snapshot.pods
         self._of: dict[str, list[DisruptionBudget]] = {}
@@ -112,7 +112,7 @@ def _allows_nothing(budget: DisruptionBudget) -> str:
     return f"PodDisruptionBudget {budget.name} allows no disruption now: {budget.healthy} of its pods are healthy, {budget.desired} needed"
 
 
-def _nowhere(pool: Pool, state: PoolState, g: int, n: int, pod: Pod) -> Blocker:
+def _nowhere(pool: UpgradePool, state: PoolState, g: int, n: int, pod: Pod) -> Blocker:
     """Return the reason why no node that stays or joins ever accepts a pod."""
     end, static = pool.end(), state.lasting(g)
     node, key = pool.names[n], pod_key(pod)
@@ -127,15 +127,15 @@ def _nowhere(pool: Pool, state: PoolState, g: int, n: int, pod: Pod) -> Blocker:
     return Blocker(node, "rule", f"Pod {key}", f"{key} has no eligible node that stays or joins: {_words(rules, g, end)}", proved=True)
 
 
-def _tied(pool: Pool, pod: Pod) -> list[str]:
+def _tied(pool: UpgradePool, pod: Pod) -> list[str]:
     """Return the PersistentVolumes of a pod that only some nodes can use."""
-    snapshot, found = pool.snapshot, []
+    snapshot, blockers = pool.snapshot, []
     for key in claim_keys(pod):
         claim = snapshot.persistent_volume_claims.get(key)
         volume = snapshot.persistent_volumes.get((claim.spec.volumeName if claim and claim.spec else None) or "")
         if volume is not None and volume.spec is not None and volume.spec.nodeAffinity is not None:
-            found.append(volume.metadata.name or "")
-    return found
+            blockers.append(volume.metadata.name or "")
+    return blockers
 
 
 def _words(rules: Sequence[Rule], g: int, nodes: np.ndarray) -> str:
@@ -148,7 +148,7 @@ def _words(rules: Sequence[Rule], g: int, nodes: np.ndarray) -> str:
     return "; ".join(words)
 
 
-def _asks(pool: Pool, g: int) -> str:
+def _asks(pool: UpgradePool, g: int) -> str:
     cluster = pool.problem.cluster
     words = [amount(name, int(cluster.demand[g, r])) for r, name in enumerate(cluster.resources) if cluster.demand[g, r]]
     return ", ".join(words) or "a place"
@@ -157,30 +157,30 @@ def _asks(pool: Pool, g: int) -> str:
 # --- blockers of the final state --------------------------------------------------------------------------------------------------
 
 
-def present(pool: Pool, walk: Walk, left: Sequence[int]) -> list[Blocker]:
+def present(pool: UpgradePool, walk: Walk, undrained: Sequence[int]) -> list[Blocker]:
     """Return for each node that was not drained its blocker in the state that the waves led to."""
-    return [blocker for n in left for blocker in [_stuck(pool, walk, n)] if blocker is not None]
+    return [blocker for n in undrained for blocker in [_stuck(pool, walk, n)] if blocker is not None]
 
 
-def _stuck(pool: Pool, walk: Walk, n: int) -> Blocker | None:
+def _stuck(pool: UpgradePool, walk: Walk, n: int) -> Blocker | None:
     state = walk.state
     before = state.present
     state.begin(open_(before, [pool.new[m] for m in surging(state, walk.surge, [n])]))
     state.cordoned[n] = True
     steps: list[Step] = []
-    found = None
+    reason = None
     for g in walk.running(n):
         mask = state.places(g, n)
         if not mask.any():
-            found = _reason(pool, state, g, n)
+            reason = _reason(pool, state, g, n)
             break
         walk.take(Step(g, n, walk.best(g, n, mask)), steps)
     state.undo_all(steps, 0)
     state.present = before
-    return found
+    return reason
 
 
-def _reason(pool: Pool, state: PoolState, g: int, n: int) -> Blocker:
+def _reason(pool: UpgradePool, state: PoolState, g: int, n: int) -> Blocker:
     cluster = pool.problem.cluster
     i = next(i for i in cluster.classes[g].pods if i >= 0)
     names, pods = pool.names, cluster.snapshot.pods

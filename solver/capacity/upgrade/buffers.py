@@ -18,7 +18,7 @@ def in_waves(snapshot: Snapshot, upgrade: Upgrade, context: RunContext) -> tuple
     """
     if not snapshot.capacity_buffers:
         return None, []
-    found: list[Headroom] = []
+    rooms: list[Headroom] = []
     now = snapshot
     for wave in upgrade.waves:
         if context.over():
@@ -26,6 +26,6 @@ def in_waves(snapshot: Snapshot, upgrade: Upgrade, context: RunContext) -> tuple
         now = edits.before(now, wave, upgrade.to)
         missing = edits.moved(now, wave).copy()
         edits_nodes.remove(missing, set(wave.drain))
-        found.append(in_state(missing, str(wave.wave), context))
+        rooms.append(in_state(missing, str(wave.wave), context))
         now = edits.left_by(now, wave, upgrade.to)
-    return found, incomplete_note(len(found), len(upgrade.waves), "waves")
+    return rooms, incomplete_note(len(rooms), len(upgrade.waves), "waves")

@@ -11,7 +11,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.capacity.upgrade.pool import Pool
+from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rebalance.problem.problem import Step
 
@@ -37,16 +37,16 @@ class WaveDraft:
 
 
 @dataclass
-class Course:
+class UpgradeCourse:
     """A sequence of waves.
 
     Attributes:
-        left: Nodes of the pool that no wave drains.
+        undrained: Nodes of the pool that no wave drains.
         proved: True if it is proved that no course drains more of the drainable nodes.
     """
 
     waves: list[WaveDraft] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
+    undrained: list[int] = field(default_factory=list)
     proved: bool = False
 
     @property
@@ -80,18 +80,18 @@ class Walk:
         self._share = (cluster.demand / self._size).max(axis=1, initial=0.0)
         self._level = preference(self.pool)
 
-    def run(self, order: Sequence[int]) -> Course:
+    def run(self, order: Sequence[int]) -> UpgradeCourse:
         """Return the course that drains nodes in an order, domain by domain, until no single node of a domain can be drained.
 
         Args:
             order: The nodes to drain.
         """
-        course = Course()
+        course = UpgradeCourse()
         for domain in dict.fromkeys(self.pool.domain[n] for n in order):
-            course.left += self._domain(course, [n for n in order if self.pool.domain[n] == domain])
+            course.undrained += self._domain(course, [n for n in order if self.pool.domain[n] == domain])
         return course
 
-    def _domain(self, course: Course, queue: list[int]) -> list[int]:
+    def _domain(self, course: UpgradeCourse, queue: list[int]) -> list[int]:
         """Drain the nodes of one domain. Return those that remain."""
         while queue and not self.over():
             wave = self._several(queue) or self._single(queue)
@@ -116,8 +116,8 @@ class Walk:
 
         Return None if none can be drained or only one is allowed. No pod has moved then.
         """
-        most = self._limit(queue)
-        return self._wave(queue[:most], queue) if most > 1 < len(queue) else None
+        limit = self._limit(queue)
+        return self._wave(queue[:limit], queue) if limit > 1 < len(queue) else None
 
     def _single(self, queue: Sequence[int]) -> WaveDraft | None:
         """Drain the first node that can be drained alone. Return its wave. If there is none, return None; no pod has moved then."""
@@ -158,10 +158,10 @@ class Walk:
         else:
             return True
         self.state.undo_all(steps, before)
-        found = self.packer(self.state, n) if self.packer is not None else None
-        for step in found or ():
+        packing = self.packer(self.state, n) if self.packer is not None else None
+        for step in packing or ():
             self.take(step, steps)
-        return found is not None
+        return packing is not None
 
     def take(self, step: Step, steps: list[Step]) -> None:
         self.state.apply(step)
@@ -180,8 +180,8 @@ class Walk:
             return own
         nodes = np.flatnonzero(mask)
         nodes = nodes[self._level[nodes] == self._level[nodes].max()]
-        left = (self.state.fit.free[nodes] / self._size).sum(axis=1)
-        return int(nodes[np.argmax(left) if self.roomy else np.argmin(left)])
+        residual = (self.state.fit.free[nodes] / self._size).sum(axis=1)
+        return int(nodes[np.argmax(residual) if self.roomy else np.argmin(residual)])
 
 
 def surging(state: PoolState, surge: int, nodes: Sequence[int]) -> list[int]:
@@ -190,7 +190,7 @@ def surging(state: PoolState, surge: int, nodes: Sequence[int]) -> list[int]:
     return list(islice((n for n in nodes if not state.present[state.pool.new[n]]), max(0, room)))
 
 
-def preference(pool: Pool) -> Ints:
+def preference(pool: UpgradePool) -> Ints:
     """Return int64[N], the preference for nodes as destinations: new nodes, then nodes outside the pool, then
     old nodes, which pods leave again."""
     level = np.ones(pool.problem.cluster.n_nodes, dtype=np.int64)
@@ -201,13 +201,13 @@ def preference(pool: Pool) -> Ints:
 
 def open_(present: Bools, new: Sequence[int], gone: Sequence[int] = ()) -> Bools:
     """Return bool[N], the existing nodes after some joined and others left."""
-    found = present.copy()
-    found[list(new)] = True
-    found[list(gone)] = False
-    return found
+    nodes = present.copy()
+    nodes[list(new)] = True
+    nodes[list(gone)] = False
+    return nodes
 
 
-def orders(pool: Pool, state: PoolState, nodes: Sequence[int]) -> list[list[int]]:
+def orders(pool: UpgradePool, state: PoolState, nodes: Sequence[int]) -> list[list[int]]:
     """Return promising orders of nodes, domain after domain: as listed, emptiest first, fullest first, fewest
     pods first, grouped by size."""
     share = pool.problem.cluster.demand / np.maximum(pool.problem.cluster.allocatable.max(axis=0, initial=1), 1)

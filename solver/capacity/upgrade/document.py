@@ -13,8 +13,8 @@ from kubestow.models.edits.upgrade import stays
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.upgrade.course import Course
-from kubestow.solver.capacity.upgrade.pool import Pool, UpgradeOptions
+from kubestow.solver.capacity.upgrade.course import UpgradeCourse
+from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, UpgradePool
 from kubestow.solver.rebalance.named_moves import name_moves
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.base import Rule
@@ -23,14 +23,16 @@ from kubestow.solver.rules.base import Rule
 MAX_LISTED_PODS = 3
 
 
-def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[Rule], blocked: Sequence[Blocker]) -> Upgrade:
+def document(
+    pool: UpgradePool, request: UpgradeOptions, course: UpgradeCourse, rules: Sequence[Rule], blocked: Sequence[Blocker]
+) -> Upgrade:
     """Return the document of a course.
 
     Args:
         rules: Rules of the cluster, in any state.
     """
-    snapshot, options = pool.snapshot, asked.options
-    waves = _waves(pool, course, rules, asked.by)
+    snapshot, options = pool.snapshot, request.options
+    waves = _waves(pool, course, rules, request.by)
     moving = stays(snapshot.pods, [pool.names[n] for n in pool.old])
     return Upgrade(
         snapshot=doc.SnapshotRef(
@@ -38,7 +40,7 @@ def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[
             includeGated=options.include_gated, daemonNamespaces=list(options.exempt),
             kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
         ),
-        pool=asked.pool,
+        pool=request.pool,
         nodes=[pool.names[n] for n in pool.old],
         maxUnavailable=pool.unavailable,
         surge=pool.surge,
@@ -46,8 +48,8 @@ def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[
         proved=course.proved,
         waves=waves,
         blocked=list(blocked),
-        by=asked.by,
-        to=None if asked.to is None else dict(asked.to),
+        by=request.by,
+        to=None if request.to is None else dict(request.to),
         policy=options.policy if options.policy != DEFAULT else None,
         unmodelled=[
             *unmodelled.find(snapshot, moving, tiers=options.policy.networkTiers),
@@ -60,13 +62,13 @@ def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[
     )  # fmt: skip
 
 
-def _waves(pool: Pool, course: Course, rules: Sequence[Rule], by: str | None) -> list[UpgradeWave]:
+def _waves(pool: UpgradePool, course: UpgradeCourse, rules: Sequence[Rule], by: str | None) -> list[UpgradeWave]:
     """Return the waves with named pods. All are named at once, because pods that moved may move again."""
     names = pool.names
     grouped = [_grouped(pool, wave.steps, rules) for wave in course.waves]
     flat = [steps for groups in grouped for steps in groups]
     moves, _ = name_moves(pool.problem, flat, [False] * len(flat), lambda g, a, bound: f"{names[a]} is drained")
-    found, first = [], 0
+    upgrade_waves, first = [], 0
     waiting = iter(moves)
     for number, (wave, groups) in enumerate(zip(course.waves, grouped, strict=True), 1):
         mine = [next(waiting) for steps in groups for _ in steps]
@@ -74,16 +76,16 @@ def _waves(pool: Pool, course: Course, rules: Sequence[Rule], by: str | None) ->
             move.step, move.wave, move.stopover = step, move.wave - first, False
         first += len(groups)
         domain = f"{by}={pool.domain[wave.drain[0]]}" if by is not None else None
-        found.append(
+        upgrade_waves.append(
             UpgradeWave(
                 number, [names[n] for n in wave.drain], [pool.joining(n) for n in wave.surge], [pool.joining(n) for n in wave.joined],
                 mine, domain,
             )
         )  # fmt: skip
-    return found
+    return upgrade_waves
 
 
-def _grouped(pool: Pool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[list[Step]]:
+def _grouped(pool: UpgradePool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[list[Step]]:
     """Return the steps of a drain, grouped in waves that are safe in every order.
 
     Pods only leave drained nodes and only arrive at others. So pods that only room constrains move at once,
@@ -115,22 +117,22 @@ def _grouped(pool: Pool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[l
 
 
 def _notes(snapshot: Snapshot, moving: Sequence[objects.Pod], waves: Sequence[UpgradeWave]) -> list[str]:
-    found = ["the destinations of pods are one way to complete the upgrade; the scheduler may choose other nodes"] if waves else []
+    notes = ["the destinations of pods are one way to complete the upgrade; the scheduler may choose other nodes"] if waves else []
     local = [pod for pod in moving if _local(pod)]
     if local:
-        found.append(
+        notes.append(
             f"{len(local)} pods of the pool lose the data in their emptyDir or hostPath volumes, as with "
             f"kubectl drain --delete-emptydir-data ({_some(local)})"
         )
     waiting = [snapshot.pods[i] for i in select(snapshot).pending]
     if waiting:
         pods = f"{len(waiting)} pod{'s have' if len(waiting) > 1 else ' has'} no node"
-        found.append(f"{pods} ({_some(waiting)}): pending pods may occupy new nodes")
+        notes.append(f"{pods} ({_some(waiting)}): pending pods may occupy new nodes")
     times = Counter(move.pod for wave in waves for move in wave.moves)
     again = sum(k > 1 for k in times.values())
     if again:
-        found.append(f"{again} pods move more than once, via nodes that are drained later")
-    return found
+        notes.append(f"{again} pods move more than once, via nodes that are drained later")
+    return notes
 
 
 def _local(pod: objects.Pod) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kubestow.solver.capacity.upgrade.course import Course, WaveDraft, open_, preference, surging
+from kubestow.solver.capacity.upgrade.course import UpgradeCourse, WaveDraft, open_, preference, surging
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rebalance.problem.problem import Step
 
@@ -16,7 +16,7 @@ MAX_STATES = 10_000
 _Key = tuple[object, ...]
 
 
-class Explorer:
+class UpgradeExplorer:
     """A depth-first search that remembers dead ends.
 
     Each wave drains one node. Draining one after another reaches everything that draining at once does,
@@ -37,7 +37,7 @@ class Explorer:
         self._sizes: Counter[str] = Counter()
         self.complete = True
 
-    def run(self, nodes: Sequence[int]) -> Course | None:
+    def run(self, nodes: Sequence[int]) -> UpgradeCourse | None:
         """Return a course that drains all of these nodes.
 
         None proves that there is none if ``complete`` is true; otherwise the search ended early.
@@ -45,7 +45,7 @@ class Explorer:
         waves: list[WaveDraft] = []
         self._all = list(nodes)
         self._sizes = Counter(self.pool.domain[n] for n in nodes)
-        return Course(waves, [], proved=True) if self._waves(list(nodes), waves) else None
+        return UpgradeCourse(waves, [], proved=True) if self._waves(list(nodes), waves) else None
 
     def _stop(self) -> bool:
         self._left -= 1
@@ -54,20 +54,20 @@ class Explorer:
             self.complete = False
         return not self.complete
 
-    def _waves(self, left: list[int], waves: list[WaveDraft]) -> bool:
-        if not left:
+    def _waves(self, undrained: list[int], waves: list[WaveDraft]) -> bool:
+        if not undrained:
             return True
         state, new = self.state, self.pool.new
-        key = ("waves", tuple(left), state.present.tobytes(), state.counts.tobytes())
+        key = ("waves", tuple(undrained), state.present.tobytes(), state.counts.tobytes())
         if key in self._dead or self._stop():
             return False
         mark = state.mark()
-        for n in self._next_nodes(left):
-            wave = WaveDraft([n], surging(state, self.surge, [n, *(m for m in left if m != n)]), [])
+        for n in self._next_nodes(undrained):
+            wave = WaveDraft([n], surging(state, self.surge, [n, *(m for m in undrained if m != n)]), [])
             state.begin(open_(mark.present, [new[m] for m in wave.surge]))
             state.cordoned[n] = True
             start = state.counts.tobytes() if state.holding else b""
-            if self._drain(n, start, wave.steps, lambda n=n, wave=wave: self._next(n, wave, left, waves)):  # type: ignore[misc]
+            if self._drain(n, start, wave.steps, lambda n=n, wave=wave: self._next(n, wave, undrained, waves)):  # type: ignore[misc]
                 return True
             state.back_to(mark)
             if not self.complete:
@@ -75,14 +75,14 @@ class Explorer:
         self._dead.add(key)
         return False
 
-    def _next_nodes(self, left: Sequence[int]) -> list[int]:
+    def _next_nodes(self, undrained: Sequence[int]) -> list[int]:
         """Return the nodes that may be next: those of domains already begun, or of all domains."""
         domain = self.pool.domain
-        begun = {domain[n] for n in self._all} - {d for d, k in self._sizes.items() if sum(domain[n] == d for n in left) == k}
-        open_domains = {domain[n] for n in left} & begun or {domain[n] for n in left}
-        return [n for n in left if domain[n] in open_domains]
+        begun = {domain[n] for n in self._all} - {d for d, k in self._sizes.items() if sum(domain[n] == d for n in undrained) == k}
+        open_domains = {domain[n] for n in undrained} & begun or {domain[n] for n in undrained}
+        return [n for n in undrained if domain[n] in open_domains]
 
-    def _next(self, n: int, wave: WaveDraft, left: list[int], waves: list[WaveDraft]) -> bool:
+    def _next(self, n: int, wave: WaveDraft, undrained: list[int], waves: list[WaveDraft]) -> bool:
         """Add the wave of an emptied node, and continue with the other nodes. Return True if all can be drained.
 
         On failure, restore the state.
@@ -92,7 +92,7 @@ class Explorer:
         wave.joined = [] if there[new] else [n]
         waves.append(wave)
         self.state.present = open_(there, [new], gone=[n])
-        if self._waves([m for m in left if m != n], waves):
+        if self._waves([m for m in undrained if m != n], waves):
             return True
         waves.pop()
         self.state.back_to(mark)

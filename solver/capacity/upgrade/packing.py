@@ -23,7 +23,7 @@ MAX_MODEL_PAIRS = 60_000
 MAX_OVERFULL_PAIRS = 2_000
 
 
-class Packing:
+class NodePacking:
     """Packing queries about a state, within the time of a run."""
 
     def __init__(self, context: RunContext) -> None:
@@ -33,20 +33,20 @@ class Packing:
     def steps(self, state: PoolState, n: int) -> list[Step] | None:
         """Return accepted steps that empty a cordoned node, if one packing leads to some. The state is unchanged."""
         pods = _pods(state, n)
-        found = self._solve(state, n, pods, {g: state.places(g, n) for g in pods})[1]
-        if found is None:
+        cells = self._solve(state, n, pods, {g: state.places(g, n) for g in pods})[1]
+        if cells is None:
             return None
-        taken: list[Step] = []
-        waiting = [Step(g, n, b) for g, b in found]
+        applied: list[Step] = []
+        waiting = [Step(g, n, b) for g, b in cells]
         while waiting:
             accepted = next((step for step in waiting if state.places(step.g, n)[step.b]), None)
             if accepted is None:
                 break
             state.apply(accepted)
-            taken.append(accepted)
+            applied.append(accepted)
             waiting.remove(accepted)
-        steps = list(taken)
-        state.undo_all(taken, 0)
+        steps = list(applied)
+        state.undo_all(applied, 0)
         return None if waiting else steps
 
     def never(self, state: PoolState, n: int, present: Bools) -> bool:
@@ -90,9 +90,9 @@ class Packing:
             best = pairs.max(axis=0)
             best[old == n] = 0
             more = np.sort(np.concatenate([pairs.min(axis=0)[old != n], own[None]]), axis=0)[::-1][:surge].sum(axis=0)
-            rest = room.sum(axis=0) - room[old].sum(axis=0) - room[new].sum(axis=0)
+            residual = room.sum(axis=0) - room[old].sum(axis=0) - room[new].sum(axis=0)
             wanted = (demand[inside] * total[inside, None]).sum(axis=0)
-            if (wanted > best.sum(axis=0) + rest + more).any():
+            if (wanted > best.sum(axis=0) + residual + more).any():
                 return True
             bins = [*best[old != n][best[old != n].any(axis=1)], *room[pool.start() & pool.end() & mask]]
             if not surge and self._overfull(demand[inside], total[inside], bins):

@@ -46,7 +46,7 @@ class UpgradeOptions:
 
 
 @dataclass
-class Pool:
+class UpgradePool:
     """A node pool under upgrade.
 
     Attributes:
@@ -72,48 +72,48 @@ class Pool:
 
     def start(self) -> Bools:
         """Return bool[N], the nodes that exist before the first wave."""
-        found = np.ones(self.problem.cluster.n_nodes, dtype=bool)
-        found[list(self.new.values())] = False
-        return found
+        present = np.ones(self.problem.cluster.n_nodes, dtype=bool)
+        present[list(self.new.values())] = False
+        return present
 
     def end(self) -> Bools:
         """Return bool[N], the nodes that exist after the last wave."""
-        found = np.ones(self.problem.cluster.n_nodes, dtype=bool)
-        found[self.old] = False
-        return found
+        present = np.ones(self.problem.cluster.n_nodes, dtype=bool)
+        present[self.old] = False
+        return present
 
     def joining(self, old: int) -> NewNode:
         """Return the replacement of a node, as documents have it."""
         return NewNode(self.names[self.new[old]], self.names[old])
 
 
-def read_pool(snapshot: Snapshot, asked: UpgradeOptions) -> Pool:
+def read_pool(snapshot: Snapshot, request: UpgradeOptions) -> UpgradePool:
     """Compile a snapshot with the new nodes of a pool.
 
     Raises:
         InputError: The selector is invalid or selects no node, no node has the label ``by``, or quantities or
             annotations cannot be read.
     """
-    chosen = pool(snapshot, asked.pool)
+    chosen = pool(snapshot, request.pool)
     labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
-    if asked.by is not None and not any(asked.by in labels[name] for name in chosen):
-        raise InputError([f"--by {shorten(asked.by)}: no node of the pool has this label"])
-    unavailable, surge = resolved(asked.max_unavailable, asked.surge, len(chosen))
-    taken = {node.metadata.name or "" for node in snapshot.nodes}
-    new = [NewNode(edits.new_name(taken, name), name) for name in chosen]
-    union = edits.with_new(snapshot, new, asked.to)
-    problem = read_problem(union, PlanOptions(limits=Limits(alsoMove=list(edits.LIFTED)), options=asked.options))
+    if request.by is not None and not any(request.by in labels[name] for name in chosen):
+        raise InputError([f"--by {shorten(request.by)}: no node of the pool has this label"])
+    unavailable, surge = resolved(request.max_unavailable, request.surge, len(chosen))
+    used_names = {node.metadata.name or "" for node in snapshot.nodes}
+    new = [NewNode(edits.new_name(used_names, name), name) for name in chosen]
+    union = edits.with_new(snapshot, new, request.to)
+    problem = read_problem(union, PlanOptions(limits=Limits(alsoMove=list(edits.LIFTED)), options=request.options))
     _cap_budgets(snapshot, problem)
     index = {name: n for n, name in enumerate(problem.cluster.nodes.names)}
     old = sorted(index[name] for name in chosen)
-    return Pool(
+    return UpgradePool(
         snapshot=snapshot,
         problem=problem,
         old=old,
         new={index[each.like]: index[each.name] for each in new},
         unavailable=unavailable,
         surge=surge,
-        domain={index[name]: labels[name].get(asked.by, "") if asked.by is not None else "" for name in chosen},
+        domain={index[name]: labels[name].get(request.by, "") if request.by is not None else "" for name in chosen},
     )
 
 
@@ -121,9 +121,9 @@ def _cap_budgets(snapshot: Snapshot, problem: RebalanceProblem) -> None:
     """Cap the allowed disruptions at their number before new nodes join, because DaemonSet pods of new nodes may count."""
     before = {budget.name: budget.allowed for budget in budgets(snapshot)}
     for b, budget in enumerate(problem.budgets):
-        most = max(1, before.get(budget.name, 0))
-        if budget.allowed > most:
-            problem.budgets[b] = replace(budget, allowed=most)
+        limit = max(1, before.get(budget.name, 0))
+        if budget.allowed > limit:
+            problem.budgets[b] = replace(budget, allowed=limit)
 
 
 def resolved(unavailable: str, surge: str, size: int) -> tuple[int, int]:

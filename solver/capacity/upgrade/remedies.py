@@ -34,7 +34,7 @@ BlockerSearch = Callable[[Snapshot], Sequence[Blocker] | None]
 
 
 @dataclass
-class _Change:
+class _BlockerEdit:
     message: str
     snapshot: Snapshot
 
@@ -48,37 +48,37 @@ def offer(snapshot: Snapshot, blocked: Sequence[Blocker], search: BlockerSearch)
         search: Searches the upgrade of a changed snapshot.
     """
     tried: dict[tuple[str, str, str], list[str]] = {}
-    left = MAX_TRIALS
+    remaining_trials = MAX_TRIALS
     for blocker in blocked:
         key = blocker.kind, blocker.object, ",".join(blocker.pods) if blocker.kind == "notEvictable" else ""
         if key not in tried:
             tried[key] = []
             same = [b for b in blocked if (b.kind, b.object) == key[:2]]
             for change in _changes(snapshot, same):
-                if left <= 0:
+                if remaining_trials <= 0:
                     break
-                left -= 1
-                found = search(change.snapshot)
-                if found is not None and _works(same, found):
+                remaining_trials -= 1
+                blockers = search(change.snapshot)
+                if blockers is not None and _works(same, blockers):
                     tried[key].append(change.message)
         blocker.remedies = list(tried[key])
 
 
-def _works(same: Sequence[Blocker], found: Sequence[Blocker]) -> bool:
+def _works(same: Sequence[Blocker], blockers: Sequence[Blocker]) -> bool:
     """Return True if the object no longer blocks, and no other object blocks the same pods."""
-    objects_left = {(b.kind, b.object) for b in found}
+    objects_left = {(b.kind, b.object) for b in blockers}
     pods = {pod for b in same for pod in b.pods}
-    return (same[0].kind, same[0].object) not in objects_left and not any(pods.intersection(b.pods) for b in found)
+    return (same[0].kind, same[0].object) not in objects_left and not any(pods.intersection(b.pods) for b in blockers)
 
 
-def _changes(snapshot: Snapshot, same: Sequence[Blocker]) -> Iterator[_Change]:
+def _changes(snapshot: Snapshot, same: Sequence[Blocker]) -> Iterator[_BlockerEdit]:
     first = same[0]
     pods = sorted({pod for blocker in same for pod in blocker.pods})
     if first.kind == "PodDisruptionBudget":
         yield from _budget_changes(snapshot, first.object.partition(" ")[2], pods)
     elif first.kind in ("barePod", "notEvictable"):
         yield from _released(snapshot, pods)
-        yield _Change(f"delete {_listed(pods)}", _without(snapshot, pods))
+        yield _BlockerEdit(f"delete {_listed(pods)}", _without(snapshot, pods))
     elif first.kind == "localVolume":
         yield from _reachable(snapshot, first.object.partition(" ")[2])
 
@@ -86,7 +86,7 @@ def _changes(snapshot: Snapshot, same: Sequence[Blocker]) -> Iterator[_Change]:
 # --- budgets ------------------------------------------------------------------------------------------------------------------------
 
 
-def _budget_changes(snapshot: Snapshot, name: str, pods: Sequence[str]) -> Iterator[_Change]:
+def _budget_changes(snapshot: Snapshot, name: str, pods: Sequence[str]) -> Iterator[_BlockerEdit]:
     budget = next((b for b in budgets(snapshot) if b.name == name), None)
     raw = next((b for b in snapshot.pod_disruption_budgets if _name(b) == name), None)
     if budget is None or raw is None:
@@ -95,34 +95,38 @@ def _budget_changes(snapshot: Snapshot, name: str, pods: Sequence[str]) -> Itera
     blocked = [snapshot.pods[i] for i in budget.pods if pod_key(snapshot.pods[i]) in set(pods)]
     if spec.unhealthyPodEvictionPolicy != "AlwaysAllow" and not all(map(is_ready, blocked)):
         message = f"set unhealthyPodEvictionPolicy: AlwaysAllow in PodDisruptionBudget {name}"
-        yield _Change(message, _with_budget(snapshot, raw, _change(spec, unhealthyPodEvictionPolicy="AlwaysAllow"), keep=True))
+        yield _BlockerEdit(message, _with_budget(snapshot, raw, _change(spec, unhealthyPodEvictionPolicy="AlwaysAllow"), keep=True))
     yield from _loosened(snapshot, raw, spec, budget)
     if all(is_ready(snapshot.pods[i]) for i in budget.pods):  # another replica of a failing workload would fail, too
         yield from _one_more(snapshot, raw, snapshot.pods[budget.pods[0]])
     others = [b.name for b in budgets(snapshot) if b.name != name and set(b.pods) & set(budget.pods)]
     if others:
-        rest = [b for b in snapshot.pod_disruption_budgets if b is not raw]
-        yield _Change(f"delete PodDisruptionBudget {name}", replace(snapshot, pod_disruption_budgets=rest))
+        remaining = [b for b in snapshot.pod_disruption_budgets if b is not raw]
+        yield _BlockerEdit(f"delete PodDisruptionBudget {name}", replace(snapshot, pod_disruption_budgets=remaining))
 
 
-def _loosened(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisruptionBudgetSpec, budget: DisruptionBudget) -> Iterator[_Change]:
+def _loosened(
+    snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisruptionBudgetSpec, budget: DisruptionBudget
+) -> Iterator[_BlockerEdit]:
     """Yield the smallest change of the budget that allows one healthy pod to leave."""
     size = len(budget.pods)
     if not budget.healthy:
         return
     if spec.minAvailable is not None:
         message = f"lower minAvailable of PodDisruptionBudget {budget.name} from {spec.minAvailable} to {budget.healthy - 1}"
-        yield _Change(message, _with_budget(snapshot, raw, _change(spec, minAvailable=budget.healthy - 1)))
+        yield _BlockerEdit(message, _with_budget(snapshot, raw, _change(spec, minAvailable=budget.healthy - 1)))
     elif spec.maxUnavailable is not None:
         for more in range(1, size + 1):
             changed = _with_budget(snapshot, raw, _change(spec, maxUnavailable=more))
             after = next((b for b in budgets(changed) if b.name == budget.name), None)
             if after is not None and after.allowed:
-                yield _Change(f"raise maxUnavailable of PodDisruptionBudget {budget.name} from {spec.maxUnavailable} to {more}", changed)
+                yield _BlockerEdit(
+                    f"raise maxUnavailable of PodDisruptionBudget {budget.name} from {spec.maxUnavailable} to {more}", changed
+                )
                 return
 
 
-def _one_more(snapshot: Snapshot, raw: PodDisruptionBudget, pod: Pod) -> Iterator[_Change]:
+def _one_more(snapshot: Snapshot, raw: PodDisruptionBudget, pod: Pod) -> Iterator[_BlockerEdit]:
     """Yield one more replica of a pod's workload, on a node that can hold it."""
     owner = objects.controller_of(pod)
     scaled = _scaled(snapshot, owner.kind, pod.metadata.namespace or "default", owner.name) if owner is not None else None
@@ -131,17 +135,17 @@ def _one_more(snapshot: Snapshot, raw: PodDisruptionBudget, pod: Pod) -> Iterato
     name, workloads = scaled
     metadata = _change(pod.metadata, name=f"{pod.metadata.name}-more", uid=None)
     pods = [*snapshot.pods, _change(pod, metadata=metadata, spec=_change(pod.spec, nodeName=None))]
-    rest = [_change(b, status=None) if b is raw else b for b in snapshot.pod_disruption_budgets]
-    changed = replace(snapshot, pods=pods, workloads=workloads, pod_disruption_budgets=rest)
+    budgets = [_change(b, status=None) if b is raw else b for b in snapshot.pod_disruption_budgets]
+    changed = replace(snapshot, pods=pods, workloads=workloads, pod_disruption_budgets=budgets)
     cluster = PlacementQuestion(changed, (len(pods) - 1,), 1).cluster()
     nodes = np.flatnonzero(possible(cluster, rules.build(cluster))[0])
     for n in nodes[:1].tolist():
-        yield _Change(f"add one replica to {name}", bound_as(changed, [(len(pods) - 1, cluster.nodes.names[n])]))
+        yield _BlockerEdit(f"add one replica to {name}", bound_as(changed, [(len(pods) - 1, cluster.nodes.names[n])]))
 
 
 def _scaled(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
     """Return the workload that scales a controller, and the workloads with one more replica of both; None if it cannot be scaled."""
-    found, workloads = f"{kind} {namespace}/{name}", dict(snapshot.workloads)
+    owner, workloads = f"{kind} {namespace}/{name}", dict(snapshot.workloads)
     if kind not in ("ReplicaSet", "StatefulSet", "ReplicationController"):
         return None
     chain = [(kind, name)]
@@ -149,7 +153,7 @@ def _scaled(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[s
         above = objects.controller_of(obj) if obj.metadata.name == name and (obj.metadata.namespace or "default") == namespace else None
         if above is not None:
             chain.append((above.kind, above.name))
-            found = f"{above.kind} {namespace}/{above.name}"
+            owner = f"{above.kind} {namespace}/{above.name}"
     for each, own in chain:
         workloads[each] = [
             _change(obj, spec=_change(obj.spec, replicas=(obj.spec.replicas or 0) + 1))
@@ -157,7 +161,7 @@ def _scaled(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[s
             else obj
             for obj in workloads.get(each, ())
         ]
-    return found, workloads
+    return owner, workloads
 
 
 def _name(budget: PodDisruptionBudget) -> str:
@@ -177,17 +181,17 @@ def _with_budget(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisrupti
 # --- pods and volumes ---------------------------------------------------------------------------------------------------------------
 
 
-def _released(snapshot: Snapshot, pods: Sequence[str]) -> Iterator[_Change]:
+def _released(snapshot: Snapshot, pods: Sequence[str]) -> Iterator[_BlockerEdit]:
     """Yield the removal of each annotation that forbids an eviction."""
     for key, value in _FORBIDDING:
         chosen = [i for i, pod in enumerate(snapshot.pods) if pod_key(pod) in set(pods) and _annotated(pod, key, value)]
         if chosen:
             changed = list(snapshot.pods)
             for i in chosen:
-                rest = {k: v for k, v in (changed[i].metadata.annotations or {}).items() if k != key}
-                changed[i] = _change(changed[i], metadata=_change(changed[i].metadata, annotations=rest))
+                annotations = {k: v for k, v in (changed[i].metadata.annotations or {}).items() if k != key}
+                changed[i] = _change(changed[i], metadata=_change(changed[i].metadata, annotations=annotations))
             names = _listed([pod_key(snapshot.pods[i]) for i in chosen])
-            yield _Change(f"remove the annotation {key} from {names}", replace(snapshot, pods=changed))
+            yield _BlockerEdit(f"remove the annotation {key} from {names}", replace(snapshot, pods=changed))
 
 
 def _annotated(pod: Pod, key: str, value: str) -> bool:
@@ -199,13 +203,13 @@ def _without(snapshot: Snapshot, pods: Sequence[str]) -> Snapshot:
     return replace(snapshot, pods=[pod for pod in snapshot.pods if pod_key(pod) not in gone])
 
 
-def _reachable(snapshot: Snapshot, name: str) -> Iterator[_Change]:
+def _reachable(snapshot: Snapshot, name: str) -> Iterator[_BlockerEdit]:
     """Yield the volume without node affinity, so that every node can use it."""
     volume = snapshot.persistent_volumes.get(name)
     if volume is None or volume.spec is None:
         return
     changed = {**snapshot.persistent_volumes, name: _change(volume, spec=_change(volume.spec, nodeAffinity=None))}
-    yield _Change(
+    yield _BlockerEdit(
         f"move the data of PersistentVolume {name} to a volume that other nodes can use", replace(snapshot, persistent_volumes=changed)
     )
 

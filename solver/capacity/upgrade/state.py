@@ -10,11 +10,11 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints, domain_sum
 from kubestow.models.kube.objects import is_terminating
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.capacity.upgrade.pool import Pool
+from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.resident_rules import Providers
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rules.pod_topology_spread import Tally
+from kubestow.solver.rules.pod_topology_spread import SpreadTally
 
 
 @dataclass
@@ -40,7 +40,7 @@ class _Counted:
         nodes: int64[D], the number of existing nodes in each domain.
     """
 
-    tally: Tally
+    tally: SpreadTally
     mask: Bools
     fixed: Ints | None
     nodes: Ints = field(init=False)
@@ -60,7 +60,7 @@ class PoolState(PlanState):
         cordoned: bool[N], nodes of the wave in progress.
     """
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: UpgradePool) -> None:
         super().__init__(pool.problem)
         self.pool = pool
         self.present = pool.start()
@@ -137,11 +137,11 @@ class PoolState(PlanState):
         Insufficient room on an empty node is left out. So is affinity and anti-affinity, which change with
         moves.
         """
-        found = self.never(g).copy()
+        rejected = self.never(g).copy()
         for rule in self.rules:
             if rule is not self.fit and rule is not self._affinity:
-                found |= rule.never(g)
-        return found
+                rejected |= rule.never(g)
+        return rejected
 
     def near_or_apart(self, g: int) -> bool:
         """Return True if required affinity or anti-affinity restricts where pods of the class may run."""

@@ -16,11 +16,11 @@ from kubestow.models.documents.upgrade import Blocker, Upgrade
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.upgrade import blockers, remedies
 from kubestow.solver.capacity.upgrade.buffers import in_waves
-from kubestow.solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
+from kubestow.solver.capacity.upgrade.course import UpgradeCourse, Walk, open_, orders, surging
 from kubestow.solver.capacity.upgrade.document import document
-from kubestow.solver.capacity.upgrade.exhaustive import Explorer
-from kubestow.solver.capacity.upgrade.packing import Packing
-from kubestow.solver.capacity.upgrade.pool import Pool, UpgradeOptions, read_pool
+from kubestow.solver.capacity.upgrade.exhaustive import UpgradeExplorer
+from kubestow.solver.capacity.upgrade.packing import NodePacking
+from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, UpgradePool, read_pool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rollout.remedies import least
 from kubestow.solver.runtime.deadline import Deadline
@@ -38,7 +38,7 @@ MAX_REORDERED_NODES = 200
 
 def upgrade(
     snapshot: Snapshot,
-    asked: UpgradeOptions,
+    request: UpgradeOptions,
     *,
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
@@ -57,43 +57,43 @@ def upgrade(
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
-    pool = read_pool(snapshot, asked)
+    pool = read_pool(snapshot, request)
     compiled = time.monotonic()
     report("compile", detail=f"{len(pool.old)} nodes of the pool, {int(pool.problem.start[pool.problem.movable].sum())} pods that may move")
-    deadline = Deadline(asked.options, started if began is None else began)
-    context = RunContext(asked.options, deadline, stop or threading.Event(), report)
+    deadline = Deadline(request.options, started if began is None else began)
+    context = RunContext(request.options, deadline, stop or threading.Event(), report)
     search = _UpgradeSearch(pool, PoolState(pool), context)
-    found = search.run()
-    result = document(pool, asked, found.course, search.state.rules, found.blocked)
+    outcome = search.run()
+    result = document(pool, request, outcome.course, search.state.rules, outcome.blocked)
     if context.stop.is_set():
         result.notes.append("interrupted: the waves are valid, but the search for further waves was not completed")
     elif not result.complete:
         result.smallestSurge, result.smallestProved = search.smallest(result.proved)
-        remedies.offer(snapshot, result.blocked, lambda changed: _blockers_of(changed, asked, context))
+        remedies.offer(snapshot, result.blocked, lambda changed: _blockers_of(changed, request, context))
     if not context.stop.is_set():
         result.headroom, notes = in_waves(snapshot, result, context)
         result.notes += notes
     solved = time.monotonic()
     report("verify")
     insist(check_upgrade(snapshot, result).violations)
-    if not asked.options.deterministic:
+    if not request.options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
     return result
 
 
-def _blockers_of(snapshot: Snapshot, asked: UpgradeOptions, context: RunContext) -> list[Blocker] | None:
+def _blockers_of(snapshot: Snapshot, request: UpgradeOptions, context: RunContext) -> list[Blocker] | None:
     """Return the blockers of the upgrade of a changed cluster; None if time is up."""
     if context.over():
         return None
-    pool = read_pool(snapshot, asked)
+    pool = read_pool(snapshot, request)
     return _UpgradeSearch(pool, PoolState(pool), replace(context, report=ProgressReporter(None, time.monotonic()))).run().blocked
 
 
 @dataclass
 class _UpgradeOutcome:
-    course: Course
+    course: UpgradeCourse
     blocked: list[Blocker]
 
 
@@ -104,10 +104,10 @@ class _UpgradeSearch:
         state: The state shared by all attempts, which leave it where they end.
     """
 
-    def __init__(self, pool: Pool, state: PoolState, context: RunContext) -> None:
+    def __init__(self, pool: UpgradePool, state: PoolState, context: RunContext) -> None:
         self.pool, self.state, self.context = pool, state, context
         self._start = state.mark()
-        self._packing = Packing(context)
+        self._packing = NodePacking(context)
         self.permanent = blockers.permanent(pool, state)
         blocked_nodes = {blocker.node for blocker in self.permanent}
         self.blocked_nodes = [n for n in pool.old if pool.names[n] in blocked_nodes]
@@ -117,13 +117,13 @@ class _UpgradeSearch:
         """Return the best course, and the blockers of the nodes it leaves."""
         course = self._course(self.pool.surge)
         blocked = list(self.permanent)
-        if course.left and not self.context.stop.is_set():
+        if course.undrained and not self.context.stop.is_set():
             self._replay(course)
             walk = Walk(self.state, self.pool.surge, None, self.context.stop.is_set)
-            blocked += blockers.present(self.pool, walk, course.left)
+            blocked += blockers.present(self.pool, walk, course.undrained)
         order = {self.pool.names[n]: k for k, n in enumerate(self.pool.old)}
         blocked.sort(key=lambda blocker: order[blocker.node])
-        course.proved = (bool(course.left) and course.proved) or any(blocker.proved for blocker in blocked)
+        course.proved = (bool(course.undrained) and course.proved) or any(blocker.proved for blocker in blocked)
         return _UpgradeOutcome(course, blocked)
 
     def smallest(self, blocked: bool) -> tuple[int | None, bool]:
@@ -142,20 +142,20 @@ class _UpgradeSearch:
             if self.context.over():
                 return False
             course = self._course(surge)
-            proved[surge] = bool(course.left) and course.proved
-            return not course.left
+            proved[surge] = bool(course.undrained) and course.proved
+            return not course.undrained
 
-        found = least(self.pool.surge + 1, len(self.pool.old), works)
-        if found is None:
+        smallest_surge = least(self.pool.surge + 1, len(self.pool.old), works)
+        if smallest_surge is None:
             return None, proved.get(len(self.pool.old), False)
-        return found, blocked if found == self.pool.surge + 1 else proved.get(found - 1, False)
+        return smallest_surge, blocked if smallest_surge == self.pool.surge + 1 else proved.get(smallest_surge - 1, False)
 
     # --- courses ----------------------------------------------------------------------------------------------------------------------
 
-    def _course(self, surge: int) -> Course:
+    def _course(self, surge: int) -> UpgradeCourse:
         """Return the course that drains the most nodes: by greedy moves, then with packings, then by exploring
         all courses of a small pool."""
-        best = Course(left=list(self.drainable_nodes), proved=False)
+        best = UpgradeCourse(undrained=list(self.drainable_nodes), proved=False)
         tries = orders(self.pool, self._at_start(), self.drainable_nodes)
         pods = int(self.state.counts[self.pool.problem.movable][:, self.drainable_nodes].sum())
         for packer, roomy in ((None, False), (None, True), (self._packing.steps, False)):
@@ -167,19 +167,19 @@ class _UpgradeSearch:
                 course = walk.run(order)
                 if (course.drained, -course.moves) > (best.drained, -best.moves) or not best.waves:
                     best = course
-                if not best.left and (best.moves == pods or len(self.drainable_nodes) > MAX_REORDERED_NODES):
+                if not best.undrained and (best.moves == pods or len(self.drainable_nodes) > MAX_REORDERED_NODES):
                     return best
-            if not best.left:
+            if not best.undrained:
                 return best
         if self.context.over():
             return best
         if len(self.drainable_nodes) <= MAX_EXPLORED_NODES and pods <= MAX_EXPLORED_PODS:
-            explorer = Explorer(self._at_start(), surge, self.context.over, lambda: self.context.deadline.charge(SECONDS_PER_STATE))
+            explorer = UpgradeExplorer(self._at_start(), surge, self.context.over, lambda: self.context.deadline.charge(SECONDS_PER_STATE))
             course_found = explorer.run(self.drainable_nodes)
             if course_found is not None:
                 return course_found
             best.proved = explorer.complete and not self.state.restricted and self._sequential_suffices(surge)
-        best.proved = best.proved or self._some_never_empties(best.left, surge) or self._no_first_node(surge)
+        best.proved = best.proved or self._some_never_empties(best.undrained, surge) or self._no_first_node(surge)
         return best
 
     def _sequential_suffices(self, surge: int) -> bool:
@@ -199,10 +199,10 @@ class _UpgradeSearch:
         )
         return not surge or surge >= len(self.drainable_nodes) or (equal and bool((state.fit.slots[new] == state.fit.slots[new[0]]).all()))
 
-    def _some_never_empties(self, left: Sequence[int], surge: int) -> bool:
+    def _some_never_empties(self, undrained: Sequence[int], surge: int) -> bool:
         """Return True if it is proved that one of the remaining nodes can never be emptied."""
         state = self._at_start()
-        return any(self._packing.confined(state, n, surge) for n in left)
+        return any(self._packing.confined(state, n, surge) for n in undrained)
 
     def _no_first_node(self, surge: int) -> bool:
         """Return True if it is proved that no node can be the first, because later nodes never have more room."""
@@ -222,7 +222,7 @@ class _UpgradeSearch:
         self.state.back_to(self._start)
         return self.state
 
-    def _replay(self, course: Course) -> None:
+    def _replay(self, course: UpgradeCourse) -> None:
         """Put the state where a course ends."""
         self._at_start()
         for wave in course.waves:

@@ -67,9 +67,9 @@ def _shortage(fact: Fact, view: RemainingNodes, topic: DeviceShortage, classes: 
     where = where if topic.pool is None else f"pool {topic.pool} has"
     pods = view.pods(classes)
     each = " each" if len(pods) > 1 else ""
-    asked = listed(dict.fromkeys(_requested(cluster.classes[g].devices) for g in classes))
+    requests = listed(dict.fromkeys(_requested(cluster.classes[g].devices) for g in classes))
     has = f"{free} of {len(units)} devices of {what} free" if units else "no devices that match"
-    return f"{where} {has}, {view.whom(classes)} ask{_s(view, classes)} for {asked}{each}"
+    return f"{where} {has}, {view.whom(classes)} ask{_s(view, classes)} for {requests}{each}"
 
 
 def _requested(demand: Demand | None) -> str:

@@ -113,17 +113,17 @@ class FactEncoding(PlacementModel):
 
     def _divide(self) -> None:
         """Divide the nodes into cells, first by topology keys and then by exclusions, while there are not too many cells."""
-        most = max(1, MAX_TOTALS // max(1, self.cluster.n_classes))
+        max_cells = max(1, MAX_TOTALS // max(1, self.cluster.n_classes))
         for key in _keys(self.cluster):
-            if self._divided(self.cluster.domains(key)[0], most):
+            if self._divided(self.cluster.domains(key)[0], max_cells):
                 self.keys.append(key)
         for mask in {m.tobytes(): m for bars in self.barred.values() for m in bars.values()}.values():
-            self._divided(mask, most)
+            self._divided(mask, max_cells)
 
-    def _divided(self, column: Bools | Ids, most: int) -> bool:
+    def _divided(self, column: Bools | Ids, max_cells: int) -> bool:
         table = np.stack([self.cell_of, column.astype(np.int32)], axis=1)
         cells = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
-        if int(cells.max(initial=0)) >= min(most, MAX_CELLS):
+        if int(cells.max(initial=0)) >= min(max_cells, MAX_CELLS):
             return False
         self.cell_of = cells
         return True
@@ -187,16 +187,16 @@ class FactEncoding(PlacementModel):
         if len(variables) < 2:
             return variables
         parts: dict[tuple[int, int], list[cp_model.IntVar]] = {}
-        found = []
+        terms = []
         for variable in variables:
             home = self._home.get(variable.index)
             if home is None:
-                found.append(variable)
+                terms.append(variable)
             else:
                 parts.setdefault(home, []).append(variable)
         for home, members in parts.items():
-            found += [self._totals[home]] if len(members) == self._size[home[1]] else members
-        return found
+            terms += [self._totals[home]] if len(members) == self._size[home[1]] else members
+        return terms
 
     def sum(self, variables: Sequence[cp_model.IntVar]) -> cp_model.LinearExprT:
         return super().sum(self._with_totals(variables))
@@ -214,10 +214,10 @@ class FactEncoding(PlacementModel):
         return self._under(lambda: self._literal(tag))
 
     def _literal(self, tag: Tag) -> cp_model.IntVar:
-        found = self.literals.get(tag)
-        if found is None:
-            found = self.literals[tag] = self.model.new_bool_var("")
-        return found
+        literal = self.literals.get(tag)
+        if literal is None:
+            literal = self.literals[tag] = self.model.new_bool_var("")
+        return literal
 
     def _new_any(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
         with self._under(None):  # shared by constraints of other tags

@@ -43,7 +43,7 @@ _DROP_ORDER = (
 
 
 @dataclass(frozen=True)
-class Group:
+class FactGroup:
     """Tags that form one fact.
 
     Attributes:
@@ -69,22 +69,22 @@ def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | N
     hopeless = _hopeless(question)
     if hopeless is not None:
         return Cause(pods=pods, facts=[hopeless], minimal=True)
-    cluster, found = question.cluster(), None
+    cluster, conflict = question.cluster(), None
     context = replace(context, options=replace(context.options, workers=None if context.options.deterministic else WORKERS))
     unsure = is_undecided(question.snapshot, question.pods)
     if unsure:  # the other rules may suffice for a conflict
         known = [rule for rule in rules.build(cluster) if not isinstance(rule, InterPodAffinity)]
-        found = _reduced(FactEncoding(cluster, known, question.needed), question.needed, context, seconds / 2)
-        seconds, unsure = seconds / 2, found is None
-    found = found or _reduced(FactEncoding(cluster, rules.build(cluster), question.needed), question.needed, context, seconds)
-    return None if found is None else Cause(pods=pods, facts=found[0], minimal=found[1], proved=not unsure)
+        conflict = _reduced(FactEncoding(cluster, known, question.needed), question.needed, context, seconds / 2)
+        seconds, unsure = seconds / 2, conflict is None
+    conflict = conflict or _reduced(FactEncoding(cluster, rules.build(cluster), question.needed), question.needed, context, seconds)
+    return None if conflict is None else Cause(pods=pods, facts=conflict[0], minimal=conflict[1], proved=not unsure)
 
 
 def _reduced(encoding: FactEncoding, needed: int, context: RunContext, seconds: float) -> tuple[list[Fact], bool] | None:
     """Return the facts of a minimal conflict set, and True if each was shown to be needed; None if there is no conflict."""
     reduction = Reduction(SubsetCheck(encoding, context), seconds)
-    found = reduction.run()
-    return None if found is None else (facts(encoding, needed, [(g.tags, g.domain) for g in found]), reduction.exact)
+    groups = reduction.run()
+    return None if groups is None else (facts(encoding, needed, [(g.tags, g.domain) for g in groups]), reduction.exact)
 
 
 def _hopeless(question: PlacementQuestion) -> Fact | None:
@@ -109,7 +109,7 @@ class Reduction:
         self._owners = Owners(self._encoding.cluster.snapshot)
         self.exact = True
 
-    def run(self) -> list[Group] | None:
+    def run(self) -> list[FactGroup] | None:
         """Return the groups of a minimal set; None if the facts together are possible, or nothing is known in time."""
         groups = _grouped(self._encoding.literals, _kind)
         groups.sort(key=lambda group: _DROP_ORDER.index(group.tags[0].rule))
@@ -119,58 +119,58 @@ class Reduction:
         if not verdict:
             return None
         groups = [groups[i] for i in core] or groups
-        found = self._shrink([], groups, None) or []
+        needed = self._shrink([], groups, None) or []
         for split in (self._by_topic, self._by_owner, self._by_exclusion, self._by_domain):
-            found = self._refined(found, split)
+            needed = self._refined(needed, split)
             if split == self._by_owner:
-                found = self._merged(found)
-        return found
+                needed = self._merged(needed)
+        return needed
 
-    def _merged(self, groups: list[Group]) -> list[Group]:
+    def _merged(self, groups: list[FactGroup]) -> list[FactGroup]:
         """Return the groups, with those merged that exclude the same nodes by one rule for several owners."""
-        found: dict[Hashable, Group] = {}
+        merged: dict[Hashable, FactGroup] = {}
         for i, group in enumerate(groups):
             masks = {mask.tobytes() for tag in group.tags for mask in self._encoding.barred.get(tag, {}).values()}
             topics = {tag.topic for tag in group.tags}
             key: Hashable = (group.tags[0].rule, frozenset(masks)) if topics == {None} and masks else i
-            found[key] = Group((*found[key].tags, *group.tags)) if key in found else group
-        return list(found.values())
+            merged[key] = FactGroup((*merged[key].tags, *group.tags)) if key in merged else group
+        return list(merged.values())
 
-    def _impossible(self, groups: Iterable[Group], seconds: float) -> bool | None:
+    def _impossible(self, groups: Iterable[FactGroup], seconds: float) -> bool | None:
         return self._check.impossible([tag for group in groups for tag in group.tags], seconds)
 
-    def _shrink(self, fixed: Sequence[Group], candidates: Sequence[Group], most: int | None) -> list[Group] | None:
+    def _shrink(self, fixed: Sequence[FactGroup], candidates: Sequence[FactGroup], limit: int | None) -> list[FactGroup] | None:
         """Return the candidates that are needed in addition to ``fixed``, dropping halves while that succeeds.
 
         Args:
-            most: Maximum number of candidates. Return None if more are needed or time runs out, because a
+            limit: Maximum number of candidates. Return None if more are needed or time runs out, because a
                 coarse minimal set is better.
         """
-        kept: list[Group] = []
-        rest = list(candidates)
-        size = len(rest) // 2 if len(rest) > 8 else 1
-        while rest:
+        kept: list[FactGroup] = []
+        untested = list(candidates)
+        size = len(untested) // 2 if len(untested) > 8 else 1
+        while untested:
             share = max(1.0, self._seconds / 10)
-            verdict = self._impossible([*fixed, *kept, *rest[size:]], share)
+            verdict = self._impossible([*fixed, *kept, *untested[size:]], share)
             if verdict:
-                rest = rest[size:]
+                untested = untested[size:]
                 size *= 2
             elif size > 1:
                 size = max(1, size // 2)
             else:
-                kept.append(rest.pop(0))
-                if most is not None and (verdict is None or len(kept) > most):
+                kept.append(untested.pop(0))
+                if limit is not None and (verdict is None or len(kept) > limit):
                     return None
                 self.exact &= verdict is not None
         return kept
 
-    def _refined(self, groups: list[Group], split: Callable[[Group, list[Group]], list[Group]]) -> list[Group]:
+    def _refined(self, groups: list[FactGroup], split: Callable[[FactGroup, list[FactGroup]], list[FactGroup]]) -> list[FactGroup]:
         """Return the groups, each replaced by its needed parts if these are not too many.
 
         Args:
             split: Returns the parts of a group, given all groups.
         """
-        done: list[Group] = []
+        done: list[FactGroup] = []
         for i, group in enumerate(groups):
             parts = split(group, groups)
             others = [*done, *groups[i + 1 :]]
@@ -179,17 +179,17 @@ class Reduction:
         return done
 
     @staticmethod
-    def _by_topic(group: Group, _: list[Group]) -> list[Group]:
+    def _by_topic(group: FactGroup, _: list[FactGroup]) -> list[FactGroup]:
         return _grouped(group.tags, lambda tag: tag.topic)
 
-    def _by_owner(self, group: Group, _: list[Group]) -> list[Group]:
+    def _by_owner(self, group: FactGroup, _: list[FactGroup]) -> list[FactGroup]:
         topics = {tag.topic for tag in group.tags}
         if (len(topics) == 1 and None not in topics) or group.tags[0].rule == GangScheduling.name:
             return [group]
         pods = [cls.pod for cls in self._encoding.cluster.classes]
         return _grouped(group.tags, lambda tag: tuple(sorted({self._owners.of(pods[g]) for g in tag.classes})))
 
-    def _by_exclusion(self, group: Group, groups: list[Group]) -> list[Group]:
+    def _by_exclusion(self, group: FactGroup, groups: list[FactGroup]) -> list[FactGroup]:
         """Return the parts of a group whose nodes are alike for all exclusions of the cause."""
         if any(tag.cell is None for tag in group.tags):
             return [group]
@@ -197,7 +197,7 @@ class Reduction:
         first = np.unique(self._encoding.cell_of, return_index=True)[1]
         return _grouped(group.tags, lambda tag: tuple(bool(mask[first[tag.cell]]) for mask in columns))
 
-    def _by_domain(self, group: Group, groups: list[Group]) -> list[Group]:
+    def _by_domain(self, group: FactGroup, groups: list[FactGroup]) -> list[FactGroup]:
         """Return the parts of a group by domain, under the first topology key of the cause's rules that distinguishes its nodes.
 
         Return the group itself if no key does.
@@ -213,22 +213,22 @@ class Reduction:
                 parts: dict[int, list[Tag]] = {}
                 for tag, value in code.items():
                     parts.setdefault(value, []).append(tag)
-                return [Group(tuple(tags), (key, value)) for value, tags in sorted(parts.items())]
+                return [FactGroup(tuple(tags), (key, value)) for value, tags in sorted(parts.items())]
         return [group]
 
-    def _topology(self, groups: Iterable[Group]) -> list[str]:
+    def _topology(self, groups: Iterable[FactGroup]) -> list[str]:
         """Return the topology keys of the rules in these groups: those of gangs and affinity first, then those with few domains."""
-        found: dict[str, int] = {}
+        rank: dict[str, int] = {}
         for tag in (tag for group in groups for tag in group.tags):
             topic = tag.topic[1] if isinstance(tag.topic, tuple) else tag.topic
             if tag.rule == GangScheduling.name:
-                found |= {gang.key: 0 for gang in self._encoding.cluster.gangs if gang.key is not None}
+                rank |= {gang.key: 0 for gang in self._encoding.cluster.gangs if gang.key is not None}
             elif isinstance(topic, Affinity):
-                found |= dict.fromkeys(topic.keys, 0)
+                rank |= dict.fromkeys(topic.keys, 0)
             elif isinstance(topic, AffinityTerm | Spread):
-                found.setdefault(topic.key, 1)
+                rank.setdefault(topic.key, 1)
         domains = self._encoding.cluster.domains
-        return sorted(found.keys() & set(self._encoding.keys), key=lambda key: (found[key], domains(key)[1], key))
+        return sorted(rank.keys() & set(self._encoding.keys), key=lambda key: (rank[key], domains(key)[1], key))
 
 
 def _kind(tag: Tag) -> Hashable:
@@ -239,8 +239,8 @@ def _kind(tag: Tag) -> Hashable:
     return tag.rule, kind
 
 
-def _grouped(tags: Iterable[Tag], key: Callable[[Tag], Hashable]) -> list[Group]:
-    found: dict[Hashable, list[Tag]] = {}
+def _grouped(tags: Iterable[Tag], key: Callable[[Tag], Hashable]) -> list[FactGroup]:
+    tags_by_key: dict[Hashable, list[Tag]] = {}
     for tag in tags:
-        found.setdefault(key(tag), []).append(tag)
-    return [Group(tuple(members)) for members in found.values()]
+        tags_by_key.setdefault(key(tag), []).append(tag)
+    return [FactGroup(tuple(members)) for members in tags_by_key.values()]

@@ -36,12 +36,12 @@ def order_cause(question: PlacementQuestion, context: RunContext) -> Cause | Non
     for k in range(question.needed - 1, -1, -1):
         encoding = build_model(alone, rules.build(alone))
         encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.left.values())) == k)
-        found = in_some_order(alone, encoding, context)
-        if found.placed is not None:
-            facts = list(_facts(alone, found.placed[1], question.needed))
+        order = in_some_order(alone, encoding, context)
+        if order.placed is not None:
+            facts = list(_facts(alone, order.placed[1], question.needed))
             pods = [pod_key(question.snapshot.pods[i]) for i in question.pods]
             return Cause(pods=pods, facts=facts, minimal=len(facts) == 1) if facts else None
-        if not found.refuted:
+        if not order.refuted:
             return None
     return None
 
@@ -58,9 +58,9 @@ def _facts(cluster: Cluster, sequence: Sequence_, needed: int) -> Iterator[Fact]
         dealt[g] += k
     lead = f"at most {len(bound)} of {int(cluster.count.sum())} pods can be bound in any order, and {needed} are needed: "
     lead = f"{lead}with {listed(bound)}, " if bound else "" if needed == 1 else lead
-    left = [g for g in range(cluster.n_classes) if dealt[g] < cluster.count[g]]
+    unbound = [g for g in range(cluster.n_classes) if dealt[g] < cluster.count[g]]
     for rule in active:
-        hit = [g for g in left if rule.rejects(g).any()]
+        hit = [g for g in unbound if rule.rejects(g).any()]
         if hit:
             whom = listed(name for h in hit for name in _names(cluster, h, dealt[h]))
             why = rule.message(hit[0], rule.rejects(hit[0]))

@@ -93,8 +93,8 @@ class PlacementQuestion:
             encoding.model.add(encoding.x[cell] >= pods)
         placed = sum(encoding.fits) - encoding.sum(list(encoding.left.values()))
         encoding.model.add(placed >= self.needed + len(pinned))
-        found = in_some_order(cluster, encoding, context)
-        return True if found.placed is not None else False if found.refuted else None
+        order = in_some_order(cluster, encoding, context)
+        return True if order.placed is not None else False if order.refuted else None
 
 
 def _cells(cluster: Cluster, pods: Collection[int]) -> Counter[tuple[int, int]]:
@@ -127,9 +127,9 @@ def in_some_order(cluster: Cluster, encoding: PlacementModel, context: RunContex
         if answer.solution is None:
             return Bindable(refuted=sure and answer.status == cp_model.INFEASIBLE)
         counts = encoding.counts(answer.solution)
-        found = find_order(cluster, counts, seed=context.options.seed)
-        if found.sequence is not None:
-            return Bindable((counts, found.sequence))
-        sure &= found.exhausted
-        encoding.forbid(counts, found.stuck, found.node)
+        order = find_order(cluster, counts, seed=context.options.seed)
+        if order.sequence is not None:
+            return Bindable((counts, order.sequence))
+        sure &= order.exhausted
+        encoding.forbid(counts, order.stuck, order.node)
     return Bindable()

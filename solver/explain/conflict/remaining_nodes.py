@@ -47,11 +47,11 @@ class RemainingNodes:
 
     def excluded(self, tags: Sequence[Tag]) -> dict[int, Bools]:
         """Return by class the nodes that these tags exclude, bool[N]."""
-        found: dict[int, Bools] = {}
+        masks: dict[int, Bools] = {}
         for tag in tags:
             for g, mask in self.encoding.barred.get(tag, {}).items():
-                found[g] = found[g] | mask if g in found else mask
-        return found
+                masks[g] = masks[g] | mask if g in masks else mask
+        return masks
 
     def _rooms(self, g: int) -> Ints:
         room = np.where(self.open[g], self.cluster.count[g], 0).astype(np.int64)

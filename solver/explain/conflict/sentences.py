@@ -25,7 +25,7 @@ from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMat
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.node_static import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
-from kubestow.solver.rules.volume_claims import Driver, Volume
+from kubestow.solver.rules.volume_claims import Driver, VolumeTopic
 from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 
@@ -83,8 +83,8 @@ def _refused(fact: Fact, item: Item) -> str:
 
 
 def _selection(fact: Fact, item: Item) -> str:
-    asked = listed(node_rule(item.view.cluster.classes[g].pod) for g in item.classes)
-    return f"{asked} leaves {item.view.of_all(~item.barred)} for {item.pods}"
+    rules = listed(node_rule(item.view.cluster.classes[g].pod) for g in item.classes)
+    return f"{rules} leaves {item.view.of_all(~item.barred)} for {item.pods}"
 
 
 def _ports(fact: Fact, item: Item) -> str:
@@ -102,23 +102,23 @@ def _capacity(fact: Fact, item: Item) -> str:
     # Prefer pods that can go nowhere except here, because the others need not come here.
     asking = [g for g in asking if not (view.open[g] & ~item.inside).any()] or asking or [g for g in item.classes if demand[g]]
     pods, nodes = view.pods(asking), item.inside & view.open_to(asking)
-    count, there, most = int(nodes.sum()), int(free[nodes].sum()), int(free[nodes].max(initial=0))
-    asked = sum(int(demand[g] * view.cluster.count[g]) for g in asking)
+    count, there, largest = int(nodes.sum()), int(free[nodes].sum()), int(free[nodes].max(initial=0))
+    requested = sum(int(demand[g] * view.cluster.count[g]) for g in asking)
     fact.object = f"Node {view.names(nodes)}" if count else "Node"
     fact.domain = fact.domain or _selected(view, asking, nodes)
     place = f" of {fact.domain}" if fact.domain else " that the other rules leave" if count < view.cluster.n_nodes else ""
     who = f"the {count} nodes{place} have" if count != 1 else f"{view.names(nodes)}{f' ({fact.domain})' if fact.domain else ''} has"
-    shown = dict(zip((there, asked, most), amounts(resource, (there, asked, most)), strict=True))
-    sentence = f"{who} {shown[there]} free, {view.whom(asking)} ask{'s' * (len(pods) == 1)} for {shown[asked]}"
+    shown = dict(zip((there, requested, largest), amounts(resource, (there, requested, largest)), strict=True))
+    sentence = f"{who} {shown[there]} free, {view.whom(asking)} ask{'s' * (len(pods) == 1)} for {shown[requested]}"
     if item.needed < int(view.cluster.count.sum()):
         sentence += f" ({item.needed} pods are needed)"
     fitting = int(min(view.room[asking[0]][nodes].sum(), view.cluster.count[asking[0]])) if len(asking) == 1 else None
     best = _best_domain(view, resource, nodes)
-    if there >= asked and count > 1 and not best:
+    if there >= requested and count > 1 and not best:
         if fitting is not None and 0 < fitting < len(pods):
             sentence += f", and no more than {fitting} fit whole"
         else:
-            sentence += f", and no node has more than {shown[most]}"
+            sentence += f", and no node has more than {shown[largest]}"
     return sentence + best
 
 
@@ -180,7 +180,7 @@ def _volumes(fact: Fact, item: Item) -> str:
     if isinstance(topic, Driver):
         fact.object = f"CSIDriver {topic.name}"
         return f"{view.of_all(item.barred)} lack the CSI driver {topic.name} of volumes of {item.pods}"
-    if isinstance(topic, Volume):
+    if isinstance(topic, VolumeTopic):
         fact.object = f"PersistentVolume {topic.name}"
         return f"volume {topic.name} serves one claim only"
     key = str(topic)
@@ -193,16 +193,20 @@ def _volumes(fact: Fact, item: Item) -> str:
         return f"claim {key} does not exist"
     if fact.rule == VolumeRestrictions.name:
         return f"claim {key} is ReadWriteOncePod and " + ("in use" if item.barred.all() else f"mounted by {item.pods}")
-    left = f"leaves {view.of_all(~item.barred)}"
+    remainder = f"leaves {view.of_all(~item.barred)}"
     if fact.rule == VolumeZone.name:
-        return f"the zone of claim {key}'s volume {left}"
+        return f"the zone of claim {key}'s volume {remainder}"
     if not claim.delayed:
-        return f"the volume of claim {key} {left}" if not item.barred.all() else f"claim {key} is not bound, or its volume is out of reach"
+        return (
+            f"the volume of claim {key} {remainder}"
+            if not item.barred.all()
+            else f"claim {key} is not bound, or its volume is out of reach"
+        )
     meets = ""
     if claim.one_node and claim.provision is not None and len(view.pods(item.classes)) > 1:
         meets = f"; {item.pods} share it and must meet on one node{' if a new one is made' if claim.volumes else ''}"
     candidates = f"one of the volumes {listed(claim.volumes)}" if claim.volumes else "a new volume"
-    return f"claim {key} is not bound yet and needs {candidates}: that {left}{meets}"
+    return f"claim {key} is not bound yet and needs {candidates}: that {remainder}{meets}"
 
 
 def _spread(fact: Fact, item: Item) -> str:

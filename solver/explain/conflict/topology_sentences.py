@@ -37,15 +37,15 @@ def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Seque
     there = int(np.count_nonzero(counted))
     if there < topic.min_domains:
         return f"{head}: {there} of minDomains {topic.min_domains} exist, so none may hold more than {topic.max_skew} matching pods"
-    held = domain_sum(codes, size, np.where(eligible, cluster.fixed_count(topic.matcher, settled=True), 0))
+    matching = domain_sum(codes, size, np.where(eligible, cluster.fixed_count(topic.matcher, settled=True), 0))
     counting = np.flatnonzero(cluster.matches(topic.matcher)).tolist()
     pods = int(cluster.count[counting].sum())
-    taken = sum((view.room[g] for g in counting), np.zeros(cluster.n_nodes, dtype=np.int64))
-    room = np.minimum(domain_sum(codes, size, np.where(eligible, taken, 0)), pods)
-    reach = np.where(counted, held + room, np.iinfo(np.int64).max)
+    node_room = sum((view.room[g] for g in counting), np.zeros(cluster.n_nodes, dtype=np.int64))
+    room = np.minimum(domain_sum(codes, size, np.where(eligible, node_room, 0)), pods)
+    reach = np.where(counted, matching + room, np.iinfo(np.int64).max)
     low = int(np.argmin(reach))
     if counting and room[low] >= pods:
-        least, most = int(held[counted].min()), int(held[counted].max())
+        least, most = int(matching[counted].min()), int(matching[counted].max())
         span = f"{least} to {most}" if least != most else str(least)
         missing = f", {view.of_all(barred)} have no {key}" if barred.any() else ""
         where = f"its {there} domains hold" if there > 1 else "its one domain holds"
@@ -53,7 +53,7 @@ def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Seque
     fact.domain = view.domain(key, low)
     more = f"takes at most {int(room[low])} more" if room[low] else "none of its nodes takes one"
     return (
-        f"{head}: {fact.domain} holds {int(held[low])} matching pods and {more}{_blockers(view, counting, codes == low)}, "
+        f"{head}: {fact.domain} holds {int(matching[low])} matching pods and {more}{_blockers(view, counting, codes == low)}, "
         f"so no other domain may hold more than {int(reach[low]) + topic.max_skew}"
     )
 
@@ -102,11 +102,11 @@ def _among(fact: Fact, view: RemainingNodes, term: AffinityTerm, matched: str, c
     head = f"anti-affinity of {view.whom(owners)} over {term.key} against pods {matched}"
     domains = len(set(cluster.domains(term.key)[0][view.open_to(classes)].tolist()) - {-1})
     per = "node" if term.key == "kubernetes.io/hostname" else "domain"
-    left = f"{domains} {per}{'s' * (domains != 1)} for {int(cluster.count[list(classes)].sum())} pods"
+    remainder = f"{domains} {per}{'s' * (domains != 1)} for {int(cluster.count[list(classes)].sum())} pods"
     if all(g in owners and cluster.matches(term.matcher)[g] for g in classes):
-        return f"{head}: one per {per}, {left}"
+        return f"{head}: one per {per}, {remainder}"
     hit = [g for g in classes if cluster.matches(term.matcher)[g]]
-    return f"{head}: no {per} has one of these and another of the {int(cluster.count[hit].sum())} that match; {left}"
+    return f"{head}: no {per} has one of these and another of the {int(cluster.count[hit].sum())} that match; {remainder}"
 
 
 def _affinity(view: RemainingNodes, topic: Affinity, classes: Sequence[int]) -> str:

@@ -14,12 +14,12 @@ MAX_NAMES = 3
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 
-def listed(names: Iterable[str], *, most: int = MAX_NAMES) -> str:
+def listed(names: Iterable[str], *, limit: int = MAX_NAMES) -> str:
     """Return ``a, b, c and 4 more``."""
-    found = list(dict.fromkeys(names))
-    if len(found) <= most + 1:
-        return ", ".join(found)
-    return f"{', '.join(found[:most])} and {len(found) - most} more"
+    unique = list(dict.fromkeys(names))
+    if len(unique) <= limit + 1:
+        return ", ".join(unique)
+    return f"{', '.join(unique[:limit])} and {len(unique) - limit} more"
 
 
 def amount(resource: str, value: int) -> str:
@@ -35,9 +35,9 @@ def amount(resource: str, value: int) -> str:
 
 def amounts(resource: str, values: Sequence[int]) -> list[str]:
     """Return several amounts, in whole bytes if rounding would make them look equal."""
-    found = [amount(resource, value) for value in values]
-    if len(set(found)) == len(set(values)):
-        return found
+    texts = [amount(resource, value) for value in values]
+    if len(set(texts)) == len(set(values)):
+        return texts
     return [f"{value} bytes {resource}" for value in values]
 
 
@@ -60,7 +60,7 @@ def node_rule(pod: Pod) -> str:
     return " and ".join(words) or "node affinity"
 
 
-def _requirement(found: NodeSelectorRequirement) -> str:
-    values = found.values or []
+def _requirement(requirement: NodeSelectorRequirement) -> str:
+    values = requirement.values or []
     shown = f" ({', '.join(values[:MAX_NAMES])}{', …' if len(values) > MAX_NAMES else ''})" if values else ""
-    return f"{found.key} {found.operator}{shown}"
+    return f"{requirement.key} {requirement.operator}{shown}"

@@ -26,7 +26,7 @@ _NODE_RULES: Final = (NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration
 
 
 @dataclass(frozen=True)
-class Shape:
+class NodeShape:
     """Nodes that are equivalent for the question when empty.
 
     Attributes:
@@ -53,8 +53,8 @@ def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, sha
     if any((owner := controller_of(question.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in question.pods):
         return None  # each new node would add a pod
     search = _ShapeSearch(question, cluster, clock.section(share))
-    best: tuple[int, Shape] | None = None
-    groups: dict[tuple[int, ...], list[Shape]] = {}
+    best: tuple[int, NodeShape] | None = None
+    groups: dict[tuple[int, ...], list[NodeShape]] = {}
     bought = {node.metadata.name for node in question.snapshot.nodes if BOUGHT in (node.metadata.annotations or {})}
     for shape in shapes(question, cluster):
         if shape.like in bought:
@@ -62,21 +62,21 @@ def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, sha
         groups.setdefault(shape.size, []).append(shape)
     # Large nodes bound the number soonest; smaller ones need not exceed it.
     for size, members in sorted(groups.items(), reverse=True):
-        most = question.needed if best is None else best[0]
-        k = min(most, search.guess(size)) if best is None else most
+        upper = question.needed if best is None else best[0]
+        k = min(upper, search.guess(size)) if best is None else upper
         while k:
-            found = search.one_of(members, k)
-            if found is None and k == most:
+            sufficient = search.one_of(members, k)
+            if sufficient is None and k == upper:
                 break
-            if found is None:
-                k = min(most, 2 * k)
+            if sufficient is None:
+                k = min(upper, 2 * k)
                 continue
-            number = least(lambda n, found=found, k=k: n == k or search.works([found], n), 1, k, k)  # type: ignore[misc]
+            number = least(lambda n, shape=sufficient, k=k: n == k or search.works([shape], n), 1, k, k)  # type: ignore[misc]
             assert number is not None
             search.sure &= number[1]
-            best = (number[0], found)
-            most = k = number[0] - 1
-            members = [shape for shape in members if shape != found]
+            best = (number[0], sufficient)
+            upper = k = number[0] - 1
+            members = [shape for shape in members if shape != sufficient]
     return None if best is None else remedy_of(best[1], best[0], sure=search.sure)
 
 
@@ -91,10 +91,10 @@ class _ShapeSearch:
         hosts = {s.key for c in self.cluster.classes for s in c.spread} - set(domain_keys(self.question, self.cluster))
         self._together = not hosts  # a node that is a domain of its own may break a spread constraint
 
-    def works(self, shapes: Sequence[Shape], k: int) -> bool | None:
+    def works(self, shapes: Sequence[NodeShape], k: int) -> bool | None:
         return self.section.ask(with_nodes(self.question, [f"{k}:{shape.like}" for shape in shapes]), 0.25)
 
-    def one_of(self, shapes: Sequence[Shape], k: int) -> Shape | None:
+    def one_of(self, shapes: Sequence[NodeShape], k: int) -> NodeShape | None:
         """Return a shape of which k nodes suffice, found by halving. If all shapes together do not suffice, none does."""
         if not shapes:
             return None
@@ -112,10 +112,10 @@ class _ShapeSearch:
     def guess(self, size: tuple[int, ...]) -> int:
         """Return the number of empty nodes of a size that hold all requests of the scarcest resource."""
         total: list[int] = (self.cluster.demand * self.cluster.count[:, None]).sum(axis=0).tolist()
-        return max([1, *(-(-asked // have) for asked, have in zip(total, size, strict=False) if have > 0)])
+        return max([1, *(-(-requested // have) for requested, have in zip(total, size, strict=False) if have > 0)])
 
 
-def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
+def remedy_of(shape: NodeShape, k: int, *, sure: bool = True) -> Remedy:
     """Return the remedy of adding k nodes of a shape."""
     where = ", ".join(f"{key}={value}" for key, value in shape.labels)
     message = f"add {k} node{'s' if k != 1 else ''} like {shape.like}{f' ({where})' if where else ''}"
@@ -123,20 +123,20 @@ def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
     return Remedy("addNodes", message, arguments, ["--add-nodes", f"{k}:{shape.like}"])
 
 
-def shapes(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> list[Shape]:
+def shapes(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> list[NodeShape]:
     """Return distinct shapes of nodes that can take some pod of the question when empty, the smallest first.
 
     Args:
         also: Further labels that distinguish shapes.
     """
-    found: dict[object, Shape] = {}
+    by_traits: dict[object, NodeShape] = {}
     for _, signature, shape in takers(question, cluster, also):
-        first = found.get((signature, shape.size))
-        found[signature, shape.size] = shape if first is None else replace(first, nodes=first.nodes + 1)
-    return sorted(found.values(), key=lambda shape: shape.size)
+        first = by_traits.get((signature, shape.size))
+        by_traits[signature, shape.size] = shape if first is None else replace(first, nodes=first.nodes + 1)
+    return sorted(by_traits.values(), key=lambda shape: shape.size)
 
 
-def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> Iterator[tuple[int, object, Shape]]:
+def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> Iterator[tuple[int, object, NodeShape]]:
     """Yield the nodes that can take some pod of the question when empty.
 
     Each comes with its signature, which distinguishes it from nodes of equal size, and its shape.
@@ -160,13 +160,13 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
         admits = tuple(bool(mask[n]) for mask in (*cluster.node_sets, *undeclared))
         own = tuple(key in labels for key in _own_keys(cluster))
         signature = (here, _devices(cluster, n), taints_key(cluster.nodes.taints(n)), admits, own)
-        yield n, signature, Shape(node.metadata.name or "", here, size)
+        yield n, signature, NodeShape(node.metadata.name or "", here, size)
 
 
 def _devices(cluster: Cluster, n: int) -> tuple[int, ...]:
     """Return the kinds of devices that a node sees."""
-    found = cluster.devices.inventory if cluster.devices is not None else None
-    return () if found is None else tuple(found.devices[i].kind for i in found.visible(n).tolist())
+    inventory = cluster.devices.inventory if cluster.devices is not None else None
+    return () if inventory is None else tuple(inventory.devices[i].kind for i in inventory.visible(n).tolist())
 
 
 def domain_keys(question: PlacementQuestion, cluster: Cluster) -> list[str]:

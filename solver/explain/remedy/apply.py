@@ -43,8 +43,8 @@ def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:
 
 def gang_of(question: PlacementQuestion) -> gangs.Gang | None:
     """Return the gang of all pods of the question; None without a common one."""
-    found = gangs.find(question.snapshot, question.scope(), tiers=question.policy.networkTiers)
-    return found[0] if len(found) == 1 and set(found[0].pods) == set(question.pods) else None
+    all_gangs = gangs.find(question.snapshot, question.scope(), tiers=question.policy.networkTiers)
+    return all_gangs[0] if len(all_gangs) == 1 and set(all_gangs[0].pods) == set(question.pods) else None
 
 
 def _edited(question: PlacementQuestion, change: str, arguments: Arguments) -> PlacementQuestion:
@@ -75,8 +75,8 @@ def _admitted(snapshot: Snapshot, pod: Pod) -> Pod:
 
 def _annotated(pod: Pod, **values: str | None) -> Pod:
     """Return the pod with annotations changed; None removes one."""
-    found = {k: v for k, v in {**(pod.metadata.annotations or {}), **values}.items() if v is not None}
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=found))
+    annotations = {k: v for k, v in {**(pod.metadata.annotations or {}), **values}.items() if v is not None}
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations))
 
 
 def _members(question: PlacementQuestion, change: Callable[[Pod], Pod]) -> Snapshot:
@@ -133,8 +133,8 @@ def without_pods(question: PlacementQuestion, gone: list[int]) -> PlacementQuest
         if i not in lost:
             place[i] = len(place)
     pods = [pod for i, pod in enumerate(question.snapshot.pods) if i not in lost]
-    left = device_edits.given_back(question.snapshot, gone)
-    return replace(question, snapshot=replace(left, pods=pods), pods=tuple(place[i] for i in question.pods if i in place))
+    without_claims = device_edits.given_back(question.snapshot, gone)
+    return replace(question, snapshot=replace(without_claims, pods=pods), pods=tuple(place[i] for i in question.pods if i in place))
 
 
 def _add_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
@@ -180,5 +180,5 @@ _CHANGES: Final[dict[str, Callable[[PlacementQuestion, Arguments], PlacementQues
     "addNodes": _add_nodes,
     "buyNodes": _buy_nodes,
     "uncordon": _uncordon,
-    raise_quotas.CHANGE: raise_quotas.taken,
+    raise_quotas.CHANGE: raise_quotas.with_raises,
 }

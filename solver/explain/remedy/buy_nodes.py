@@ -26,12 +26,12 @@ class _Candidate:
     """An offer that could take some pod of the question.
 
     Attributes:
-        most: Maximum number of nodes that is useful and available.
+        max_nodes: Maximum number of nodes that is useful and available.
         guess: Number of nodes that hold all requests of the scarcest resource.
     """
 
     offer: Offer
-    most: int
+    max_nodes: int
     guess: int
 
 
@@ -53,10 +53,10 @@ def cheapest(question: PlacementQuestion, catalogue: Catalogue, clock: TimeSlice
     best: tuple[int, int, Offer] | None = None
     sure = True
     for candidate in sorted(_candidates(question, catalogue), key=lambda each: (each.guess * each.offer.cost, each.guess)):
-        offer, most = candidate.offer, candidate.most
+        offer, max_nodes = candidate.offer, candidate.max_nodes
         if best is not None:  # cheaper, or equally cheap with fewer nodes
-            most = min(most, max((k for k in range(1, most + 1) if (k * offer.cost, k) < best[:2]), default=0))
-        if not most:
+            max_nodes = min(max_nodes, max((k for k in range(1, max_nodes + 1) if (k * offer.cost, k) < best[:2]), default=0))
+        if not max_nodes:
             continue
         answers: list[bool | None] = []
 
@@ -64,7 +64,7 @@ def cheapest(question: PlacementQuestion, catalogue: Catalogue, clock: TimeSlice
             answers.append(_works(question, offer, count, section))
             return answers[-1]
 
-        number = least(works, 1, most, candidate.guess)
+        number = least(works, 1, max_nodes, candidate.guess)
         sure &= None not in answers
         if number is not None:
             best = (number[0] * offer.cost, number[0], offer)
@@ -104,20 +104,20 @@ def _candidates(question: PlacementQuestion, catalogue: Catalogue) -> list[_Cand
         owner = controller_of(pod)
         residents.setdefault(pod.spec.nodeName or "", []).append(f"{pod.metadata.namespace}/{owner.name if owner else ''}")
     total: list[int] = (cluster.demand * cluster.count[:, None]).sum(axis=0).tolist()
-    found: dict[object, list[tuple[tuple[int, ...], _Candidate]]] = {}
+    sized: dict[object, list[tuple[tuple[int, ...], _Candidate]]] = {}
     for n, signature, _ in takers(probe, cluster):
         name = cluster.nodes.names[n]
         if name not in offers:
             continue
         offer = offers[name]
         free: list[int] = cluster.free[n].tolist()
-        guess = max([1, *(-(-asked // have) for asked, have in zip(total, free, strict=True) if asked and have > 0)])
-        most = min(question.needed, quotas.get(offer.shape.name, question.needed))
-        if most:
-            size = (*free, int(cluster.slots[n]), most, -offer.cost)
+        guess = max([1, *(-(-requested // have) for requested, have in zip(total, free, strict=True) if requested and have > 0)])
+        max_nodes = min(question.needed, quotas.get(offer.shape.name, question.needed))
+        if max_nodes:
+            size = (*free, int(cluster.slots[n]), max_nodes, -offer.cost)
             key = (signature, tuple(sorted(offer.shape.volumes.items())), tuple(residents.get(name, ())))
-            found.setdefault(key, []).append((size, _Candidate(offer, most, min(guess, most))))
-    return [candidate for members in found.values() for candidate in _best(members)]
+            sized.setdefault(key, []).append((size, _Candidate(offer, max_nodes, min(guess, max_nodes))))
+    return [candidate for members in sized.values() for candidate in _best(members)]
 
 
 def _best(members: Sequence[tuple[tuple[int, ...], _Candidate]]) -> list[_Candidate]:

@@ -36,7 +36,7 @@ class ClaimToRelax:
     spec: api.DeviceClaim
 
 
-def asked(question: PlacementQuestion) -> Iterator[ClaimToRelax]:
+def claims_to_relax(question: PlacementQuestion) -> Iterator[ClaimToRelax]:
     """Yield the unallocated claims of a question's pods, by owner and entry."""
     snapshot, seen = question.snapshot, set[tuple[str, str, bytes]]()
     for owner, pods in Owners(snapshot).group(question.pods).items():
@@ -64,7 +64,7 @@ def entries(pod: Pod) -> Iterator[tuple[str, str]]:
 def dropped(question: PlacementQuestion, cluster: Cluster) -> Iterator[tuple[int, Remedy]]:
     """Yield the parts that claims could drop, each with a size of the loss."""
     taints = sorted({taint for kind in cluster.devices.inventory.kinds for taint in kind.taints}) if cluster.devices is not None else []
-    for each in asked(question):
+    for each in claims_to_relax(question):
         base, of = {"workload": each.owner, "claim": each.entry}, f"claim {each.entry} of {name(each.owner)}"
         for request in each.spec.requests or ():
             if request.exactly is None:
@@ -85,7 +85,7 @@ def dropped(question: PlacementQuestion, cluster: Cluster) -> Iterator[tuple[int
 
 def counts(question: PlacementQuestion) -> Iterator[tuple[int, Callable[[int], Remedy]]]:
     """Yield requests for several devices: the count, and a function that returns the remedy with fewer."""
-    for each in asked(question):
+    for each in claims_to_relax(question):
         for request in each.spec.requests or ():
             count = request.exactly.count if request.exactly is not None and request.exactly.allocationMode != "All" else None
             if count is not None and count > 1:
@@ -124,8 +124,8 @@ def _requests(spec: api.DeviceClaim, arguments: Arguments, **fields: object) -> 
 
 
 def _exactly(spec: api.DeviceClaim, arguments: Arguments) -> api.ExactDeviceRequest:
-    found = next((each.exactly for each in spec.requests or () if each.name == arguments["request"]), None)
-    return found or api.ExactDeviceRequest()
+    request = next((each.exactly for each in spec.requests or () if each.name == arguments["request"]), None)
+    return request or api.ExactDeviceRequest()
 
 
 def _count(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
@@ -138,10 +138,10 @@ def _tolerate(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
 
 
 def _selector(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
-    left = [
+    remaining = [
         each for each in _exactly(spec, arguments).selectors or () if each.cel is None or each.cel.expression != arguments["expression"]
     ]
-    return _requests(spec, arguments, selectors=left or None)
+    return _requests(spec, arguments, selectors=remaining or None)
 
 
 def _constraint(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:

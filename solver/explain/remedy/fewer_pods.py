@@ -34,23 +34,23 @@ def replicas(question: PlacementQuestion, clock: TimeSlices, share: float) -> li
         o: pods for o, pods in Owners(question.snapshot).group(question.pods).items() if o.partition(" ")[0] in SCALABLE and len(pods) > 1
     }
     section = clock.section(share)
-    found = []
+    remedies = []
     for owner, pods in owners.items():
-        held = len(running(question, owner))
+        n_running = len(running(question, owner))
 
-        def reduced(n: int, owner: str = owner, held: int = held, total: int = len(pods)) -> Remedy:
-            message = f"run {held + n} replica{'s' if held + n != 1 else ''} of {name(owner)} instead of {held + total}"
-            arguments = {"workload": owner, "to": str(held + n), "from": str(held + total)}
+        def reduced(n: int, owner: str = owner, n_running: int = n_running, total: int = len(pods)) -> Remedy:
+            message = f"run {n_running + n} replica{'s' if n_running + n != 1 else ''} of {name(owner)} instead of {n_running + total}"
+            arguments = {"workload": owner, "to": str(n_running + n), "from": str(n_running + total)}
             kind, _, key = owner.partition(" ")
             if named(question.snapshot, kind, *key.split("/", 1)) is None:  # the command line accepts only workloads of the input
                 return Remedy("reduceReplicas", message, arguments)
-            option = f"{kind}/{key}={held + n}"
+            option = f"{kind}/{key}={n_running + n}"
             return Remedy("reduceReplicas", message, arguments, ["--replicas", option])
 
         remedy = _most(question, pods, section, 1 / len(owners), reduced)
         if remedy is not None:
-            found.append(remedy)
-    return found
+            remedies.append(remedy)
+    return remedies
 
 
 def members(question: PlacementQuestion, clock: TimeSlices, share: float) -> Remedy | None:
@@ -64,12 +64,12 @@ def members(question: PlacementQuestion, clock: TimeSlices, share: float) -> Rem
     owners = Owners(question.snapshot).group(question.pods)
     if gang.minimum is None and len(owners) == 1 and next(iter(owners)).partition(" ")[0] in SCALABLE:
         return None  # covered by replicas
-    held = len(gang.bound)
+    n_bound = len(gang.bound)
 
     def lowered(n: int) -> Remedy:
-        total = held + len(question.pods)
-        message = f"lower min-member of gang {gang.name} from {held + question.needed} to {held + n} (of {total} pods)"
-        arguments = {"gang": gang.name, "to": str(held + n), "from": str(held + question.needed)}
+        total = n_bound + len(question.pods)
+        message = f"lower min-member of gang {gang.name} from {n_bound + question.needed} to {n_bound + n} (of {total} pods)"
+        arguments = {"gang": gang.name, "to": str(n_bound + n), "from": str(n_bound + question.needed)}
         return Remedy("lowerMinMember", message, arguments)
 
     return _most(question, None, clock.section(share), 1.0, lowered)
@@ -93,12 +93,12 @@ def _most(
     for _ in range(MAX_TRIALS):
         if n < 1:
             return None
-        found = remedy_for(n)
-        answer = section.ask(applied(question, found), share / 2)
+        remedy = remedy_for(n)
+        answer = section.ask(applied(question, remedy), share / 2)
         if answer:
             if not sure:
-                found.arguments["most"] = "unproved"
-            return found
+                remedy.arguments["most"] = "unproved"
+            return remedy
         sure &= answer is False
         n -= 1
     return None
@@ -118,10 +118,10 @@ def _bound(question: PlacementQuestion, pods: Sequence[int] | None, section: Tim
             return None
         encoding.model.add(encoding.left[g] <= encoding.fits[g] - others)
     others = len(question.pods) - len(free)
-    left = encoding.sum(list(encoding.left.values()))
+    unplaced = encoding.sum(list(encoding.left.values()))
     top = min(sum(encoding.fits) - others, (question.needed if pods is None else len(free)) - 1)
-    encoding.model.add(left >= sum(encoding.fits) - others - top)
-    encoding.model.minimize(left)
+    encoding.model.add(unplaced >= sum(encoding.fits) - others - top)
+    encoding.model.minimize(unplaced)
     answer = section.solve(encoding.model, share / 2)
     if answer.solution is None:
         return None

@@ -42,16 +42,16 @@ def _term(pod: Pod, arguments: Arguments) -> Pod:
     if affinity is None or part is None:
         return pod
     changed: dict[str, object] = {}
-    found: list[objects.PodAffinityTerm] = []
+    matching: list[objects.PodAffinityTerm] = []
     for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
         terms = getattr(part, variant)
         if terms:
-            found += [t for t in terms if text(t) == wanted]
+            matching += [t for t in terms if text(t) == wanted]
             changed[variant] = [t for t in terms if text(t) != wanted] or None
-    if not found:
+    if not matching:
         return pod
     preferred = list(part.preferredDuringSchedulingIgnoredDuringExecution or ())
-    preferred.append(objects.WeightedPodAffinityTerm(MAX_TERM_WEIGHT, found[0]))
+    preferred.append(objects.WeightedPodAffinityTerm(MAX_TERM_WEIGHT, matching[0]))
     part = msgspec.structs.replace(part, **changed, preferredDuringSchedulingIgnoredDuringExecution=preferred)
     return _with(pod, affinity=msgspec.structs.replace(affinity, **{kind: part}))
 

@@ -47,7 +47,7 @@ MAX_WEIGHT = 2**50
 
 
 @dataclass
-class _Model:
+class _EvictionModel:
     problem: EvictionProblem
     encoding: PlacementModel
     gone: cp_model.LinearExprT  # total weight of evicted candidates
@@ -76,9 +76,9 @@ def _best(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlice
     if not chosen:
         return None
     built = _build(question, chosen, section)
-    found = _solved(question, built, section) if built is not None else None
-    if found is not None:
-        return found
+    remedy = _solved(question, built, section) if built is not None else None
+    if remedy is not None:
+        return remedy
     holding = holders(question, chosen)  # the model does not know that evictions release devices
     if holding and (len(chosen) > MAX_QUERIED_CANDIDATES or (built is not None and built.exact)):
         chosen = holding
@@ -94,7 +94,7 @@ def holders(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
     return [i for i in chosen if snapshot.pods[i].spec.resourceClaims or snapshot.pods[i].metadata.uid in owners]
 
 
-def _solved(question: PlacementQuestion, built: _Model, section: TimeSlices) -> Remedy | None:
+def _solved(question: PlacementQuestion, built: _EvictionModel, section: TimeSlices) -> Remedy | None:
     sure = built.exact
     for _ in range(MAX_CUTS):
         solution, optimal = _fewest(built, section)
@@ -112,7 +112,7 @@ def _solved(question: PlacementQuestion, built: _Model, section: TimeSlices) -> 
     return None
 
 
-def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]:
+def _fewest(built: _EvictionModel, section: TimeSlices) -> tuple[list[int] | None, bool]:
     """Return the best solution found, and True if it is optimal.
 
     Parts of the cluster are solved first, because they give good solutions fast. For a gang in one domain
@@ -144,7 +144,7 @@ def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]
     return best, optimal
 
 
-def _cheap(built: _Model) -> Bools:
+def _cheap(built: _EvictionModel) -> Bools:
     """Return bool[N], for each class to be placed the nodes where its first pod evicts the fewest candidates.
 
     The nodes have room for :data:`SLOTS_PER_POD` times its pods.
@@ -165,20 +165,20 @@ def _cheap(built: _Model) -> Bools:
 def _price(problem: EvictionProblem, g: int, n: int) -> int:
     """Return a lower bound on the candidates, the largest first, that leave a node for one pod of a class."""
     here = [(h, len(nodes[n])) for h, nodes in problem.at.items() if n in nodes]
-    demand, most = problem.cluster.demand, 0
+    demand, price = problem.cluster.demand, 0
     for r in np.flatnonzero(demand[g]).tolist():
         short = int(demand[g, r]) - int(problem.cluster.free[n, r]) + sum(int(demand[h, r]) * k for h, k in here)
         count = 0
         for size, k in sorted(((int(demand[h, r]), k) for h, k in here), reverse=True):
             if short <= 0 or not size:
                 break
-            taken = min(k, -(-short // size))
-            count, short = count + taken, short - taken * size
-        most = max(most, count)
-    return most
+            evicted = min(k, -(-short // size))
+            count, short = count + evicted, short - evicted * size
+        price = max(price, count)
+    return price
 
 
-def _value(built: _Model, solution: Sequence[int]) -> int:
+def _value(built: _EvictionModel, solution: Sequence[int]) -> int:
     return sum(built.weights[g] * solution[built.encoding.left[g].index] for g in built.problem.victims)
 
 
@@ -205,30 +205,30 @@ def _search_without_model(question: PlacementQuestion, chosen: Sequence[int], se
 
 def _units(question: PlacementQuestion, chosen: Sequence[int]) -> list[list[int]]:
     """Return candidates that are evicted together, the highest priority first, without gangs that cannot be evicted whole."""
-    among, found, gang_pods = set(chosen), list[list[int]](), set[int]()
+    among, units, gang_pods = set(chosen), list[list[int]](), set[int]()
     for gang in running_gangs(question):
         gang_pods |= gang.pods
         if gang.pods <= among:
-            found.append(sorted(gang.pods))
-    found += [[i] for i in chosen if i not in gang_pods]
+            units.append(sorted(gang.pods))
+    units += [[i] for i in chosen if i not in gang_pods]
     pods = question.snapshot.pods
-    return sorted(found, key=lambda unit: (-max(pods[i].spec.priority or 0 for i in unit), -len(unit), unit))
+    return sorted(units, key=lambda unit: (-max(pods[i].spec.priority or 0 for i in unit), -len(unit), unit))
 
 
 def allowed(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
     """Return candidates that PodDisruptionBudgets allow to evict together, the lowest priority first."""
-    pods, left = question.snapshot.pods, list(chosen)
+    pods, remaining = question.snapshot.pods, list(chosen)
     for budget in budgets(question.snapshot):
-        asked = sorted(
-            (i for i in left if i in budget.pods and i not in budget.free),
+        charged = sorted(
+            (i for i in remaining if i in budget.pods and i not in budget.free),
             key=lambda i: (pods[i].spec.priority or 0, i),
         )
-        kept = set(left) - set(asked[budget.allowed :])
-        left = [i for i in left if i in kept]
-    return left
+        kept = set(remaining) - set(charged[budget.allowed :])
+        remaining = [i for i in remaining if i in kept]
+    return remaining
 
 
-def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _Model | None:
+def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _EvictionModel | None:
     """Return the model of the relevant candidates. Running pods that break rules among themselves are excluded."""
     chosen = relevant(question, chosen)
     exact = True
@@ -255,7 +255,7 @@ def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
         if not odd:
             encoding.model.add(placed >= question.needed)
             _keep_gangs(problem, encoding)
-            return _Model(problem, encoding, gone, weights, exact)
+            return _EvictionModel(problem, encoding, gone, weights, exact)
         exact = False
         chosen = [i for i in chosen if i not in odd]
     return None
@@ -270,21 +270,21 @@ def weights_of(problem: EvictionProblem) -> dict[int, int]:
     levels = sorted({int(priority[g]) for g in problem.victims})
     pods = {p: sum(problem.cluster.classes[g].count for g in problem.victims if priority[g] == p) for p in levels}
     for joined in range(len(levels)):
-        weight, total, found = 1, 0, dict[int, int]()
+        weight, total, weights = 1, 0, dict[int, int]()
         for k, level in enumerate(levels):
             weight = total + 1 if k > joined else 1
-            found[level] = weight
+            weights[level] = weight
             total += weight * pods[level]
         if total < MAX_WEIGHT:
             break
-    return {g: found[int(priority[g])] for g in problem.victims}
+    return {g: weights[int(priority[g])] for g in problem.victims}
 
 
 def _keep_gangs(problem: EvictionProblem, encoding: PlacementModel) -> None:
     """Require that each running gang keeps its minimum, or is evicted whole."""
     for gang in problem.gangs:
-        most = sum(problem.cluster.classes[g].count for g in gang.classes)
-        staying = most - encoding.sum([encoding.left[g] for g in gang.classes])
+        members = sum(problem.cluster.classes[g].count for g in gang.classes)
+        staying = members - encoding.sum([encoding.left[g] for g in gang.classes])
         if not gang.whole:
             encoding.model.add(staying >= gang.least)
             continue
@@ -305,8 +305,8 @@ def encode(problem: EvictionProblem) -> PlacementModel:
     for g in problem.victims:
         here = sorted((n, len(pods)) for n, pods in problem.at[g].items())
         cells[g] = (np.array([n for n, _ in here], dtype=np.int32), np.array([k for _, k in here], dtype=np.int64))
-    most = fits(cluster, limits).tolist()
-    pods = {g: int(most[g]) for g in problem.own} | {g: cluster.classes[g].count for g in problem.victims}
+    upper = fits(cluster, limits).tolist()
+    pods = {g: int(upper[g]) for g in problem.own} | {g: cluster.classes[g].count for g in problem.victims}
     return build_model(cluster, active, Cells(cells, pods))
 
 

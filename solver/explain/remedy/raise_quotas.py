@@ -25,16 +25,16 @@ def candidates(question: PlacementQuestion) -> Iterator[Remedy]:
     The first raise assumes that quotas still refuse all other pods that they refuse now. It is the smallest.
     If these pods could take the additional quota, the second raise includes them, which may exceed the need.
     """
-    found: list[Limits] = []
+    known: list[Limits] = []
     for others in (False, True):
         limits = _missing(question, others=others)
-        if limits and limits not in found:
-            found.append(limits)
+        if limits and limits not in known:
+            known.append(limits)
             more = {_LEAST: "unproved"} if others else {}
             yield Remedy(CHANGE, sentence(question.snapshot, limits), arguments(limits) | more)
 
 
-def taken(question: PlacementQuestion, changed: Mapping[str, str]) -> PlacementQuestion:
+def with_raises(question: PlacementQuestion, changed: Mapping[str, str]) -> PlacementQuestion:
     """Return the question with the quotas of the remedy's arguments."""
     limits = {key: dict(part.split("=", 1) for part in text.split(",")) for key, text in changed.items() if key != _LEAST}
     return replace(question, snapshot=with_quotas(question.snapshot, limits))
@@ -50,19 +50,19 @@ def _missing(question: PlacementQuestion, *, others: bool) -> Limits:
     places = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
     new = [places[key] for key in snapshot.to_create if key in places]
     admission = Admission(snapshot, frozenset(new), policy=question.policy, exempt=question.exempt)
-    raised, left = Limits(), question.needed
+    raised, missing_pods = Limits(), question.needed
     for i in new:
         pod = snapshot.pods[i]
         if admission.always(pod) is not None or (i not in own and not others and admission.refusal(pod) is not None):
             continue
         for ledger in admission.concerned(pod):
-            for resource, asked in ledger.charge(pod).items():
-                short = ledger.used.get(resource, Fraction(0)) + asked
-                if asked and short > ledger.hard.get(resource, short):
+            for resource, requested in ledger.charge(pod).items():
+                short = ledger.used.get(resource, Fraction(0)) + requested
+                if requested and short > ledger.hard.get(resource, short):
                     ledger.hard[resource] = short
                     raised.setdefault(ledger.name, {})[resource] = amount(resource, short)
         admission.admit(pod)
-        left -= i in own
-        if left <= 0:
+        missing_pods -= i in own
+        if missing_pods <= 0:
             return raised
     return {}

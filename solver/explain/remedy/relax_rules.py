@@ -41,12 +41,12 @@ class Idea:
 
 def spread_constraints(question: PlacementQuestion) -> list[tuple[str, objects.TopologySpreadConstraint]]:
     """Return each distinct DoNotSchedule constraint with its owner."""
-    found: dict[tuple[str, str], tuple[str, objects.TopologySpreadConstraint]] = {}
+    constraints: dict[tuple[str, str], tuple[str, objects.TopologySpreadConstraint]] = {}
     for owner, pod in _templates(question):
         for constraint in pod.spec.topologySpreadConstraints or ():
             if constraint.whenUnsatisfiable == "DoNotSchedule":
-                found[owner, text(constraint)] = owner, constraint
-    return list(found.values())
+                constraints[owner, text(constraint)] = owner, constraint
+    return list(constraints.values())
 
 
 def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) -> Remedy:
@@ -79,10 +79,10 @@ def ideas(question: PlacementQuestion, cluster: Cluster) -> list[Idea]:
 
 def _joint(group: list[Idea]) -> Idea:
     owners = "; ".join(idea.remedy.arguments["workload"] for idea in group)
-    first, *rest = group
-    names = ", ".join(name(idea.remedy.arguments["workload"]) for idea in rest)
+    first, *others = group
+    names = ", ".join(name(idea.remedy.arguments["workload"]) for idea in others)
     remedy = Remedy(first.remedy.change, f"{first.remedy.message}; the same of {names}", {**first.remedy.arguments, "workload": owners})
-    return Idea(first.rule, max(idea.size for idea in group) + 10 * len(rest), remedy)
+    return Idea(first.rule, max(idea.size for idea in group) + 10 * len(others), remedy)
 
 
 def _templates(question: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
@@ -185,12 +185,12 @@ def _repelling(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
 
 def _taints(cluster: Cluster) -> list[Taint]:
     """Return each distinct taint that rejects pods."""
-    found: dict[tuple[str, str, str], Taint] = {}
+    taints: dict[tuple[str, str, str], Taint] = {}
     for n in range(cluster.n_nodes):
         for taint in cluster.nodes.taints(n):
             if taint.effect in HARD_EFFECTS:
-                found[taint.key, taint.value or "", taint.effect] = taint
-    return [taint for _, taint in sorted(found.items())]
+                taints[taint.key, taint.value or "", taint.effect] = taint
+    return [taint for _, taint in sorted(taints.items())]
 
 
 def _taint(taint: Taint) -> str:
@@ -204,13 +204,13 @@ def _expressions(pod: Pod) -> Iterable[objects.NodeSelectorRequirement]:
         return []
     owner = objects.controller_of(pod)
     pinned = owner is not None and owner.kind == "DaemonSet"  # its controller creates each pod for one node, by metadata.name
-    found: dict[str, objects.NodeSelectorRequirement] = {}
+    expressions: dict[str, objects.NodeSelectorRequirement] = {}
     for selector in (affinity.requiredDuringSchedulingIgnoredDuringExecution, affinity.requiredDuringSchedulingRequiredDuringExecution):
         for term in selector.nodeSelectorTerms or () if selector is not None else ():
             fields = () if pinned else term.matchFields or ()
             for requirement in (*(term.matchExpressions or ()), *fields):
-                found[text(requirement)] = requirement
-    return found.values()
+                expressions[text(requirement)] = requirement
+    return expressions.values()
 
 
 def selector_text(selector: Selector | None) -> str:

@@ -48,9 +48,9 @@ def find_remedies(
     rules: Collection[str],
     context: RunContext,
     *,
-    most: int = 5,
+    limit: int = 5,
 ) -> list[Remedy]:
-    """Return up to ``most`` changes, the cheapest first, each of which alone makes it possible to place the pods.
+    """Return up to ``limit`` changes, the cheapest first, each of which alone makes it possible to place the pods.
 
     Numbers (maxSkew, nodes, evicted pods) are the smallest that work, and the number of remaining pods is the
     largest. Otherwise argument ``least`` or ``most`` is ``unproved``.
@@ -62,9 +62,9 @@ def find_remedies(
             query are left out.
     """
     clock = TimeSlices(context, context.deadline.left())
-    search = _RemedyQuery(question, frozenset(rules), clock, most)
+    search = _RemedyQuery(question, frozenset(rules), clock, limit)
     search.run()
-    return search.found[:most]
+    return search.remedies[:limit]
 
 
 @dataclass
@@ -72,23 +72,23 @@ class _RemedyQuery:
     question: PlacementQuestion
     rules: frozenset[str]
     clock: TimeSlices
-    most: int
-    found: list[Remedy] = field(default_factory=list)
+    limit: int
+    remedies: list[Remedy] = field(default_factory=list)
 
     def run(self) -> None:
         cluster = self.question.cluster()
         if not cluster.n_nodes:
-            self.found += self._bought()
+            self.remedies += self._bought()
         if not cluster.n_nodes or not cluster.n_classes:
             return
         for stage in (self._nudged(), self._grown(cluster), self._freed(), self._fewer(), self._raised(), self._dropped(cluster)):
             for remedy in stage:
-                self.found.append(remedy)
-                if len(self.found) >= self.most:
+                self.remedies.append(remedy)
+                if len(self.remedies) >= self.limit:
                     return
-        if not self.found:
-            self.found += itertools.islice(self._moved(), 1)
-        if not self.found:
+        if not self.remedies:
+            self.remedies += itertools.islice(self._moved(), 1)
+        if not self.remedies:
             self._pairs(cluster)
 
     def _touches(self, rules: Collection[str]) -> bool:
@@ -110,22 +110,22 @@ class _RemedyQuery:
 
     def _grown(self, cluster: Cluster) -> Iterator[Remedy]:
         if self._touches(_RULES_OF_NEW_NODES | {"NodeUnschedulable"}):
-            for remedy in itertools.islice(add_nodes.uncordoned(cluster), self.most):
+            for remedy in itertools.islice(add_nodes.uncordoned(cluster), self.limit):
                 if self._works(remedy):
                     yield remedy
                     break
         if self._touches(_RULES_OF_NEW_NODES):
-            found = add_nodes.fewest(self.question, cluster, self.clock, _ADD_NODES_TIME_FRACTION)
-            if found is not None:
-                yield found
+            fewest = add_nodes.fewest(self.question, cluster, self.clock, _ADD_NODES_TIME_FRACTION)
+            if fewest is not None:
+                yield fewest
             yield from self._bought()
 
     def _bought(self) -> Iterator[Remedy]:
         """Yield nodes of the catalogue, if there is one."""
         catalogue = self.question.catalogue
-        found = buy_nodes.cheapest(self.question, catalogue, self.clock, _ADD_NODES_TIME_FRACTION) if catalogue is not None else None
-        if found is not None:
-            yield found
+        cheapest = buy_nodes.cheapest(self.question, catalogue, self.clock, _ADD_NODES_TIME_FRACTION) if catalogue is not None else None
+        if cheapest is not None:
+            yield cheapest
 
     def _freed(self) -> Iterator[Remedy]:
         if self._touches(_RULES_OF_FEWER_PODS):
@@ -160,28 +160,30 @@ class _RemedyQuery:
         """Yield maxSkews raised by more than 1, up to the number of all pods, beyond which they have no effect."""
         if not self._touches({_SPREAD}):
             return
-        found: list[tuple[int, Remedy]] = []
-        known = {remedy.message for remedy in self.found}
+        raises: list[tuple[int, Remedy]] = []
+        known = {remedy.message for remedy in self.remedies}
         for owner, constraint in spread_constraints(self.question):
             if raised(owner, constraint, constraint.maxSkew + 1).message in known:
                 continue
             top = constraint.maxSkew + len(self.question.snapshot.pods)
 
-            def asked(skew: int, owner: str = owner, constraint: TopologySpreadConstraint = constraint) -> bool | None:
+            def skew_works(skew: int, owner: str = owner, constraint: TopologySpreadConstraint = constraint) -> bool | None:
                 return self._works(raised(owner, constraint, skew))
 
-            if not asked(top):
+            if not skew_works(top):
                 continue
-            skew = least(lambda k, top=top, asked=asked: k == top or asked(k), constraint.maxSkew + 1, top)  # type: ignore[misc]
+            skew = least(lambda k, top=top, works=skew_works: k == top or works(k), constraint.maxSkew + 1, top)  # type: ignore[misc]
             if skew is not None:
                 remedy = raised(owner, constraint, skew[0])
                 if not skew[1]:
                     remedy.arguments["least"] = "unproved"
-                found.append((skew[0] - constraint.maxSkew, remedy))
-        yield from (remedy for _, remedy in sorted(found, key=lambda f: (f[0], f[1].message)))
+                raises.append((skew[0] - constraint.maxSkew, remedy))
+        yield from (remedy for _, remedy in sorted(raises, key=lambda f: (f[0], f[1].message)))
 
     def _dropped(self, cluster: Cluster) -> Iterator[Remedy]:
-        known = {(remedy.arguments["workload"], remedy.arguments["constraint"]) for remedy in self.found if remedy.change == "raiseMaxSkew"}
+        known = {
+            (remedy.arguments["workload"], remedy.arguments["constraint"]) for remedy in self.remedies if remedy.change == "raiseMaxSkew"
+        }
         joint_done: set[str] = set()
         for idea in ideas(self.question, cluster):
             arguments = idea.remedy.arguments
@@ -204,13 +206,13 @@ class _RemedyQuery:
         listed = [*self._skews(), *(idea for idea in ideas(self.question, cluster) if ";" not in idea.remedy.arguments.get("workload", ""))]
         pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
         for a, b in pairs:
-            if not self.clock.left() or len(self.found) >= self.most:
+            if not self.clock.left() or len(self.remedies) >= self.limit:
                 return
             first, second = listed[a], listed[b]
             if self._touches(self._loosens(first) | self._loosens(second)) and not _same(first, second):
                 remedy = together([first.remedy, second.remedy])
                 if self._works(remedy):
-                    self.found.append(remedy)
+                    self.remedies.append(remedy)
 
     def _skews(self) -> list[Idea]:
         return [Idea(_SPREAD, 0, raised(owner, c, c.maxSkew + 1)) for owner, c in spread_constraints(self.question)]

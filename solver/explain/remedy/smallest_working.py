@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def least(asked: Callable[[int], bool | None], low: int, high: int, start: int | None = None) -> tuple[int, bool] | None:
-    """Return the least k in [low, high] for which ``asked`` is true, and True if k - 1 was refuted or k is ``low``.
+def least(query: Callable[[int], bool | None], low: int, high: int, start: int | None = None) -> tuple[int, bool] | None:
+    """Return the least k in [low, high] for which ``query`` is true, and True if k - 1 was refuted or k is ``low``.
 
     Search from ``start`` (``low``) in doubling steps in both directions, then by bisection. The choice of
     queries assumes that if a number works, greater numbers do. k itself and k - 1 are always queried.
 
     Args:
-        asked: Returns None if unknown. That counts as no, but proves nothing.
+        query: Returns None if unknown. That counts as no, but proves nothing.
 
     Returns:
         None if no queried number worked.
@@ -21,7 +21,7 @@ def least(asked: Callable[[int], bool | None], low: int, high: int, start: int |
 
     def works(k: int) -> bool:
         if k not in known:
-            known[k] = asked(k)
+            known[k] = query(k)
         return known[k] is True
 
     k = low if start is None else min(high, max(low, start))

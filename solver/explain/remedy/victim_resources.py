@@ -23,12 +23,12 @@ class VictimFit(NodeResourcesFit):
     def encode(self, encoding: PlacementModel) -> None:
         """Encode as for all pods, except that rows of overcommitted nodes hold only if a newcomer requests the resource."""
         free, slots = self.free, self.slots
-        held, heads = np.zeros_like(free), np.zeros_like(slots)
+        usage, heads = np.zeros_like(free), np.zeros_like(slots)
         for g, nodes in self._problem.at.items():
             for n, pods in nodes.items():
-                held[n] += len(pods) * self.cluster.demand[g]
+                usage[n] += len(pods) * self.cluster.demand[g]
                 heads[n] += len(pods)
-        full, overfull = held > np.maximum(free, 0), heads > np.maximum(slots, 0)
+        full, overfull = usage > np.maximum(free, 0), heads > np.maximum(slots, 0)
         self.free, self.slots = np.where(full, 2**62, free), np.where(overfull, 2**31, slots)
         super().encode(encoding)
         self.free, self.slots = free, slots
@@ -44,9 +44,9 @@ class VictimFit(NodeResourcesFit):
             if arriving is not None:
                 encoding.model.add(encoding.sum(encoding.cells(encoding.classes_on(n), [n])) <= int(slots[n])).only_enforce_if(arriving)
         for n in encoding.nodes():
-            self._encode_least_gone(encoding, n, free[n].tolist(), held[n].tolist())
+            self._encode_least_gone(encoding, n, free[n].tolist(), usage[n].tolist())
 
-    def _encode_least_gone(self, encoding: PlacementModel, n: int, free: list[int], held: list[int]) -> None:
+    def _encode_least_gone(self, encoding: PlacementModel, n: int, free: list[int], usage: list[int]) -> None:
         """Add redundant rows against fractional victims in the linear relaxation.
 
         The k largest candidates free a known amount. So each amount that pods of the question take requires a
@@ -63,16 +63,16 @@ class VictimFit(NodeResourcesFit):
             divisor = gcd(*demand)
             if not divisor:
                 continue
-            most = sum(d * encoding.upper(g, n) for d, g in zip(demand, own, strict=True)) // divisor
-            spare = max(0, free[r] - held[r]) // divisor  # used without any victim
+            upper = sum(d * encoding.upper(g, n) for d, g in zip(demand, own, strict=True)) // divisor
+            spare = max(0, free[r] - usage[r]) // divisor  # used without any victim
             sizes = sorted((int(self.cluster.demand[g, r]) for g in victims for _ in self._problem.at[g][n]), reverse=True)
-            room, steps = free[r] - held[r], []
+            room, steps = free[r] - usage[r], []
             for k, size in enumerate(sizes, 1):
                 room += size
-                steps.append((k, min(most, room // divisor) - spare))
+                steps.append((k, min(upper, room // divisor) - spare))
             steps = [(k, reached) for k, reached in steps if reached > 0]
             if not steps:
                 continue
             k, reached = min(steps, key=lambda step: (Fraction(*step), step))
-            taken = encoding.weighted_sum([encoding.x[g, n] for g in own], [d // divisor for d in demand])
-            encoding.model.add(reached * (count - stays) >= k * (taken - spare))
+            requested = encoding.weighted_sum([encoding.x[g, n] for g in own], [d // divisor for d in demand])
+            encoding.model.add(reached * (count - stays) >= k * (requested - spare))

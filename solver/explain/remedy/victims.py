@@ -117,13 +117,13 @@ def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> Evic
 
 def _victim_gangs(question: PlacementQuestion, cluster: Cluster, victims: Sequence[int], leaving: Set[int]) -> list[VictimGang]:
     """Return the running gangs of candidates. A class with pods of several gangs, or of none, belongs to no gang."""
-    found = []
+    gangs_of_victims = []
     for gang in running_gangs(question):
         classes = tuple(g for g in victims if gang.pods.issuperset(cluster.classes[g].pods))
         staying = len(gang.pods - leaving)
         if classes and len(gang.pods) >= gang.needed > staying:
-            found.append(VictimGang(gang.name, classes, gang.needed - staying, not staying))
-    return found
+            gangs_of_victims.append(VictimGang(gang.name, classes, gang.needed - staying, not staying))
+    return gangs_of_victims
 
 
 @dataclass(frozen=True)
@@ -156,24 +156,24 @@ def _victim(pod: Pod, gates: FeatureGates) -> Pod:
         tolerations=[Toleration(operator="Exists")],
     )
     if pod_requests.is_resized(pod):  # its usage is in its status
-        asked: objects.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in pod_requests.pod_request(pod, gates).items()}
+        requests: objects.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in pod_requests.pod_request(pod, gates).items()}
         ports = [p for c in (*(spec.containers or ()), *(spec.initContainers or ())) for p in c.ports or ()]
-        box = objects.Container("all", objects.ResourceRequirements(requests=asked), ports or None)
+        box = objects.Container("all", objects.ResourceRequirements(requests=requests), ports or None)
         spec = msgspec.structs.replace(spec, containers=[box], initContainers=None, overhead=None, resources=None)
     return msgspec.structs.replace(pod, spec=spec, status=None)
 
 
 def relevant(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
     """Return candidates on nodes that the question could use, and candidates that affect other nodes."""
-    found: list[int] = []
+    relevant_pods: list[int] = []
     problem = eviction_problem(question, chosen)
     active = rules.build(problem.cluster)
     useful = possible(problem.cluster, active)[problem.own].sum(axis=0) > 0
     for g in problem.victims:
         felt = bool(problem.cluster.classes[g].claims) or any(rule.concerned(g) for rule in active if not rule.local)
-        found += [i for n, pods in problem.at[g].items() if felt or useful[n] for i in pods]
-    kin = [gang.pods for gang in running_gangs(question) if not gang.pods.isdisjoint(found)]
-    return sorted(set(found) | (set(chosen) & frozenset().union(*kin)))
+        relevant_pods += [i for n, pods in problem.at[g].items() if felt or useful[n] for i in pods]
+    kin = [gang.pods for gang in running_gangs(question) if not gang.pods.isdisjoint(relevant_pods)]
+    return sorted(set(relevant_pods) | (set(chosen) & frozenset().union(*kin)))
 
 
 # --- moves ------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints, domain_sum
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, SpreadTally
 
 #: Exceeds any number of pods; means "no limit" or "no value".
 _UNBOUNDED_COUNT = 2**40
@@ -65,7 +65,7 @@ class _Skew:
         home: That domain in this wave; -1: none yet.
     """
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: SpreadTally) -> None:
         self.tally = tally
         self.guards: dict[tuple[int, int], _Guard] = {}
         self.shut = self.loose = self.apart = False

@@ -53,8 +53,8 @@ class StatefulSets:
         self._condemned = sorted({m.slot for m in update.members if m.there and m.slot not in update.runs}, reverse=True)
 
     def choices(self, state: UpdateState) -> list[Batch]:
-        found = self.batch(state)
-        return [found] if found else []
+        batch = self.batch(state)
+        return [batch] if batch else []
 
     def batch(self, state: UpdateState) -> Batch:
         if not self.update.parallel:
@@ -163,19 +163,19 @@ class _DueSteps:
 
     Attributes:
         sure: Steps that are taken in any case.
-        open: Steps of which ``most`` are taken.
+        open: Steps of which ``limit`` are taken.
         leaving: Deletions on nodes that must have no pod, of which ``spare`` are taken.
     """
 
     sure: Batch = field(default_factory=list)
     open: Batch = field(default_factory=list)
     leaving: Batch = field(default_factory=list)
-    most: int = 0
+    limit: int = 0
     spare: int = 0
 
     def limited(self) -> _DueSteps:
         """Return the steps without those that are not taken."""
-        self.open = self.open if self.most > 0 else []
+        self.open = self.open if self.limit > 0 else []
         self.leaving = self.leaving if self.spare > 0 else []
         return self
 
@@ -200,7 +200,7 @@ class DaemonSets:
         if managed or self._missing_refused(state):
             return managed
         due = self._rolled(state)
-        return [*due.sure, *due.leaving[: due.spare], *due.open[: due.most]]
+        return [*due.sure, *due.leaving[: due.spare], *due.open[: due.limit]]
 
     def _missing_refused(self, state: UpdateState) -> bool:
         """Return True if a node lacks a pod that is refused. Then nothing is updated (syncNodes returns an error)."""
@@ -251,7 +251,7 @@ class DaemonSets:
                     due.sure.append(UpdateEvent("delete", pods[0]))
             elif not state.members[pods[0]].new:
                 due.open.append(UpdateEvent("delete", pods[0]))
-        due.most = self.update.unavailable - unavailable
+        due.limit = self.update.unavailable - unavailable
         return due.limited()
 
     def _surged(self, state: UpdateState) -> _DueSteps:
@@ -277,11 +277,11 @@ class DaemonSets:
                 due.sure.append(UpdateEvent("create", self._fresh[slot]))
             else:
                 due.open.append(UpdateEvent("create", self._fresh[slot]))
-        due.most, due.spare = self.update.surge - surging, available - len(self.update.runs)
+        due.limit, due.spare = self.update.surge - surging, available - len(self.update.runs)
         room = state.room()
         going = [event for event in due.sure if event.what == "delete"]
         coming = [event for event in due.sure if event.what == "create"][:room]
-        due.sure, due.most = going + coming, min(due.most, room - len(coming))
+        due.sure, due.limit = going + coming, min(due.limit, room - len(coming))
         return due.limited()
 
     def complete(self, state: UpdateState) -> bool:

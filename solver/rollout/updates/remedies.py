@@ -91,29 +91,29 @@ class UpdateRemedies:
         return [Remedy("raiseQuota", sentence(snapshot, raised), arguments(raised))]
 
     def _preferred(self) -> list[Remedy]:
-        found: list[Remedy] = []
+        remedies: list[Remedy] = []
         update = self.search.problem.update
         for remedy in relaxations(update.snapshot.pods[update.new[0].index].spec) if update.new else ():
             pods = list(update.snapshot.pods)
             for member in update.new:
                 pods[member.index] = POD_CHANGES[remedy.change](pods[member.index], remedy.arguments)
             if self._completes(self._changed(snapshot=replace(update.snapshot, pods=pods))):
-                found.append(remedy)
-        return found
+                remedies.append(remedy)
+        return remedies
 
     def _nodes(self) -> list[Remedy]:
         """Return more nodes like an existing one, for a StatefulSet only. A DaemonSet has a pod on each node."""
         update = self.search.problem.update
         if update.kind != "StatefulSet":
             return []
-        found = []
+        remedies = []
         for like in kinds_of_nodes(update.snapshot)[:MAX_KINDS]:
             number = least(1, min(update.replicas, MAX_ADDED_NODES), self._with_more(like))
             if number is not None:
                 name = like.metadata.name or ""
                 message = f"{number} more node{'s' * (number > 1)} like {name}"
-                found.append(Remedy("addNodes", message, {"count": str(number), "like": name}, ["--add-nodes", f"{number}:{name}"]))
-        return found
+                remedies.append(Remedy("addNodes", message, {"count": str(number), "like": name}, ["--add-nodes", f"{number}:{name}"]))
+        return remedies
 
     def _with_more(self, like: objects.Node) -> Callable[[int], bool]:
         def works(number: int) -> bool:

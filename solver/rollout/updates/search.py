@@ -33,14 +33,14 @@ class UpdateCourse:
         complete: True if it reaches the end.
         proved: True if no course completes, or this one does.
         placed: Number of new pods with a node at the end.
-        most: Upper bound on the placed new pods of any course.
+        bound: Upper bound on the placed new pods of any course.
     """
 
     events: list[UpdateEvent] = field(default_factory=list)
     complete: bool = False
     proved: bool = False
     placed: int = 0
-    most: int = 0
+    bound: int = 0
 
 
 @dataclass
@@ -72,19 +72,19 @@ class UpdateSearch:
         course = self._followed()
         if course.complete or self.context.over():
             return course
-        most = len(self.problem.update.new)
+        n_new = len(self.problem.update.new)
         if self.zones_held():
             return course
         hopeless = self._hopeless()
         if hopeless:
-            course.proved, course.most = True, most - hopeless
+            course.proved, course.bound = True, n_new - hopeless
             return course
         for event in reversed(course.events):
             self.state.revert(event)
-        found = self._explored(course)
-        for event in found.events:
+        explored = self._explored(course)
+        for event in explored.events:
             self.state.apply(event)
-        return found
+        return explored
 
     def zones_held(self) -> bool:
         """Return True if old pods run where the kubelet aligns NUMA zones. Which zones they release is unknown."""
@@ -99,7 +99,7 @@ class UpdateSearch:
         The state is left at its end.
         """
         events: list[UpdateEvent] = []
-        most = len(self.problem.update.new)
+        n_new = len(self.problem.update.new)
         home = {member.slot: self.state.node.get(member.node or "", -1) for member in self.problem.update.members if member.there}
         while not self.context.stop.is_set():
             placed = self._placed(home)
@@ -115,7 +115,7 @@ class UpdateSearch:
                     continue
                 break
         complete = self.controller.complete(self.state)
-        return UpdateCourse(events, complete, complete, self.state.placed(), most)
+        return UpdateCourse(events, complete, complete, self.state.placed(), n_new)
 
     def _placed(self, home: dict[int, int]) -> list[UpdateEvent]:
         """Bind waiting pods one by one until no node accepts another, and return the steps. The state includes them.
@@ -148,8 +148,8 @@ class UpdateSearch:
         update, state = self.problem.update, self.state
         if update.kind != "DaemonSet" or update.strategy == "OnDelete" or self.controller.refused(state) is not None:
             return 0
-        left = [k for k, m in enumerate(update.members) if m.new and not m.there and state.where.get(k) is None]
-        new = sorted(left, key=lambda k: (k not in state.where, k))
+        unplaced = [k for k, m in enumerate(update.members) if m.new and not m.there and state.where.get(k) is None]
+        new = sorted(unplaced, key=lambda k: (k not in state.where, k))
         return sum(self._never(k) for k in new[:MAX_PROOF_PODS] if self._is_independent(k))
 
     def _never(self, k: int) -> bool:
@@ -161,10 +161,10 @@ class UpdateSearch:
         gone = [UpdateEvent("delete", each) for each in list(state.where) if each not in (k, stays)]
         for event in gone:
             state.apply(event)
-        found = not len(state.accepted(k))
+        rejected = not len(state.accepted(k))
         for event in reversed(gone):
             state.revert(event)
-        return found
+        return rejected
 
     def _is_independent(self, k: int) -> bool:
         cls = self.cluster.classes[self.state.kind(k)]
@@ -185,7 +185,7 @@ class UpdateSearch:
 
         Return ``fallback`` if none is found, as ``proved`` if all states were visited. The state is left at its start.
         """
-        state, best, most = self.state, fallback, fallback.placed
+        state, best, most_placed = self.state, fallback, fallback.placed
         seen = {state.key()}
         events: list[UpdateEvent] = []
         stack: list[tuple[int, Iterator[Batch]]] = [(0, self._steps())]
@@ -214,14 +214,14 @@ class UpdateSearch:
             seen.add(key)
             self.context.deadline.charge(SECONDS_PER_STATE)
             placed = state.placed()
-            most = max(most, placed)
+            most_placed = max(most_placed, placed)
             if self.controller.complete(state):
-                found = UpdateCourse(list(events), True, True, placed, len(self.problem.update.new))
+                completed = UpdateCourse(list(events), True, True, placed, len(self.problem.update.new))
                 for event in reversed(events):
                     state.revert(event)
-                return found
+                return completed
             stack.append((before, self._steps()))
-        best.proved, best.most = True, most
+        best.proved, best.bound = True, most_placed
         return best
 
     def _steps(self) -> Iterator[Batch]:

@@ -51,8 +51,10 @@ def _waits(state: UpdateState, k: int) -> str:
     else:
         why = f"it is not ready on node {member.node}"
     if update.parallel:
-        most = f", and maxUnavailable is {update.unavailable}" if update.counts else ""
-        order = f"every pod above the next one must be available{most}" if not update.counts else f"it counts as unavailable{most}"
+        condition = f", and maxUnavailable is {update.unavailable}" if update.counts else ""
+        order = (
+            f"every pod above the next one must be available{condition}" if not update.counts else f"it counts as unavailable{condition}"
+        )
     else:
         order = _ORDERED
     if member.new or member.slot not in update.runs:
@@ -101,7 +103,7 @@ def without_pod(state: UpdateState) -> list[str]:
 
 def reasons(state: UpdateState, k: int) -> list[doc.Reason]:
     """Return every rule that rejects a waiting pod, with the number of nodes. For a DaemonSet only the pod's own node counts."""
-    g, found = state.kind(k), []
+    g, rejections = state.kind(k), []
     for rule in state.rules:
         mask = np.array(rule.rejects(g), copy=True)
         if state.update.kind == "DaemonSet":
@@ -109,7 +111,7 @@ def reasons(state: UpdateState, k: int) -> list[doc.Reason]:
             own[state.members[k].slot] = mask[state.members[k].slot]
             mask = own
         if mask.any():
-            found.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
+            rejections.append(doc.Reason(rule.name, int(np.count_nonzero(mask)), rule.message(g, mask)))
     if not state.cluster.n_nodes:
-        found.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
-    return sorted(found, key=lambda reason: (-reason.nodes, reason.rule))
+        rejections.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
+    return sorted(rejections, key=lambda reason: (-reason.nodes, reason.rule))

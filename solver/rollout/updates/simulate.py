@@ -90,7 +90,7 @@ def _without_doubtful_proof(search: UpdateSearch, course: UpdateCourse) -> Updat
     waits = update.kind == "StatefulSet" and update.strategy != "OnDelete" and search.controller.refused(state) is None
     ailing = k is not None and waits and state.where[k] is not None and state.members[k].node is not None
     if ailing or is_undecided(update.snapshot, [member.index for member in update.members if member.node is None]):
-        return replace(course, proved=False, most=len(update.new))
+        return replace(course, proved=False, bound=len(update.new))
     return course
 
 
@@ -108,17 +108,17 @@ class _UpdateDocument:
         events = self.course.events
         if self.state.cluster.devices is None:
             return [(event, []) for event in events]
-        state, found = UpdateState(self.search.problem), []
+        state, steps = UpdateState(self.search.problem), []
         allocating = DynamicResources.of(state.rules)
         assert state.cluster.devices is not None
         for event in events:
             state.apply(event)
             got: list[doc.DeviceResult] = []
             if event.what == "bind" and allocating.concerned(state.kind(event.member)):
-                taken = allocating.taken(state.kind(event.member), event.node)[-1]
-                got = devices(state.cluster.devices, state.members[event.member].index, taken)
-            found.append((event, got))
-        return found
+                picks = allocating.taken(state.kind(event.member), event.node)[-1]
+                got = devices(state.cluster.devices, state.members[event.member].index, picks)
+            steps.append((event, got))
+        return steps
 
     def _waves(self, events: Sequence[tuple[UpdateEvent, list[doc.DeviceResult]]]) -> Iterator[doc.Wave]:
         """Yield the waves: a wave ends with deleted pods, or with the course. Add each binding to ``assignments``.
@@ -156,7 +156,7 @@ class _UpdateDocument:
         update, course = self.update, self.course
         new = update.new
         status: doc.Status = "optimal" if course.complete else "feasible"
-        bound = course.placed if course.complete else max(course.placed, course.most)
+        bound = course.placed if course.complete else max(course.placed, course.bound)
         if new and not self.assignments and bound == 0 and course.proved:
             status = "infeasible"
         priority = (update.snapshot.pods[new[0].index].spec.priority or 0) if new else 0
@@ -205,20 +205,20 @@ class _UpdateDocument:
 
     def _stuck(self) -> list[doc.Unplaced]:
         state, members = self.state, self.update.members
-        held = [k for k in state.where if members[k].node is None and state.lacking(k)]
+        unattached = [k for k in state.where if members[k].node is None and state.lacking(k)]
         tail = "it can be attached to only one node (ReadWriteOnce)"
-        found = [
+        unplaced = [
             doc.Unplaced(
                 members[k].key,
                 [doc.Reason("MultiAttach", 1, f"volume {volume} is attached to node {node}: {tail}") for volume, node in state.lacking(k)],
             )
-            for k in sorted(held)
+            for k in sorted(unattached)
         ]
-        return found + [doc.Unplaced(members[k].key, sentences.reasons(state, k)) for k in state.waiting()]
+        return unplaced + [doc.Unplaced(members[k].key, sentences.reasons(state, k)) for k in state.waiting()]
 
     def _unplaced(self) -> list[doc.Unplaced]:
         """Return the new pods without a node: those that wait, and those that were never created."""
-        state, found = self.state, []
+        state, unplaced = self.state, []
         stopped = self.search.context.stop.is_set()
         why = "not created before the search was stopped" if stopped else "never created: the update comes to a halt before"
         for k, member in enumerate(self.update.members):
@@ -226,8 +226,8 @@ class _UpdateDocument:
                 continue
             waits = k in state.where
             reasons = sentences.reasons(state, k) if waits else [doc.Reason(self.update.kind, 0, why)]
-            found.append(doc.Unplaced(member.key, reasons))
-        return found
+            unplaced.append(doc.Unplaced(member.key, reasons))
+        return unplaced
 
     def _not_read(self) -> list[doc.Unmodelled]:
         """Return maxUnavailable of a StatefulSet if its feature gate is off."""

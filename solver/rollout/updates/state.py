@@ -18,7 +18,7 @@ from kubestow.models.documents.policy import Policy
 from kubestow.models.workloads.deployment_rollout import Old, Pace
 from kubestow.models.workloads.updates.update_input import Update
 from kubestow.solver import rules
-from kubestow.solver.rollout.attachments import Attachments
+from kubestow.solver.rollout.attachments import RolloutAttachments
 from kubestow.solver.rollout.state import RolloutProblem, compiled, other_running_pods
 from kubestow.solver.rules.dynamic_resources import DynamicResources
 
@@ -78,7 +78,7 @@ class UpdateState:
         # Nodes publish the zones of old pods as taken, and which zones they release is unknown.
         self._counting = [rule for rule in self.rules if not rule.arrivals_only]
         snapshot = self.update.snapshot
-        self._attached = Attachments(snapshot, [member.index for member in self.members], problem.others)
+        self._attached = RolloutAttachments(snapshot, [member.index for member in self.members], problem.others)
         self._attached.begin([(m.index, snapshot.pods[m.index]) for m in self.members if m.there])
         self._undo: list[int | None] = []
         self.books: dict[bool, rollout_admission.Book] = {}

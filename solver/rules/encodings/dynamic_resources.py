@@ -22,7 +22,7 @@ from kubestow.models.devices.demand import Claim
 from kubestow.models.devices.inventory import Books
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.devices.claim_modes import Bundle, Mode, Take, bundles, modes, values
-from kubestow.solver.devices.device_groups import DeviceGroups, Group
+from kubestow.solver.devices.device_groups import DeviceGroup, DeviceGroups
 from kubestow.solver.rules.graph import connected
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Anchor:
 
 
 @dataclass(eq=False)
-class _Part:
+class _DeviceConstraints:
     """Constraints that are stated together: sums of terms that are == 0 or <= 0. Several nodes share each of the ``pools``."""
 
     equations: list[tuple[list[Term], str]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class _Part:
 
 
 @dataclass(eq=False)
-class _Row(_Part):
+class _CapacityRow(_DeviceConstraints):
     """The constraint Σ terms ≤ room."""
 
     room: Fraction = Fraction(0)
@@ -84,7 +84,7 @@ class _Row(_Part):
 
 
 @dataclass(eq=False)
-class _Load(_Part):
+class _Load(_DeviceConstraints):
     """The pods (Σ terms) that request a bundle at a site, or a shared claim, and the keys of the rows that they use."""
 
     terms: list[Term] = field(default_factory=list)
@@ -105,14 +105,14 @@ class DeviceEncoder:
         encoding: PlacementModel,
         groups: DeviceGroups,
         books: Books,
-        asked: Mapping[int, Sequence[tuple[Bools, tuple[Claim, ...]]]],
+        variants: Mapping[int, Sequence[tuple[Bools, tuple[Claim, ...]]]],
         serves: Mapping[str, Bools],
     ) -> None:
         self._e, self._groups, self._books = encoding, groups, books
         self._inventory = groups.inventory
-        self._asked, self._serves = asked, serves
+        self._asked, self._serves = variants, serves
         self._loads: dict[tuple[int, Bundle, Anchor | None], _Load] = {}
-        self._rows: dict[Hashable, _Row] = {}
+        self._rows: dict[Hashable, _CapacityRow] = {}
         self._ways: dict[tuple[int, Bundle], list[Mode]] = {}
         self._first: dict[int, cp_model.IntVar] = {}  # by shared device, whether it has shares, if counters are consumed by the first share
         self._present: dict[tuple[str, int], cp_model.IntVar] = {}  # whether pods of a shared claim are on a node
@@ -149,10 +149,10 @@ class DeviceEncoder:
             load.nodes.add(n)
 
     def _parts(self, claim: Claim) -> list[Bundle]:
-        found = self._bundles.get(claim)
-        if found is None:
-            found = self._bundles[claim] = bundles(claim)
-        return found
+        parts = self._bundles.get(claim)
+        if parts is None:
+            parts = self._bundles[claim] = bundles(claim)
+        return parts
 
     # --- shared claims ----------------------------------------------------------------------------------------------------------
 
@@ -192,11 +192,11 @@ class DeviceEncoder:
         nodes: dict[int, list[int]] = {}
         for n in at:
             nodes.setdefault(int(self._inventory.site_of[n]), []).append(n)
-        found = []
+        anchors = []
         for site, here in nodes.items():
             apart = any(group.node for group in self._groups.of_site[site])
-            found += [Anchor(claim.key, site, (n,)) for n in here] if apart else [Anchor(claim.key, site, tuple(here))]
-        return found
+            anchors += [Anchor(claim.key, site, (n,)) for n in here] if apart else [Anchor(claim.key, site, tuple(here))]
+        return anchors
 
     def _reach(self, claim: Claim, anchor: Anchor) -> Bools:
         """Return bool[N], the nodes that an allocation at the anchor may serve."""
@@ -213,13 +213,13 @@ class DeviceEncoder:
         reach[list(anchor.nodes)] = True
         return reach
 
-    def _served(self, group: Group) -> Bools:
+    def _served(self, group: DeviceGroup) -> Bools:
         """Return bool[N], the nodes that an allocation of these devices serves, apart from the node where it is made."""
         if group.node or group.selector is None:
             return np.full(self._e.cluster.n_nodes, not group.node)
         return self._inventory.selectors[group.selector]
 
-    def _bind(self, anchor: Anchor, group: Group, terms: Sequence[Term]) -> None:
+    def _bind(self, anchor: Anchor, group: DeviceGroup, terms: Sequence[Term]) -> None:
         """Exclude pods of a shared claim from nodes where one of its devices does not serve."""
         served = self._served(group)
         away = [present for (key, n), present in self._present.items() if key == anchor.key and n not in anchor.nodes and not served[n]]
@@ -232,13 +232,13 @@ class DeviceEncoder:
     # --- modes ------------------------------------------------------------------------------------------------------------------
 
     def _modes(self, site: int, bundle: Bundle) -> list[Mode]:
-        found = self._ways.get((site, bundle))
-        if found is None:
+        listed = self._ways.get((site, bundle))
+        if listed is None:
             broken = self._inventory.broken(self._inventory.sites[site]) is not None
-            found, loose = modes(bundle, site, self._groups, self._books, broken=broken)
-            self._ways[site, bundle] = found
+            listed, loose = modes(bundle, site, self._groups, self._books, broken=broken)
+            self._ways[site, bundle] = listed
             self.loose |= loose
-        return found
+        return listed
 
     def _serve(self, site: int, bundle: Bundle, anchor: Anchor | None, load: _Load) -> None:
         """Distribute pods over modes, and add the devices that they take in each."""
@@ -268,47 +268,47 @@ class DeviceEncoder:
                 if anchor is not None:
                     with self._e.about(SharedClaim(anchor.key), sorted(load.classes)):
                         self._bind(anchor, group, terms)
-        for tied, attribute in mode.distinct:
+        for positions, attribute in mode.distinct:
             columns: dict[object, list[Term]] = {}
-            for i in tied:
+            for i in positions:
                 for group, terms in parts[i].items():
                     for value in values(group, attribute):
                         columns.setdefault(value, []).extend(terms)
             load.equations += [([*column, *_times(pods, -1)], "<=") for column in columns.values()]
 
-    def _take(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[Group, list[Term]]:
+    def _take(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[DeviceGroup, list[Term]]:
         """Return, for each group, the number of devices that pods take by one request, as terms. Rows are added to ``load``."""
         if take.every:
             return self._take_every(load, take, pods)
         if len(take.groups) == 1:
             return {take.groups[0]: _times(pods, take.count)}
         upper = _most(pods)
-        found: dict[Group, list[Term]] = {}
+        devices: dict[DeviceGroup, list[Term]] = {}
         for group in take.groups:
             there = len(group.units) if take.admin else group.free(self._books)
             again = group.kind.shared or take.admin  # several pods may take the same device, each of them once
-            most = upper * min(there, take.count) if again else min(there, upper * take.count)
-            if most:
-                term: Term = (self._integer(most), 1, most)
-                found[group] = [term]
+            limit = upper * min(there, take.count) if again else min(there, upper * take.count)
+            if limit:
+                term: Term = (self._integer(limit), 1, limit)
+                devices[group] = [term]
                 if again and there < take.count:
                     load.equations.append(([term, *_times(pods, -there)], "<="))
-        load.equations.append(([t for terms in found.values() for t in terms] + _times(pods, -take.count), "=="))
-        return found
+        load.equations.append(([t for terms in devices.values() for t in terms] + _times(pods, -take.count), "=="))
+        return devices
 
-    def _take_every(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[Group, list[Term]]:
-        found = {group: _times(pods, len(group.units)) for group in take.groups}
+    def _take_every(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[DeviceGroup, list[Term]]:
+        devices = {group: _times(pods, len(group.units)) for group in take.groups}
         upper, less = _most(pods), _times(pods, -1)
         for group in take.spare:
-            found[group] = [(self._integer(upper), 1, upper)]
-            load.equations.append(([*found[group], *less], "<="))
+            devices[group] = [(self._integer(upper), 1, upper)]
+            load.equations.append(([*devices[group], *less], "<="))
         if not take.groups:
-            load.equations.append(([*pods, *_times([t for terms in found.values() for t in terms], -1)], "<="))
-        return found
+            load.equations.append(([*pods, *_times([t for terms in devices.values() for t in terms], -1)], "<="))
+        return devices
 
     # --- supply -----------------------------------------------------------------------------------------------------------------
 
-    def _charge(self, load: _Load, take: Take, group: Group, terms: list[Term]) -> None:
+    def _charge(self, load: _Load, take: Take, group: DeviceGroup, terms: list[Term]) -> None:
         """Add devices of a group to the rows of the amounts they consume."""
         if not group.kind.shared:
             self._add(load, group.row, group, group.free(self._books), terms)
@@ -322,7 +322,7 @@ class DeviceEncoder:
         if group.counters and not self._books.shares[unit]:
             self._first_share(load, group, terms)
 
-    def _first_share(self, load: _Load, group: Group, terms: list[Term]) -> None:
+    def _first_share(self, load: _Load, group: DeviceGroup, terms: list[Term]) -> None:
         """Consume the counters once, for any number of shares."""
         used = self._first.get(group.units[0])
         if used is None:
@@ -331,11 +331,11 @@ class DeviceEncoder:
                 self._add(load, ("counter", counter), group, self._books.left[counter], [(used, amount, 1)])
         for counter, _ in group.counters:
             self._add(load, ("counter", counter), group, self._books.left[counter], [])
-        most = _most(terms)
-        load.equations.append(([*terms, (used, -most, 1)], "<="))
+        limit = _most(terms)
+        load.equations.append(([*terms, (used, -limit, 1)], "<="))
 
-    def _add(self, load: _Load, key: Hashable, group: Group, room: Fraction | int, terms: Iterable[Term]) -> None:
-        row = self._rows.setdefault(key, _Row(room=max(Fraction(room), Fraction(0))))
+    def _add(self, load: _Load, key: Hashable, group: DeviceGroup, room: Fraction | int, terms: Iterable[Term]) -> None:
+        row = self._rows.setdefault(key, _CapacityRow(room=max(Fraction(room), Fraction(0))))
         row.drivers.add(group.kind.driver)
         if group.pool:
             row.pools.add(group.pool)
@@ -349,7 +349,7 @@ class DeviceEncoder:
     def _emit(self) -> None:
         """Add the rows that can be short, and the equations of their loads, in connected parts."""
         tight = {key: row for key, row in self._rows.items() if not row.slack}
-        parts: list[_Part] = [*tight.values()]
+        parts: list[_DeviceConstraints] = [*tight.values()]
         place = {key: i for i, key in enumerate(tight)}
         links = []
         for load in self._loads.values():
@@ -362,11 +362,11 @@ class DeviceEncoder:
                 for part in together:
                     for terms, sign in part.equations:
                         self._e.model.add(_total(terms) == 0 if sign == "==" else _total(terms) <= 0)
-                    if isinstance(part, _Row):
+                    if isinstance(part, _CapacityRow):
                         factors, room = _scaled(part.terms, part.room)
                         self._e.model.add(cp_model.LinearExpr.weighted_sum([v for v, _, _ in part.terms], factors) <= room)
 
-    def _about(self, parts: Sequence[_Part]) -> AbstractContextManager[None]:
+    def _about(self, parts: Sequence[_DeviceConstraints]) -> AbstractContextManager[None]:
         drivers = sorted({driver for part in parts for driver in part.drivers})
         pools = sorted({pool for part in parts for pool in part.pools})
         nodes = {n for part in parts for n in part.nodes}

@@ -151,12 +151,12 @@ class AffinityEncoder:
     def _components(self) -> list[tuple[int, ...] | None]:
         needs = {g: [int(h) for h in np.flatnonzero(self._attractions[i].matches) if h != g and self._of[h] is not None]
                  for g, i in enumerate(self._of) if i is not None and i not in self._closed}  # fmt: skip
-        found: list[tuple[int, ...] | None] = [None] * self._cluster.n_classes
+        components: list[tuple[int, ...] | None] = [None] * self._cluster.n_classes
         for members in strongly_connected(needs):
             if len(members) > 1:
                 for g in members:
-                    found[g] = tuple(sorted(members))
-        return found
+                    components[g] = tuple(sorted(members))
+        return components
 
     def _bootstrap(self) -> None:
         """Add open[g, cell]: the first pod of g opens its domains.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kubestow.models.cluster.volumes import Claim
-from kubestow.solver.rules.volume_claims import Volume, reach_of, shared_claims, users_of
+from kubestow.solver.rules.volume_claims import VolumeTopic, reach_of, shared_claims, users_of
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -38,7 +38,7 @@ def encode_binding(encoding: PlacementModel) -> None:
             elif claim.one_node and key in shared:
                 _meet(encoding, users)
     for volume, literals in takers.items():
-        with encoding.about(Volume(volume)):
+        with encoding.about(VolumeTopic(volume)):
             encoding.model.add_at_most_one(literals)
 
 

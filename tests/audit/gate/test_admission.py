@@ -11,7 +11,7 @@ from kubestow.models.documents.policy import Policy
 from tests.audit.gate.test_changes import workload
 from tests.audit.gate.test_gate import codes, fits, gate, named, on, only, running
 from tests.objects import Object, node, pod
-from tests.solver.rollout.interleavings import World, case
+from tests.solver.rollout.interleavings import Interleavings, case
 
 ROOM = [node(f"n{i}", cpu="64") for i in range(4)]
 SURGE: Object = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
@@ -206,7 +206,7 @@ def test_thirty_changes_fit_only_where_all_interleavings_of_controllers_complete
         drawn = case(seed, scaled=seed % 3 == 0)
         verdict = only(gate(drawn.objects, [drawn.manifest]))
         if verdict.change in ("rolling update", "recreated"):
-            assert verdict.fit == expected[frozenset(World(drawn).outcomes)], (seed, verdict.cause)
+            assert verdict.fit == expected[frozenset(Interleavings(drawn).outcomes)], (seed, verdict.cause)
             seen[verdict.fit] = seen.get(verdict.fit, 0) + 1
     assert sum(seen.values()) >= 25
     assert min(seen["fits"], seen["does not fit"]) >= 5

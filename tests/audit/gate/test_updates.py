@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.audit.gate.test_gate import gate, only
-from tests.solver.rollout.updates.world import World, case
+from tests.solver.rollout.updates.interleavings import Interleavings, case
 
 KINDS = ("StatefulSet", "DaemonSet")
 
@@ -17,7 +17,7 @@ def compare(kind: str, seed: int) -> str:
         return ""
     if kind == "StatefulSet":  # the gate MaxUnavailableStatefulSet is off
         found.counts, found.unavailable = False, 1
-    fit, completes = only(gate(found.objects, [found.manifest])).fit, World(found).completes
+    fit, completes = only(gate(found.objects, [found.manifest])).fit, Interleavings(found).completes
     return f"{kind} {seed}: {fit}" if fit == ("does not fit" if completes else "fits") else ""
 
 

@@ -156,37 +156,37 @@ def _demand(rng: random.Random, shared: Claim) -> tuple[Claim, ...]:
 # --- brute force --------------------------------------------------------------------------------------------------------------------
 
 
-def can_serve(found: Instance, pods: Sequence[tuple[int, int]]) -> bool:
+def can_serve(instance: Instance, pods: Sequence[tuple[int, int]]) -> bool:
     """Return whether some allocation serves these pods, (class, node) each; a shared claim has one allocation, made on the node of one of
     its pods."""
-    own = [(claim, n) for g, n in pods for claim in found.claims[g] if claim.key is None]
-    users = [n for g, n in pods if any(claim.key for claim in found.claims[g])]
-    shared = next((claim for g, _ in pods for claim in found.claims[g] if claim.key), None)
+    own = [(claim, n) for g, n in pods for claim in instance.claims[g] if claim.key is None]
+    users = [n for g, n in pods if any(claim.key for claim in instance.claims[g])]
+    shared = next((claim for g, _ in pods for claim in instance.claims[g] if claim.key), None)
     if shared is None:
-        return _allocate(found, own, 0, found.table.inventory.books.copy())
+        return _allocate(instance, own, 0, instance.table.inventory.books.copy())
     for anchor in dict.fromkeys(users):
-        for books, devices in _ways(found, shared, anchor, found.table.inventory.books.copy()):
-            if all(_reaches(found, devices, anchor, n) for n in users) and _allocate(found, own, 0, books.copy()):
+        for books, devices in _ways(instance, shared, anchor, instance.table.inventory.books.copy()):
+            if all(_reaches(instance, devices, anchor, n) for n in users) and _allocate(instance, own, 0, books.copy()):
                 return True
     return False
 
 
-def _reaches(found: Instance, devices: Sequence[int], anchor: int, n: int) -> bool:
+def _reaches(instance: Instance, devices: Sequence[int], anchor: int, n: int) -> bool:
     if n == anchor:
         return True
-    inventory = found.table.inventory
+    inventory = instance.table.inventory
     chosen = [inventory.devices[i] for i in devices]
     return all(not d.node and (d.selector is None or bool(inventory.selectors[d.selector][n])) for d in chosen)
 
 
-def _allocate(found: Instance, claims: Sequence[tuple[Claim, int]], i: int, books: Books) -> bool:
+def _allocate(instance: Instance, claims: Sequence[tuple[Claim, int]], i: int, books: Books) -> bool:
     if i == len(claims):
         return True
     claim, n = claims[i]
-    return any(_allocate(found, claims, i + 1, after.copy()) for after, _ in _ways(found, claim, n, books))
+    return any(_allocate(instance, claims, i + 1, after.copy()) for after, _ in _ways(instance, claim, n, books))
 
 
-def _ways(found: Instance, claim: Claim, n: int, books: Books) -> Iterator[tuple[Books, list[int]]]:
+def _ways(instance: Instance, claim: Claim, n: int, books: Books) -> Iterator[tuple[Books, list[int]]]:
     """Every way to allocate a claim: the books afterwards, the devices."""
 
     def visit(i: int, chosen: list[tuple[str, int]]) -> Iterator[tuple[Books, list[int]]]:
@@ -194,10 +194,10 @@ def _ways(found: Instance, claim: Claim, n: int, books: Books) -> Iterator[tuple
             yield books, [device for _, device in chosen]
             return
         for request in claim.requests[i]:
-            for devices in _choices(found, request, n):
+            for devices in _choices(instance, request, n):
                 more = [*chosen, *((request.name, device) for device in devices)]
-                if _constrained(found, claim, more):
-                    undo = _take(found, request, devices, books)
+                if _constrained(instance, claim, more):
+                    undo = _take(instance, request, devices, books)
                     if undo is not None:
                         yield from visit(i + 1, more)
                         _restore(books, undo)
@@ -205,9 +205,9 @@ def _ways(found: Instance, claim: Claim, n: int, books: Books) -> Iterator[tuple
     yield from visit(0, [])
 
 
-def _choices(found: Instance, request: Request, n: int) -> Iterator[tuple[int, ...]]:
-    inventory, site = found.table.inventory, found.table.inventory.site(n)
-    matching = [i for i in site.visible.tolist() if found.table.matches(request.selectors, inventory.devices[i].kind)]
+def _choices(instance: Instance, request: Request, n: int) -> Iterator[tuple[int, ...]]:
+    inventory, site = instance.table.inventory, instance.table.inventory.site(n)
+    matching = [i for i in site.visible.tolist() if instance.table.matches(request.selectors, inventory.devices[i].kind)]
     good = [i for i in matching if _good(request, inventory.kind(i))]
     if request.count is not None:
         yield from combinations(good, request.count)
@@ -231,10 +231,10 @@ def _good(request: Request, kind: Kind) -> bool:
     return kind.usable and _large(request, kind)
 
 
-def _take(found: Instance, request: Request, devices: Sequence[int], books: Books) -> Books | None:
+def _take(instance: Instance, request: Request, devices: Sequence[int], books: Books) -> Books | None:
     """Book devices; the books before, or None where there is no room (and nothing is booked)."""
     before = books.copy()
-    inventory = found.table.inventory
+    inventory = instance.table.inventory
     for i in devices:
         device, kind = inventory.devices[i], inventory.kind(i)
         fits = not books.in_use[device.unit]
@@ -242,8 +242,8 @@ def _take(found: Instance, request: Request, devices: Sequence[int], books: Book
             first = not books.shares[device.unit]
             books.shares[device.unit] += 1
             for name, capacity in kind.capacity.items():
-                asked = dict(request.capacity).get(name)
-                amount = asked if asked is not None else capacity.default if capacity.default is not None else capacity.value
+                requested = dict(request.capacity).get(name)
+                amount = requested if requested is not None else capacity.default if capacity.default is not None else capacity.value
                 books.consumed[device.unit, name] = books.consumed.get((device.unit, name), Fraction(0)) + amount
                 fits &= books.consumed[device.unit, name] <= capacity.value
         else:
@@ -262,8 +262,8 @@ def _restore(books: Books, before: Books) -> None:
     books.in_use, books.consumed, books.shares, books.left = before.in_use, before.consumed, before.shares, before.left
 
 
-def _constrained(found: Instance, claim: Claim, chosen: Sequence[tuple[str, int]]) -> bool:
-    inventory = found.table.inventory
+def _constrained(instance: Instance, claim: Claim, chosen: Sequence[tuple[str, int]]) -> bool:
+    inventory = instance.table.inventory
     for constraint in claim.constraints:
         here = [inventory.kind(i).attributes.get(constraint.attribute) for name, i in chosen if constraint.about(name)]
         sets = [{(a[0], v) for v in a[1]} for a in here if a is not None]

@@ -29,12 +29,12 @@ def model(value: str) -> str:
 
 def found(listed: list[Object], *claims: Object, sets: list[Object] | None = None, **more: Any) -> list[list[str]] | None:
     """The devices that the claims of a pod get on a node with these, per claim. Other objects may be among the claims."""
-    asked = [each for each in claims if each["kind"] == "ResourceClaim" and "status" not in each]
+    unallocated = [each for each in claims if each["kind"] == "ResourceClaim" and "status" not in each]
     objects = [
         node("a"),
         published("s", listed, of="a", slices=2 if sets else 1),
         device_class(),
-        using("p", *(each["metadata"]["name"] for each in asked)),
+        using("p", *(each["metadata"]["name"] for each in unallocated)),
     ]
     if sets:
         objects.append(published("t", of="a", slices=2, sharedCounters=sets))
@@ -46,7 +46,7 @@ def found(listed: list[Object], *claims: Object, sets: list[Object] | None = Non
     picks = allocate(table.inventory, table.matches, demand.claims, table.inventory.site(0), table.inventory.books)
     if picks is None:
         return None
-    return [[table.inventory.devices[pick.device].name for pick in picks if pick.claim == c] for c in range(len(asked))]
+    return [[table.inventory.devices[pick.device].name for pick in picks if pick.claim == c] for c in range(len(unallocated))]
 
 
 def same(*requests: str, attribute: str = NUMA) -> Object:
@@ -88,11 +88,11 @@ def test_first_solutions(claims: list[Object], want: list[list[str]] | None) -> 
 
 
 def test_what_is_allocated_is_out_of_reach_but_for_admin_access() -> None:
-    taken = claim("taken", exactly(), gets=[got("a", "0"), got("a", "1", adminAccess=True)])
-    assert found(MIXED, taken, claim("c", exactly(count=3))) is None
-    assert found(MIXED, taken, claim("c", exactly(count=2))) == [["1", "2"]]
-    assert found(MIXED, taken, claim("c", exactly(count=3, adminAccess=True))) == [["0", "1", "2"]]
-    assert found(MIXED, taken, claim("c", exactly("r", adminAccess=True), exactly("s", count=3, adminAccess=True))) is None
+    allocated = claim("taken", exactly(), gets=[got("a", "0"), got("a", "1", adminAccess=True)])
+    assert found(MIXED, allocated, claim("c", exactly(count=3))) is None
+    assert found(MIXED, allocated, claim("c", exactly(count=2))) == [["1", "2"]]
+    assert found(MIXED, allocated, claim("c", exactly(count=3, adminAccess=True))) == [["0", "1", "2"]]
+    assert found(MIXED, allocated, claim("c", exactly("r", adminAccess=True), exactly("s", count=3, adminAccess=True))) is None
     both = [claim("c", exactly(adminAccess=True)), claim("d", exactly(adminAccess=True))]
     assert found(MIXED, *both) == [["0"], ["0"]]
     assert found(MIXED, both[0], claim("e", exactly(count=3))) is None
@@ -119,9 +119,9 @@ def test_counters_are_shared_by_the_devices_of_a_pool() -> None:
     listed = [device("half", **slots(2)), device("whole", **slots(4)), device("other", **slots(2))]
     assert found(listed, claim("c", exactly(count=2)), sets=SETS) == [["half", "other"]]
     assert found(listed, claim("c", exactly(count=3)), sets=SETS) is None
-    taken = claim("taken", exactly(), gets=[got("a", "half")])
-    assert found(listed, taken, claim("c", exactly()), sets=SETS) == [["other"]]
-    assert found(listed, taken, claim("c", exactly(count=None)), sets=SETS) is None
+    allocated = claim("taken", exactly(), gets=[got("a", "half")])
+    assert found(listed, allocated, claim("c", exactly()), sets=SETS) == [["other"]]
+    assert found(listed, allocated, claim("c", exactly(count=None)), sets=SETS) is None
 
 
 def test_counters_of_a_device_that_is_refused_stay_free() -> None:
@@ -191,14 +191,14 @@ def test_ranges_count_in_thousandths_from_1_37_on(span: Object, amount: str, who
 
 def test_what_shares_consume_already_and_that_one_request_gets_distinct_devices() -> None:
     listed = [device("0", allowMultipleAllocations=True, **capacity("8")), device("1", **capacity("8"))]
-    taken = claim("taken", exactly(), gets=[got("a", "0", shareID="x", consumedCapacity={"memory": "6"})])
-    assert found(listed, taken, claim("c", exactly(**memory("2")))) == [["0"]]
-    assert found(listed, taken, claim("c", exactly(**memory("3")))) == [["1"]]
+    allocated = claim("taken", exactly(), gets=[got("a", "0", shareID="x", consumedCapacity={"memory": "6"})])
+    assert found(listed, allocated, claim("c", exactly(**memory("2")))) == [["0"]]
+    assert found(listed, allocated, claim("c", exactly(**memory("3")))) == [["1"]]
     assert found(listed, claim("c", exactly(count=2, **memory("1")))) == [["0", "1"]]
     assert found(listed, claim("c", exactly(count=3, **memory("1")))) is None
     assert found(listed, claim("c", exactly(capacity={"requests": {"cores": "1"}}))) is None
     plain = claim("c", exactly())
-    assert found(listed, taken, plain, version="1.35") == [["1"]]  # without the gate a share takes the whole device
+    assert found(listed, allocated, plain, version="1.35") == [["1"]]  # without the gate a share takes the whole device
 
 
 def test_counters_are_charged_for_the_first_share() -> None:
@@ -231,8 +231,8 @@ def test_an_expression_fails_only_on_devices_that_are_asked() -> None:
     assert found(listed, claim("c", request)) == [["0"]]
     with pytest.raises(AllocationError):
         found(listed, claim("c", request), claim("d", request))
-    taken = claim("taken", exactly(), gets=[got("a", "1")])
-    assert found(listed, taken, claim("c", request), claim("d", request)) == [["0"], ["2"]]
+    allocated = claim("taken", exactly(), gets=[got("a", "1")])
+    assert found(listed, allocated, claim("c", request), claim("d", request)) == [["0"], ["2"]]
 
 
 def test_an_alternative_with_fewer_devices_keeps_within_the_limit() -> None:

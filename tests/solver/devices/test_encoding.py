@@ -32,20 +32,20 @@ FEW, CI, LONG = 12, 400, 4000
 MANY = 2
 
 
-def cluster_of(found: Instance) -> Cluster:
-    objects = [node(f"n{i}") for i in range(found.nodes)]
-    for g in range(len(found.claims)):
+def cluster_of(instance: Instance) -> Cluster:
+    objects = [node(f"n{i}") for i in range(instance.nodes)]
+    for g in range(len(instance.claims)):
         objects += [pod(f"p{g}-{k}", cpu=f"{g + 1}m") for k in range(MANY)]
     snapshot = snapshots.from_objects(objects)
     return compile_cluster(snapshot, select(snapshot))
 
 
-def encoded(found: Instance, cluster: Cluster) -> tuple[PlacementModel, bool]:
+def encoded(instance: Instance, cluster: Cluster) -> tuple[PlacementModel, bool]:
     """Return the model of an instance, and whether it asks for less than claims do."""
     model = build_model(cluster, [])
-    everywhere = np.ones(found.nodes, dtype=bool)
-    asked = {g: [(everywhere, claims)] for g, claims in enumerate(found.claims)}
-    encoder = DeviceEncoder(model, DeviceGroups(found.table), found.table.inventory.books, asked, {})
+    everywhere = np.ones(instance.nodes, dtype=bool)
+    variants = {g: [(everywhere, claims)] for g, claims in enumerate(instance.claims)}
+    encoder = DeviceEncoder(model, DeviceGroups(instance.table), instance.table.inventory.books, variants, {})
     encoder.run()
     return model, encoder.loose
 
@@ -111,8 +111,8 @@ def test_a_claim_that_is_allocated_keeps_its_pods_where_it_serves() -> None:
     cluster = cluster_of(found)
     model = build_model(cluster, [])
     claim = next(claim for claims in found.claims for claim in claims if claim.key)
-    asked = {0: [(np.ones(found.nodes, dtype=bool), (claim,))]}
-    DeviceEncoder(model, DeviceGroups(found.table), found.table.inventory.books, asked, {claim.key or "": np.array([True, False])}).run()
+    variants = {0: [(np.ones(found.nodes, dtype=bool), (claim,))]}
+    DeviceEncoder(model, DeviceGroups(found.table), found.table.inventory.books, variants, {claim.key or "": np.array([True, False])}).run()
     for n, allowed in ((0, True), (1, False)):
         counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         counts[0, n] = MANY

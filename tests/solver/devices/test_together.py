@@ -27,7 +27,7 @@ from kubestow.solver.runtime.run_context import RunContext
 from tests import tiny
 from tests.instances.planted.planted_devices import FAMILIES, planted_devices
 from tests.objects import node, pod
-from tests.solver.devices.worlds import fleet
+from tests.solver.devices.fleets import fleet
 from tests.tiers import in_full, sampled
 from tests.tiny_devices import equipped
 
@@ -73,14 +73,14 @@ def test_planted_placements_have_a_bind_order(family: str, seed: int) -> None:
     found = find_order(cluster, counts)
     assert found.sequence is not None
     state = rules.build(cluster)
-    left = counts.copy()
+    remaining = counts.copy()
     for g, n, k in found.sequence:
         for _ in range(k):
             assert not any(rule.rejects(g)[n] for rule in state)
             for rule in state:
                 rule.place(g, n)
-            left[g, n] -= 1
-    assert not left.any()
+            remaining[g, n] -= 1
+    assert not remaining.any()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

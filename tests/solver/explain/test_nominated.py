@@ -20,9 +20,9 @@ def nominated(name: str, to: str = "n1", **more: Any) -> dict[str, Any]:
 
 def rejected(snapshot: Snapshot, name: str) -> dict[str, list[str]]:
     (verdict,) = explain(snapshot, pod=f"default/{name}")
-    (asked,) = [p for p in snapshot.pods if p.metadata.name == name]
+    (chosen,) = [p for p in snapshot.pods if p.metadata.name == name]
     for found in snapshot.nodes:
-        assert rejecting_rules(snapshot, asked, found.metadata.name or "") == verdict.rejected.get(found.metadata.name or "", [])
+        assert rejecting_rules(snapshot, chosen, found.metadata.name or "") == verdict.rejected.get(found.metadata.name or "", [])
     return verdict.rejected
 
 

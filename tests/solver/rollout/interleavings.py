@@ -181,8 +181,8 @@ def _filled(spec: Object, ranges: list[Object]) -> Object:
     for item in (item for found in ranges for item in found["spec"]["limits"]):
         read = {field: {"cpu": _cpu(item[field]["cpu"])} if field in item else {} for field in ("min", "max", "default", "defaultRequest")}
         default = {**read["max"], **read["default"]}
-        asked = {**read["min"], **default, **read["defaultRequest"]}
-        limits, requests = {**default, **limits}, {**asked, **requests}
+        filled = {**read["min"], **default, **read["defaultRequest"]}
+        limits, requests = {**default, **limits}, {**filled, **requests}
     resources = {
         part: {name: f"{value}m" if name == "cpu" else f"{value}Mi" for name, value in sizes.items()}
         for part, sizes in (("requests", requests), ("limits", limits))
@@ -194,13 +194,13 @@ def _in_range(spec: Object, ranges: list[Object]) -> bool:
     requests, limits = _parts(spec)
     if ranges and any(requests[name] > limits[name] for name in limits):
         return False
-    asked, most = requests.get("cpu"), limits.get("cpu")
+    requested, limit = requests.get("cpu"), limits.get("cpu")
     for item in (item for found in ranges for item in found["spec"]["limits"]):
-        if "min" in item and (asked is None or min(asked, most or asked) < _cpu(item["min"]["cpu"])):
+        if "min" in item and (requested is None or min(requested, limit or requested) < _cpu(item["min"]["cpu"])):
             return False
-        if "max" in item and (most is None or max(most, asked or 0) > _cpu(item["max"]["cpu"])):
+        if "max" in item and (limit is None or max(limit, requested or 0) > _cpu(item["max"]["cpu"])):
             return False
-        if "maxLimitRequestRatio" in item and (not asked or not most or most > asked):
+        if "maxLimitRequestRatio" in item and (not requested or not limit or limit > requested):
             return False
     return True
 
@@ -236,15 +236,15 @@ class _Set:
 _State = tuple[_Set, ...]
 
 
-class World:
+class Interleavings:
     """``outcomes``: whether rollouts complete at the ends of all interleavings."""
 
-    def __init__(self, found: Case) -> None:
+    def __init__(self, case: Case) -> None:
         kinds: dict[str, list[Any]] = {}
-        for obj in found.objects:
+        for obj in case.objects:
             kinds.setdefault(obj["kind"], []).append(obj)
         self.quotas, ranges = kinds.get("ResourceQuota", []), kinds.get("LimitRange", [])
-        spec = found.manifest["spec"]
+        spec = case.manifest["spec"]
         self.replicas: int = spec["replicas"]
         self.recreate = spec["strategy"]["type"] == "Recreate"
         rolling = spec["strategy"].get("rollingUpdate", {})
@@ -290,17 +290,17 @@ class World:
         return -(-product // 100) if up else product // 100
 
     def _explored(self) -> set[bool]:
-        seen, stack, found = {self.start}, [self.start], set[bool]()
+        seen, stack, outcomes = {self.start}, [self.start], set[bool]()
         while stack:
             state = stack.pop()
             following = [then for then in self._next(state) if then != state]
             if not following:
-                found.add(self._complete(state))
+                outcomes.add(self._complete(state))
             for then in following:
                 if then not in seen:
                     seen.add(then)
                     stack.append(then)
-        return found
+        return outcomes
 
     def _complete(self, state: _State) -> bool:
         return state[-1].ready == self.replicas and not any(each.pods or each.wanted for each in state[:-1])
@@ -338,28 +338,28 @@ class World:
         spare = total - least - (new.wanted - new.ready)
         if spare <= 0 or total == new.wanted:
             return state
-        found = list(state)
+        replica_sets = list(state)
         for k in range(len(state) - 1):
-            less = min(spare, max(0, found[k].wanted - found[k].ready))
-            found[k] = replace(found[k], wanted=found[k].wanted - less)
+            less = min(spare, max(0, replica_sets[k].wanted - replica_sets[k].ready))
+            replica_sets[k] = replace(replica_sets[k], wanted=replica_sets[k].wanted - less)
             spare -= less
-        excess = sum(min(each.ready, each.wanted) for each in found) - least
+        excess = sum(min(each.ready, each.wanted) for each in replica_sets) - least
         for k in range(len(state) - 1):
-            less = max(0, min(excess, found[k].wanted))
-            found[k] = replace(found[k], wanted=found[k].wanted - less)
+            less = max(0, min(excess, replica_sets[k].wanted))
+            replica_sets[k] = replace(replica_sets[k], wanted=replica_sets[k].wanted - less)
             excess -= less
-        return tuple(found)
+        return tuple(replica_sets)
 
     def _shrunk(self, each: _Set) -> _Set:
         """Pods that do not serve go first."""
         gone = each.pods - each.wanted
-        left = gone
-        pending = min(left, each.pending)
-        left -= pending
-        ailing = min(left, each.ailing)
-        left -= ailing
+        surplus = gone
+        pending = min(surplus, each.pending)
+        surplus -= pending
+        ailing = min(surplus, each.ailing)
+        surplus -= ailing
         return replace(
-            each, pending=each.pending - pending, ailing=each.ailing - ailing, ready=each.ready - left, ending=each.ending + gone
+            each, pending=each.pending - pending, ailing=each.ailing - ailing, ready=each.ready - surplus, ending=each.ending + gone
         )
 
     def _admits(self, state: _State, k: int) -> bool:
@@ -378,8 +378,8 @@ class World:
                 used = self.used[number].get(resource, 0)
                 for other, each in enumerate(state):
                     used += (each.pods + each.ending) * self.runs[other][number].get(resource, 0)
-                most = _cpu(text) if plain == "cpu" else _number(text)
-                if more and used + more > most:
+                hard = _cpu(text) if plain == "cpu" else _number(text)
+                if more and used + more > hard:
                     return False
         return True
 

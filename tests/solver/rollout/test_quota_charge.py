@@ -46,10 +46,10 @@ def solve(objects: list[Object], options: Options = OPTIONS) -> Placement:
     return found
 
 
-def verdict(found: Placement) -> tuple[bool, bool, int]:
+def verdict(placement: Placement) -> tuple[bool, bool, int]:
     """Return whether the rollout completes, whether a deadlock is proved, and the number of placed new pods."""
-    assert found.rollout is not None
-    return found.rollout.complete, found.rollout.proved, len(found.assignments)
+    assert placement.rollout is not None
+    return placement.rollout.complete, placement.rollout.proved, len(placement.assignments)
 
 
 def test_new_pods_are_charged_for_the_nodes_that_they_may_close() -> None:

@@ -16,7 +16,7 @@ from kubestow.solver.rollout.simulate import OVERTAKEN, roll_out
 from kubestow.solver.runtime.options import Options
 from tests.models.cluster.test_admission import limits, quota
 from tests.objects import Object, node, pod
-from tests.solver.rollout.interleavings import Case, World, case
+from tests.solver.rollout.interleavings import Case, Interleavings, case
 from tests.solver.rollout.rollouts import Brute, apart, deployment, old, replica_set, rolling, tiny
 from tests.tiers import sampled
 
@@ -38,21 +38,21 @@ def solve(objects: list[Object], manifest: Object | None = None) -> Placement:
     return found
 
 
-def verdict(found: Placement) -> tuple[bool, bool, int]:
+def verdict(placement: Placement) -> tuple[bool, bool, int]:
     """Return whether the rollout completes, whether a deadlock is proved, and the number of placed new pods."""
-    assert found.rollout is not None
-    return found.rollout.complete, found.rollout.proved, len(found.assignments)
+    assert placement.rollout is not None
+    return placement.rollout.complete, placement.rollout.proved, len(placement.assignments)
 
 
-def refused(found: Placement) -> str:
-    assert found.rollout is not None
-    assert found.rollout.refused is not None
-    return f"{found.rollout.refused.rule}: {found.rollout.refused.message}"
+def refused(placement: Placement) -> str:
+    assert placement.rollout is not None
+    assert placement.rollout.refused is not None
+    return f"{placement.rollout.refused.rule}: {placement.rollout.refused.message}"
 
 
-def messages(found: Placement) -> list[str]:
-    assert found.rollout is not None
-    return [way.message for way in found.rollout.waysOut]
+def messages(placement: Placement) -> list[str]:
+    assert placement.rollout is not None
+    return [way.message for way in placement.rollout.waysOut]
 
 
 def test_a_quota_without_room_for_the_surge_stops_it_before_it_begins() -> None:
@@ -200,8 +200,8 @@ def test_the_checker_counts_quotas_for_itself() -> None:
     free = from_objects(web(2))
     found = roll_out(free, "web", None, QUICK)
     tight = from_objects([*web(2), quota(pods="2")])
-    told = {(fault.rule, fault.why.partition(": ")[2]) for fault in verify_rollout(tight, found)}
-    assert ("ResourceQuota", "quota q: pods used up") in told
+    faults = {(fault.rule, fault.why.partition(": ")[2]) for fault in verify_rollout(tight, found)}
+    assert ("ResourceQuota", "quota q: pods used up") in faults
     narrow = from_objects([*web(2), limits(max={"cpu": "50m"})])
     assert "LimitRanger" in {fault.rule for fault in verify_rollout(narrow, found)}
     stuck = roll_out(tight, "web", None, QUICK)
@@ -215,13 +215,13 @@ def test_the_checker_counts_quotas_for_itself() -> None:
 # --- against every interleaving ---------------------------------------------------------------------------------------------
 
 
-def asked(found: Case) -> Placement:
-    return roll_out(from_objects(found.objects), "web", from_objects([found.manifest], manifests=True), QUICK)
+def asked(case: Case) -> Placement:
+    return roll_out(from_objects(case.objects), "web", from_objects([case.manifest], manifests=True), QUICK)
 
 
-def taken(found: Case, way: Remedy) -> Case:
+def taken(case: Case, way: Remedy) -> Case:
     """The case with a way out taken by hand."""
-    objects, manifest = copy.deepcopy(found.objects), copy.deepcopy(found.manifest)
+    objects, manifest = copy.deepcopy(case.objects), copy.deepcopy(case.manifest)
     if way.change == "raiseQuota":
         for each in (each for each in objects if each["kind"] == "ResourceQuota"):
             more = way.arguments.get(f"default/{each['metadata']['name']}")
@@ -238,7 +238,7 @@ def compared(seeds: range, *, scaled: bool = False) -> dict[tuple[bool, bool], i
     outcomes: dict[tuple[bool, bool], int] = {}
     for seed in seeds:
         found = case(seed, scaled=scaled)
-        ends, result = World(found).outcomes, asked(found)
+        ends, result = Interleavings(found).outcomes, asked(found)
         assert result.rollout is not None
         open_ = OVERTAKEN in result.notes
         assert result.rollout.proved, seed
@@ -284,9 +284,12 @@ def test_ways_out_of_a_quota_work_in_every_interleaving_and_raise_no_more_than_n
         for way in rollout.waysOut:
             if way.change in ("raiseQuota", "maxUnavailable", "maxSurge", "strategy"):
                 kinds[way.change] = kinds.get(way.change, 0) + 1
-                assert World(taken(found, way)).outcomes == {True}, (seed, way)
+                assert Interleavings(taken(found, way)).outcomes == {True}, (seed, way)
             if way.change == "raiseQuota" and list(way.arguments.values()) == [f"pods={(most := _pods(way))}"]:
-                assert World(taken(found, msgspec.structs.replace(way, arguments=_less(way, most)))).outcomes == {False}, (seed, way)
+                assert Interleavings(taken(found, msgspec.structs.replace(way, arguments=_less(way, most)))).outcomes == {False}, (
+                    seed,
+                    way,
+                )
     assert min(kinds.get(kind, 0) for kind in ("raiseQuota", "maxUnavailable")) > 5
 
 
@@ -295,8 +298,8 @@ def _pods(way: Remedy) -> int:
     return int(text.removeprefix("pods=")) if text.startswith("pods=") and text.removeprefix("pods=").isdigit() else -1
 
 
-def _less(way: Remedy, most: int) -> dict[str, str]:
-    return dict.fromkeys(way.arguments, f"pods={most - 1}")
+def _less(way: Remedy, limit: int) -> dict[str, str]:
+    return dict.fromkeys(way.arguments, f"pods={limit - 1}")
 
 
 # --- with nodes, against brute force ----------------------------------------------------------------------------------------

@@ -263,8 +263,8 @@ def test_a_halt_that_was_not_searched_to_the_end_is_not_proved() -> None:
     for states in (0, 100):
         found[states] = RolloutSearch(problem, RunContext.start(QUICK), states).run()
     assert [(c.complete, c.placed, c.proved) for c in found.values()] == [(False, 1, False), (False, 1, True)]
-    assert found[0].most == 2
-    assert found[100].most == 1
+    assert found[0].bound == 2
+    assert found[100].bound == 1
 
 
 def test_zones_that_old_pods_leave_are_not_known() -> None:

@@ -206,15 +206,15 @@ def rounds(seed: int) -> int:
     rng = random.Random(seed)
     snapshot = from_objects(instance(seed))
     state = _Bound(compile_cluster(snapshot, select(snapshot)))
-    left = state.cluster.count.tolist()
+    remaining = state.cluster.count.tolist()
     several, idle, turn = 0, 0, 0
     bound: list[tuple[int, int, int]] = []
-    while idle < len(left):
-        g = turn % len(left)
+    while idle < len(remaining):
+        g = turn % len(remaining)
         turn += 1
         where = f"seed {seed} turn {turn} class {g}"
         fine = np.flatnonzero(state.fine(g))
-        if not left[g] or not len(fine):
+        if not remaining[g] or not len(fine):
             idle += 1
             continue
         idle = 0
@@ -223,7 +223,7 @@ def rounds(seed: int) -> int:
         nodes = np.array(rng.sample(fine.tolist(), len(fine)), dtype=np.int64)
         if not quotas.per_node:
             nodes = np.repeat(nodes, rng.randint(1, 4))
-        wanted = rng.randint(1, left[g])
+        wanted = rng.randint(1, remaining[g])
         chosen = quotas.choose(nodes, wanted, fine)
         assert 1 <= len(chosen) <= wanted, where
         assert (np.unique(chosen, return_counts=True)[1] <= np.count_nonzero(nodes == nodes[0])).all(), where
@@ -232,7 +232,7 @@ def rounds(seed: int) -> int:
             assert not state.pods.rejects(g)[n], f"{where}: pod {i} on {n}: anti-affinity"
             state.bind(g, n)
             bound.append((g, n, 1))
-        left[g] -= len(chosen)
+        remaining[g] -= len(chosen)
         several += len(chosen) if len(chosen) > 1 else 0
     assert accepted(state.cluster, bound), f"seed {seed}: the final state"
     return several
@@ -293,20 +293,20 @@ def turns(seed: int) -> int:
     soft, pods = SoftState(Objective(cluster, active)), InterPodAffinity.of(active)
     beyond = 0
     for g, wanted in enumerate(cluster.count.tolist()):
-        left = wanted
-        while left:
+        remaining = wanted
+        while remaining:
             admitted = np.arange(cluster.n_nodes)
             gain = soft.gain(g)
             quotas = BatchQuota((), (), pods.exclusive(g), soft.shy(g), flocks=soft.flocks(g))
             once = BatchQuota((), (), pods.exclusive(g), soft.shy(g), flocks=True)
             nodes = np.flatnonzero(gain == gain.max())
-            chosen = quotas.choose(nodes, left, admitted)
-            assert 1 <= len(chosen) <= left
+            chosen = quotas.choose(nodes, remaining, admitted)
+            assert 1 <= len(chosen) <= remaining
             for n in chosen.tolist():
                 assert soft.gain(g)[n] == soft.gain(g).max(), f"seed {seed} class {g} node {n}"
                 soft.place(g, n)
-            beyond += len(chosen) - len(once.choose(nodes, left, admitted))
-            left -= len(chosen)
+            beyond += len(chosen) - len(once.choose(nodes, remaining, admitted))
+            remaining -= len(chosen)
     return beyond
 
 

@@ -76,10 +76,10 @@ def user(name: str, *claims: int, node_name: str | None = None) -> dict[str, Any
 
 def rejected(snapshot: Snapshot, name: str) -> dict[str, list[str]]:
     (verdict,) = explain(snapshot, pod=f"default/{name}")
-    (asked,) = [p for p in snapshot.pods if p.metadata.name == name]
+    (chosen,) = [p for p in snapshot.pods if p.metadata.name == name]
     for found in snapshot.nodes:
         here = found.metadata.name or ""
-        assert rejecting_rules(snapshot, asked, here) == verdict.rejected.get(here, []), here
+        assert rejecting_rules(snapshot, chosen, here) == verdict.rejected.get(here, []), here
     return verdict.rejected
 
 

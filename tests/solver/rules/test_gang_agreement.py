@@ -99,10 +99,10 @@ class Oracle:
             yield (*state[:i], state[i] - 1, *state[i + 1 :])
         for gang in sorted({k for i in filled if (k := gang_of[i // self.width]) is not None}):
             mine = [i for i in filled if gang_of[i // self.width] == gang]
-            for taken in itertools.product(*(range(state[i] + 1) for i in mine)):
-                if sum(taken) > 1:
+            for counts in itertools.product(*(range(state[i] + 1) for i in mine)):
+                if sum(counts) > 1:
                     before = list(state)
-                    for i, k in zip(mine, taken, strict=True):
+                    for i, k in zip(mine, counts, strict=True):
                         before[i] -= k
                     yield tuple(before)
 
@@ -158,13 +158,13 @@ class Oracle:
             GangResult(g.name, pending=len(d.pods), placed=int(placed[list(g.classes)].sum()), needed=d.needed, bound=len(d.bound))
             for g, d in zip(cluster.gangs, cluster.declared, strict=True)
         ]
-        left = [
+        unplaced = [
             Unplaced(pod_key(pods[i]), [], None if cls.gang is None else cluster.gangs[cls.gang].name)
             for g, cls in enumerate(cluster.classes)
             for i in cls.pods[dealt[g] :]
         ]
         return Placement(
-            SnapshotRef("", len(self.snapshot.nodes), len(pods), len(self.pending)), "greedy", "feasible", tiers, found, left, gangs
+            SnapshotRef("", len(self.snapshot.nodes), len(pods), len(self.pending)), "greedy", "feasible", tiers, found, unplaced, gangs
         )
 
     def accepts(self, units: Sequence[Cells]) -> bool:
@@ -190,13 +190,13 @@ def oracle(seed: int, kind: str, pods: int = 4) -> Oracle:
     return Oracle(snapshots.from_objects(objects(seed, kind, pods)))
 
 
-def sample(found: Oracle, seed: int) -> list[State]:
+def sample(oracle: Oracle, seed: int) -> list[State]:
     """Assignments to judge: mostly of whole gangs, and mostly of many pods."""
     rng = random.Random(seed)
-    everything = assignments(found.cluster)
-    whole = [s for s in everything if found.whole(s)]
-    full = [s for s in whole if sum(s) == len(found.pending)]
-    gathered = [s for s in full if np.count_nonzero(matrix(found.cluster, s).sum(axis=0)) <= 2]
+    everything = assignments(oracle.cluster)
+    whole = [s for s in everything if oracle.whole(s)]
+    full = [s for s in whole if sum(s) == len(oracle.pending)]
+    gathered = [s for s in full if np.count_nonzero(matrix(oracle.cluster, s).sum(axis=0)) <= 2]
     groups = (everything[1:], whole, full, gathered, gathered)
     return sorted({s for group in groups for s in rng.sample(group, min(SAMPLE // len(groups), len(group)))})
 

@@ -85,22 +85,22 @@ class Instance:
         return any(self.binds(where) for where in itertools.product(range(len(self.nodes)), repeat=len(self.gang)) if self.room(where))
 
     def room(self, where: tuple[int, ...]) -> bool:
-        taken = [(one, n) for one, n in self.running] + list(zip(self.gang, where, strict=True))
-        return all(sum(one.cpu for one, at in taken if at == n) <= cpu for n, (_, cpu) in enumerate(self.nodes))
+        bound = [(one, n) for one, n in self.running] + list(zip(self.gang, where, strict=True))
+        return all(sum(one.cpu for one, at in bound if at == n) <= cpu for n, (_, cpu) in enumerate(self.nodes))
 
     def binds(self, where: tuple[int, ...]) -> bool:
         placed = list(zip(self.gang, where, strict=True))
 
         @lru_cache(None)
         def reachable(bound: frozenset[int]) -> bool:
-            rest = [i for i in range(len(placed)) if i not in bound]
-            if not rest:
+            unbound = [i for i in range(len(placed)) if i not in bound]
+            if not unbound:
                 return True
             before = [*self.running, *(placed[i] for i in sorted(bound))]
             return any(
                 self.accepted(before, [placed[i] for i in unit]) and reachable(bound | {*unit})
-                for size in range(1, len(rest) + 1)
-                for unit in itertools.combinations(rest, size)
+                for size in range(1, len(unbound) + 1)
+                for unit in itertools.combinations(unbound, size)
             )
 
         return reachable(frozenset())

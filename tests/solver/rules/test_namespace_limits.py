@@ -26,8 +26,8 @@ def case(*, partial: bool = True, replicas: int | None = None) -> Snapshot:
     return expand(snapshot, manifests, partial=partial, replicas={} if replicas is None else {"StatefulSet/shop/web": replicas}).snapshot
 
 
-def left(found: Placement) -> dict[str, list[str]]:
-    return {entry.pod: [reason.rule for reason in entry.reasons] for entry in found.unplaced}
+def left(placement: Placement) -> dict[str, list[str]]:
+    return {entry.pod: [reason.rule for reason in entry.reasons] for entry in placement.unplaced}
 
 
 @pytest.mark.parametrize("engine", ["auto", "exact", "greedy", "lns"])
@@ -54,8 +54,8 @@ def test_a_placement_of_refused_pods_is_invalid() -> None:
     for i, entry in enumerate(found.unplaced):
         found.assignments.append(Assignment(entry.pod, "n1", order + 1 + i))
     found.unplaced = []
-    told = {(violation.pod, violation.rule) for violation in verify(snapshot, found)}
-    assert {("shop/web-5", "ResourceQuota"), ("shop/report", "LimitRanger")} <= told
+    violations = {(violation.pod, violation.rule) for violation in verify(snapshot, found)}
+    assert {("shop/web-5", "ResourceQuota"), ("shop/report", "LimitRanger")} <= violations
 
 
 def test_a_quota_is_raised_by_what_the_pods_lack_and_no_more() -> None:

@@ -35,10 +35,10 @@ def restarting(name: str, action: str = "RestartAllContainers") -> dict[str, Any
 
 def rejected(snapshot: Snapshot, name: str) -> dict[str, list[str]]:
     (verdict,) = explain(snapshot, pod=f"default/{name}")
-    (asked,) = [p for p in snapshot.pods if p.metadata.name == name]
+    (chosen,) = [p for p in snapshot.pods if p.metadata.name == name]
     for found in snapshot.nodes:
         here = found.metadata.name or ""
-        assert rejecting_rules(snapshot, asked, here) == verdict.rejected.get(here, [])
+        assert rejecting_rules(snapshot, chosen, here) == verdict.rejected.get(here, [])
     return verdict.rejected
 
 
@@ -77,9 +77,9 @@ def test_a_batch_goes_where_its_features_are() -> None:
 
 def test_a_cause_names_what_is_not_declared() -> None:
     snapshot = from_objects([node("n1"), restarting("p")])
-    (left,) = place(snapshot, Options(deterministic=True)).unplaced
-    assert [(reason.rule, reason.nodes) for reason in left.reasons] == [("NodeDeclaredFeatures", 1)]
-    assert RESTARTS in left.reasons[0].message
+    (unplaced,) = place(snapshot, Options(deterministic=True)).unplaced
+    assert [(reason.rule, reason.nodes) for reason in unplaced.reasons] == [("NodeDeclaredFeatures", 1)]
+    assert RESTARTS in unplaced.reasons[0].message
 
 
 @pytest.mark.parametrize(("gates", "nodes"), [(COMPARING, {"high"}), (FeatureGates("1.36"), set()), (FeatureGates("1.34"), set())])

@@ -64,10 +64,10 @@ def mounting(name: str, *claims: str, **more: Any) -> dict[str, Any]:
 def rejected(snapshot: Snapshot, name: str) -> set[str]:
     """The nodes that NodeVolumeLimits rejects, on which solver and checker agree."""
     (verdict,) = explain(snapshot, pod=f"default/{name}")
-    (asked,) = [p for p in snapshot.pods if p.metadata.name == name]
+    (chosen,) = [p for p in snapshot.pods if p.metadata.name == name]
     for found in snapshot.nodes:
         here = found.metadata.name or ""
-        assert rejecting_rules(snapshot, asked, here) == verdict.rejected.get(here, [])
+        assert rejecting_rules(snapshot, chosen, here) == verdict.rejected.get(here, [])
     return {n for n, rules in verdict.rejected.items() if "NodeVolumeLimits" in rules}
 
 

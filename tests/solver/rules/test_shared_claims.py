@@ -77,9 +77,9 @@ def compare(seeds: range, engine: Engine = "auto") -> int:
     short = 0
     for seed in seeds:
         case = tiny(seed, limited=seed % EVERY > 0)
-        most = case.most()
-        assert placed(case, engine) == most, seed
-        short += most < len(case.pods)
+        limit = case.most()
+        assert placed(case, engine) == limit, seed
+        short += limit < len(case.pods)
     return short
 
 

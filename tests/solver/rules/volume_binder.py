@@ -80,9 +80,9 @@ class Tiny:
         """Return True if a node has room for the volumes of one more pod. A claim that no pod has used counts for its provisioner."""
         if n not in self.limits:
             return True
-        held = {each for other in there for each in self._handles(other, chosen)}
-        new = self._handles(name, chosen) - held
-        return not new or len(held) + len(new) <= self.limits[n]
+        attached = {each for other in there for each in self._handles(other, chosen)}
+        new = self._handles(name, chosen) - attached
+        return not new or len(attached) + len(new) <= self.limits[n]
 
     def _handles(self, name: str, chosen: frozenset[Binding]) -> set[str]:
         volumes = {claim: volume for claim, volume, _ in chosen}
@@ -95,7 +95,7 @@ class Tiny:
         """Return the volumes that the open claims of a pod take on a node; None if the node is rejected."""
         known = {claim: (volume, first) for claim, volume, first in chosen}
         reach = {volume.name: volume.reach for volume in self.volumes}
-        taken = {volume for _, volume, _ in chosen}
+        used = {volume for _, volume, _ in chosen}
         found: set[Binding] = set()
         for claim in sorted((self.claims[each] for each in self.pods[name]), key=lambda each: each.size):
             if claim.bound is not None:
@@ -106,17 +106,17 @@ class Tiny:
                 alone = claim.mode == "ReadWriteOnce" and there != first
                 fine = there in reach[volume] if volume else there in claim.provision and not alone and claim.selected in (None, there)
             else:
-                picked = None if claim.selected else self._matching(claim, there, taken)
+                picked = None if claim.selected else self._matching(claim, there, used)
                 fine = picked is not None or (there in claim.provision and claim.selected in (None, there))
-                taken.add(picked or "")
+                used.add(picked or "")
                 found.add((claim.name, picked or "", there))
             if not fine:
                 return None
         return frozenset(found)
 
-    def _matching(self, claim: Claim, there: str, taken: set[str]) -> str | None:
+    def _matching(self, claim: Claim, there: str, used: set[str]) -> str | None:
         """Return the smallest volume that fits the claim on a node; one that is reserved for the claim goes first."""
-        found = [v for v in self.volumes if v.name not in taken and v.storage == claim.storage and v.size >= claim.size]
+        found = [v for v in self.volumes if v.name not in used and v.storage == claim.storage and v.size >= claim.size]
         mine = [v for v in found if v.reserved == claim.name]
         if mine:
             return mine[0].name if there in mine[0].reach else None
@@ -135,8 +135,8 @@ class Tiny:
                     "allowedTopologies": [{"matchLabelExpressions": [{"key": HOST, "values": provisioned}]}] if name == "new" else [],
                 }
             )  # fmt: skip
-        for name, most in self.limits.items():
-            drivers = [{"name": "csi.example.com", "nodeID": name, "allocatable": {"count": most}}]
+        for name, limit in self.limits.items():
+            drivers = [{"name": "csi.example.com", "nodeID": name, "allocatable": {"count": limit}}]
             made.append({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}})
         made += [_volume_object(volume) for volume in self.volumes] + [_claim_object(claim) for claim in self.claims.values()]
         for name, claims in self.pods.items():

@@ -30,12 +30,12 @@ def room(*things: Object) -> Headroom:
     return found
 
 
-def faults(snapshot: Snapshot, found: Headroom) -> list[str]:
-    return [each.why for each in headroom_faults(snapshot, found, SnapshotRef("", 0, 0, 0), None)]
+def faults(snapshot: Snapshot, headroom: Headroom) -> list[str]:
+    return [each.why for each in headroom_faults(snapshot, headroom, SnapshotRef("", 0, 0, 0), None)]
 
 
-def numbers(found: Headroom) -> list[tuple[str, int, int, int]]:
-    return [(each.buffer, each.fits, each.bound, each.chunks) for each in found.buffers]
+def numbers(headroom: Headroom) -> list[tuple[str, int, int, int]]:
+    return [(each.buffer, each.fits, each.bound, each.chunks) for each in headroom.buffers]
 
 
 def test_the_reported_cluster() -> None:
@@ -105,35 +105,35 @@ def tiny(seed: int) -> tuple[list[Object], list[int], list[tuple[int, int]], lis
     rng = random.Random(seed)
     free = [rng.randint(2, 7) for _ in range(rng.randint(1, 3))]
     real = [rng.randint(1, 4) for _ in range(rng.randint(0, 2))]
-    asked = [(rng.randint(1, 4), rng.randint(0, 3)) for _ in range(rng.randint(1, 2))]
+    demands = [(rng.randint(1, 4), rng.randint(0, 3)) for _ in range(rng.randint(1, 2))]
     things = [node(f"n{i}", cpu=str(cpu), memory="64Gi") for i, cpu in enumerate(free)]
     things += [pod(f"p{i}", cpu=str(cpu), priority=len(real) - i) for i, cpu in enumerate(real)]
-    for i, (cpu, chunks) in enumerate(asked):
+    for i, (cpu, chunks) in enumerate(demands):
         things += [template(f"t{i}", cpu=str(cpu)), buffer(f"b{i}", f"t{i}", chunks)]
-    return things, free, asked, real
+    return things, free, demands, real
 
 
-def brute(free: list[int], asked: list[tuple[int, int]], real: list[int]) -> tuple[int, ...]:
+def brute(free: list[int], demands: list[tuple[int, int]], real: list[int]) -> tuple[int, ...]:
     """The best of all ways to place or leave every pod: real pods in the order of their priorities, then buffer after buffer."""
-    sizes = [*real, *(cpu for cpu, chunks in asked for _ in range(chunks))]
-    tiers = [*range(len(real)), *(len(real) + k for k, (_, chunks) in enumerate(asked) for _ in range(chunks))]
+    sizes = [*real, *(cpu for cpu, chunks in demands for _ in range(chunks))]
+    tiers = [*range(len(real)), *(len(real) + k for k, (_, chunks) in enumerate(demands) for _ in range(chunks))]
     best: tuple[int, ...] = ()
     for way in itertools.product(range(-1, len(free)), repeat=len(sizes)):
-        left = list(free)
-        counts = [0] * (len(real) + len(asked))
+        residual = list(free)
+        counts = [0] * (len(real) + len(demands))
         for size, tier, at in zip(sizes, tiers, way, strict=True):
             if at >= 0:
-                left[at] -= size
+                residual[at] -= size
                 counts[tier] += 1
-        if min(left) >= 0:
+        if min(residual) >= 0:
             best = max(best, tuple(counts))
     return best[len(real) :]
 
 
 def compare(seed: int) -> None:
-    things, free, asked, real = tiny(seed)
+    things, free, demands, real = tiny(seed)
     found = room(*things)
-    expected = brute(free, asked, real)
+    expected = brute(free, demands, real)
     assert tuple(each.fits for each in found.buffers) == expected, seed
     assert all(each.fits == each.bound for each in found.buffers), seed
 

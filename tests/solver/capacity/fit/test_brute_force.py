@@ -36,14 +36,14 @@ def check(seed: int, kind: str, snapshot: Snapshot, manifests: Snapshot) -> int:
     deployments = manifests.workloads["Deployment"]
     counts = [d.spec.replicas for d in deployments]
     unit = gcd(*counts) if len(counts) > 1 else counts[0]
-    most = k = 0
+    units = k = 0
     # Of one template that is no gang the first that does not fit ends it.
-    while k <= (most if partial and len(counts) == 1 else found.units + 3):
+    while k <= (units if partial and len(counts) == 1 else found.units + 3):
         k += 1
         names = [f"Deployment/{d.metadata.namespace}/{d.metadata.name}={k * n // unit}" for d, n in zip(deployments, counts, strict=True)]
-        most = k if all_fit(snapshot, manifests, names, partial=partial) else most
-    assert found.units == most, f"{where}, brute force {most}"
-    return most
+        units = k if all_fit(snapshot, manifests, names, partial=partial) else units
+    assert found.units == units, f"{where}, brute force {units}"
+    return units
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -45,21 +45,21 @@ def moments(*clusters: list[dict[str, Any]]) -> list[Snapshot]:
     return found
 
 
-def sized(snapshots: list[Snapshot], catalogue: Catalogue | None = None, asked: SizeOptions | None = None, **options: Any) -> Sizing:
+def sized(snapshots: list[Snapshot], catalogue: Catalogue | None = None, request: SizeOptions | None = None, **options: Any) -> Sizing:
     chosen = Options(**{"time_limit": 30.0, "workers": 1, **options})
-    return size_series(snapshots, catalogue or offered(), [asked or SizeOptions()] * len(snapshots), chosen)
+    return size_series(snapshots, catalogue or offered(), [request or SizeOptions()] * len(snapshots), chosen)
 
 
-def bought(found: Sizing) -> dict[str, int]:
+def bought(sizing: Sizing) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for purchase in found.buy:
+    for purchase in sizing.buy:
         counts[purchase.shape] = counts.get(purchase.shape, 0) + purchase.count
     return counts
 
 
-def deciding(found: Sizing) -> list[int]:
-    assert found.series is not None
-    return [i for i, moment in enumerate(found.series) if moment.decides]
+def deciding(sizing: Sizing) -> list[int]:
+    assert sizing.series is not None
+    return [i for i, moment in enumerate(sizing.series) if moment.decides]
 
 
 def busy(pods: int, cpu: str, memory: str) -> list[dict[str, Any]]:
@@ -67,12 +67,12 @@ def busy(pods: int, cpu: str, memory: str) -> list[dict[str, Any]]:
 
 
 def agree(kind: str, seed: int) -> None:
-    snapshots, catalogue, asked = tiny.series(seed, kind)
-    found = size_series(snapshots, catalogue, asked, OPTIONS)
+    snapshots, catalogue, requests = tiny.series(seed, kind)
+    found = size_series(snapshots, catalogue, requests, OPTIONS)
     assert found.status in ("optimal", "infeasible"), "tiny questions are decided"
-    best = tiny.brute_series(snapshots, catalogue, asked, OPTIONS, most=5)
+    best = tiny.brute_series(snapshots, catalogue, requests, OPTIONS, max_nodes=5)
     got = None if found.status == "infeasible" else (round(found.cost.value * MILLIONTHS_PER_UNIT), found.nodes.value)
-    assert got == best, f"{kind} {seed}: {asked}"
+    assert got == best, f"{kind} {seed}: {requests}"
 
 
 @pytest.mark.parametrize("kind", ["resources", "static", "anti"])
@@ -154,19 +154,19 @@ def test_deterministic_runs_are_the_same() -> None:
 # --- the check --------------------------------------------------------------------------------------------------------------------
 
 
-def judged(found: Sizing, snapshots: list[Snapshot]) -> list[str]:
+def judged(sizing: Sizing, snapshots: list[Snapshot]) -> list[str]:
     read = {each.capture.time: each for each in snapshots if each.capture is not None}
     clusters = {}
-    for part in parts(found):
+    for part in parts(sizing):
         assert part.snapshot.edits is not None
         time = part.snapshot.capturedAt or ""
         clusters[time] = read[time], apply(read[time], None, part.snapshot.edits).snapshot
-    return [violation.why for violation in check_series(clusters, found).violations]
+    return [violation.why for violation in check_series(clusters, sizing).violations]
 
 
-def lies(found: Sizing) -> dict[str, Any]:
+def lies(sizing: Sizing) -> dict[str, Any]:
     """Return by fault a change of a document, and the words of the fault."""
-    series = found.series or []
+    series = sizing.series or []
     first, second = series
     other = second if first.placement is None else first
     placement, alone = other.placement, other.alone
@@ -177,12 +177,12 @@ def lies(found: Sizing) -> dict[str, Any]:
         alone.bound = alone.value = 9.0
 
     def undecided() -> None:
-        found.cost.bound, found.status, other.decides = 1.0, "feasible", False
+        sizing.cost.bound, sizing.status, other.decides = 1.0, "feasible", False
 
     def overdecided() -> None:
         own = (second if other is first else first).alone
         assert own is not None
-        found.cost.bound, found.status = own.bound, "feasible"
+        sizing.cost.bound, sizing.status = own.bound, "feasible"
         alone.bound, other.decides = 0.0, True
 
     def of_another() -> None:

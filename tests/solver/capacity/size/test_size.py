@@ -36,25 +36,25 @@ def offered(*shapes: Shape, most_spot: int = 100) -> Catalogue:
     return found
 
 
-def sized(objects: list[dict[str, Any]], catalogue: Catalogue | None = None, asked: SizeOptions | None = None, **options: Any) -> Sizing:
+def sized(objects: list[dict[str, Any]], catalogue: Catalogue | None = None, request: SizeOptions | None = None, **options: Any) -> Sizing:
     chosen = Options(**{"time_limit": 30.0, "workers": 1, **options})
-    return size(from_objects(objects), catalogue or offered(), asked or SizeOptions(), chosen)
+    return size(from_objects(objects), catalogue or offered(), request or SizeOptions(), chosen)
 
 
-def bought(found: Sizing) -> dict[str, int]:
+def bought(sizing: Sizing) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for purchase in found.buy:
+    for purchase in sizing.buy:
         counts[purchase.shape] = counts.get(purchase.shape, 0) + purchase.count
     return counts
 
 
 def agree(kind: str, seed: int) -> None:
-    snapshot, catalogue, asked = tiny.question(seed, kind)
-    found = size(snapshot, catalogue, asked, OPTIONS)
+    snapshot, catalogue, request = tiny.question(seed, kind)
+    found = size(snapshot, catalogue, request, OPTIONS)
     assert found.status in ("optimal", "infeasible"), "tiny questions are decided"
-    best = tiny.brute(snapshot, catalogue, asked, OPTIONS, most=5)
+    best = tiny.brute(snapshot, catalogue, request, OPTIONS, max_nodes=5)
     got = None if found.status == "infeasible" else (round(found.cost.value * MILLIONTHS_PER_UNIT), found.nodes.value)
-    assert got == best, f"{kind} {seed}: {asked}"
+    assert got == best, f"{kind} {seed}: {request}"
 
 
 @pytest.mark.parametrize("kind", tiny.KINDS)
@@ -142,7 +142,7 @@ def test_the_node_itself_costs_what_licences_cost_besides() -> None:
 
 @pytest.mark.parametrize(("kinds", "cost"), [(None, 2.9), (1, 3.0)])
 def test_at_most_so_many_shapes(kinds: int | None, cost: float) -> None:
-    found = sized([pod(f"p{i}", cpu="1") for i in range(12)], asked=SizeOptions(kinds=kinds))
+    found = sized([pod(f"p{i}", cpu="1") for i in range(12)], request=SizeOptions(kinds=kinds))
     assert (found.status, found.cost.value) == ("optimal", cost)
 
 
@@ -173,7 +173,7 @@ def test_pods_that_fit_no_shape_are_named_with_a_cause() -> None:
 def test_bare_pods_of_nodes_that_go_are_housed() -> None:
     old = node("old", cpu="8", labels={"pool": "a"})
     objects = [old, pod("bare", cpu="3", node_name="old"), pod("rs", cpu="3", node_name="old", owner="ReplicaSet/x")]
-    found = sized(objects, asked=SizeOptions("replace", "pool=a", ("old",)))
+    found = sized(objects, request=SizeOptions("replace", "pool=a", ("old",)))
     assert (found.status, bought(found), found.removed) == ("optimal", {"large": 1}, ["old"])
     assert found.placement is not None
     assert {entry.pod for entry in found.placement.assignments} == {"default/bare", "default/rs"}
@@ -184,7 +184,7 @@ def test_from_scratch_the_control_plane_stays_with_what_is_pinned_to_it() -> Non
     control["spec"]["taints"] = [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]
     objects = [control, pod("etcd", cpu="1", node_name="control"), node("w", cpu="64")]
     objects += [pod(f"p{i}", cpu="1", node_name="w", owner="ReplicaSet/x") for i in range(4)]
-    found = sized(objects, asked=SizeOptions("from-scratch"))
+    found = sized(objects, request=SizeOptions("from-scratch"))
     assert (found.status, bought(found), found.removed) == ("optimal", {"small": 1}, ["w"])
     assert found.placement is not None
     assert len(found.placement.assignments) == 4
@@ -193,7 +193,7 @@ def test_from_scratch_the_control_plane_stays_with_what_is_pinned_to_it() -> Non
 @pytest.mark.parametrize(("fail", "cost"), [("node", 3.0), ("zone", 3.8)])
 def test_what_is_bought_survives_failures(fail: str, cost: float) -> None:
     objects = [pod(f"p{i}", cpu="1", memory="1Gi", owner="ReplicaSet/x") for i in range(8)]
-    found = sized(objects, asked=SizeOptions(survive=SurviveOptions(fail)))
+    found = sized(objects, request=SizeOptions(survive=SurviveOptions(fail)))
     assert (found.status, found.cost.value, found.cost.bound) == ("optimal", cost, cost)
     assert found.survival is not None
     assert found.survival.certified

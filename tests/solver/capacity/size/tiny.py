@@ -36,8 +36,8 @@ def question(seed: int, kind: str) -> tuple[Snapshot, Catalogue, SizeOptions]:
     objects = _objects(seed, kind, rng, pods=rng.choice((3, 4, 5)))
     mode = rng.choice(MODES)
     kinds = rng.choice((None, None, 1, 2))
-    snapshot, asked = _asked(objects, mode, kinds, rng)
-    return snapshot, catalogue(rng), asked
+    snapshot, request = _asked(objects, mode, kinds, rng)
+    return snapshot, catalogue(rng), request
 
 
 def series(seed: int, kind: str) -> tuple[list[Snapshot], Catalogue, list[SizeOptions]]:
@@ -48,10 +48,10 @@ def series(seed: int, kind: str) -> tuple[list[Snapshot], Catalogue, list[SizeOp
     moments = []
     for k in range(rng.choice((2, 3))):
         objects = _objects(100 * seed + k, kind, rng, pods=rng.choice((2, 3, 4)))
-        snapshot, asked = _asked(objects, mode, kinds, rng)
+        snapshot, request = _asked(objects, mode, kinds, rng)
         snapshot.capture = Capture("tiny", f"2026-11-0{k + 1}T20:00:00Z")
-        moments.append((snapshot, asked))
-    return [snapshot for snapshot, _ in moments], catalogue(rng), [asked for _, asked in moments]
+        moments.append((snapshot, request))
+    return [snapshot for snapshot, _ in moments], catalogue(rng), [request for _, request in moments]
 
 
 def _objects(seed: int, kind: str, rng: random.Random, *, pods: int) -> list[Object]:
@@ -69,11 +69,11 @@ def _asked(objects: list[Object], mode: Mode, kinds: int | None, rng: random.Ran
     for found in objects:
         if found["kind"] == "Node" and found["metadata"]["name"] in gone:
             found["metadata"]["labels"]["pool"] = "old"
-    asked = SizeOptions(mode, pool="pool=old" if gone else None, gone=gone, kinds=kinds)
+    request = SizeOptions(mode, pool="pool=old" if gone else None, gone=gone, kinds=kinds)
     if mode == "from-scratch" and rng.random() < 0.3:
         node = next(o for o in objects if o["kind"] == "Node")
         node["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = ""
-    return from_objects(objects), asked
+    return from_objects(objects), request
 
 
 def _run(objects: list[Object], rng: random.Random) -> None:
@@ -114,20 +114,20 @@ def catalogue(rng: random.Random) -> Catalogue:
     return found
 
 
-def brute(snapshot: Snapshot, offered: Catalogue, asked: SizeOptions, options: Options, most: int) -> tuple[int, int] | None:
-    """Return cost and number of nodes of the cheapest purchase of at most ``most`` nodes, by trying all,
+def brute(snapshot: Snapshot, offered: Catalogue, request: SizeOptions, options: Options, max_nodes: int) -> tuple[int, int] | None:
+    """Return cost and number of nodes of the cheapest purchase of at most ``max_nodes`` nodes, by trying all,
     cheapest first."""
-    return brute_series([snapshot], offered, [asked], options, most)
+    return brute_series([snapshot], offered, [request], options, max_nodes)
 
 
 def brute_series(
-    snapshots: Sequence[Snapshot], offered: Catalogue, questions: Sequence[SizeOptions], options: Options, most: int
+    snapshots: Sequence[Snapshot], offered: Catalogue, questions: Sequence[SizeOptions], options: Options, max_nodes: int
 ) -> tuple[int, int] | None:
     """Return the same of the cheapest purchase that does for each of several snapshots."""
-    offers, asked = offered.offers, questions[0]
+    offers, request = offered.offers, questions[0]
     clusters = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, questions, strict=True)]
     tried = []
-    for counts in itertools.product(range(most + 1), repeat=len(offers)):
+    for counts in itertools.product(range(max_nodes + 1), repeat=len(offers)):
         by_shape: dict[str, int] = {}
         for offer, count in zip(offers, counts, strict=True):
             if count:
@@ -136,22 +136,22 @@ def brute_series(
         cpu = {name: int(shape.allocatable["cpu"]) * by_shape.get(name, 0) for name, shape in offered.shapes.items()}
         spot = sum(cpu[name] for name in offered.spot)
         if (
-            total <= most
+            total <= max_nodes
             and all(by_shape.get(name, 0) <= limit for name, limit in offered.most.items())
             and 100 * spot <= offered.most_spot * sum(cpu.values())
-            and (asked.kinds is None or len(by_shape) <= asked.kinds)
+            and (request.kinds is None or len(by_shape) <= request.kinds)
         ):
             tried.append((sum(o.cost * k for o, k in zip(offers, counts, strict=True)), total, counts))
     for cost, total, counts in sorted(tried):
         bought = list(zip(offers, counts, strict=True))
-        if all(holds(cluster.expanded(bought).snapshot, asked, options) for cluster in clusters):
+        if all(holds(cluster.expanded(bought).snapshot, request, options) for cluster in clusters):
             return cost, total
     return None
 
 
-def holds(snapshot: Snapshot, asked: SizeOptions, options: Options) -> bool:
+def holds(snapshot: Snapshot, request: SizeOptions, options: Options) -> bool:
     """Return whether everything that waits finds a place, by the exact engine alone."""
-    cluster = compile_cluster(snapshot, select(snapshot, from_scratch=asked.mode == "from-scratch"))
+    cluster = compile_cluster(snapshot, select(snapshot, from_scratch=request.mode == "from-scratch"))
     nothing = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     found = ExactEngine(cluster, RunContext.start(options)).solve(nothing, [])
     return int(found.counts.sum()) == len(cluster.scope.pending)

@@ -47,22 +47,22 @@ def _owned(rng: random.Random, pod: kube.Pod) -> kube.Pod:
 
 def comes_back(snapshot: Snapshot, gone: Collection[str], priority: int | None = None) -> tuple[int, int]:
     """Return the number of pods to reschedule after a failure, and the maximum that can be, by the exact engine."""
-    left = without(snapshot, gone, priority)
-    waiting = [pod for pod in left.pods if not pod.spec.nodeName and not kube.is_terminal(pod)]
-    return len(waiting), len(place(left, EXACT).assignments)
+    remaining = without(snapshot, gone, priority)
+    waiting = [pod for pod in remaining.pods if not pod.spec.nodeName and not kube.is_terminal(pod)]
+    return len(waiting), len(place(remaining, EXACT).assignments)
 
 
 def without(snapshot: Snapshot, gone: Collection[str], priority: int | None = None) -> Snapshot:
     """Return the snapshot that a failure leaves, where only the pods that have to come back wait, all of one priority."""
-    left = snapshot.copy()
-    left.pods = [pod for pod in left.pods if pod.spec.nodeName or kube.is_terminal(pod)]
-    edits_nodes.remove(left, gone)
-    left.pods = [
+    remaining = snapshot.copy()
+    remaining.pods = [pod for pod in remaining.pods if pod.spec.nodeName or kube.is_terminal(pod)]
+    edits_nodes.remove(remaining, gone)
+    remaining.pods = [
         _change(pod, spec=_change(pod.spec, priority=0)) if not pod.spec.nodeName else pod
-        for pod in left.pods
+        for pod in remaining.pods
         if pod.spec.nodeName or kube.is_terminal(pod) or priority is None or (pod.spec.priority or 0) >= priority
     ]
-    return left
+    return remaining
 
 
 def doubled(seed: int, kind: str) -> Snapshot:

@@ -57,23 +57,23 @@ def tiny(seed: int) -> list[Object]:
     return things
 
 
-def rooms(found: Headroom) -> list[tuple[str, int, int, int]]:
-    return [(each.buffer, each.chunks, each.fits, each.bound) for each in found.buffers]
+def rooms(headroom: Headroom) -> list[tuple[str, int, int, int]]:
+    return [(each.buffer, each.chunks, each.fits, each.bound) for each in headroom.buffers]
 
 
 def compare(seed: int, at_once: int = 1, fail: str = "node") -> int:
     """Compare both ways for every failure, and have the checker judge; return the failures after which not everything fits."""
     snapshot = from_objects(tiny(seed))
-    asked = SurviveOptions(fail, at_once)
-    document = survive(snapshot, asked, OPTIONS)
-    document.headroom, notes = after_failures(snapshot, asked, document.outcomes, RunContext.start(OPTIONS))
+    request = SurviveOptions(fail, at_once)
+    document = survive(snapshot, request, OPTIONS)
+    document.headroom, notes = after_failures(snapshot, request, document.outcomes, RunContext.start(OPTIONS))
     assert notes == []
     assert list(headroom_faults(snapshot, document)) == [], seed
-    nodes = domains(snapshot, asked)
+    nodes = domains(snapshot, request)
     short = 0
     for found in document.headroom:
         gone = [name for domain in found.state.split(",") for name in nodes[domain]]
-        expected = headroom(after(snapshot, gone, asked).snapshot, found.state, RunContext.start(OPTIONS))
+        expected = headroom(after(snapshot, gone, request).snapshot, found.state, RunContext.start(OPTIONS))
         assert (rooms(found), found.left) == (rooms(expected), expected.left), (seed, found.state)
         short += not found.whole
     return short

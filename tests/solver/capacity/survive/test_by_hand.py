@@ -28,23 +28,25 @@ def web(*homes: str, **fields: Any) -> list[Object]:
 
 
 def answer(*objects: Object, fail: str = "zone", at_once: int = 1, priority: int | None = None, preemption: bool = False) -> Survival:
-    asked = SurviveOptions(fail, at_once, priority, preemption)
-    return survive(from_objects(list(objects)), asked, Options(time_limit=20, workers=1))
+    request = SurviveOptions(fail, at_once, priority, preemption)
+    return survive(from_objects(list(objects)), request, Options(time_limit=20, workers=1))
 
 
-def pending(*objects: Object, **asked: Any) -> dict[str, list[str]]:
+def pending(*objects: Object, **options: Any) -> dict[str, list[str]]:
     """The pods that stay pending, by failure; of one that is equal to another only how many, as texts."""
-    found = answer(*objects, **asked)
+    found = answer(*objects, **options)
     assert not found.scenarios.open
     assert found.certified == (not found.counterexamples)
-    told = {"+".join(each.failed): sorted(name.removeprefix("default/") for name in each.pending) for each in found.counterexamples}
+    pending_by_failure = {
+        "+".join(each.failed): sorted(name.removeprefix("default/") for name in each.pending) for each in found.counterexamples
+    }
     equal = [("+".join(other), each.pending) for each in found.outcomes if each.outcome == "pending" for other in each.alike]
-    return told | {failed: ["?"] * number for failed, number in equal}
+    return pending_by_failure | {failed: ["?"] * number for failed, number in equal}
 
 
-def numbers(*objects: Object, **asked: Any) -> dict[str, int]:
+def numbers(*objects: Object, **options: Any) -> dict[str, int]:
     """Return the number of pods that stay pending, by failure."""
-    return {failed: len(pods) for failed, pods in pending(*objects, **asked).items()}
+    return {failed: len(pods) for failed, pods in pending(*objects, **options).items()}
 
 
 def spread(**fields: Any) -> list[Object]:

@@ -36,8 +36,8 @@ def stakes(*objects: Object, nodes: int = 4) -> Stakes:
     return Stakes(from_objects([*(node(f"n{i}") for i in range(nodes)), *objects]))
 
 
-def told(found: Stakes, *nodes: str, pending: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    return [(each.object, each.message) for each in found.of(nodes, pending)]
+def told(stakes: Stakes, *nodes: str, pending: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    return [(each.object, each.message) for each in stakes.of(nodes, pending)]
 
 
 def test_a_budget_is_broken_where_fewer_healthy_pods_are_left_than_it_demands() -> None:

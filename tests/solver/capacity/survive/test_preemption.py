@@ -39,10 +39,10 @@ def with_priorities(seed: int, kind: str) -> Snapshot:
     return snapshot
 
 
-def victims(left: Snapshot) -> list[Pod]:
+def victims(remaining: Snapshot) -> list[Pod]:
     return [
         pod
-        for pod in left.pods
+        for pod in remaining.pods
         if pod.spec.nodeName and not (is_terminal(pod) or is_terminating(pod) or is_mirror(pod)) and (pod.spec.priority or 0) < PRIORITY
         if (owner := controller_of(pod)) is None or owner.kind != "DaemonSet"
     ]  # fmt: skip
@@ -50,14 +50,14 @@ def victims(left: Snapshot) -> list[Pod]:
 
 def most_back(snapshot: Snapshot, gone: Sequence[str]) -> tuple[int, int]:
     """Return the number of pods to reschedule after a failure, and the maximum that can be, by enumeration."""
-    left = without(snapshot, gone, PRIORITY)
-    waiting = [pod for pod in left.pods if not pod.spec.nodeName and not is_terminal(pod)]
-    may = victims(left)
+    remaining = without(snapshot, gone, PRIORITY)
+    waiting = [pod for pod in remaining.pods if not pod.spec.nodeName and not is_terminal(pod)]
+    may = victims(remaining)
     best = 0
     for chosen in chain.from_iterable(combinations(may, k) for k in range(len(may) + 1)):
         away = {id(pod) for pod in chosen}
-        trial = left.copy()
-        trial.pods = [pod for pod in left.pods if id(pod) not in away]
+        trial = remaining.copy()
+        trial.pods = [pod for pod in remaining.pods if id(pod) not in away]
         cluster = compile_cluster(trial, select(trial))
         needed = {pod.spec.nodeName for pod in chosen}
         for state, order in reachable(cluster).items():

@@ -37,10 +37,10 @@ def shape(name: str, price: str, **fields: Any) -> Shape:
     return Shape(name=name, price=price, **fields)
 
 
-def found(*objects: Object, catalogue: tuple[Shape, ...] = (), most_spot: int = 100, place: bool = False, **asked: Any) -> Survival:
+def found(*objects: Object, catalogue: tuple[Shape, ...] = (), most_spot: int = 100, place: bool = False, **options: Any) -> Survival:
     of = Catalogue({each.name: each for each in catalogue}, most_spot) if catalogue else None
     wishes = Wishes(place=place, ways=False, catalogue=of)
-    return answer(from_objects(list(objects)), SurviveOptions(**asked), OPTIONS, wishes)
+    return answer(from_objects(list(objects)), SurviveOptions(**options), OPTIONS, wishes)
 
 
 def test_a_certified_cluster_needs_no_remedy() -> None:
@@ -95,8 +95,8 @@ def test_two_small_nodes_are_bought_where_they_cost_less_than_a_large_one() -> N
 def test_spot_nodes_are_bought_within_their_share() -> None:
     spot = shape("spot", "0.1", spot=True)
     nodes, pods = zoned("4", "4"), web("n0", "n1", cpu="3")
-    for most, cost in ((100, 0.1), (50, 0.4)):
-        remedy = found(*nodes, *pods, catalogue=(spot, shape("firm", "0.4")), most_spot=most).remedy
+    for percent, cost in ((100, 0.1), (50, 0.4)):
+        remedy = found(*nodes, *pods, catalogue=(spot, shape("firm", "0.4")), most_spot=percent).remedy
         assert remedy is not None
         assert remedy.cost == cost
 
@@ -150,17 +150,17 @@ def _beside_all_purchases(seed: int) -> None:
     objects = zoned(*(random.choice(["3", "4", "6"]) for _ in range(3)))
     homes = [random.choice(["n0", "n1", "n2"]) for _ in range(random.randint(2, 4))]
     objects += [pod(f"p-{i}", node_name=home, owner=f"ReplicaSet/r{i % 2}", cpu=random.choice(["1", "2"])) for i, home in enumerate(homes)]
-    asked = SurviveOptions(random.choice(["node", "zone"]), random.choice([1, 1, 2]))
+    request = SurviveOptions(random.choice(["node", "zone"]), random.choice([1, 1, 2]))
     shapes = (shape("s", "0.2", allocatable={"cpu": "2", "memory": "8Gi", "pods": "9"}), shape("l", "0.3", zones=("a", "b")))
     snapshot = from_objects(objects)
     wishes = Wishes(ways=False, catalogue=Catalogue({each.name: each for each in shapes}))
-    result = answer(snapshot, asked, OPTIONS, wishes)
+    result = answer(snapshot, request, OPTIONS, wishes)
     offers = [("s@a", 20), ("s@b", 20), ("s@c", 20), ("l@a", 30), ("l@b", 30)]
     bought = [counts for counts in product(range(3), repeat=len(offers)) if sum(counts) <= 3]
     certified = []
     for cost, counts in sorted((sum(n * price for n, (_, price) in zip(c, offers, strict=True)), c) for c in bought):
         edits = Edits(buy=[f"{n}:{text}" for n, (text, _) in zip(counts, offers, strict=True) if n], shapes=list(shapes))
-        if survive(apply(snapshot, None, edits).snapshot, asked, OPTIONS).certified:
+        if survive(apply(snapshot, None, edits).snapshot, request, OPTIONS).certified:
             certified.append(cost)
             break
     if result.certified:

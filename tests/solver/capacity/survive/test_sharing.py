@@ -29,8 +29,8 @@ ASKED = (
 )
 
 
-def bytes_of(snapshot: Snapshot, asked: SurviveOptions, pool: WorkerPool | None, options: Options = OPTIONS) -> bytes:
-    return msgspec.json.encode(answer(snapshot, asked, options, Wishes(), pool=pool))
+def bytes_of(snapshot: Snapshot, request: SurviveOptions, pool: WorkerPool | None, options: Options = OPTIONS) -> bytes:
+    return msgspec.json.encode(answer(snapshot, request, options, Wishes(), pool=pool))
 
 
 @pytest.mark.parametrize(("kind", "asked"), ASKED[:2])
@@ -47,31 +47,31 @@ def test_with_processes_and_with_workers_of_dask_the_document_is_the_same() -> N
         pool = pool_of(2, dask)
         assert pool is not None
         with pool:
-            for kind, asked in ASKED:
+            for kind, request in ASKED:
                 for snapshot in (running(2, kind), doubled(3, kind)):
-                    assert bytes_of(snapshot, asked, pool) == bytes_of(snapshot, asked, None), (dask, kind)
+                    assert bytes_of(snapshot, request, pool) == bytes_of(snapshot, request, None), (dask, kind)
 
 
 def test_with_little_deterministic_time_it_is_the_same_too() -> None:
-    snapshot, asked = running(2, "mixed", nodes=6, pods=14), SurviveOptions(at_once=2)
+    snapshot, request = running(2, "mixed", nodes=6, pods=14), SurviveOptions(at_once=2)
     for seconds in (0.02, 0.08, 0.3):
         options = Options(time_limit=seconds, workers=1, deterministic=True, causes=False)
         with WorkerPool(Inline, 2) as pool:
-            shared = survive(snapshot, asked, options, pool=pool)
-        assert msgspec.json.encode(shared) == msgspec.json.encode(survive(snapshot, asked, options))
+            shared = survive(snapshot, request, options, pool=pool)
+        assert msgspec.json.encode(shared) == msgspec.json.encode(survive(snapshot, request, options))
 
 
 def test_scenarios_of_workers_that_are_gone_are_decided_here() -> None:
-    snapshot, asked = running(2, "mixed"), SurviveOptions(at_once=2)
-    alone = survive(snapshot, asked, OPTIONS)
+    snapshot, request = running(2, "mixed"), SurviveOptions(at_once=2)
+    alone = survive(snapshot, request, OPTIONS)
     with WorkerPool(lambda: Inline(ends_after=2), 2) as pool:
-        found = survive(snapshot, asked, OPTIONS, pool=pool)
+        found = survive(snapshot, request, OPTIONS, pool=pool)
     assert found.notes == [*alone.notes, "continued without worker processes: tcp://here: the Dask scheduler is gone"]
     assert found.outcomes == alone.outcomes
 
 
 def test_after_a_stop_what_is_certain_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot, asked, stop = running(2, "mixed"), SurviveOptions(at_once=2), threading.Event()
+    snapshot, request, stop = running(2, "mixed"), SurviveOptions(at_once=2), threading.Event()
     decided = FailureSearch.decided
 
     def first(self: FailureSearch, part: Part) -> object:
@@ -81,7 +81,7 @@ def test_after_a_stop_what_is_certain_stays(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(search.FailureSearch, "decided", first)
     with WorkerPool(Inline, 2) as pool:
-        found: Survival = survive(snapshot, asked, OPTIONS, stop=stop, pool=pool)
+        found: Survival = survive(snapshot, request, OPTIONS, stop=stop, pool=pool)
     assert found.scenarios.open
     assert not found.certified
     assert any("interrupted" in note for note in found.notes)

@@ -41,15 +41,15 @@ def failures(result: Survival) -> Iterator[tuple[Scenario, list[str]]]:
             yield scenario, failed
 
 
-def check(snapshot: Snapshot, asked: SurviveOptions) -> None:
+def check(snapshot: Snapshot, request: SurviveOptions) -> None:
     """Assert that brute force says the same of every failure, and that certificates hold."""
     try:
-        nodes = domains(snapshot, asked)
+        nodes = domains(snapshot, request)
     except InputError:
         return
-    result = survive(snapshot, asked, OPTIONS)
+    result = survive(snapshot, request, OPTIONS)
     listed = [tuple(failed) for _, failed in failures(result)]
-    assert sorted(listed) == sorted(combinations(nodes, asked.at_once))
+    assert sorted(listed) == sorted(combinations(nodes, request.at_once))
     counts = result.scenarios
     assert counts.all == len(listed)
     assert counts.distinct == len(result.outcomes) == counts.bounded + counts.solved + counts.open
@@ -57,23 +57,23 @@ def check(snapshot: Snapshot, asked: SurviveOptions) -> None:
     assert result.certified == (not worst)
     for scenario, failed in failures(result):
         gone = [name for domain in failed for name in nodes[domain]]
-        waiting, back = comes_back(snapshot, gone, asked.priority)
+        waiting, back = comes_back(snapshot, gone, request.priority)
         assert scenario.displaced == waiting, failed
         assert scenario.outcome == ("survives" if back == waiting else "pending"), failed
         if failed == scenario.failed:
             found = worst.get(tuple(failed))
             assert (found.least if found else 0) == scenario.pending == waiting - back, failed
             assert len(found.pending if found else []) == waiting - back, failed
-            recheck(without(snapshot, gone, asked.priority), scenario)
+            recheck(without(snapshot, gone, request.priority), scenario)
 
 
-def recheck(left: Snapshot, scenario: Scenario) -> None:
+def recheck(remaining: Snapshot, scenario: Scenario) -> None:
     """Assert that the independent checker accepts a certificate on what the failure leaves."""
     if scenario.outcome == "survives" and scenario.displaced:
-        placement = place(left, EXACT)
+        placement = place(remaining, EXACT)
         assert {a.pod for a in placement.assignments} == {a.pod for a in scenario.assignments}
         placement.assignments = scenario.assignments
-        assert [fault for fault in verify(left, placement) if fault.pod] == []
+        assert [fault for fault in verify(remaining, placement) if fault.pod] == []
 
 
 @pytest.mark.parametrize(("kind", "asked"), list(zip(KINDS, ASKED * 2, strict=True)))
@@ -92,8 +92,8 @@ def test_clusters_survive_what_brute_force_says_they_do(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_clusters_survive_what_brute_force_says_they_do(kind: str) -> None:
     for seed in range(CLUSTERS, CLUSTERS + MANY):
-        for asked in ASKED:
-            check(running(seed, kind), asked)
+        for request in ASKED:
+            check(running(seed, kind), request)
 
 
 @pytest.mark.parametrize("kind", ["spread", "anti"])
@@ -120,8 +120,8 @@ def cluster(nodes: int = 4, pods: int = 8, zones: int = 2, *, cpu: str = "4", **
     ]
 
 
-def ask(objects: list[Object], asked: SurviveOptions | None = None, options: Options = OPTIONS) -> Survival:
-    return survive(from_objects(objects), asked or SurviveOptions(), options)
+def ask(objects: list[Object], request: SurviveOptions | None = None, options: Options = OPTIONS) -> Survival:
+    return survive(from_objects(objects), request or SurviveOptions(), options)
 
 
 def test_equal_nodes_fail_once() -> None:

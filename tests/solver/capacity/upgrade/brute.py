@@ -22,8 +22,8 @@ Object = dict[str, Any]
 class Brute:
     """``surge``: 0 or 1, the nodes that are there beyond the pool; without one, one node may be missing."""
 
-    def __init__(self, objects: Iterable[Object], pool: Collection[str], surge: int, most: int = 4_000) -> None:
-        self.objects, self.pool, self.surge, self._left = list(objects), frozenset(pool), surge, most
+    def __init__(self, objects: Iterable[Object], pool: Collection[str], surge: int, max_states: int = 4_000) -> None:
+        self.objects, self.pool, self.surge, self._left = list(objects), frozenset(pool), surge, max_states
         self._dead: set[str] = set()
 
     def feasible(self) -> bool:
@@ -34,17 +34,19 @@ class Brute:
         """
         return self._waves(self.objects, self.pool)
 
-    def _waves(self, objects: list[Object], left: frozenset[str]) -> bool:
-        if not left:
+    def _waves(self, objects: list[Object], undrained: frozenset[str]) -> bool:
+        if not undrained:
             return True
-        key = repr((sorted(left), sorted(repr((o["metadata"], o.get("spec"), o.get("status"))) for o in objects if o["kind"] == "Pod")))
+        key = repr(
+            (sorted(undrained), sorted(repr((o["metadata"], o.get("spec"), o.get("status"))) for o in objects if o["kind"] == "Pod"))
+        )
         if key in self._dead:
             return False
-        for name in sorted(left):
+        for name in sorted(undrained):
             here = [*objects, *joining(objects, name)] if self.surge else objects
             for after in self._drained(here, name):
                 new = [] if self.surge else joining(objects, name)
-                if self._waves([*gone(after, name), *new], left - {name}):
+                if self._waves([*gone(after, name), *new], undrained - {name}):
                     return True
         self._dead.add(key)
         return False

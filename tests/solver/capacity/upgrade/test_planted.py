@@ -24,14 +24,14 @@ def test_planted_blockers_are_named_one_by_one(seed: int) -> None:
     assert all(each.proved for each in found.blocked)
     assert (found.complete, found.proved, found.smallestSurge, found.smallestProved) == (False, True, None, True)
     drained = {name for wave in found.waves for name in wave.drain}
-    assert drained == set(planted.pool) - {held[0] for held in planted.held}
+    assert drained == set(planted.pool) - {blocked[0] for blocked in planted.held}
     assert not check_upgrade(snapshot, found).violations
 
 
 @pytest.mark.parametrize("seed", sampled(range(50), every=10))
 def test_the_same_pools_without_blockers_get_through(seed: int) -> None:
     surge, unavailable = (("1", "0"), ("2", "0"), ("0", "1"), ("25%", "1"), ("100%", "0"))[seed % 5]
-    asked = UpgradeOptions("pool=p", unavailable, surge, "topology.kubernetes.io/zone" if seed % 3 == 0 else None, options=_OPTIONS)
-    found = upgrade(snapshot := from_objects(Planted(seed).objects), asked)
+    request = UpgradeOptions("pool=p", unavailable, surge, "topology.kubernetes.io/zone" if seed % 3 == 0 else None, options=_OPTIONS)
+    found = upgrade(snapshot := from_objects(Planted(seed).objects), request)
     assert (found.complete, found.blocked) == (True, [])
     assert not check_upgrade(snapshot, found).violations

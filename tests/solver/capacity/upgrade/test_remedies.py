@@ -62,15 +62,15 @@ def test_of_two_budgets_either_may_be_deleted() -> None:
 
 def test_a_bare_pod_is_deleted_and_an_annotation_taken_away() -> None:
     assert _remedies([*nodes(1), pod("bare", node_name="n0")]) == [["delete pod default/bare"]]
-    held = web(0, "n0")
-    held["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
-    assert _remedies([*nodes(1), held]) == [
+    annotated = web(0, "n0")
+    annotated["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+    assert _remedies([*nodes(1), annotated]) == [
         ["remove the annotation karpenter.sh/do-not-disrupt from pod default/web-0", "delete pod default/web-0"]
     ]
 
 
 def test_what_does_not_help_is_not_offered() -> None:
     """The budget gone, the pod still has no other node."""
-    tied = {**_web(0, "n0", ready=False)}
-    tied["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n0"}
-    assert [r for remedies in _remedies([*nodes(1), tied, budget(maxUnavailable=1)]) for r in remedies] == []
+    bound = {**_web(0, "n0", ready=False)}
+    bound["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n0"}
+    assert [r for remedies in _remedies([*nodes(1), bound, budget(maxUnavailable=1)]) for r in remedies] == []

@@ -11,7 +11,7 @@ from kubestow.checker.capacity.upgrade import check_upgrade
 from kubestow.models.documents.capacity import from_builtins, to_builtins
 from kubestow.models.documents.upgrade import Upgrade
 from kubestow.models.snapshot.snapshot import InputError, from_objects
-from kubestow.solver.capacity.upgrade.packing import Packing
+from kubestow.solver.capacity.upgrade.packing import NodePacking
 from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, read_pool, resolved
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.capacity.upgrade.upgrade import upgrade
@@ -45,8 +45,8 @@ def find(objects: list[Object], surge: str = "1", unavailable: str = "0", **more
     return found
 
 
-def drained(found: Upgrade) -> list[list[str]]:
-    return [wave.drain for wave in found.waves]
+def drained(upgraded: Upgrade) -> list[list[str]]:
+    return [wave.drain for wave in upgraded.waves]
 
 
 def test_one_node_after_the_other_surges_and_pods_go_to_the_node_that_stands_in() -> None:
@@ -177,7 +177,7 @@ def test_pods_that_only_fill_their_own_nodes_are_proved_to_stay() -> None:
     pods = [web(i, f"gpu-{i // 2}", cpu="1500m", selector={"gpu": "yes"}) for i in range(4)]
     snapshot = from_objects([*gpu, *nodes(3), *pods, web(4, "n0", cpu="1")])
     state = PoolState(read_pool(snapshot, UpgradeOptions("pool=p", "1", "0")))
-    packing = Packing(RunContext.start(Options(deterministic=True)))
+    packing = NodePacking(RunContext.start(Options(deterministic=True)))
     assert [packing.confined(state, n, 0) for n in state.pool.old] == [True, True, False, False, False]
     assert not any(packing.confined(state, n, 1) for n in state.pool.old)
 
@@ -197,8 +197,8 @@ def test_an_interrupted_search_has_the_waves_so_far() -> None:
         if event.value == 2:
             stop.set()
 
-    asked = UpgradeOptions("pool=p", options=Options(deterministic=True))
-    found = upgrade(snapshot, asked, on_progress=after_two, stop=stop)
+    request = UpgradeOptions("pool=p", options=Options(deterministic=True))
+    found = upgrade(snapshot, request, on_progress=after_two, stop=stop)
     assert (found.complete, found.proved, found.blocked, len(found.waves)) == (False, False, [], 2)
     assert any(note.startswith("interrupted") for note in found.notes)
     assert not check_upgrade(snapshot, found).violations
@@ -252,4 +252,4 @@ def test_pods_that_stay_where_they_would_not_be_accepted_again_take_no_room_of_o
     pool = read_pool(from_objects(objects), UpgradeOptions("pool=p", "1", "0", options=Options(deterministic=True)))
     context = RunContext.start(Options(deterministic=True))
     state = PoolState(pool)
-    assert not any(Packing(context).confined(state, n, 0) for n in pool.old)
+    assert not any(NodePacking(context).confined(state, n, 0) for n in pool.old)

@@ -15,7 +15,7 @@ from kubestow.models.documents.placement import Cause, Fact
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.solver import rules
 from kubestow.solver.explain.conflict.fact_model import FactEncoding
-from kubestow.solver.explain.conflict.minimal_conflict import Group, Reduction, minimal_cause
+from kubestow.solver.explain.conflict.minimal_conflict import FactGroup, Reduction, minimal_cause
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.conflict.subset_check import SubsetCheck
 from kubestow.solver.rules.placement_model import build_model
@@ -45,14 +45,14 @@ def cause(objects: list[Object], needed: int | None = None) -> Cause:
     return found
 
 
-def only(found: Cause, rule: str) -> Fact:
-    facts = [fact for fact in found.facts if fact.rule == rule]
-    assert len(facts) == 1, found.facts
+def only(cause: Cause, rule: str) -> Fact:
+    facts = [fact for fact in cause.facts if fact.rule == rule]
+    assert len(facts) == 1, cause.facts
     return facts[0]
 
 
-def names(found: Cause) -> list[str]:
-    return [fact.rule for fact in found.facts]
+def names(cause: Cause) -> list[str]:
+    return [fact.rule for fact in cause.facts]
 
 
 def near(kind: str, key: str, app: str) -> Object:
@@ -290,18 +290,18 @@ def test_a_thousand_nodes() -> None:
 # --- any cause ------------------------------------------------------------------------------------------------------------
 
 
-def reduced(asked: PlacementQuestion) -> tuple[SubsetCheck, Reduction, list[Group] | None]:
-    cluster = asked.cluster()
-    question = SubsetCheck(FactEncoding(cluster, rules.build(cluster), asked.needed), within(60, workers=1))
+def reduced(placement_question: PlacementQuestion) -> tuple[SubsetCheck, Reduction, list[FactGroup] | None]:
+    cluster = placement_question.cluster()
+    question = SubsetCheck(FactEncoding(cluster, rules.build(cluster), placement_question.needed), within(60, workers=1))
     reduction = Reduction(question, 60.0)
     return question, reduction, reduction.run()
 
 
-def impossible(asked: PlacementQuestion) -> bool:
+def impossible(placement_question: PlacementQuestion) -> bool:
     """By the ordinary model."""
-    cluster = asked.cluster()
+    cluster = placement_question.cluster()
     encoding = build_model(cluster, rules.build(cluster))
-    encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.left.values())) >= asked.needed)
+    encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.left.values())) >= placement_question.needed)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     status = solver.solve(encoding.model)
@@ -309,15 +309,15 @@ def impossible(asked: PlacementQuestion) -> bool:
     return status == cp_model.INFEASIBLE
 
 
-def check(asked: PlacementQuestion, where: str) -> bool:
+def check(placement_question: PlacementQuestion, where: str) -> bool:
     """Assert that there is a cause iff the unit is impossible, that its facts are enough, and that each is needed."""
-    question, reduction, found = reduced(asked)
-    assert (found is not None) == impossible(asked), where
+    question, reduction, found = reduced(placement_question)
+    assert (found is not None) == impossible(placement_question), where
     if found is None:
         return False
     assert reduction.exact, where
 
-    def verdict(groups: list[Group]) -> bool | None:
+    def verdict(groups: list[FactGroup]) -> bool | None:
         return question.impossible([tag for group in groups for tag in group.tags], 10.0)
 
     assert found, where
@@ -410,10 +410,10 @@ def test_the_snapshot_with_the_rules_of_the_cause_alone_is_impossible_still(kind
         kept, scarce = set(names(found)), {fact.resource for fact in found.facts}
         assert impossible(unit(stripped(objects, kept, scarce))), f"{kind} seed {seed}"
         for rule in sorted(kept):
-            rest = stripped(
+            remainder = stripped(
                 objects, kept - {rule} - (VOLUMES if rule in VOLUMES else set()), set() if rule == "NodeResourcesFit" else scarce
             )
             tried += 1
-            freed += not impossible(unit(rest))
+            freed += not impossible(unit(remainder))
     assert freed >= 0.9 * tried
     assert tried

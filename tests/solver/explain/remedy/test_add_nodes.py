@@ -30,11 +30,11 @@ def instance(kind: str, seed: int) -> list[Object]:
     return tiny.mutual(seed, kind) if kind in ("mutual", "ring", "woven") else tiny.snapshot(seed, kind)
 
 
-def placed(snapshot: Snapshot, found: Placement) -> dict[int, int]:
+def placed(snapshot: Snapshot, placement: Placement) -> dict[int, int]:
     """Return the number of placed pods of each priority, highest first."""
     priorities = {pod_key(each): each.spec.priority or 0 for each in snapshot.pods}
     counts = dict.fromkeys(sorted(priorities.values(), reverse=True), 0)
-    for entry in found.assignments:
+    for entry in placement.assignments:
         counts[priorities[entry.pod]] += 1
     return counts
 

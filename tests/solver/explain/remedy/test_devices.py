@@ -81,11 +81,11 @@ def test_a_claim_may_ask_for_less(things: list[Object], expected: dict[str, dict
 
 def test_whoever_has_devices_may_leave_and_they_come_free() -> None:
     """The one that has a device on the node; another one that shares its claim keeps it."""
-    taken = in_use("a", "n1")
-    taken["status"]["reservedFor"] = [{"resource": "pods", "name": "old", "uid": "uid-old"}]
+    allocated = in_use("a", "n1")
+    allocated["status"]["reservedFor"] = [{"resource": "pods", "name": "old", "uid": "uid-old"}]
     common = in_use("b", "n1", "common")
     common["status"]["reservedFor"] = [{"resource": "pods", "name": name, "uid": f"uid-{name}"} for name in ("x", "y")]
-    things = [published("n1", device("a"), device("b")), taken, common, claim(gpus(1)), holding("old", "taken")]
+    things = [published("n1", device("a"), device("b")), allocated, common, claim(gpus(1)), holding("old", "taken")]
     given = unit([node("n1"), device_class("gpu"), asking(), *things, holding("x", "common"), holding("y", "common")])
     found = {way.change: way.arguments["pods"] for way in ask(given, "DynamicResources") if way.change == "evict"}
     assert found == {"evict": "default/old"}

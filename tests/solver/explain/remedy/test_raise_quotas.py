@@ -44,8 +44,8 @@ def solved(objects: list[Object], new: list[Object], policy: Policy = CHARGED, p
     return snapshot, found
 
 
-def ways(found: Placement) -> list[Remedy]:
-    return [way for cause in found.causes for way in cause.waysOut]
+def ways(placement: Placement) -> list[Remedy]:
+    return [way for cause in placement.causes for way in cause.waysOut]
 
 
 def test_a_quota_is_raised_by_what_is_missing() -> None:

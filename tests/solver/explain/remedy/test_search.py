@@ -37,14 +37,14 @@ def unit(objects: list[Object], needed: int | None = None) -> PlacementQuestion:
     return PlacementQuestion(snapshot, pending, len(pending) if needed is None else needed)
 
 
-def ask(given: PlacementQuestion, *rules: str, most: int = 20) -> list[Remedy]:
+def ask(given: PlacementQuestion, *rules: str, limit: int = 20) -> list[Remedy]:
     """Return all remedies, each checked: when it is applied, the pods can be placed."""
     assert given.feasible(within(20)) is False
-    found = find_remedies(given, rules, within(60), most=most)
-    for way in found:
+    remedies = find_remedies(given, rules, within(60), limit=limit)
+    for way in remedies:
         assert applied(given, way).feasible(within(20)) is True, way
         assert not {"least", "most"} & way.arguments.keys(), way
-    return found
+    return remedies
 
 
 def zoned(name: str, zone: str, **fields: Any) -> Object:
@@ -70,8 +70,8 @@ def webs(count: int, **fields: Any) -> list[Object]:
     return [pod(f"web-{i}", **fields) for i in range(count)]
 
 
-def messages(found: list[Remedy]) -> list[str]:
-    return [way.message for way in found]
+def messages(remedies: list[Remedy]) -> list[str]:
+    return [way.message for way in remedies]
 
 
 # --- rules of pods ------------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_only_what_touches_the_cause_is_tried() -> None:
 
 def test_no_more_than_asked_for_and_nothing_without_time() -> None:
     given = unit([node("a", cpu="4"), *webs(8, cpu="1", priority=1)])
-    assert len(ask(given, most=1)) == 1
+    assert len(ask(given, limit=1)) == 1
     assert find_remedies(given, [], within(1e-9)) == []
 
 
@@ -368,14 +368,14 @@ def test_an_unknown_change_is_refused() -> None:
 @pytest.mark.parametrize("start", [None, 1, 7, 40, 90])
 @pytest.mark.parametrize("answer", [1, 2, 8, 39, 64])
 def test_the_least_number_is_found_with_few_questions(answer: int, start: int | None) -> None:
-    asked: list[int] = []
+    queried: list[int] = []
 
     def works(k: int) -> bool:
-        asked.append(k)
+        queried.append(k)
         return k >= answer
 
     assert least(works, 1, 64, start) == (answer, True)
-    assert len(asked) == len(set(asked)) <= 14
+    assert len(queried) == len(set(queried)) <= 14
     assert least(lambda _: False, 1, 64, start) is None
     assert least(lambda k: True if k >= answer else None, 1, 64, start) == (answer, answer == 1)
 
@@ -438,7 +438,7 @@ def test_every_way_out_of_a_random_unit_works_and_is_the_least(kind: str) -> Non
         tried += 1
         if tried > 12:
             break
-        found = find_remedies(given, [], within(60), most=30)
+        found = find_remedies(given, [], within(60), limit=30)
         where = f"{kind} seed {seed}"
         evicted = None
         for way in found:

@@ -12,7 +12,7 @@ from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.models.workloads.updates.update_input import MAX_UNAVAILABLE
 from kubestow.solver.rollout.simulate import roll_out
 from kubestow.solver.runtime.options import Options
-from tests.solver.rollout.updates.world import KINDS, World, case
+from tests.solver.rollout.updates.interleavings import KINDS, Interleavings, case
 
 
 def compare(kind: str, seed: int) -> str:
@@ -23,9 +23,9 @@ def compare(kind: str, seed: int) -> str:
         snapshot.gates = FeatureGates(given=((MAX_UNAVAILABLE, True),))
     result = roll_out(snapshot, "web", manifests, Options(deterministic=True))
     assert verify_rollout(snapshot, result, manifests) == []
-    rollout, world = result.rollout, World(found)
+    rollout, interleavings = result.rollout, Interleavings(found)
     assert rollout is not None
-    if rollout.complete != world.completes:
+    if rollout.complete != interleavings.completes:
         return f"{kind} {seed}: {'fits' if rollout.complete else 'does not fit'}, and the search says the opposite"
     waits = rollout.halted is not None and "gets ready" in rollout.halted
     if not rollout.complete and not rollout.proved and not waits:
@@ -55,7 +55,7 @@ def main(kind: str, first: str, last: str) -> None:
     done = 0
     for seed in range(int(first), int(last)):
         text = compare(kind, seed)
-        done += World(case(kind, seed)).completes
+        done += Interleavings(case(kind, seed)).completes
         if text:
             print(text)
     print(f"{kind}: {done} of {int(last) - int(first)} complete")

@@ -67,9 +67,9 @@ NODES = [node("n1", cpu="2"), node("n2", cpu="2"), node("n3", cpu="2")]
 RUNNING = old("StatefulSet", "n1", "n2", "n3")
 
 
-def names(found: Rollout) -> list[tuple[list[str], list[str]]]:
+def names(rollout: Rollout) -> list[tuple[list[str], list[str]]]:
     """Return by wave the pods that come, with their nodes, and those that go."""
-    return [([f"{e.pod[8:]} {e.node}" for e in wave.create], [key[8:] for key in wave.delete]) for wave in found.waves]
+    return [([f"{e.pod[8:]} {e.node}" for e in wave.create], [key[8:] for key in wave.delete]) for wave in rollout.waves]
 
 
 # --- StatefulSets -----------------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ DRIVER: Final = "gpu.example.com"
 API: Final = "resource.k8s.io/v1"
 
 
-def fleet(nodes: int, gpus: int, asked: Sequence[int]) -> list[Object]:
-    """``nodes`` nodes of ``gpus`` GPUs each, and a pod for each number in ``asked``."""
+def fleet(nodes: int, gpus: int, requests: Sequence[int]) -> list[Object]:
+    """``nodes`` nodes of ``gpus`` GPUs each, and a pod for each number in ``requests``."""
     found: list[Object] = [
         {
             "apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "gpu"},
@@ -26,7 +26,7 @@ def fleet(nodes: int, gpus: int, asked: Sequence[int]) -> list[Object]:
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
         spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices}
         found += [node(name, cpu="64"), {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}]
-    for i, count in enumerate(asked):
+    for i, count in enumerate(requests):
         asking = pod(f"p{i}")
         asking["metadata"]["uid"] = f"uid-{i}"
         asking["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": f"gpus-{count}"}]

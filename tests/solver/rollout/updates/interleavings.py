@@ -125,92 +125,92 @@ def _spec(rng: random.Random) -> Spec:
     )
 
 
-def _others(rng: random.Random, found: Case) -> None:
+def _others(rng: random.Random, case: Case) -> None:
     for i in range(rng.choice((0, 0, 1, 2))):
         spec = Spec(rng.choice((50, 100)), 8080 if rng.random() < 0.2 else None)
-        at = rng.randrange(len(found.cpu))
-        found.others.append((at, spec.cpu, spec.port))
-        found.objects.append(spec.pod(f"x{i}", labels={"app": "db"}, node_name=f"n{at}"))
+        at = rng.randrange(len(case.cpu))
+        case.others.append((at, spec.cpu, spec.port))
+        case.objects.append(spec.pod(f"x{i}", labels={"app": "db"}, node_name=f"n{at}"))
 
 
-def _object(found: Case, more: Object) -> None:
+def _object(case: Case, more: Object) -> None:
     """Put the workload with its old template into the cluster, and make the manifest with the new one."""
     metadata = {"name": "web", "namespace": "default", "uid": "web"}
-    for spec in (found.before, found.after):
+    for spec in (case.before, case.after):
         template = {"metadata": {"labels": APP}, "spec": spec.pod("t")["spec"]}
-        found.manifest = {
-            "apiVersion": "apps/v1", "kind": found.kind, "metadata": metadata,
+        case.manifest = {
+            "apiVersion": "apps/v1", "kind": case.kind, "metadata": metadata,
             "spec": {"selector": {"matchLabels": APP}, "template": template, **more},
         }  # fmt: skip
-        if spec is found.before:
-            found.objects.append(found.manifest)
+        if spec is case.before:
+            case.objects.append(case.manifest)
 
 
-def _old(rng: random.Random, found: Case, slot: int, name: str, **fields: Any) -> None:
+def _old(rng: random.Random, case: Case, slot: int, name: str, **fields: Any) -> None:
     """Make an old pod: mostly on a node, some without one, some not ready."""
-    owner = {"Deployment": "ReplicaSet/web-0ld", "StatefulSet": "StatefulSet/web", "DaemonSet": "DaemonSet/web"}[found.kind]
+    owner = {"Deployment": "ReplicaSet/web-0ld", "StatefulSet": "StatefulSet/web", "DaemonSet": "DaemonSet/web"}[case.kind]
     labels, key = {**APP, "controller-revision-hash": "0ld", "pod-template-hash": "0ld"}, "requiredDuringSchedulingIgnoredDuringExecution"
     ready, at = rng.random() > 0.12, fields.pop("at")
-    made = found.before.pod(name, labels=labels, owner=owner, node_name=f"n{at}" if at is not None else None)
+    made = case.before.pod(name, labels=labels, owner=owner, node_name=f"n{at}" if at is not None else None)
     if at is not None:
         made["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
     if fields.get("pin") is not None:
         term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [f"n{fields['pin']}"]}]}
         made["spec"].setdefault("affinity", {})["nodeAffinity"] = {key: {"nodeSelectorTerms": [term]}}
-    found.objects.append(made)
-    found.start = (*found.start, Running(slot, 0, False, at, ready))
+    case.objects.append(made)
+    case.start = (*case.start, Running(slot, 0, False, at, ready))
 
 
-def _deployment(rng: random.Random, found: Case) -> None:
-    found.replicas = rng.randint(1, 3)
-    found.surge, found.unavailable = rng.choice(((1, 0), (1, 0), (2, 0), (1, 1), (0, 1), (0, 2)))
-    rolling = {"maxSurge": found.surge, "maxUnavailable": found.unavailable}
+def _deployment(rng: random.Random, case: Case) -> None:
+    case.replicas = rng.randint(1, 3)
+    case.surge, case.unavailable = rng.choice(((1, 0), (1, 0), (2, 0), (1, 1), (0, 1), (0, 2)))
+    rolling = {"maxSurge": case.surge, "maxUnavailable": case.unavailable}
     strategy: Object = {"type": "RollingUpdate", "rollingUpdate": rolling}
     if rng.random() < 0.1:
-        found.recreate, strategy = True, {"type": "Recreate"}
-    _object(found, {"replicas": found.replicas, "strategy": strategy})
+        case.recreate, strategy = True, {"type": "Recreate"}
+    _object(case, {"replicas": case.replicas, "strategy": strategy})
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "web", "controller": True}
     labels = {**APP, "pod-template-hash": "0ld"}
-    template = {"metadata": {"labels": labels}, "spec": found.before.pod("t")["spec"]}
+    template = {"metadata": {"labels": labels}, "spec": case.before.pod("t")["spec"]}
     metadata = {"name": "web-0ld", "namespace": "default", "uid": "rs", "labels": labels, "ownerReferences": [owner]}
-    spec = {"replicas": found.replicas, "selector": {"matchLabels": labels}, "template": template}
-    found.objects.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
-    for i in range(found.replicas):
-        _old(rng, found, i, f"web-0ld-{i}", at=rng.randrange(len(found.cpu)))
+    spec = {"replicas": case.replicas, "selector": {"matchLabels": labels}, "template": template}
+    case.objects.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
+    for i in range(case.replicas):
+        _old(rng, case, i, f"web-0ld-{i}", at=rng.randrange(len(case.cpu)))
 
 
-def _stateful(rng: random.Random, found: Case) -> None:
-    found.replicas = rng.randint(1, 4)
-    found.parallel = rng.random() < 0.35
-    found.partition = rng.choice((0, 0, 0, 1, 2))
-    found.counts = rng.random() < 0.4
-    found.on_delete = rng.random() < 0.08
-    most = rng.choice((1, 1, 2, 3))
-    found.unavailable = most if found.counts else 1
-    rolling: Object = {"partition": found.partition, "maxUnavailable": most}
-    strategy: Object = {"type": "OnDelete"} if found.on_delete else {"type": "RollingUpdate", "rollingUpdate": rolling}
-    found.partition = 0 if found.on_delete else min(found.partition, found.replicas)
-    policy = "Parallel" if found.parallel else "OrderedReady"
+def _stateful(rng: random.Random, case: Case) -> None:
+    case.replicas = rng.randint(1, 4)
+    case.parallel = rng.random() < 0.35
+    case.partition = rng.choice((0, 0, 0, 1, 2))
+    case.counts = rng.random() < 0.4
+    case.on_delete = rng.random() < 0.08
+    limit = rng.choice((1, 1, 2, 3))
+    case.unavailable = limit if case.counts else 1
+    rolling: Object = {"partition": case.partition, "maxUnavailable": limit}
+    strategy: Object = {"type": "OnDelete"} if case.on_delete else {"type": "RollingUpdate", "rollingUpdate": rolling}
+    case.partition = 0 if case.on_delete else min(case.partition, case.replicas)
+    policy = "Parallel" if case.parallel else "OrderedReady"
     start = rng.choice((0, 0, 0, 2))
-    more: Object = {"replicas": found.replicas, "serviceName": "web", "updateStrategy": strategy, "podManagementPolicy": policy}
-    _object(found, more | ({"ordinals": {"start": start}} if start else {}))
-    for i in range(found.replicas + rng.choice((0, 0, 0, 1, 2))):
+    more: Object = {"replicas": case.replicas, "serviceName": "web", "updateStrategy": strategy, "podManagementPolicy": policy}
+    _object(case, more | ({"ordinals": {"start": start}} if start else {}))
+    for i in range(case.replicas + rng.choice((0, 0, 0, 1, 2))):
         if rng.random() < 0.07:
             continue
-        at = None if rng.random() < 0.1 else rng.randrange(len(found.cpu))
-        _old(rng, found, i, f"web-{start + i}", at=at)
+        at = None if rng.random() < 0.1 else rng.randrange(len(case.cpu))
+        _old(rng, case, i, f"web-{start + i}", at=at)
 
 
-def _daemon(rng: random.Random, found: Case) -> None:
-    found.surge, found.unavailable = rng.choice(((0, 1), (0, 1), (0, 2), (1, 0), (1, 0), (2, 0)))
-    found.on_delete = rng.random() < 0.08
-    rolling = {"maxSurge": found.surge, "maxUnavailable": found.unavailable}
-    _object(found, {"updateStrategy": {"type": "OnDelete"} if found.on_delete else {"type": "RollingUpdate", "rollingUpdate": rolling}})
-    for i in range(len(found.cpu)):
-        if (found.before.disk in (None, found.disks[i]) and not found.tainted[i]) or rng.random() < 0.3:
+def _daemon(rng: random.Random, case: Case) -> None:
+    case.surge, case.unavailable = rng.choice(((0, 1), (0, 1), (0, 2), (1, 0), (1, 0), (2, 0)))
+    case.on_delete = rng.random() < 0.08
+    rolling = {"maxSurge": case.surge, "maxUnavailable": case.unavailable}
+    _object(case, {"updateStrategy": {"type": "OnDelete"} if case.on_delete else {"type": "RollingUpdate", "rollingUpdate": rolling}})
+    for i in range(len(case.cpu)):
+        if (case.before.disk in (None, case.disks[i]) and not case.tainted[i]) or rng.random() < 0.3:
             at = None if rng.random() < 0.08 else i
             if rng.random() > 0.07:
-                _old(rng, found, i, f"web-{i}", at=at, pin=i)
+                _old(rng, case, i, f"web-{i}", at=at, pin=i)
 
 
 # --- every interleaving -----------------------------------------------------------------------------------------------------
@@ -218,16 +218,16 @@ def _daemon(rng: random.Random, found: Case) -> None:
 State = frozenset[Running]
 
 
-class World:
+class Interleavings:
     """``completes``: whether some interleaving reaches the end of the update; ``states``: how many there are."""
 
-    def __init__(self, found: Case) -> None:
-        self.case = found
-        self.runs = set(range(found.replicas))
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.runs = set(range(case.replicas))
         self.keeps = self.runs
-        if found.kind == "DaemonSet":
-            right = {i for i in range(len(found.cpu)) if found.after.disk in (None, found.disks[i])}
-            self.keeps, self.runs = right, {i for i in right if not found.tainted[i]}
+        if case.kind == "DaemonSet":
+            right = {i for i in range(len(case.cpu)) if case.after.disk in (None, case.disks[i])}
+            self.keeps, self.runs = right, {i for i in right if not case.tainted[i]}
         self.completes, self.states = self._explored()
 
     def _explored(self) -> tuple[bool, int]:
@@ -262,26 +262,26 @@ class World:
                         yield state - {each} | {replace(each, node=n, ready=True)}
 
     def _fits(self, state: State, each: Running, n: int) -> bool:
-        found = self.case
-        spec = found.after if each.new else found.before
+        case = self.case
+        spec = case.after if each.new else case.before
         there = [p for p in state if p.node == n]
-        specs = [found.after if p.new else found.before for p in there]
-        others = [(cpu, port) for at, cpu, port in found.others if at == n]
-        if spec.cpu + sum(s.cpu for s in specs) + sum(cpu for cpu, _ in others) > found.cpu[n]:
+        specs = [case.after if p.new else case.before for p in there]
+        others = [(cpu, port) for at, cpu, port in case.others if at == n]
+        if spec.cpu + sum(s.cpu for s in specs) + sum(cpu for cpu, _ in others) > case.cpu[n]:
             return False
         if spec.port is not None and spec.port in [*(s.port for s in specs), *(port for _, port in others)]:
             return False
-        if found.kind != "DaemonSet" and spec.disk not in (None, found.disks[n]):
+        if case.kind != "DaemonSet" and spec.disk not in (None, case.disks[n]):
             return False
-        if found.kind == "DaemonSet" and not each.new and found.tainted[n]:
+        if case.kind == "DaemonSet" and not each.new and case.tainted[n]:
             return False
-        if found.kind == "DaemonSet" and each.new and n not in self.runs:
+        if case.kind == "DaemonSet" and each.new and n not in self.runs:
             return False
         for p in state:
             if p.node is None:
                 continue
-            for key in {spec.apart, (found.after if p.new else found.before).apart} - {None}:
-                if p.node == n if key == HOST else found.zones[p.node] == found.zones[n]:
+            for key in {spec.apart, (case.after if p.new else case.before).apart} - {None}:
+                if p.node == n if key == HOST else case.zones[p.node] == case.zones[n]:
                     return False
         return True
 
@@ -294,28 +294,28 @@ class World:
         if self.case.kind == "Deployment":
             yield from self._deployment(state)
         elif self.case.kind == "StatefulSet":
-            found = self._stateful(state)
-            if found is not None:
-                yield found
+            following = self._stateful(state)
+            if following is not None:
+                yield following
         else:
             yield from self._daemon(state)
 
     def _deployment(self, state: State) -> Iterator[State]:
-        found = self.case
+        case = self.case
         new = [p for p in state if p.new]
         old = [p for p in state if not p.new]
-        if found.recreate:
+        if case.recreate:
             if old:
                 yield frozenset(new)
                 return
-            due = found.replicas - len(new)
+            due = case.replicas - len(new)
         else:
-            due = min(found.replicas - len(new), found.replicas + found.surge - len(state))
+            due = min(case.replicas - len(new), case.replicas + case.surge - len(state))
         if due > 0 and self._admitted(state):
             yield state | {Running(0, len(new), True, None)}
-        if found.recreate:
+        if case.recreate:
             return
-        least = max(0, found.replicas - found.unavailable)
+        least = max(0, case.replicas - case.unavailable)
         spare = len(old) + sum(p.serves for p in new) - least
         ailing = min(max(0, spare), sum(not p.serves for p in old))
         excess = max(0, sum(p.serves for p in state) - least)
@@ -329,27 +329,27 @@ class World:
 
     def _stateful(self, state: State) -> State | None:
         """One sync of the controller, which leaves no choice."""
-        found = self.case
+        case = self.case
         at = {p.slot: p for p in state}
-        for slot in range(found.replicas):
+        for slot in range(case.replicas):
             p = at.get(slot)
             if p is None:
-                new = slot >= found.partition or found.on_delete
+                new = slot >= case.partition or case.on_delete
                 return state | {Running(slot, 1, new, None)} if self._admitted(state) else None
-            if not p.serves and not found.parallel:
+            if not p.serves and not case.parallel:
                 return None
-        surplus = sorted((p for p in state if p.slot >= found.replicas), key=lambda p: -p.slot)
-        if surplus and found.parallel:
+        surplus = sorted((p for p in state if p.slot >= case.replicas), key=lambda p: -p.slot)
+        if surplus and case.parallel:
             return state - set(surplus)
         if surplus:
             ailing = [p for p in surplus if not p.serves]
             return state - {surplus[0]} if surplus[0].serves or surplus[0] is ailing[-1] else None
-        if found.on_delete:
+        if case.on_delete:
             return None
-        falling = [at[slot] for slot in range(found.replicas - 1, -1, -1)]
-        updated = falling[: found.replicas - found.partition]
-        if found.counts:
-            more = found.unavailable - sum(not p.serves for p in falling)
+        falling = [at[slot] for slot in range(case.replicas - 1, -1, -1)]
+        updated = falling[: case.replicas - case.partition]
+        if case.counts:
+            more = case.unavailable - sum(not p.serves for p in falling)
             going = [p for p in updated if not p.new][: max(0, more)]
             return state - set(going) if going else None
         for p in updated:
@@ -360,9 +360,9 @@ class World:
         return None
 
     def _daemon(self, state: State) -> Iterator[State]:
-        found = self.case
+        case = self.case
         refused, acted = False, False
-        for n in range(len(found.cpu)):
+        for n in range(len(case.cpu)):
             here = [p for p in state if p.slot == n]
             if not here and n in self.runs:
                 if self._admitted(state):
@@ -377,17 +377,17 @@ class World:
                 if not old.serves or new.serves:
                     acted = True
                     yield state - {old}
-        if not found.on_delete and not acted and not refused:
+        if not case.on_delete and not acted and not refused:
             yield from self._rolled(state)
 
     def _rolled(self, state: State) -> Iterator[State]:
-        found = self.case
-        by = {n: [p for p in state if p.slot == n] for n in range(len(found.cpu))}
+        case = self.case
+        by = {n: [p for p in state if p.slot == n] for n in range(len(case.cpu))}
         old = {n: here[0] for n, here in by.items() if len(here) == 1 and not here[0].new}
-        if not found.surge:
+        if not case.surge:
             down = sum(not here[0].serves if here else n in self.runs for n, here in by.items())
             for p in old.values():
-                if not p.serves or down < found.unavailable:
+                if not p.serves or down < case.unavailable:
                     yield state - {p}
             return
         surging = sum(len(here) == 2 and not all(p.serves for p in here if p.new) for here in by.values())
@@ -396,5 +396,5 @@ class World:
             if n not in self.runs:
                 if not p.serves or serving > len(self.runs):
                     yield state - {p}
-            elif (not p.serves or surging < found.surge) and self._admitted(state):
+            elif (not p.serves or surging < case.surge) and self._admitted(state):
                 yield state | {Running(n, 1, True, None)}
