@@ -42,7 +42,7 @@ def forgive(snapshot: Snapshot, history: History, exempt: Collection[str] = ()) 
     """
     if not history.earlier and not history.grace and not any(stated(pod) for pod in snapshot.pods):
         return Forgiveness()
-    seen = _Seen(exempt)
+    seen = _EarlierViolations(exempt)
     now = time_of(snapshot) if history.earlier else None
     found = Forgiveness()
     uncovered = 0
@@ -63,7 +63,7 @@ def _reaches(history: History, now: datetime, grace: int) -> bool:
     return any((now - time_of(earlier)).total_seconds() >= grace for earlier in history.earlier)
 
 
-class _Seen:
+class _EarlierViolations:
     """The broken rules of earlier snapshots, by name of the pod; computed once per snapshot."""
 
     def __init__(self, exempt: Collection[str]) -> None:

@@ -46,8 +46,8 @@ class GreedyPass:
         self.fit = NodeResourcesFit.of(state.rules)
         self._spread = PodTopologySpread.of(state.rules)
         self._dirty = set(remaining.active())
-        most = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
-        self.size: Ints = (problem.cluster.demand * 1000 // most).max(axis=1, initial=0)  # thousandths of the largest node
+        largest = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
+        self.size: Ints = (problem.cluster.demand * 1000 // largest).max(axis=1, initial=0)  # thousandths of the largest node
 
     # --- steps -----------------------------------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class GreedyPass:
                 for g in self._by_urgency(self._dirty):
                     self._dirty.discard(g)
                     if not self._in_gang(g):
-                        self._tied(g) if self.links.tied[g] else self._local(g)
+                        self._cross_node(g) if self.links.cross_node[g] else self._local(g)
                     if self.over():
                         return not self.remaining.required_steps
             if not sum(self._bind(members) for members in gangs):
@@ -163,7 +163,7 @@ class GreedyPass:
         self._evict(g)
         self._dirty.discard(g)
 
-    def _tied(self, g: int) -> None:
+    def _cross_node(self, g: int) -> None:
         """Take steps of a class that rules over several nodes concern, one pod at a time, as long as some node accepts one.
 
         Then evict pods of the class as :meth:`_evict` does.

@@ -15,7 +15,7 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.end_state import EndState
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, Improvement
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, ImprovementTier
 from kubestow.solver.rebalance.tiers.measures import Measures
 from tests import tiny_soft
 from tests.objects import node
@@ -51,7 +51,7 @@ def _improved(objects: list[Object], min_gain: int = 1, **limits: Any) -> MoveBu
 
 def worth(measures: Measures, counts: Ints) -> int:
     """Return the value of preferences and balance, moves not counted."""
-    return Improvement().value(measures, EndState(measures.problem, counts, moves=0, cost=0))
+    return ImprovementTier().value(measures, EndState(measures.problem, counts, moves=0, cost=0))
 
 
 def _wants_ssd(weight: int) -> Object:

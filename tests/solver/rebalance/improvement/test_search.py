@@ -15,7 +15,7 @@ from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, read_problem
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.search import search
-from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, Improvement
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, ImprovementTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -52,7 +52,7 @@ def _agrees(objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str
     if not known.proved:
         return False, False
     assert found.values <= known.values
-    tier = next(t for t, of in enumerate(values.tiers) if isinstance(of, Improvement))
+    tier = next(t for t, of in enumerate(values.tiers) if isinstance(of, ImprovementTier))
     if found.values[:tier] == known.values[:tier]:
         assert found.bounds[tier] >= known.values[tier]
     return True, found.values[: tier + 1] == known.values[: tier + 1]

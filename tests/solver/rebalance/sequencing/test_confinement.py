@@ -120,8 +120,8 @@ def test_a_circle_excludes_end_states_whatever_bystanders_do() -> None:
     target = target_of(problem, {"p": "b", "q": "a", "s": "b"})
     study = _study(problem, target, _moves(problem, ("p", "a", "b"), ("q", "b", "a")))
     assert study.excluded
-    assert [len(each.classes) for each in study.found] == [2]
-    assert len(study.found[0].reachable) == 1  # the start
+    assert [len(each.classes) for each in study.confinements] == [2]
+    assert len(study.confinements[0].reachable) == 1  # the start
 
 
 def test_a_spare_node_makes_it_a_detour() -> None:
@@ -130,8 +130,8 @@ def test_a_spare_node_makes_it_a_detour() -> None:
     study = _study(problem, target, _moves(problem, ("p", "a", "b"), ("q", "b", "a")))
     assert not study.excluded
     assert study.detours == 1
-    assert study.found[0].detours(problem, target) == 1
-    assert study.found[0].detours(problem, problem.start) == 0
+    assert study.confinements[0].detours(problem, target) == 1
+    assert study.confinements[0].detours(problem, problem.start) == 0
 
 
 def test_rules_that_bystanders_may_fulfil_are_not_held_against_an_end_state() -> None:
