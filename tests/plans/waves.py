@@ -20,7 +20,7 @@ from typing import Any
 from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans.accepting import Position
 from tests.plans.brute import Best, Brute, Step, TooLarge
-from tests.plans.world import ABSENT
+from tests.plans.cluster import ABSENT
 
 Object = Mapping[str, Any]
 Way = tuple[int, int]  # a pod and where it goes, or ABSENT
@@ -94,7 +94,7 @@ class _InWaves(Brute):
             others = [*ways[:k], *ways[k + 1 :]]
             for phase in product((0, 1, 2), repeat=len(others)) if n != ABSENT else ():
                 there = self._phase(position, others, phase)
-                if self.world.rejecting(i, n, there.at, there.done) or not self._joins(i, n, there.at):
+                if self.cluster.rejecting(i, n, there.at, there.done) or not self._joins(i, n, there.at):
                     return False
         return all(
             self.valid(self._after(position, ways, [way for way, done in zip(ways, phase, strict=True) if done]))

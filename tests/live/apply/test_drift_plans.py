@@ -24,7 +24,7 @@ from kubestow.solver.rebalance.rebalance import rebalance
 from kubestow.solver.runtime.options import Options
 from tests.checker.plan.plan_states import Goes, States
 from tests.plans import guards, tiny
-from tests.plans.world import World
+from tests.plans.cluster import TinyCluster
 from tests.tiers import sampled
 
 Object = dict[str, Any]
@@ -86,7 +86,7 @@ class Run:
 
     def snapshot(self) -> Snapshot:
         """The cluster, with the nodes that pods go to cordoned, and budgets as their controller has them."""
-        found, world = copy.deepcopy(self.things), World(self.things)
+        found, world = copy.deepcopy(self.things), TinyCluster(self.things)
         for thing in found:
             if thing["kind"] == "Node" and thing["metadata"]["name"] in self.done.closed:
                 thing["spec"]["unschedulable"] = True

@@ -17,7 +17,7 @@ from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Best, Brute, Step, Tier, TooLarge, best
 from tests.plans.carried_out import carried_out
-from tests.plans.world import World
+from tests.plans.cluster import TinyCluster
 from tests.tiers import sampled
 
 Object = dict[str, Any]
@@ -50,7 +50,7 @@ def test_the_world_of_the_brute_force_judges_as_the_checker(kind: str) -> None:
         if seed % 2:  # anywhere, and those that wait as well
             names = [thing["metadata"]["name"] for thing in objects if thing["kind"] == "Node"]
             objects = [{**o, "spec": {**o["spec"], "nodeName": rng.choice(names)}} if o["kind"] == "Pod" else o for o in objects]
-        world, snapshot = World(objects), from_objects(objects)
+        world, snapshot = TinyCluster(objects), from_objects(objects)
         for subject in snapshot.pods:
             judge = Judge(snapshot, [subject], free=[pod_key(subject)])
             for n, name in enumerate(world.names):

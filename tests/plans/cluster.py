@@ -3,8 +3,8 @@
 Only what :mod:`tests.plans.tiny` makes of Kubernetes' fields is known here; a test compares every answer with the checker of placements.
 Sources of the rules: spec/kubernetes-rules.md; kube-scheduler plugins interpodaffinity and podtopologyspread (filtering.go).
 
-A pod is an index into ``World.pods``, a node one into ``World.nodes``; a state says for each pod on which node it is, or ABSENT. ``moved``
-are the pods that a plan has placed: what they hold is what their specs ask for.
+A pod is an index into ``TinyCluster.pods``, a node is an index into ``TinyCluster.nodes``. A state gives the node of each pod, or ABSENT.
+``moved`` are the pods that the plan has placed. They hold what their specs request.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Constraint:
     own: bool  # True if the pod matches its own selector
 
 
-class World:
+class TinyCluster:
     """Nodes, pods that are not over, and their rules. ``cordoned``: names of nodes that get a cordon and its taint."""
 
     def __init__(self, objects: Iterable[Object], cordoned: Collection[str] = ()) -> None:
