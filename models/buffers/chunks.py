@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.models.buffers.demand import Demand, demands
+from kubestow.models.buffers.demand import BufferDemand, demands
 from kubestow.models.gangs.markers import GANG
 from kubestow.models.kube import objects
 from kubestow.models.snapshot import interning
@@ -30,7 +30,7 @@ def priority_of(place: int) -> int:
     return LOWEST_PRIORITY - 1 - place
 
 
-def with_chunks(snapshot: Snapshot) -> tuple[Snapshot, list[Demand]]:
+def with_chunks(snapshot: Snapshot) -> tuple[Snapshot, list[BufferDemand]]:
     """Return a copy of a snapshot in which the chunks of all buffers wait, and each buffer's demand."""
     found = demands(snapshot)
     edited = snapshot.copy()
@@ -53,7 +53,7 @@ def buffer_of(pod: objects.Pod) -> str | None:
     return f"{pod.metadata.namespace or 'default'}/{owner.name}"
 
 
-def _pods(demand: Demand, place: int, taken: set[str]) -> list[objects.Pod]:
+def _pods(demand: BufferDemand, place: int, taken: set[str]) -> list[objects.Pod]:
     """Return the chunks of a buffer, without gang and scheduling gates."""
     if demand.spec is None or demand.template is None:
         return []

@@ -32,7 +32,7 @@ _SCALABLE: Final = {
 
 
 @dataclass(frozen=True)
-class Demand:
+class BufferDemand:
     """The demand of a buffer.
 
     Attributes:
@@ -74,19 +74,19 @@ class _Foreign(_Unclear):
     foreign = True
 
 
-def demands(snapshot: Snapshot) -> list[Demand]:
+def demands(snapshot: Snapshot) -> list[BufferDemand]:
     """Return the demand of each buffer, sorted by name."""
     return [_demand(key, obj, snapshot) for key, obj in sorted(snapshot.capacity_buffers.items())]
 
 
-def sentences(found: Iterable[Demand]) -> Iterator[str]:
+def sentences(found: Iterable[BufferDemand]) -> Iterator[str]:
     """Yield a sentence for each buffer without a known demand."""
     for demand in found:
         if demand.problem is not None:
             yield f"CapacityBuffer {demand.buffer} holds no headroom here: {demand.problem}"
 
 
-def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
+def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> BufferDemand:
     spec = obj.spec or CapacityBufferSpec()
     try:
         if spec.provisioningStrategy not in (None, "", ACTIVE):
@@ -103,14 +103,14 @@ def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
         if chunks is None:
             chunks = _chunks(spec, scale, admitted_spec, snapshot)
     except NotAdmitted as error:
-        return Demand(key, obj, problem=f"its pod template is refused: {error}", missing=True)
+        return BufferDemand(key, obj, problem=f"its pod template is refused: {error}", missing=True)
     except _Unclear as error:
-        return Demand(key, obj, problem=str(error), foreign=error.foreign, missing=error.missing)
+        return BufferDemand(key, obj, problem=str(error), foreign=error.foreign, missing=error.missing)
     except quantity.QuantityError as error:
-        return Demand(key, obj, problem=str(error))
+        return BufferDemand(key, obj, problem=str(error))
     if chunks > MAX_CHUNKS:
-        return Demand(key, obj, problem=f"it requests {chunks} chunks, expected at most {MAX_CHUNKS}")
-    return Demand(key, obj, max(0, chunks), template, admitted_spec)
+        return BufferDemand(key, obj, problem=f"it requests {chunks} chunks, expected at most {MAX_CHUNKS}")
+    return BufferDemand(key, obj, max(0, chunks), template, admitted_spec)
 
 
 def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot) -> tuple[PodTemplateSpec, int | None]:

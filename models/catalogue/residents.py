@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from kubestow.models.kube import objects
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.daemon_sets import eligible, settled, target
@@ -18,7 +18,7 @@ from kubestow.models.workloads.ownership import named
 from kubestow.models.workloads.pods import Maker, NotAdmitted
 from kubestow.models.workloads.replicas import Slot
 from kubestow.models.workloads.revisions import reference
-from kubestow.models.workloads.template import Names
+from kubestow.models.workloads.template import PodNames
 from kubestow.models.workloads.view import selector, view
 
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -48,7 +48,7 @@ class Residents:
 
     def __init__(self, taken: Snapshot, original: Snapshot) -> None:
         self._original = original
-        self._names = Names({objects.pod_key(pod) for snapshot in (taken, original) for pod in snapshot.pods})
+        self._names = PodNames({objects.pod_key(pod) for snapshot in (taken, original) for pod in snapshot.pods})
         self.workers = [node for node in original.nodes if not any(role in (node.metadata.labels or {}) for role in _CONTROL_PLANE)]
         self.guessed: list[str] = []
         self._residents = [*self._of_objects(), *self._of_pods(), *self._static()]
@@ -83,7 +83,7 @@ class Residents:
             except NotAdmitted as error:
                 raise InputError([f"{workload.ref}: {error}"]) from None
             spec = workload.spec
-            yield Resident(pod, _NOWHERE, lambda node, spec=spec: bool(eligible(spec, NodeTable([node]), gates)))  # type: ignore[misc]
+            yield Resident(pod, _NOWHERE, lambda node, spec=spec: bool(eligible(spec, NodeColumns([node]), gates)))  # type: ignore[misc]
 
     def _of_pods(self) -> Iterator[Resident]:
         """Yield residents for DaemonSets with pods in the snapshot but without an object with a template.
@@ -96,7 +96,7 @@ class Residents:
             owner, namespace = objects.controller_of(pod), pod.metadata.namespace or "default"
             if is_resident(pod) and owner is not None and owner.kind == "DaemonSet":
                 found.setdefault((namespace, owner.name), []).append(pod)
-        table = NodeTable(self._original.nodes) if found else None
+        table = NodeColumns(self._original.nodes) if found else None
         for (namespace, name), pods in found.items():
             if table is None or view(named(self._original, "DaemonSet", namespace, name)) is not None:
                 continue
@@ -122,7 +122,7 @@ class Residents:
         def runs(node: objects.Node) -> bool:
             own = (node.metadata.labels or {}).items()
             alike = not telling or any(label in own for label in telling)
-            return alike and bool(eligible(spec, NodeTable([node]), gates))
+            return alike and bool(eligible(spec, NodeColumns([node]), gates))
 
         return runs
 

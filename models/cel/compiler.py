@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kubestow.models.cel import checked_expression, environment, regular_expressions
 from kubestow.models.cel.checked_expression import Message, type_name
-from kubestow.models.cel.condition import CelError, Fault, UnsupportedExpression
+from kubestow.models.cel.condition import CelError, CelFault, UnsupportedExpression
 from kubestow.models.cel.dialect import Dialect
 from kubestow.models.cel.rewrite import rewrite
 
@@ -108,7 +108,7 @@ def _check_call(expr: Message) -> None:
     if call.function in ("matches", "find", "findAll") and len(arguments) > 1 and arguments[1].const_expr.HasField("string_value"):
         try:
             regular_expressions.run("matches", "", arguments[1].const_expr.string_value)
-        except Fault as error:
+        except CelFault as error:
             raise CelError(str(error)) from None
     if call.function in _CONVERSIONS and len(arguments) == 1 and constants and not call.HasField("target"):
         result = environment.evaluation().deserialize(checked_expression.serialize(checked_expression.whole(expr))).eval()

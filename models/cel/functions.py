@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kubestow.models.cel import addresses, formats, regular_expressions, semantic_versions, urls, values
-from kubestow.models.cel.condition import Fault, accepts, no_overload, outside
+from kubestow.models.cel.condition import CelFault, accepts, no_overload, outside
 from kubestow.models.cel.semantic_versions import SemanticVersion
 from kubestow.models.kube import quantity
 from kubestow.models.kube.quantity import QuantityError
@@ -65,7 +65,7 @@ def _is_integer(value: object) -> bool:
 
 def _as_integer(value: object) -> int:
     if not _is_integer(value):
-        raise Fault("cannot convert value to integer")
+        raise CelFault("cannot convert value to integer")
     return _amount(value).numerator
 
 
@@ -88,7 +88,7 @@ def _extreme(choose: Callable[[list[Any]], Any]) -> Callable[[object], object]:
     def chosen(items: object) -> object:
         found = _comparable(items)
         if not found:
-            raise Fault("called on an empty list")
+            raise CelFault("called on an empty list")
         return choose(found)
 
     return chosen
@@ -105,7 +105,7 @@ def _sum(items: object) -> object:
         return 0
     total = sum(found[1:], found[0])
     if isinstance(total, int) and total not in _INT64:
-        raise Fault("integer overflow")
+        raise CelFault("integer overflow")
     return total
 
 
@@ -113,7 +113,7 @@ def equal(left: Any, right: Any) -> bool:
     """Return True if two values are equal by the rules of ``==``.
 
     Raises:
-        Fault: a value of one of the kinds of :data:`kubestow.models.cel.values.OPAQUE` is compared with another kind.
+        CelFault: a value of one of the kinds of :data:`kubestow.models.cel.values.OPAQUE` is compared with another kind.
     """
     if left is None or right is None:
         return left is right
@@ -136,14 +136,14 @@ def equal(left: Any, right: Any) -> bool:
 def _item_equal(left: object, right: object) -> bool:
     try:
         return equal(left, right)
-    except Fault:
+    except CelFault:
         raise outside("a comparison of lists or maps that mix versions or quantities with other values") from None
 
 
 def _found(left: object, right: object) -> bool:
     try:
         return equal(left, right)
-    except Fault:
+    except CelFault:
         return False
 
 
@@ -159,7 +159,7 @@ def _index_of(items: object, item: object, *rest: object, last: bool = False) ->
 def _includes(target: object, item: object) -> bool:
     if isinstance(target, list):
         if len(target) > _MAX_LIST_ATTRIBUTE and not any(_found(x, item) for x in target[:_MAX_LIST_ATTRIBUTE]):
-            raise Fault(f"'includes' cannot be applied to lists longer than {_MAX_LIST_ATTRIBUTE} values")
+            raise CelFault(f"'includes' cannot be applied to lists longer than {_MAX_LIST_ATTRIBUTE} values")
         return any(_found(x, item) for x in target)
     return _found(target, item)
 
@@ -175,7 +175,7 @@ def _map_insert(target: object, *rest: object) -> object:
     if not isinstance(added, dict):
         raise no_overload()
     if target.keys() & added.keys():
-        raise Fault("insert failed: key already exists")
+        raise CelFault("insert failed: key already exists")
     return {**target, **added}
 
 

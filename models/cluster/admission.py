@@ -90,7 +90,7 @@ class Admission:
         for ledger in self.concerned(pod):
             ledger.take(pod)
 
-    def concerned(self, pod: objects.Pod) -> list[Ledger]:
+    def concerned(self, pod: objects.Pod) -> list[QuotaLedger]:
         """Return the quotas whose scopes include the pod."""
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
@@ -182,7 +182,7 @@ def _total(pod: objects.Pod, part: str) -> Amounts:
 # --- ResourceQuota ----------------------------------------------------------------------------------------------------------------------
 
 
-class Ledger:
+class QuotaLedger:
     """A quota with its current usage."""
 
     def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], Amounts], costs: OpportunityCosts | None) -> None:
@@ -313,12 +313,12 @@ def exceeded(name: str, over: Sequence[Shortage], keys: Sequence[str] = ()) -> s
     return f"{words}, charged: {listed('charged')} {BY_COST} {','.join(keys)}"
 
 
-def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[Ledger]]:
+def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[QuotaLedger]]:
     """Return the quotas of each namespace, with the usage of the cluster's pods."""
-    found: dict[str, list[Ledger]] = {}
+    found: dict[str, list[QuotaLedger]] = {}
     known: dict[tuple[int, ...], Amounts] = {}
     for quota in snapshot.resource_quotas.values():
-        found.setdefault(quota.metadata.namespace or "default", []).append(Ledger(quota, known, costs))
+        found.setdefault(quota.metadata.namespace or "default", []).append(QuotaLedger(quota, known, costs))
     there: dict[str, list[objects.Pod]] = {}
     for pod in (*(pod for i, pod in enumerate(snapshot.pods) if i not in new), *snapshot.left_out):
         if (namespace := pod.metadata.namespace or "default") in found:

@@ -18,13 +18,13 @@ from kubestow.models.cluster.volumes import VolumeTable
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube.objects import Pod
 from kubestow.models.kube.pod_spec import Port
-from kubestow.models.kube.selectors import Bools, NodeTable, Requirement, Selector, Tolerations
+from kubestow.models.kube.selectors import Bools, LabelRequirement, NodeColumns, Selector, Tolerations
 from kubestow.models.numa.containers import ContainerClass, FixedContainers
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from kubestow.models.devices.demand import Demand
+    from kubestow.models.devices.demand import DeviceDemand
     from kubestow.models.devices.table import DeviceTable
     from kubestow.models.gangs.gangs import Gang
     from kubestow.models.numa.node_topology import NumaTree
@@ -44,7 +44,7 @@ class AffinityTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Affinity:
+class RequiredAffinity:
     """The required affinity terms of a class, combined."""
 
     full: int  # the matcher of pods that match every term
@@ -99,7 +99,7 @@ class PodClass:
     tolerations: int
     node_name: str | None
     anti: tuple[AffinityTerm, ...]
-    affinity: Affinity | None
+    affinity: RequiredAffinity | None
     spread: tuple[Spread, ...]
     ports: frozenset[Port]
     claims: tuple[str, ...]
@@ -114,7 +114,7 @@ class PodClass:
     balloons: int | None = None  # the node set whose BalloonsPolicies create its containers
     isolated: int | None = None  # the node set that may have the isolated CPUs of its containers
     refused: tuple[str, str] | None = None  # the rule that refuses to create the pods, and the reason
-    devices: Demand | None = None
+    devices: DeviceDemand | None = None
 
     @property
     def count(self) -> int:
@@ -188,7 +188,7 @@ class Matchers:
         self._index = {k: {v: np.array(ps, dtype=np.int32) for v, ps in vs.items()} for k, vs in index.items()}
         self._spaces = {k: np.array(ps, dtype=np.int32) for k, ps in spaces.items()}
 
-    def _requirement(self, requirement: Requirement) -> Bools:
+    def _requirement(self, requirement: LabelRequirement) -> Bools:
         mask = np.zeros(len(self.profiles), dtype=bool)
         values = self._index.get(requirement.key, {})
         wanted: Iterable[str] = requirement.values if requirement.operator in ("In", "NotIn") else values
@@ -249,7 +249,7 @@ class Cluster:
 
     snapshot: Snapshot
     scope: Scope
-    nodes: NodeTable
+    nodes: NodeColumns
     resources: list[str]
     allocatable: Ints  # [N, R]
     free: Ints  # [N, R], may be negative

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.models.cluster.admission import QUOTA, Admission, Amounts, Ledger, Refusal, Shortage, amount, exceeded, may_refuse
+from kubestow.models.cluster.admission import QUOTA, Admission, Amounts, QuotaLedger, Refusal, Shortage, amount, exceeded, may_refuse
 from kubestow.models.kube import objects
 from kubestow.models.kube.namespace_limits import ResourceQuota
 from kubestow.models.kube.pod_requests import add
@@ -150,7 +150,7 @@ def read(snapshot: Snapshot, old: Sequence[int], new: objects.Pod | None, admiss
     return RolloutAdmission(tuple(found), never)
 
 
-def _dimensions(ledger: Ledger, there: Sequence[objects.Pod], new: objects.Pod) -> Iterator[Dimension]:
+def _dimensions(ledger: QuotaLedger, there: Sequence[objects.Pod], new: objects.Pod) -> Iterator[Dimension]:
     """Yield the resources of a quota that new pods use. ``there`` has the old pods."""
     none = Fraction(0)
     charge, usage = ledger.charge(new), ledger.usage(new)
@@ -210,7 +210,7 @@ class _ClosedNode:
         return _Closed(self.whole.get(resource, none), self.held.get(resource, none), self.kept, self.closers, on)
 
 
-def _closed_nodes(ledger: Ledger, there: Sequence[objects.Pod]) -> list[_ClosedNode]:
+def _closed_nodes(ledger: QuotaLedger, there: Sequence[objects.Pod]) -> list[_ClosedNode]:
     """Return the closed nodes that concern old pods, as closers or residents. Empty if only requests are charged."""
     costs = ledger.costs
     if costs is None:

@@ -27,7 +27,7 @@ _ZONES: Final = {
 
 
 class NodePlugins:
-    """The nri-plugins on the nodes of a snapshot; see :class:`kubestow.models.numa.nri_annotations.Plugins`."""
+    """The nri-plugins on the nodes of a snapshot; see :class:`kubestow.models.numa.nri_annotations.NodePluginFacts`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.models.devices.inventory import Attribute, Capacity, Kind
+from kubestow.models.devices.inventory import Attribute, Capacity, DeviceKind
 from kubestow.models.devices.selecting import Read
 from kubestow.models.kube import device_objects, quantity
 from kubestow.models.kube.feature_gates import FeatureGates
@@ -32,7 +32,7 @@ class KindTable:
         reads: Collection[Read] | None,
         constrained: Collection[str],
     ) -> None:
-        self.kinds: list[Kind] = []
+        self.kinds: list[DeviceKind] = []
         self._found: dict[bytes, int] = {}
         self._taints = gates.enabled("DRADeviceTaints")
         self._rules = [r.spec for _, r in sorted(rules.items())] if self._taints and gates.enabled("DRADeviceTaintRules") else []
@@ -56,7 +56,7 @@ class KindTable:
         if found is None:
             found = self._found[key] = len(self.kinds)
             self.kinds.append(
-                Kind(found, driver, device, self._attributes(driver, attributes), self._capacity(device), taints, shared, usable)
+                DeviceKind(found, driver, device, self._attributes(driver, attributes), self._capacity(device), taints, shared, usable)
             )
         return found
 

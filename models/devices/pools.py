@@ -14,7 +14,7 @@ import numpy as np
 from kubestow.models.kube import device_objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import NodeSelector
-from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.kube.selectors import Bools, NodeColumns
 
 #: Index of a pool's slice and of a device in it; -1: all of its devices.
 _Part = tuple[int, int]
@@ -42,11 +42,11 @@ class PoolView:
     last: bool
 
 
-class Pool:
+class DevicePool:
     """The slices of one driver under one pool name, in the order of the snapshot."""
 
     def __init__(
-        self, driver: str, name: str, slices: Sequence[device_objects.ResourceSlice], nodes: NodeTable, gates: FeatureGates
+        self, driver: str, name: str, slices: Sequence[device_objects.ResourceSlice], nodes: NodeColumns, gates: FeatureGates
     ) -> None:
         self.driver, self.name, self.slices = driver, name, slices
         self.partitions = gates.enabled("DRAPartitionableDevices")

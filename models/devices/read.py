@@ -7,20 +7,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from kubestow.models.devices.inventory import Books, Device, Inventory, Site, View
+from kubestow.models.devices.inventory import DeviceBooks, Inventory, InventoryDevice, Site, View
 from kubestow.models.devices.kinds import KindTable
-from kubestow.models.devices.pools import Pool, PoolView
+from kubestow.models.devices.pools import DevicePool, PoolView
 from kubestow.models.devices.selecting import Read
 from kubestow.models.kube import device_objects, quantity
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import NodeSelector
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def inventory(
     snapshot: Snapshot,
-    nodes: NodeTable,
+    nodes: NodeColumns,
     *,
     reads: Collection[Read] | None = None,
     constrained: Collection[str] = (),
@@ -33,11 +33,11 @@ def inventory(
         constrained: Full names of attributes that constraints read.
         released: ``namespace/name`` of claims whose allocation does not count.
     """
-    return _Reader(snapshot, nodes, reads, constrained).read(released)
+    return _InventoryReader(snapshot, nodes, reads, constrained).read(released)
 
 
-class _Reader:
-    def __init__(self, snapshot: Snapshot, nodes: NodeTable, reads: Collection[Read] | None, constrained: Collection[str]) -> None:
+class _InventoryReader:
+    def __init__(self, snapshot: Snapshot, nodes: NodeColumns, reads: Collection[Read] | None, constrained: Collection[str]) -> None:
         self.snapshot, self.nodes, self.gates = snapshot, nodes, snapshot.gates
         self.kinds = KindTable(snapshot.gates, snapshot.device_taint_rules, reads, constrained)
         self.found = Inventory(kinds=self.kinds.kinds)
@@ -53,7 +53,7 @@ class _Reader:
         seen: list[list[int]] = [[] for _ in self.nodes.names]
         views: list[tuple[tuple[bool, str, str], View, PoolView]] = []
         for (driver, name), slices in groups.items():
-            pool = Pool(driver, name, slices, self.nodes, self.gates)
+            pool = DevicePool(driver, name, slices, self.nodes, self.gates)
             self._made, self._counters = {}, {}
             views += [((view.last, driver, name), self._view(pool, view), view) for view in pool.views(index)]
         views.sort(key=lambda item: item[0])
@@ -76,7 +76,7 @@ class _Reader:
                 found.sites.append(Site(key, ids[0] if len(ids) == 1 else np.concatenate([np.zeros(0, dtype=np.int32), *ids])))
         found.site_of = np.array([places[tuple(listed)] for listed in seen], dtype=np.int32)
 
-    def _view(self, pool: Pool, view: PoolView) -> View:
+    def _view(self, pool: DevicePool, view: PoolView) -> View:
         ids: list[int] = []
         elsewhere: set[int] = set()
         counters = self._counters_of(pool, view.considered)
@@ -87,7 +87,7 @@ class _Reader:
                 elsewhere.update(i for d, i in made.items() if (k, d) not in view.serving)
         return View(np.array(ids, dtype=np.int32), frozenset(elsewhere), view.broken, tuple(counters.values()))
 
-    def _counters_of(self, pool: Pool, considered: tuple[int, ...]) -> dict[tuple[str, str], int]:
+    def _counters_of(self, pool: DevicePool, considered: tuple[int, ...]) -> dict[tuple[str, str], int]:
         """Return the counters of a pool by (set, name), as published by these slices, and record the devices' consumption."""
         known = self._counters.get(considered)
         if known is not None:
@@ -115,10 +115,10 @@ class _Reader:
                     found[at] = found.get(at, Fraction(0)) + quantity.parse(counter.value)
         return tuple(found.items())
 
-    def _unit(self, pool: Pool, device: device_objects.Device) -> int:
+    def _unit(self, pool: DevicePool, device: device_objects.Device) -> int:
         return self.found.units.setdefault((pool.driver, pool.name, device.name), len(self.found.units))
 
-    def _devices(self, pool: Pool, considered: tuple[int, ...], k: int) -> dict[int, int]:
+    def _devices(self, pool: DevicePool, considered: tuple[int, ...], k: int) -> dict[int, int]:
         """Return the ids of a slice's devices by index, except for devices that no request can get."""
         made = self._made.get((considered, k))
         if made is None:
@@ -132,7 +132,7 @@ class _Reader:
                 chooser = device if spec.perDeviceNodeSelection else spec
                 made[d] = len(devices)
                 devices.append(
-                    Device(
+                    InventoryDevice(
                         len(devices),
                         self._unit(pool, device),
                         self.kinds.of(pool.driver, pool.name, device),
@@ -156,7 +156,7 @@ class _Reader:
     def _books(self, released: Collection[str]) -> None:
         found = self.found
         size = len(found.units)
-        found.books = Books(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(found.counters))
+        found.books = DeviceBooks(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(found.counters))
         for key, claim in self.snapshot.resource_claims.items():
             if key not in released:
                 for unit, share in allocated(found, claim, self.gates):

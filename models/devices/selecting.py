@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kubestow.models.cel import selectors
-from kubestow.models.devices.inventory import Kind
+from kubestow.models.devices.inventory import DeviceKind
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import shorten
 
@@ -66,10 +66,10 @@ def _index(tokens: list[str], at: int) -> tuple[str | None, int]:
     return None, at
 
 
-class Selecting:
+class DeviceSelecting:
     """Cached test of whether all selectors of a request hold for devices of a kind."""
 
-    def __init__(self, kinds: list[Kind], gates: FeatureGates) -> None:
+    def __init__(self, kinds: list[DeviceKind], gates: FeatureGates) -> None:
         self._kinds, self._gates = kinds, gates
         self._found: dict[tuple[tuple[str, ...], int], bool | selectors.CelError] = {}
 

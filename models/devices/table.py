@@ -11,15 +11,15 @@ import numpy as np
 
 from kubestow.models.cel.selectors import evaluated
 from kubestow.models.devices.claims import DemandReader
-from kubestow.models.devices.demand import Claim, Demand, Extended, Request
+from kubestow.models.devices.demand import DemandedClaim, DemandedRequest, DeviceDemand, Extended
 from kubestow.models.devices.extended_resources import ANNOTATION
 from kubestow.models.devices.inventory import Inventory, Pick
 from kubestow.models.devices.read import inventory
-from kubestow.models.devices.selecting import Selecting, reads
+from kubestow.models.devices.selecting import DeviceSelecting, reads
 from kubestow.models.kube import pod_requests, quantity
 from kubestow.models.kube.device_objects import AllocationResult, DeviceSelector, ResourceClaim, made_for
 from kubestow.models.kube.objects import Node, Pod
-from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.kube.selectors import Bools, NodeColumns
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -44,8 +44,8 @@ class DeviceTable:
     """
 
     inventory: Inventory
-    matches: Selecting
-    demands: dict[int, Demand] = field(default_factory=dict)
+    matches: DeviceSelecting
+    demands: dict[int, DeviceDemand] = field(default_factory=dict)
     names: dict[int, tuple[str, ...]] = field(default_factory=dict)
     allowed: dict[str, Bools] = field(default_factory=dict)
     provided: dict[str, Bools] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class DeviceTable:
             found = self._cache[name] = of, make()
         return cast(_Kept, found[1])
 
-    def variants(self, demand: Demand) -> list[tuple[Bools, tuple[Claim, ...]]]:
+    def variants(self, demand: DeviceDemand) -> list[tuple[Bools, tuple[DemandedClaim, ...]]]:
         """Return the claims that a pod submits to the allocator. They depend on the node.
 
         Returns:
@@ -78,13 +78,13 @@ class DeviceTable:
         return found
 
 
-def claim_of(extended: Sequence[Extended]) -> Claim:
+def claim_of(extended: Sequence[Extended]) -> DemandedClaim:
     """Return the claim made from the requests of extended resources, sorted by name."""
     requests = sorted((request for each in extended for request in each.requests), key=lambda request: request.name)
-    return Claim(tuple((request,) for request in requests))
+    return DemandedClaim(tuple((request,) for request in requests))
 
 
-def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mapping[int, int]) -> DeviceTable | None:
+def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeColumns, running: Mapping[int, int]) -> DeviceTable | None:
     """Return the device requests of a scope's pending pods and the supply; None if there are no requests.
 
     Args:
@@ -98,9 +98,9 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
     again = {i for i in scope.pending if snapshot.pods[i].spec.nodeName}
     released = made_for(snapshot.resource_claims, [snapshot.pods[i] for i in again]) if again else set()
     reader = DemandReader(snapshot, released)
-    demands: dict[int, Demand] = {}
+    demands: dict[int, DeviceDemand] = {}
     names: dict[int, tuple[str, ...]] = {}
-    distinct: dict[Demand, Demand] = {}
+    distinct: dict[DeviceDemand, DeviceDemand] = {}
     for i in scope.pending:
         if reader.asks(snapshot.pods[i]):
             demand, names[i] = reader.read(snapshot.pods[i])
@@ -115,7 +115,7 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
     read = reads({expression for demand in distinct for part in _parts(demand) for expression in part.selectors})
     constrained = {each.attribute for demand in distinct for claim in demand.claims for each in claim.constraints}
     found = inventory(snapshot, nodes, reads=read, constrained=constrained, released=released)
-    table = DeviceTable(found, Selecting(found.kinds, snapshot.gates), demands, names)
+    table = DeviceTable(found, DeviceSelecting(found.kinds, snapshot.gates), demands, names)
     table.allowed = {key: _allowed(snapshot, key, nodes) for demand in distinct for key in demand.allocated}
     if resources or others:
         offered = [_allocatable(node) for node in snapshot.nodes]
@@ -156,7 +156,7 @@ def _expressions(snapshot: Snapshot) -> set[str]:
     return {each.cel.expression for each in listed if each.cel is not None}
 
 
-def _parts(demand: Demand) -> Iterator[Request]:
+def _parts(demand: DeviceDemand) -> Iterator[DemandedRequest]:
     """Yield every request and alternative of a demand."""
     for claim in demand.claims:
         for alternatives in claim.requests:
@@ -165,7 +165,7 @@ def _parts(demand: Demand) -> Iterator[Request]:
         yield from each.requests
 
 
-def _allowed(snapshot: Snapshot, key: str, nodes: NodeTable) -> Bools:
+def _allowed(snapshot: Snapshot, key: str, nodes: NodeColumns) -> Bools:
     """Return the nodes that an allocated claim allows, bool[N]."""
     claim = snapshot.resource_claims[key]
     allocation = claim.status.allocation if claim.status is not None else None

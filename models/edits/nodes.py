@@ -14,7 +14,7 @@ from kubestow.models.kube.pod_spec import SELECTED_NODE
 from kubestow.models.snapshot.scope import is_mirror, is_replicated
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.daemon_sets import resident, settled, target
-from kubestow.models.workloads.template import Names
+from kubestow.models.workloads.template import PodNames
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: Taints by which the control plane or an autoscaler marks a node's current state.
@@ -121,7 +121,7 @@ class Cloning:
     def __init__(self, snapshot: Snapshot, original: Snapshot, likes: Collection[str]) -> None:
         """Index the pods and devices of the nodes that may be cloned, ``likes``."""
         self._snapshot, self._original = snapshot, original
-        self._names = Names({objects.pod_key(pod) for pod in snapshot.pods})
+        self._names = PodNames({objects.pod_key(pod) for pod in snapshot.pods})
         self._residents: dict[str, list[objects.Pod]] = {}
         for pod in original.pods:
             at = pod.spec.nodeName

@@ -11,7 +11,7 @@ from kubestow.models.documents.placement import ContainerRequests
 from kubestow.models.kube import kinds, objects, quantity
 from kubestow.models.kube.lenient_decode import some
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.models.workloads.view import listed
 
 _Wanted = dict[tuple[str, str], dict[str, str]]
@@ -54,7 +54,7 @@ class _Workloads:
     """Owners as text, ``Kind namespace/name``. Pods of Jobs belong to the CronJob, pods of ReplicaSets to the Deployment."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.owners = Owners(snapshot)
+        self.owners = PodOwners(snapshot)
         self._jobs: dict[str, str] = {}
         for job in snapshot.workloads.get("Job", ()):
             owner = objects.controller_of(job)

@@ -24,7 +24,7 @@ Codes = NDArray[np.int32]
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-class Requirement(NamedTuple):
+class LabelRequirement(NamedTuple):
     """One label requirement.
 
     Attributes:
@@ -42,32 +42,32 @@ class Requirement(NamedTuple):
 _MAX_LINEAR_VALUES = 16
 
 #: A label selector in canonical form: sorted requirements that must all hold. ``()`` matches everything, None nothing.
-Selector = tuple[Requirement, ...]
+Selector = tuple[LabelRequirement, ...]
 
 
-def canonical(selector: LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector | None:
+def canonical(selector: LabelSelector | None, extra: Iterable[LabelRequirement] = ()) -> Selector | None:
     """Return the canonical form of a selector joined with ``extra`` requirements. A nil selector stays nil and ignores ``extra``."""
     if selector is None:
         return None
-    found = {Requirement(k, "In", (v,)) for k, v in (selector.matchLabels or {}).items()}
-    found |= {Requirement(e.key, e.operator, tuple(sorted(set(e.values or ())))) for e in selector.matchExpressions or ()}
+    found = {LabelRequirement(k, "In", (v,)) for k, v in (selector.matchLabels or {}).items()}
+    found |= {LabelRequirement(e.key, e.operator, tuple(sorted(set(e.values or ())))) for e in selector.matchExpressions or ()}
     found |= set(extra)
     return tuple(sorted(found))
 
 
 def label_key_requirements(
     labels: Mapping[str, str], match_keys: Iterable[str] | None, mismatch_keys: Iterable[str] | None = None
-) -> list[Requirement]:
+) -> list[LabelRequirement]:
     """Return the requirements that matchLabelKeys and mismatchLabelKeys add to a selector.
 
     Only keys that the pod carries count (pkg/registry/core/pod/strategy.go, applyMatchLabelKeysAndMismatchLabelKeys).
     """
-    return [Requirement(k, "In", (labels[k],)) for k in match_keys or () if k in labels] + [
-        Requirement(k, "NotIn", (labels[k],)) for k in mismatch_keys or () if k in labels
+    return [LabelRequirement(k, "In", (labels[k],)) for k in match_keys or () if k in labels] + [
+        LabelRequirement(k, "NotIn", (labels[k],)) for k in mismatch_keys or () if k in labels
     ]
 
 
-def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def requirement_holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     key, operator, values = requirement
     if operator == "In":
         return key in labels and _among(labels[key], values)
@@ -129,7 +129,7 @@ def _whole(text: str) -> int | None:
     return None
 
 
-class NodeTable:
+class NodeColumns:
     """Labels, taints and names of all nodes, by column.
 
     Attributes:

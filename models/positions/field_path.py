@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from kubestow.models.positions.nodes import Node
+from kubestow.models.positions.nodes import SourceNode
 
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 
@@ -17,7 +17,7 @@ def steps(path: str) -> list[str]:
     return [f"[{found[1]}" if found[2] is None else found[2] for found in _STEP.finditer(path)]
 
 
-def place(root: Node, path: str) -> int:
+def place(root: SourceNode, path: str) -> int:
     """Return the position of a field below a node: a key, or a list element; for a missing field its nearest ancestor."""
     at, node, rest = root.start, root, steps(path)
     while rest:
@@ -29,7 +29,7 @@ def place(root: Node, path: str) -> int:
     return at
 
 
-def _step(node: Node, rest: Sequence[str]) -> tuple[int, Node, int] | None:
+def _step(node: SourceNode, rest: Sequence[str]) -> tuple[int, SourceNode, int] | None:
     """Return the position and node of the next part of a path, and its number of steps: keys with dots take several."""
     first = rest[0]
     if not first.startswith("["):

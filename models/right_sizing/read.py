@@ -60,7 +60,7 @@ def _misspelt(spec: str, path: str, text: str) -> bool:
     return bool(path) and not Path(text).exists() and (meant or Path(path).exists())
 
 
-def _read(path: str, taken: prometheus.Taken | None) -> list[ContainerRequests]:
+def _read(path: str, taken: prometheus.SampleQuantile | None) -> list[ContainerRequests]:
     content = Path(path).read_bytes()
     documents = _documents(content)
     found: list[ContainerRequests] = []

@@ -61,7 +61,7 @@ class _VersionInfo(msgspec.Struct):
     gitVersion: str = ""
 
 
-class _Version(msgspec.Struct):
+class _ServerVersion(msgspec.Struct):
     info: _VersionInfo
     string: str = ""
 
@@ -111,7 +111,7 @@ def server_version(data: bytes, path: str) -> str | None:
     if PurePath(path).name != _VERSION_FILE:
         return None
     try:
-        found = msgspec.json.decode(data, type=_Version)
+        found = msgspec.json.decode(data, type=_ServerVersion)
     except JSON_ERRORS:
         return None
     return found.info.gitVersion or found.string or None

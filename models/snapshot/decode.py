@@ -42,7 +42,7 @@ class Sink(Protocol):
         """Take a problem: file, object (kind namespace/name, or position in the file), and message."""
 
 
-class _Named(msgspec.Struct, gc=False):
+class _NamedObject(msgspec.Struct, gc=False):
     metadata: msgspec.Raw
 
 
@@ -115,7 +115,7 @@ def is_json(data: Buffer) -> bool:
     return True
 
 
-class Reader:
+class DocumentReader:
     """Reads documents and passes the objects to a sink."""
 
     namespace = "default"  # of objects that state none
@@ -375,7 +375,7 @@ def is_list(kind: Any, has_items: bool) -> bool:
 def _peek(data: Buffer, kind: str) -> str | None:
     """Return the name of an object that does not decode as a whole, if its metadata do."""
     try:
-        meta = msgspec.json.decode(msgspec.json.decode(data, type=_Named).metadata, type=_Meta)
+        meta = msgspec.json.decode(msgspec.json.decode(data, type=_NamedObject).metadata, type=_Meta)
     except JSON_ERRORS:
         return None
     return identity(kind, {"name": meta.name, "namespace": meta.namespace})

@@ -135,7 +135,7 @@ def _without_node(text: bytes) -> tuple[str | None, bytes]:
     return None if node is None else node[1].decode(), text
 
 
-class Pool:
+class PodPool:
     """Shares equal parts of pods.
 
     Parts are everything below ``metadata`` and ``spec``, and ``status``. Shared parts must not be changed.

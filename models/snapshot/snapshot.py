@@ -29,7 +29,7 @@ from kubestow.models.kube.validation import stored
 from kubestow.models.kube.validation.kinds import problems as validation_problems
 from kubestow.models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
 from kubestow.models.snapshot.capture_info import Capture, capture_info
-from kubestow.models.snapshot.decode import Reader, identity_of
+from kubestow.models.snapshot.decode import DocumentReader, identity_of
 from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
@@ -152,7 +152,7 @@ def load(
         raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
     intake = _Intake(validate=True, manifests=manifests, gates=gates)
     fields = field_check(intake.problem if manifests else None, gates, intake.not_understood, lenient=unknown_fields)
-    reader = Reader(intake, manifests=manifests, fields=fields)
+    reader = DocumentReader(intake, manifests=manifests, fields=fields)
     reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
     with no_gc():
@@ -195,7 +195,7 @@ def from_json(data: bytes, label: str) -> Snapshot:
     intake = _Intake(validate=True)
     fields = FieldCheck(None, intake.not_understood)
     with no_gc():
-        Reader(intake, fields=fields).json(data, label)
+        DocumentReader(intake, fields=fields).json(data, label)
         snapshot = intake.finish()
     snapshot.warnings += fields.warnings()
     snapshot.sha256 = sources.combine([sources.digest(data)])
@@ -223,7 +223,7 @@ def from_objects(
     """
     intake = _Intake(validate=validate, manifests=manifests, gates=gates)
     fields = field_check(intake.problem if (manifests and validate) or not unknown_fields else None, gates, lenient=unknown_fields)
-    reader = Reader(intake, names=validate, manifests=manifests and validate, fields=fields)
+    reader = DocumentReader(intake, names=validate, manifests=manifests and validate, fields=fields)
     digests: list[bytes] = []
     with no_gc():
         for index, item in enumerate(items):
@@ -234,7 +234,7 @@ def from_objects(
     return snapshot
 
 
-def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: bool) -> None:
+def _read(intake: _Intake, reader: DocumentReader, data: bytes, label: str, as_json: bool) -> None:
     if as_json:
         reader.json(data, label)
         return
@@ -262,7 +262,7 @@ class _Intake:
         self._taken_by = gates if manifests else None
         self._snapshot = Snapshot()
         self._problems: list[str] = []
-        self._pool = interning.Pool(self._taken_by)
+        self._pool = interning.PodPool(self._taken_by)
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself lacks

@@ -17,7 +17,7 @@ from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, 
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import OwnedPods
 from kubestow.models.workloads.replicas import REPLICAS, asked
-from kubestow.models.workloads.view import Workload, listed, priority_of, selector, view
+from kubestow.models.workloads.view import WorkloadView, listed, priority_of, selector, view
 
 _SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, workload_objects.StatefulSet, workload_objects.DaemonSet)
 
@@ -135,7 +135,7 @@ def _device_selectors(obj: Any) -> Iterator[tuple[str, list[device_objects.Devic
             yield f"{start}[{i}].firstAvailable[{j}].selectors", alternative.selectors
 
 
-def _selector(workload: Workload, found: objects.LabelSelector | None) -> Iterator[str]:
+def _selector(workload: WorkloadView, found: objects.LabelSelector | None) -> Iterator[str]:
     selector = canonical(found)
     if not selector:
         yield "spec.selector: missing or empty, expected one that selects the template's labels"

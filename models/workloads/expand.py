@@ -22,9 +22,9 @@ from kubestow.models.workloads import replicas as workloads_replicas
 from kubestow.models.workloads.merge import located, merge
 from kubestow.models.workloads.ownership import OwnedPods, named
 from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
-from kubestow.models.workloads.replicas import Plan, Slot
+from kubestow.models.workloads.replicas import ReplicaPlan, Slot
 from kubestow.models.workloads.revisions import reference, same_template
-from kubestow.models.workloads.view import Workload, find, labelled, listed, selector, view
+from kubestow.models.workloads.view import WorkloadView, find, labelled, listed, selector, view
 
 #: More pods than this are most likely a typing error.
 MAX_PODS: Final = 1_000_000
@@ -209,7 +209,7 @@ def _put(merged: Snapshot, old: Any, new: Any) -> Any:
     return new
 
 
-def _without_finished(merged: Snapshot, workloads: list[Workload]) -> list[kube_objects.Pod]:
+def _without_finished(merged: Snapshot, workloads: list[WorkloadView]) -> list[kube_objects.Pod]:
     """Return the pods except the finished ones of these StatefulSets.
 
     A StatefulSet's controller deletes its finished pods and creates new ones of the same names.
@@ -255,7 +255,7 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
     return added
 
 
-def _limit(workloads: Iterable[Workload]) -> None:
+def _limit(workloads: Iterable[WorkloadView]) -> None:
     total = 0
     for workload in workloads:
         total += workloads_replicas.asked(workload)
@@ -263,14 +263,14 @@ def _limit(workloads: Iterable[Workload]) -> None:
             raise InputError([f"{workload.ref}: the workloads ask for more than {MAX_PODS:,} pods, expected fewer"])
 
 
-def _surplus(workload: Workload, plan: Plan, existing: int, *, stated: bool) -> list[str]:
+def _surplus(workload: WorkloadView, plan: ReplicaPlan, existing: int, *, stated: bool) -> list[str]:
     """Return a warning if a workload has more pods than it wants. ``stated``: an edit removes the surplus."""
     if existing <= plan.wanted or workload.kind == "DaemonSet" or stated:
         return []
     return [f"has {existing} pods and wants {plan.wanted}: no pods are made or removed"]
 
 
-def _other_revision(workload: Workload, plan: Plan, previous: Any | None, existing: int) -> list[str]:
+def _other_revision(workload: WorkloadView, plan: ReplicaPlan, previous: Any | None, existing: int) -> list[str]:
     if (
         previous is None
         or not existing
@@ -281,7 +281,7 @@ def _other_revision(workload: Workload, plan: Plan, previous: Any | None, existi
     return [f"its pods in the snapshot have another template; they stay, and {len(plan.slots)} pods of the new template are made"]
 
 
-def _point_out(merged: Snapshot, workloads: list[Workload], bare: set[str]) -> None:
+def _point_out(merged: Snapshot, workloads: list[WorkloadView], bare: set[str]) -> None:
     audience = checks.Audience(merged)
     for workload in workloads:
         found = checks.misses(workload.spec, workload.namespace, f"{workload.path}.spec", audience)

@@ -110,7 +110,7 @@ def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | Non
     return None
 
 
-class Owners:
+class PodOwners:
     """The owners of a snapshot's pods as text.
 
     These are ``Kind namespace/name`` for a workload, ``Pod namespace/name`` for a bare pod, and ``Pod

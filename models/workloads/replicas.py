@@ -15,7 +15,7 @@ import msgspec
 
 from kubestow.models.kube import objects
 from kubestow.models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodTemplate
-from kubestow.models.workloads.view import Workload
+from kubestow.models.workloads.view import WorkloadView
 
 #: Annotation of a PodTemplate with its number of pods.
 REPLICAS: Final = "kubestow.dev/replicas"
@@ -44,7 +44,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplicaPlan:
     """The pods that a workload wants and lacks.
 
     Attributes:
@@ -58,7 +58,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
 
-def asked(workload: Workload) -> int:
+def asked(workload: WorkloadView) -> int:
     """Return the largest stated number of pods at a time; 0 if the number of nodes decides."""
     if workload.kind == "DaemonSet":
         return 0
@@ -100,13 +100,13 @@ def _parallel(spec: JobSpec | None, count: int) -> JobSpec:
     return msgspec.structs.replace(spec, parallelism=count, completions=completions)
 
 
-def replicated(workload: Workload, base: str, existing: int, labels: Mapping[str, str] | None = None) -> Plan:
+def replicated(workload: WorkloadView, base: str, existing: int, labels: Mapping[str, str] | None = None) -> ReplicaPlan:
     """Return the plan of a Deployment, ReplicaSet, ReplicationController or PodTemplate, whose pods are all equal."""
     wanted = replicas(workload.obj)
-    return Plan(wanted, [Slot(base=base, labels=labels or {})] * max(0, wanted - existing))
+    return ReplicaPlan(wanted, [Slot(base=base, labels=labels or {})] * max(0, wanted - existing))
 
 
-def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str, taken: Callable[[str], bool]) -> Plan:
+def stateful(workload: WorkloadView, existing: Iterable[objects.Pod], revision: str, taken: Callable[[str], bool]) -> ReplicaPlan:
     """Return the plan with the pods of a StatefulSet's missing ordinals.
 
     Args:
@@ -133,16 +133,16 @@ def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str,
         if name not in living and name not in blocked
     ]
     warnings = tuple(f"cannot make its pod {name}: a pod of that name is being deleted or not its own" for name in sorted(blocked))
-    return Plan(wanted, slots, warnings)
+    return ReplicaPlan(wanted, slots, warnings)
 
 
 def job(
-    workload: Workload,
+    workload: WorkloadView,
     name: str,
     status: JobStatus | None,
     existing: Sequence[objects.Pod],
     finished: Sequence[objects.Pod],
-) -> Plan:
+) -> ReplicaPlan:
     """Return the plan of a Job with this name, which wants min(parallelism, completions - succeeded) pods.
 
     Args:
@@ -154,18 +154,18 @@ def job(
     spec = workload.job
     assert spec is not None
     if _ended(status):
-        return Plan(0, warnings=("is finished: no more pods are made",))
+        return ReplicaPlan(0, warnings=("is finished: no more pods are made",))
     wanted = job_wanted(workload, status, existing, finished)
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     if spec.completionMode == "Indexed":
         over, active = _finished_indexes(status, finished), _indexes(existing)
         free = (i for i in range(spec.completions or 0) if i not in active and not any(i in each for each in over))
         missing = islice(free, max(0, wanted - len(existing)))
-        return Plan(wanted, [Slot(base=_indexed(name, i), labels={**labels, INDEX: str(i)}) for i in missing])
-    return Plan(wanted, [Slot(base=f"{name}-", labels=labels)] * max(0, wanted - len(existing)))
+        return ReplicaPlan(wanted, [Slot(base=_indexed(name, i), labels={**labels, INDEX: str(i)}) for i in missing])
+    return ReplicaPlan(wanted, [Slot(base=f"{name}-", labels=labels)] * max(0, wanted - len(existing)))
 
 
-def job_wanted(workload: Workload, status: JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]) -> int:
+def job_wanted(workload: WorkloadView, status: JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]) -> int:
     """Return the number of pods that a Job should run now; 0 if it is finished or suspended.
 
     Args:
@@ -200,7 +200,7 @@ def _finished_indexes(status: JobStatus | None, finished: Sequence[objects.Pod])
     return over + [range(i, i + 1) for i in _indexes(_succeeded(finished)) if not any(i in each for each in over)]
 
 
-def suspended(workload: Workload) -> bool:
+def suspended(workload: WorkloadView) -> bool:
     """Return True if a Job or CronJob makes no pods for now."""
     spec = workload.job
     if workload.kind == "CronJob" and workload.obj.spec.suspend:

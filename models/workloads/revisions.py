@@ -16,7 +16,7 @@ from kubestow.models.kube.workload_objects import ReplicaSet, WorkloadSpec
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import HASH, OwnedPods
 from kubestow.models.workloads.template import fingerprint, template_hash
-from kubestow.models.workloads.view import Workload
+from kubestow.models.workloads.view import WorkloadView
 
 _REVISION: Final = "controller-revision-hash"
 _API: Final = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1"}
@@ -29,7 +29,7 @@ def reference(obj: Any) -> objects.OwnerReference:
     return objects.OwnerReference(kind, obj.metadata.name, _API.get(kind, "apps/v1"), obj.metadata.uid, True)
 
 
-def same_template(workload: Workload, other: Any | None) -> bool:
+def same_template(workload: WorkloadView, other: Any | None) -> bool:
     """Return True if another object of the workload's kind has the same template in the fields that placement reads."""
     found = other.spec.template if other is not None and other.spec is not None else None
     return found is not None and fingerprint(found) == fingerprint(workload.template)
@@ -42,7 +42,7 @@ class Revisions:
         self._snapshot = snapshot
         self._owners = owners
 
-    def label(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None, prefix: str) -> str:
+    def label(self, workload: WorkloadView, pods: Sequence[objects.Pod], previous: Any | None, prefix: str) -> str:
         """Return the value of controller-revision-hash for new pods of a workload.
 
         It is that of ``pods`` if ``previous``, the workload's object in the cluster, has the same template.
@@ -62,7 +62,7 @@ class Revisions:
         guess = (found.metadata.name or "").removeprefix(f"{owner.name}-" if owner is not None else "")
         return {HASH: labels.get(HASH, guess)}
 
-    def replica_set(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None) -> ReplicaSet:
+    def replica_set(self, workload: WorkloadView, pods: Sequence[objects.Pod], previous: Any | None) -> ReplicaSet:
         """Return the ReplicaSet of a Deployment's template; add one if the cluster has none.
 
         Among several with this template, the one with most of ``pods`` wins, then the newest. If the snapshot
@@ -83,7 +83,7 @@ class Revisions:
             return self._add(_replica_set(workload, name.removeprefix(f"{workload.name}-")))
         return self.new(workload)
 
-    def new(self, workload: Workload) -> ReplicaSet:
+    def new(self, workload: WorkloadView) -> ReplicaSet:
         """Add a ReplicaSet with an unused hash for a Deployment's template to the snapshot, and return it."""
         taken = {rs.metadata.name for rs in self._sets(workload.namespace)}
         taken |= set(self._owners.children("Deployment", workload.namespace, workload.name))
@@ -100,7 +100,7 @@ class Revisions:
         return found
 
 
-def _replica_set(workload: Workload, label: str) -> ReplicaSet:
+def _replica_set(workload: WorkloadView, label: str) -> ReplicaSet:
     deployment = workload.obj
     selector = deployment.spec.selector or objects.LabelSelector()
     labels = {**workload.labels, HASH: label}

@@ -158,7 +158,7 @@ def minute(namespace: str, name: str) -> int:
     return 90_000_000 + _number(namespace.encode(), name.encode()) % 10_000_000
 
 
-class Names:
+class PodNames:
     """Generator of names for new pods: deterministic and unused."""
 
     def __init__(self, taken: set[str]) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from kubestow.models.kube import defaults, kinds, objects, workload_objects
 from kubestow.models.kube.lenient_decode import shorten
-from kubestow.models.kube.selectors import Requirement, Selector, canonical
+from kubestow.models.kube.selectors import LabelRequirement, Selector, canonical
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: kubectl's short names of kinds, in addition to names and plurals.
@@ -31,7 +31,7 @@ _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 
 
 @dataclass(frozen=True)
-class Workload:
+class WorkloadView:
     """A workload object with its pod template at the field ``path``."""
 
     kind: str
@@ -76,10 +76,10 @@ class Workload:
         return None
 
 
-def view(obj: Any) -> Workload | None:
+def view(obj: Any) -> WorkloadView | None:
     """Return the view of a workload object; None if its pod template or pod spec is missing."""
     found = kinds.pod_template(obj)
-    return None if found is None or found[1].spec is None else Workload(type(obj).__name__, obj, *found)
+    return None if found is None or found[1].spec is None else WorkloadView(type(obj).__name__, obj, *found)
 
 
 def labelled(obj: Any) -> Any:
@@ -111,7 +111,7 @@ def selector(obj: Any) -> Selector | None:
     if isinstance(found, dict):
         found = objects.LabelSelector(matchLabels=found)
     if isinstance(obj, workload_objects.Job) and found is None:
-        return (Requirement(_JOB_NAME, "In", (obj.metadata.name or "",)),)
+        return (LabelRequirement(_JOB_NAME, "In", (obj.metadata.name or "",)),)
     return canonical(found) or None
 
 

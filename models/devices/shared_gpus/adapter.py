@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.models.devices.shared_gpus.cards import Ask, Card, Share, System
+from kubestow.models.devices.shared_gpus.cards import Card, GpuRequest, GpuShare, System
 from kubestow.models.devices.shared_gpus.hami import HAMI, VOLCANO
 from kubestow.models.devices.shared_gpus.kai import KAI
 from kubestow.models.kube import device_objects as api
@@ -73,7 +73,7 @@ def apply(snapshot: Snapshot, name: str) -> None:
         held = system.held([snapshot.pods[i] for i in indices], cards.get(node, []))
         for position, shares in held.items():
             pod = snapshot.pods[indices[position]]
-            asked = _spec(system.asks(pod) or [Ask(len(shares))], sizes, pod)
+            asked = _spec(system.asks(pod) or [GpuRequest(len(shares))], sizes, pod)
             _give(snapshot, indices[position], asked, _allocation(node, cards.get(node, []), shares, asked, pod))
         for index in indices:
             _without(snapshot, index, system.resources)
@@ -126,7 +126,7 @@ def _slice(node: str, cards: list[Card]) -> api.ResourceSlice:
 # --- pods ---------------------------------------------------------------------------------------------------------------
 
 
-def _spec(asks: Iterable[Ask], sizes: list[int], pod: objects.Pod) -> api.ResourceClaimSpec:
+def _spec(asks: Iterable[GpuRequest], sizes: list[int], pod: objects.Pod) -> api.ResourceClaimSpec:
     wanted = _selectors(pod.metadata.annotations or {})
     requests: list[api.DeviceRequest] = []
     for index, ask in enumerate(asks):
@@ -144,7 +144,7 @@ def _spec(asks: Iterable[Ask], sizes: list[int], pod: objects.Pod) -> api.Resour
     return api.ResourceClaimSpec(api.DeviceClaim(requests))
 
 
-def _exactly(ask: Ask, memory: int | None, expressions: list[str]) -> api.ExactDeviceRequest:
+def _exactly(ask: GpuRequest, memory: int | None, expressions: list[str]) -> api.ExactDeviceRequest:
     """Return a request for an ask, with the given memory in MiB. Capacities that are not named are taken as a whole."""
     capacity: dict[str, str | int | float] = {"cores": ask.cores}
     if memory is not None:
@@ -173,7 +173,7 @@ def _selectors(annotations: dict[str, str]) -> list[str]:
 
 
 def _allocation(
-    node: str, cards: list[Card], shares: list[Share], asked: api.ResourceClaimSpec, pod: objects.Pod
+    node: str, cards: list[Card], shares: list[GpuShare], asked: api.ResourceClaimSpec, pod: objects.Pod
 ) -> api.AllocationResult | None:
     places = {card.uuid: (index, card) for index, card in enumerate(cards)}
     requests = (asked.devices.requests if asked.devices is not None else None) or []

@@ -27,7 +27,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Ask:
+class GpuRequest:
     """A request for ``count`` cards. Without ``memory`` and ``portion``, it takes all memory of each card.
 
     Attributes:
@@ -45,7 +45,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Share:
+class GpuShare:
     """The share of a card that a running pod has. ``memory``: MiB; None: all memory."""
 
     uuid: str
@@ -67,8 +67,8 @@ class System:
 
     resources: frozenset[str]
     cards: Callable[[objects.Node], list[Card]]
-    asks: Callable[[objects.Pod], list[Ask]]
-    held: Callable[[list[objects.Pod], list[Card]], Mapping[int, list[Share]]]
+    asks: Callable[[objects.Pod], list[GpuRequest]]
+    held: Callable[[list[objects.Pod], list[Card]], Mapping[int, list[GpuShare]]]
     register: str
     annotations: tuple[str, ...] = ()
 

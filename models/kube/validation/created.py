@@ -220,7 +220,7 @@ def _volumes(pods: NewPods) -> Refused:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-class Rule(NamedTuple):
+class CreationRule(NamedTuple):
     """A part of the API server's validation.
 
     Attributes:
@@ -233,23 +233,23 @@ class Rule(NamedTuple):
 
 
 RULES: Final = (
-    Rule("ValidatePodTemplateSpec", _metadata),
-    Rule("validateContainerCommon", _container_names),
-    Rule("ValidateContainerResourceRequirements", _container_resources),
-    Rule("validateContainerPorts", _ports),
-    Rule("checkHostPortConflicts, validatePodHostNetworkDeps", _host_ports),
-    Rule("validateContainerRestartPolicy", _container_restarts),
-    Rule("validateInitContainers", _init_containers),
-    Rule("ValidateVolumes, ValidateVolumeMounts", _volumes),
-    Rule("ValidatePodSpec", _pod),
-    Rule("validatePodResources", _pod_level),
-    Rule("validateOverhead", _overhead),
-    Rule("validateSchedulingGates", _gates),
-    Rule("validateRestartPolicy, ValidateDeploymentSpec, ValidateJobSpec", _restart_policy),
-    Rule("ValidateTolerations", scheduling.tolerations),
-    Rule("validateNodeAffinity", scheduling.node_affinity),
-    Rule("validatePodAffinity", scheduling.pod_affinity),
-    Rule("validateTopologySpreadConstraints", scheduling.spread),
+    CreationRule("ValidatePodTemplateSpec", _metadata),
+    CreationRule("validateContainerCommon", _container_names),
+    CreationRule("ValidateContainerResourceRequirements", _container_resources),
+    CreationRule("validateContainerPorts", _ports),
+    CreationRule("checkHostPortConflicts, validatePodHostNetworkDeps", _host_ports),
+    CreationRule("validateContainerRestartPolicy", _container_restarts),
+    CreationRule("validateInitContainers", _init_containers),
+    CreationRule("ValidateVolumes, ValidateVolumeMounts", _volumes),
+    CreationRule("ValidatePodSpec", _pod),
+    CreationRule("validatePodResources", _pod_level),
+    CreationRule("validateOverhead", _overhead),
+    CreationRule("validateSchedulingGates", _gates),
+    CreationRule("validateRestartPolicy, ValidateDeploymentSpec, ValidateJobSpec", _restart_policy),
+    CreationRule("ValidateTolerations", scheduling.tolerations),
+    CreationRule("validateNodeAffinity", scheduling.node_affinity),
+    CreationRule("validatePodAffinity", scheduling.pod_affinity),
+    CreationRule("validateTopologySpreadConstraints", scheduling.spread),
 )
 
 

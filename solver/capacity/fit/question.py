@@ -23,7 +23,7 @@ from kubestow.models.workloads.expand import Expansion, made_by_another
 from kubestow.models.workloads.gang_markers import elsewhere, stated
 from kubestow.models.workloads.ownership import OwnedPods
 from kubestow.models.workloads.replicas import asked, suspended
-from kubestow.models.workloads.view import Workload, listed, selector, view
+from kubestow.models.workloads.view import WorkloadView, listed, selector, view
 from kubestow.solver import rules
 from kubestow.solver.capacity.fit.reserved_room import ZoneRoom, with_room_kept
 from kubestow.solver.rules.eligibility import possible
@@ -227,7 +227,7 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
     ]
     before = apply(snapshot, None, msgspec.structs.replace(edits, namespace=None)).snapshot
     owned = OwnedPods(before)
-    found: list[tuple[Workload, int]] = []
+    found: list[tuple[WorkloadView, int]] = []
     held = held_by_buffers(manifests) | held_by_buffers(snapshot)
     for obj in listed(manifests):
         workload = view(obj)

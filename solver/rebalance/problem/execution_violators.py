@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kubestow.models.cluster.pod_terms import term_matches
 from kubestow.models.execution.execution_grace import Rule
 from kubestow.models.kube.objects import Pod, PodAffinity, PodAffinityTerm, is_terminal, is_terminating, pod_key
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.snapshot import Snapshot
 
 
@@ -74,13 +74,13 @@ class Enforced:
         #: with all.
         self._affinities: dict[int, list[_RequiredAffinity]] = {}
         self._here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in self._labels and not is_terminal(pod)]
-        table: NodeTable | None = None
+        table: NodeColumns | None = None
         for i in self._here:
             affinity = pods[i].spec.affinity
             if affinity is None or is_terminating(pods[i]):
                 continue
             if affinity.nodeAffinity is not None and affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution is not None:
-                table = table or NodeTable(snapshot.nodes)
+                table = table or NodeColumns(snapshot.nodes)
                 mask = table.selector(affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution)
                 if (i, ("nodeAffinity", 0)) not in forgiven and not mask[table.names.index(pods[i].spec.nodeName or "")]:
                     self.selection.add(i)

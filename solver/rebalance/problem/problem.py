@@ -29,7 +29,7 @@ from kubestow.models.kube.pod_spec import required_terms
 from kubestow.models.kube.selectors import Bools
 from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.solver.objective.tie_break import occupies
 from kubestow.solver.rebalance.problem import waiting_resizes
 from kubestow.solver.rebalance.problem.cordon import cordoned
@@ -236,7 +236,7 @@ class _ProblemReader:
         self.leaving = self.enforced.order() if self.enforced is not None else {}
         self.evictable = self._evictable()
         self.costs = move_cost.costs(snapshot, options.policy, self.movable)
-        self.owners = Owners(snapshot) if limits.maxMovesPerWorkload is not None else None
+        self.owners = PodOwners(snapshot) if limits.maxMovesPerWorkload is not None else None
         self.workloads: dict[str, int] = {}
 
     def read(self) -> RebalanceProblem:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubestow.models.buffers.chunks import LOWEST_PRIORITY, buffer_of, with_chunks
-from kubestow.models.buffers.demand import MAX_CHUNKS, Demand, demands
+from kubestow.models.buffers.demand import MAX_CHUNKS, BufferDemand, demands
 from kubestow.models.gangs.markers import marker
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import InputError, from_objects, load
@@ -19,7 +19,7 @@ READY = {"conditions": [{"type": "ReadyForProvisioning", "status": "True"}]}
 UNREADY = {"conditions": [{"type": "ReadyForProvisioning", "status": "False"}], "replicas": 3}
 
 
-def demand(*things: Object) -> Demand:
+def demand(*things: Object) -> BufferDemand:
     found = demands(from_objects([*nodes(1), *things]))
     assert len(found) == 1
     return found[0]

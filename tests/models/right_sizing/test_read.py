@@ -210,7 +210,7 @@ def test_what_is_no_answer_of_prometheus(plain: object, spec: str, said: str, tm
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40), st.integers(0, 100))
 def test_a_quantile_is_the_least_sample_that_enough_do_not_exceed(samples: list[int], rank: int) -> None:
     values = [Fraction(sample) for sample in samples]
-    found = prometheus.Taken("cpu", Fraction(rank)).of(values)
+    found = prometheus.SampleQuantile("cpu", Fraction(rank)).of(values)
     enough = [value for value in sorted(values) if 100 * sum(other <= value for other in values) >= rank * len(values)]
     assert found == enough[0]
 

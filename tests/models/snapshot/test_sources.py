@@ -19,11 +19,11 @@ _ROOT = Path(__file__).resolve().parents[3]
 _SHRINKING = """
 import os, sys
 from kubestow.models.snapshot import decode, snapshot
-read = decode.Reader.json
+read = decode.DocumentReader.json
 def shrunk(self, data, source):
     os.truncate(source, 10)
     read(self, data, source)
-decode.Reader.json = shrunk
+decode.DocumentReader.json = shrunk
 print(len(snapshot.load([sys.argv[1]]).nodes))
 """
 
