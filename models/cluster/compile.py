@@ -65,7 +65,7 @@ def compile_cluster(
         free=allocatable - used,
         slots=slots - used_slots,
         classes=classes,
-        demand=np.array([[asked.get(name, 0) for name in resources] for asked in demand], dtype=np.int64).reshape(-1, len(resources)),
+        demand=np.array([[amounts.get(name, 0) for name in resources] for amounts in demand], dtype=np.int64).reshape(-1, len(resources)),
         supposed=np.array(supposed, dtype=np.int64).reshape(-1, 2),
         fixed_supposed=fixed_pods.supposed(fixed, nodes.size),
         count=np.array([c.count for c in classes], dtype=np.int64),
@@ -149,9 +149,9 @@ def _allocatable(
     nodes: NodeColumns, snapshot: Snapshot, devices: DeviceTable | None, templates: Sequence[ClassTemplate]
 ) -> tuple[list[str], Ints, Ints]:
     """Return the requested resources, their allocatable amounts per node [N, R], and the pod slots [N]."""
-    asked = {name for t in templates for name in t.demand}
+    requested = {name for t in templates for name in t.demand}
     base = ["cpu", "memory"]
-    resources = base + sorted(asked - set(base))
+    resources = base + sorted(requested - set(base))
     column = {name: r for r, name in enumerate(resources)}
     table = np.zeros((nodes.size, len(resources)), dtype=np.int64)
     slots = np.zeros(nodes.size, dtype=np.int64)
@@ -159,11 +159,11 @@ def _allocatable(
         status = node.status
         listed = (status.allocatable if status.allocatable is not None else status.capacity) if status else None
         try:
-            found = pod_requests.allocatable(listed)
+            amounts = pod_requests.allocatable(listed)
         except ValueError as error:
             raise InputError([f"Node {nodes.names[n]}: status.allocatable: {error}"]) from error
-        slots[n] = min(found.get("pods", 0), 2**31)
-        for name, value in found.items():
+        slots[n] = min(amounts.get("pods", 0), 2**31)
+        for name, value in amounts.items():
             if name in column:
                 table[n, column[name]] = value
     _provide(table, resources, devices, templates)
@@ -289,9 +289,9 @@ def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, NumaTree]:
     from kubestow.models.numa import node_topology
 
     trees, problems = {}, []
-    for name, found in listed.items():
+    for name, topology in listed.items():
         try:
-            tree = node_topology.tree(found)
+            tree = node_topology.tree(topology)
         except node_topology.TopologyError as error:
             problems.append(f"NodeResourceTopology {name}: {error}")
         else:

@@ -23,13 +23,13 @@ def used(fixed: Sequence[ClassTemplate], size: int, resources: Sequence[str]) ->
     slots = np.zeros(size, dtype=np.int64)
     column = {name: r for r, name in enumerate(resources)}
     large = any(value > _MAX_USAGE >> 23 for t in fixed for value in t.demand.values())
-    held = np.zeros((size, len(resources)), dtype=object if large else np.int64)
+    used_amounts = np.zeros((size, len(resources)), dtype=object if large else np.int64)
     for template in fixed:
-        per_node = np.bincount(template.nodes, minlength=size).astype(held.dtype)
+        per_node = np.bincount(template.nodes, minlength=size).astype(used_amounts.dtype)
         slots += per_node.astype(np.int64)
         for name, value in template.demand.items():
-            held[:, column[name]] += per_node * value
-    return np.minimum(held, _MAX_USAGE).astype(np.int64), slots
+            used_amounts[:, column[name]] += per_node * value
+    return np.minimum(used_amounts, _MAX_USAGE).astype(np.int64), slots
 
 
 def supposed(fixed: Sequence[ClassTemplate], size: int) -> Ints:

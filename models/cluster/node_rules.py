@@ -54,8 +54,8 @@ class NodeRules:
         return self._node_rule_ids[key]
 
     def tolerations(self, pod: Pod) -> int:
-        found = tuple(pod.spec.tolerations or ())
-        ordered = sorted(found, key=lambda t: (t.key or "", t.operator or "", t.value or "", t.effect or ""))
+        tolerations = tuple(pod.spec.tolerations or ())
+        ordered = sorted(tolerations, key=lambda t: (t.key or "", t.operator or "", t.value or "", t.effect or ""))
         key = _encoder.encode(ordered)
         if key not in self._toleration_ids:
             self._toleration_ids[key] = len(self.toleration_sets)

@@ -114,11 +114,11 @@ class TemplateReader:
         self.default_spread = DefaultSpread(snapshot, policy)
         self._refused = refusals(snapshot, policy, daemon_namespaces)
         self.balloons, self.isolated = _balloons(snapshot), _isolated(snapshot)
-        asked = scope
+        gang_scope = scope
         if running:  # running members of a gang are not pods to place
             waiting = [i for i in scope.pending if i not in running]
-            asked = replace(scope, pending=waiting, fixed=sorted([*scope.fixed, *running]))
-        self.gangs = gangs.find(snapshot, asked, tiers=policy.networkTiers)
+            gang_scope = replace(scope, pending=waiting, fixed=sorted([*scope.fixed, *running]))
+        self.gangs = gangs.find(snapshot, gang_scope, tiers=policy.networkTiers)
         self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound) if i not in running}
 
     def templates(self, indices: Sequence[int], *, bound: bool) -> list[ClassTemplate]:
@@ -186,8 +186,8 @@ class TemplateReader:
 
     def _demand(self, i: int) -> int | None:
         """Return a number for the device demand of a pending pod, equal for equal demands."""
-        found = self._devices.get(i)
-        return None if found is None else self._demands.setdefault(found, len(self._demands))
+        device_demand = self._devices.get(i)
+        return None if device_demand is None else self._demands.setdefault(device_demand, len(self._demands))
 
     def _read(self, pod: Pod, index: int, *, bound: bool) -> ClassTemplate:
         try:
@@ -294,8 +294,8 @@ class TemplateReader:
 
     def labels(self, template: ClassTemplate) -> dict[str, str]:
         """Return the labels of a pod for selectors. Gang members get an additional key that no real label can have."""
-        found = template.pod.metadata.labels or {}
-        return found if template.gang is None else {**found, _MEMBER: self.gangs[template.gang].name}
+        labels = template.pod.metadata.labels or {}
+        return labels if template.gang is None else {**labels, _MEMBER: self.gangs[template.gang].name}
 
     def _soft_spread(self, pod: Pod) -> list[tuple[int, objects.TopologySpreadConstraint, tuple[str, ...]]]:
         if not self.policy.multipliers.topologySpread:

@@ -103,12 +103,12 @@ def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
 
 def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> dict[int, list[Note]]:
     """Return the unmodelled fields of each pod's gang, by index. Pods without a gang are left out."""
-    found = markers.members(pods, range(len(pods)))
-    if not found:
+    by_gang = markers.members(pods, range(len(pods)))
+    if not by_gang:
         return {}
     groups = Groups(snapshot, tiers)
     notes: dict[int, list[Note]] = {}
-    for named, indices in found.items():
+    for named, indices in by_gang.items():
         declared = groups.declared(named, [pods[i] for i in indices]).notes
         notes.update(dict.fromkeys(indices, declared))
     return notes

@@ -84,12 +84,12 @@ class VolumeTable:
 
     def reach(self, volume: str) -> Bools:
         """Return bool[N], the nodes that a PersistentVolume's nodeAffinity selects. Unbound claims choose volumes by it."""
-        found = self._reach.get(volume)
-        if found is None:
+        nodes = self._reach.get(volume)
+        if nodes is None:
             spec = self._snapshot.persistent_volumes[volume].spec
             required = spec.nodeAffinity.required if spec and spec.nodeAffinity else None
-            found = self._reach[volume] = self._all if required is None else self._nodes.selector(required)
-        return found
+            nodes = self._reach[volume] = self._all if required is None else self._nodes.selector(required)
+        return nodes
 
     def bound_reach(self, name: str) -> Bools:
         """Return bool[N], the nodes that can use a bound PersistentVolume. If its plugin is migrated, the CSI driver's topology applies."""
@@ -106,7 +106,7 @@ class VolumeTable:
 
     def _migrated(self, plugin: str) -> Bools:
         """Return bool[N], the nodes that have migrated a plugin."""
-        return np.array([plugin in found for found in self._plugins], dtype=bool)
+        return np.array([plugin in plugins for plugins in self._plugins], dtype=bool)
 
     def attached(self, name: str) -> Attached:
         """Return the driver and handle of a PersistentVolume, and the nodes where it counts."""
@@ -122,11 +122,11 @@ class VolumeTable:
         return (migrated_volumes.PLUGINS[plugin].driver, handle, None if nodes.all() else nodes) if nodes.any() else _NOTHING
 
     def claim(self, key: str) -> VolumeClaim:
-        found = self._claims.get(key)
-        if found is None:
+        resolved = self._claims.get(key)
+        if resolved is None:
             claim = self._snapshot.persistent_volume_claims.get(key)
-            found = self._claims[key] = VolumeClaim(key, True, self._none, self._none) if claim is None else self._resolve(key, claim)
-        return found
+            resolved = self._claims[key] = VolumeClaim(key, True, self._none, self._none) if claim is None else self._resolve(key, claim)
+        return resolved
 
     def _resolve(self, key: str, claim: PersistentVolumeClaim) -> VolumeClaim:
         spec = claim.spec
@@ -216,7 +216,7 @@ class VolumeTable:
         spec = claim.spec
         assert spec is not None
         size, selector, modes = _requested(claim), canonical(spec.selector), set(spec.accessModes or ())
-        found: list[tuple[int, str]] = []
+        candidates: list[tuple[int, str]] = []
         reserved: list[str] = []
         for name, volume in self._snapshot.persistent_volumes.items():
             offer = volume.spec
@@ -231,8 +231,8 @@ class VolumeTable:
                 and modes <= set(offer.accessModes or ())
                 and (spec.selector is None or selector_matches(selector, volume.metadata.labels or {}))
             ):
-                found.append((quantity.units((offer.capacity or {}).get("storage", 0)), name))
-        return (min(reserved),) if reserved else tuple(name for _, name in sorted(found))
+                candidates.append((quantity.units((offer.capacity or {}).get("storage", 0)), name))
+        return (min(reserved),) if reserved else tuple(name for _, name in sorted(candidates))
 
 
 def _serves(volume: PersistentVolume, wants: PersistentVolumeClaimSpec, size: int) -> bool:
