@@ -116,16 +116,16 @@ class DemandReader:
         return f"claim {key}" if key in self._named else f"the claim of entry {entry}"
 
     def _claim(self, key: str, entry: str) -> DemandedClaim:
-        found = self._claims.get(key)
-        if found is None:
+        demanded = self._claims.get(key)
+        if demanded is None:
             try:
-                found = self._resolve(key, entry)
+                demanded = self._resolve(key, entry)
             except _Refused as refused:
-                found = refused
-            self._claims[key] = found
-        if isinstance(found, _Refused):
-            raise found
-        return found
+                demanded = refused
+            self._claims[key] = demanded
+        if isinstance(demanded, _Refused):
+            raise demanded
+        return demanded
 
     def _resolve(self, key: str, entry: str) -> DemandedClaim:
         spec, called = self.snapshot.resource_claims[key].spec, self._called(key, entry)
@@ -191,17 +191,17 @@ class DemandReader:
             return (), ()
         requests = sorted(pod_requests.pod_request(pod, self.snapshot.gates).items())
         requested = {name: amount for name, amount in requests if extended_resources.is_extended(name)}
-        found = tuple(
+        device_requests = tuple(
             Extended(name, own, amount, extended_resources.requests(pod.spec, name, own, self.selectors(own)))
             for name, amount in requested.items()
             if (own := self.backed.get(name)) is not None
         )
-        if not found:
+        if not device_requests:
             return (), ()
-        return found, tuple(name for name in requested if name not in self.backed)
+        return device_requests, tuple(name for name in requested if name not in self.backed)
 
     def _check_left(self, pod: Pod, extended: tuple[Extended, ...]) -> None:
-        left = self._left.get((pod.metadata.uid, pod.metadata.name or "")) if extended else None
-        spec = self.snapshot.resource_claims[left].spec if left is not None else None
+        leftover = self._left.get((pod.metadata.uid, pod.metadata.name or "")) if extended else None
+        spec = self.snapshot.resource_claims[leftover].spec if leftover is not None else None
         if spec is not None and spec.devices is not None and spec.devices.requests:
-            raise _Refused(f"claim {left} remains from an earlier attempt to place the pod")
+            raise _Refused(f"claim {leftover} remains from an earlier attempt to place the pod")

@@ -44,17 +44,17 @@ def requests(spec: PodSpec, resource: str, device_class: str, selectors: tuple[s
     init = spec.initContainers or []
     containers = [*init, *(spec.containers or [])]
     brief = [i for i, each in enumerate(init) if each.restartPolicy != "Always"]
-    held: dict[int, DemandedRequest] = {}
+    requested: dict[int, DemandedRequest] = {}
     for i, each in enumerate(containers):
         amount = 0 if i in brief else _amount(each, resource)
         if amount:
-            held[i] = DemandedRequest(_name(i, each, resource), device_class, amount, selectors)
+            requested[i] = DemandedRequest(_name(i, each, resource), device_class, amount, selectors)
     largest: DemandedRequest | None = None
     for i in brief:
-        more = _amount(containers[i], resource) - sum(request.count or 0 for j, request in held.items() if j >= i)
+        more = _amount(containers[i], resource) - sum(request.count or 0 for j, request in requested.items() if j >= i)
         if more > 0 and (largest is None or more > (largest.count or 0)):
             largest = DemandedRequest(_name(i, containers[i], resource), device_class, more, selectors)
-    return (*(() if largest is None else (largest,)), *held.values())
+    return (*(() if largest is None else (largest,)), *requested.values())
 
 
 def _amount(container: Container, resource: str) -> int:

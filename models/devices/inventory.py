@@ -26,14 +26,14 @@ class Capacity:
     """One entry of a device's capacity, in the resource's own units.
 
     Attributes:
-        default, least, most, step, values: The request policy; None or empty if it has none.
+        default, minimum, maximum, step, values: The request policy; None or empty if it has none.
         parts: Denominator in which steps of a range are counted, 1 or 1000 (milli).
     """
 
     value: Fraction
     default: Fraction | None = None
-    least: Fraction | None = None
-    most: Fraction | None = None
+    minimum: Fraction | None = None
+    maximum: Fraction | None = None
     step: Fraction | None = None
     values: tuple[Fraction, ...] = ()
     parts: int = 1
@@ -47,9 +47,13 @@ class Capacity:
         amount = self._rounded(requested)
         if amount == self.default:
             return amount
-        if (self.most is not None and amount > self.most) or (self.values and amount not in self.values):
+        if (self.maximum is not None and amount > self.maximum) or (self.values and amount not in self.values):
             return None
-        if self.step is not None and self.least is not None and (self._count(amount) - self._count(self.least)) % self._count(self.step):
+        if (
+            self.step is not None
+            and self.minimum is not None
+            and (self._count(amount) - self._count(self.minimum)) % self._count(self.step)
+        ):
             return None
         return amount
 
@@ -59,10 +63,10 @@ class Capacity:
     def _rounded(self, requested: Fraction | None) -> Fraction:
         if requested is None:
             return self.value if self.default is None else self.default
-        if self.least is not None:
-            if requested < self.least or self.step is None:
-                return max(requested, self.least)
-            least, step = self._count(self.least), self._count(self.step)
+        if self.minimum is not None:
+            if requested < self.minimum or self.step is None:
+                return max(requested, self.minimum)
+            least, step = self._count(self.minimum), self._count(self.step)
             return Fraction(least + -((least - self._count(requested)) // step) * step, self.parts)
         return next((value for value in self.values if value >= requested), requested)
 
@@ -257,9 +261,9 @@ class Inventory:
         else:
             books.shares[unit] += times
             for name, amount in share:
-                taken = books.consumed.pop((unit, name), Fraction(0)) + times * amount
+                consumed = books.consumed.pop((unit, name), Fraction(0)) + times * amount
                 if books.shares[unit]:
-                    books.consumed[unit, name] = taken
+                    books.consumed[unit, name] = consumed
         if before != bool(books.in_use[unit] or books.shares[unit]):
             for counter, amount in self.consumption.get(unit, ()):
                 books.left[counter] -= times * amount

@@ -67,14 +67,14 @@ class _InventoryReader:
 
     def _sites(self, seen: list[list[int]]) -> None:
         places: dict[tuple[int, ...], int] = {}
-        found, views = self.found, self.found.views
+        inventory, views = self.found, self.found.views
         for listed in seen:
             key = tuple(listed)
             if key not in places:
-                places[key] = len(found.sites)
+                places[key] = len(inventory.sites)
                 ids = [views[v].ids for v in key]
-                found.sites.append(Site(key, ids[0] if len(ids) == 1 else np.concatenate([np.zeros(0, dtype=np.int32), *ids])))
-        found.site_of = np.array([places[tuple(listed)] for listed in seen], dtype=np.int32)
+                inventory.sites.append(Site(key, ids[0] if len(ids) == 1 else np.concatenate([np.zeros(0, dtype=np.int32), *ids])))
+        inventory.site_of = np.array([places[tuple(listed)] for listed in seen], dtype=np.int32)
 
     def _view(self, pool: DevicePool, view: PoolView) -> View:
         ids: list[int] = []
@@ -147,29 +147,29 @@ class _InventoryReader:
         return made
 
     def _selector(self, selector: NodeSelector) -> int:
-        found = self._selectors.get(id(selector))
-        if found is None:
-            found = self._selectors[id(selector)] = len(self.found.selectors)
+        number = self._selectors.get(id(selector))
+        if number is None:
+            number = self._selectors[id(selector)] = len(self.found.selectors)
             self.found.selectors.append(self.nodes.selector(selector))
-        return found
+        return number
 
     def _books(self, released: Collection[str]) -> None:
-        found = self.found
-        size = len(found.units)
-        found.books = DeviceBooks(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(found.counters))
+        inventory = self.found
+        size = len(inventory.units)
+        inventory.books = DeviceBooks(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(inventory.counters))
         for key, claim in self.snapshot.resource_claims.items():
             if key not in released:
-                for unit, share in allocated(found, claim, self.gates):
-                    found.book_unit(found.books, unit, share)
+                for unit, share in allocated(inventory, claim, self.gates):
+                    inventory.book_unit(inventory.books, unit, share)
 
 
 def allocated(
-    found: Inventory, claim: device_objects.ResourceClaim, gates: FeatureGates
+    inventory: Inventory, claim: device_objects.ResourceClaim, gates: FeatureGates
 ) -> Iterable[tuple[int, tuple[tuple[str, Fraction], ...] | None]]:
     """Yield the allocations of a claim in published units, without admin access: (unit, consumed amounts; None: whole)."""
     status = claim.status.allocation if claim.status is not None else None
     for result in (status.devices.results if status is not None and status.devices is not None else None) or ():
-        unit = found.units.get((result.driver, result.pool, result.device))
+        unit = inventory.units.get((result.driver, result.pool, result.device))
         if unit is None or result.adminAccess:
             continue
         if result.shareID is not None and gates.enabled("DRAConsumableCapacity"):

@@ -79,17 +79,17 @@ class DeviceSelecting:
         Raises:
             CelError: An evaluated selector does not compile, fails, or returns no boolean.
         """
-        found = self._found.get((expressions, kind))
-        if found is None:
-            one, expression, found = self._kinds[kind], "", True
+        matched = self._found.get((expressions, kind))
+        if matched is None:
+            one, expression, matched = self._kinds[kind], "", True
             try:
                 for expression in expressions:
                     if not selectors.compile_selector(expression, self._gates).matches(one.driver, one.example):
-                        found = False
+                        matched = False
                         break
             except (selectors.CelError, selectors.UnsupportedExpression) as error:
-                found = selectors.CelError(f"selector {shorten(expression)} fails: {error}")
-            self._found[expressions, kind] = found
-        if isinstance(found, selectors.CelError):
-            raise found
-        return found
+                matched = selectors.CelError(f"selector {shorten(expression)} fails: {error}")
+            self._found[expressions, kind] = matched
+        if isinstance(matched, selectors.CelError):
+            raise matched
+        return matched

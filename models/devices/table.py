@@ -55,10 +55,10 @@ class DeviceTable:
 
     def cached(self, name: str, make: Callable[[], _Kept], of: object = None) -> _Kept:
         """Return a value cached under a name; make it if there is none or ``of`` differs from the last call's."""
-        found = self._cache.get(name)
-        if found is None or found[0] is not of:
-            found = self._cache[name] = of, make()
-        return cast(_Kept, found[1])
+        entry = self._cache.get(name)
+        if entry is None or entry[0] is not of:
+            entry = self._cache[name] = of, make()
+        return cast(_Kept, entry[1])
 
     def variants(self, demand: DeviceDemand) -> list[tuple[Bools, tuple[DemandedClaim, ...]]]:
         """Return the claims that a pod submits to the allocator. They depend on the node.
@@ -72,8 +72,8 @@ class DeviceTable:
         table, group = np.unique([self.provided[each.resource] for each in demand.extended], axis=1, return_inverse=True)
         found = []
         for i, column in enumerate(table.T):
-            asked = [each for each, here in zip(demand.extended, column, strict=True) if here]
-            claims = (*demand.claims, claim_of(asked)) if asked else demand.claims
+            extended = [each for each, here in zip(demand.extended, column, strict=True) if here]
+            claims = (*demand.claims, claim_of(extended)) if extended else demand.claims
             found.append((np.asarray(group.reshape(-1) == i), claims))
         return found
 
@@ -114,8 +114,8 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeColumns, running: 
     demands = {i: demand for i, demand in demands.items() if demand in distinct}
     read = reads({expression for demand in distinct for part in _parts(demand) for expression in part.selectors})
     constrained = {each.attribute for demand in distinct for claim in demand.claims for each in claim.constraints}
-    found = inventory(snapshot, nodes, reads=read, constrained=constrained, released=released)
-    table = DeviceTable(found, DeviceSelecting(found.kinds, snapshot.gates), demands, names)
+    devices = inventory(snapshot, nodes, reads=read, constrained=constrained, released=released)
+    table = DeviceTable(devices, DeviceSelecting(devices.kinds, snapshot.gates), demands, names)
     table.allowed = {key: _allowed(snapshot, key, nodes) for demand in distinct for key in demand.allocated}
     if resources or others:
         offered = [_allocatable(node) for node in snapshot.nodes]
@@ -217,7 +217,7 @@ def _hold(table: DeviceTable, snapshot: Snapshot, pods: Sequence[int], released:
         pods: Indices of the running pods, all with demands.
         released: ``namespace/name`` of claims whose allocation does not count.
     """
-    found = table.inventory
+    devices = table.inventory
     if not pods:
         return
     index = {name: n for n, name in enumerate(node.metadata.name for node in snapshot.nodes)}
@@ -230,27 +230,27 @@ def _hold(table: DeviceTable, snapshot: Snapshot, pods: Sequence[int], released:
     for i in pods:
         pod = snapshot.pods[i]
         names = table.names[i]
-        at = {found.devices[d].unit: d for d in found.site(index[pod.spec.nodeName or ""]).visible.tolist()}
+        at = {devices.devices[d].unit: d for d in devices.site(index[pod.spec.nodeName or ""]).visible.tolist()}
         own = made.get((pod.metadata.uid, pod.metadata.name or ""))
         keys = [own or "" if name.endswith("/extended-resources") else name for name in names]
-        picks = tuple(pick for c, key in enumerate(keys) if key in released for pick in _picks(found, snapshot, key, c, at))
+        picks = tuple(pick for c, key in enumerate(keys) if key in released for pick in _picks(devices, snapshot, key, c, at))
         if picks:
             table.held[i] = picks
-            table.demands[i] = replace(table.demands[i], held=tuple(_trait(found, pick) for pick in picks))
+            table.demands[i] = replace(table.demands[i], held=tuple(_trait(devices, pick) for pick in picks))
 
 
-def _picks(found: Inventory, snapshot: Snapshot, key: str, claim: int, at: Mapping[int, int]) -> Iterator[Pick]:
+def _picks(inventory: Inventory, snapshot: Snapshot, key: str, claim: int, at: Mapping[int, int]) -> Iterator[Pick]:
     status = snapshot.resource_claims[key].status
     allocation = status.allocation if status is not None else None
     for result in (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or ():
-        device = at.get(found.units.get((result.driver, result.pool, result.device), -1))
+        device = at.get(inventory.units.get((result.driver, result.pool, result.device), -1))
         if device is not None:
-            share = result.shareID is not None and found.kind(device).shared
+            share = result.shareID is not None and inventory.kind(device).shared
             consumed = tuple((name, quantity.parse(raw)) for name, raw in (result.consumedCapacity or {}).items()) if share else ()
             yield Pick(claim, result.request, device, bool(result.adminAccess), share, consumed)
 
 
-def _trait(found: Inventory, pick: Pick) -> tuple[int, str, int, int | None]:
+def _trait(inventory: Inventory, pick: Pick) -> tuple[int, str, int, int | None]:
     """Return the properties that distinguish a held device from equivalent ones."""
-    device = found.devices[pick.device]
+    device = inventory.devices[pick.device]
     return pick.claim, pick.request, device.kind, device.unit if device.counters or pick.share else None
