@@ -38,8 +38,8 @@ def closed_by(value: str | None) -> ClosedBy | None:
     """Parse the annotation; None without one. A value in an unknown form counts as the run's name."""
     if value is None:
         return None
-    found = _VALUE.fullmatch(value)
-    return ClosedBy(found[1], found[2]) if found is not None else ClosedBy(value, "")
+    parts = _VALUE.fullmatch(value)
+    return ClosedBy(parts[1], parts[2]) if parts is not None else ClosedBy(value, "")
 
 
 def by_run(nodes: Mapping[str, ClosedBy]) -> list[tuple[str, str, list[str]]]:

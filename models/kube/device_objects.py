@@ -328,9 +328,9 @@ def _device(value: Any) -> Any:
 
 
 def _claim_spec(value: Any) -> Any:
-    def request(found: Any) -> Any:
-        if not isinstance(found, Mapping) or "exactly" in found or found.get("firstAvailable"):
-            return found
-        return {"name": found.get("name"), "exactly": {key: each for key, each in found.items() if key not in ("name", "firstAvailable")}}
+    def request(stated: Any) -> Any:
+        if not isinstance(stated, Mapping) or "exactly" in stated or stated.get("firstAvailable"):
+            return stated
+        return {"name": stated.get("name"), "exactly": {key: each for key, each in stated.items() if key not in ("name", "firstAvailable")}}
 
     return _changed(value, "devices", lambda devices: _changed(devices, "requests", lambda found: [request(each) for each in found]))

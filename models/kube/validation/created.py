@@ -183,16 +183,16 @@ def _host_ports(pods: NewPods) -> Refused:
     """
     shared: set[tuple[str, str, int]] = set()
     for field, where, container in pods.containers():
-        taken = shared if field == "containers" else set()
+        used = shared if field == "containers" else set()
         for index, port in listed(container.get("ports")):
             number, own = port.get("hostPort"), port.get("containerPort")
             at = f"{where}.ports[{index}].hostPort"
             if not isinstance(number, int) or number == 0:
                 continue
             key = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)
-            if key in taken:
+            if key in used:
                 yield at, duplicate("/".join(map(str, key)))
-            taken.add(key)
+            used.add(key)
             if field == "containers" and pods.spec.get("hostNetwork") is True and number != own:
                 yield at, invalid(number, "must match `containerPort` when `hostNetwork` is true")
 
