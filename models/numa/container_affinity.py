@@ -293,15 +293,15 @@ def _expression(node: YamlNode, at: str, outcome: _AnnotationResult) -> Expressi
     if "operator" not in fields:
         raise AnnotationProblem(f"{at}: no operator, expected one such as Equals")
     operator = _text(fields, "operator", at)
-    found = Expression(_text(fields, "key", at), "NotExists" if operator == "NotExist" else operator, tuple(values))
+    expression = Expression(_text(fields, "key", at), "NotExists" if operator == "NotExist" else operator, tuple(values))
     try:
-        found.check()
+        expression.check()
     except ExpressionError as error:
         raise AnnotationProblem(f"{at}: {error}") from None
-    remark = found.remark()
+    remark = expression.remark()
     if remark is not None:
         outcome.remarks.append(f"{at}: {remark}")
-    return found
+    return expression
 
 
 def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNode]:
@@ -316,7 +316,7 @@ def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNo
     """
     if not isinstance(node, YamlMap):
         raise AnnotationProblem(f"{at}: got {kind_of(node)}, expected a mapping with {', '.join(known)}")
-    found: dict[str, YamlNode] = {}
+    fields: dict[str, YamlNode] = {}
     for key, value in node.pairs:
         name = key.text.lower() if isinstance(key, YamlScalar) else ""
         if name not in known:
@@ -324,10 +324,10 @@ def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNo
             raise AnnotationProblem(
                 f"{at}: unknown field {got}, expected {', '.join(known[:-1])} or {known[-1]}{did_you_mean(name, known)}"
             )
-        if name in found:
+        if name in fields:
             raise AnnotationProblem(f"{at}: duplicate key {shorten(name)}")
-        found[name] = value
-    return {name: value for name, value in found.items() if not is_null(value)}
+        fields[name] = value
+    return {name: value for name, value in fields.items() if not is_null(value)}
 
 
 def _text(fields: dict[str, YamlNode], name: str, at: str) -> str:

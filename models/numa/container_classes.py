@@ -115,8 +115,8 @@ class ContainerTable(NoContainers):
         return self._of.get(index, -1)
 
     def of(self, index: int) -> ContainerClass | None:
-        found = self._of.get(index)
-        return None if found is None else self._classes[found]
+        class_ids = self._of.get(index)
+        return None if class_ids is None else self._classes[class_ids]
 
     def _entries(self, hints: Hints | None, seen: list[ContainerView]) -> list[list[AffinityEntry]]:
         """Return the entries of each container, including those of the policy's switches."""
@@ -168,18 +168,18 @@ class ContainerTable(NoContainers):
             placed: Container class of the pods and node index of each pod, int64. None: no class; such pods are skipped.
             size: Number of nodes.
         """
-        found = FixedContainers()
+        containers = FixedContainers()
         for cls, nodes in placed:
             if cls is None:
                 continue
             per_node = np.bincount(nodes, minlength=size).astype(np.int64)
             for predicates in cls.hits:
                 for predicate in predicates:
-                    found.satisfying[predicate] = found.satisfying.get(predicate, 0) + per_node
+                    containers.satisfying[predicate] = containers.satisfying.get(predicate, 0) + per_node
             for own in cls.entries:
                 for predicate, weight in own:
-                    found.owning[predicate] = found.owning.get(predicate, 0) + weight * per_node
-        return found
+                    containers.owning[predicate] = containers.owning.get(predicate, 0) + weight * per_node
+        return containers
 
 
 def _asks(pod: Pod, containers: list[Container]) -> tuple[tuple[ZoneAsk, ...], tuple[ZoneAsk, ...]]:

@@ -159,8 +159,8 @@ def _containers(pod: Pod) -> list[Container]:
 def _whole_cpus(container: Container) -> bool:
     """Return True if a container may get exclusive CPUs."""
     given = container.resources
-    asked = {**((given.limits if given else None) or {}), **((given.requests if given else None) or {})}
-    return "cpu" in asked and quantity.parse(asked["cpu"]) * 1000 > 999
+    amounts = {**((given.limits if given else None) or {}), **((given.requests if given else None) or {})}
+    return "cpu" in amounts and quantity.parse(amounts["cpu"]) * 1000 > 999
 
 
 def _is_strict(pod: Pod, container: str) -> bool:
