@@ -26,9 +26,9 @@ ClaimRequests = list[tuple[str, str, objects.PersistentVolumeClaimSpec]]
 
 def templates(obj: workload_objects.StatefulSet, pod: str) -> ClaimRequests:
     """Return the claims that a StatefulSet makes for a pod (stateful_set_utils.go, getPersistentVolumeClaims)."""
-    found = (obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()
-    names = [(t.metadata.name if t.metadata is not None else None) or "" for t in found]
-    return [(f"{name}-{pod}", name, t.spec or objects.PersistentVolumeClaimSpec()) for name, t in zip(names, found, strict=True)]
+    listed = (obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()
+    names = [(t.metadata.name if t.metadata is not None else None) or "" for t in listed]
+    return [(f"{name}-{pod}", name, t.spec or objects.PersistentVolumeClaimSpec()) for name, t in zip(names, listed, strict=True)]
 
 
 def mounted(volumes: list[objects.Volume] | None, requested: ClaimRequests) -> list[objects.Volume] | None:
@@ -145,5 +145,5 @@ def _settled(
 
 
 def _anywhere(snapshot: Snapshot) -> str:
-    found = storage_objects.StorageClass(objects.ObjectMeta(ANYWHERE), provisioner=ANYWHERE, volumeBindingMode=_DELAYED)
-    return snapshot.storage_classes.setdefault(ANYWHERE, found).metadata.name or ""
+    storage_class = storage_objects.StorageClass(objects.ObjectMeta(ANYWHERE), provisioner=ANYWHERE, volumeBindingMode=_DELAYED)
+    return snapshot.storage_classes.setdefault(ANYWHERE, storage_class).metadata.name or ""

@@ -58,9 +58,9 @@ def target(pod: objects.Pod) -> str | None:
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     for term in (required.nodeSelectorTerms if required else None) or ():
-        for found in term.matchFields or ():
-            if found.key == _NAME and found.operator == "In" and len(found.values or ()) == 1:
-                return (found.values or [""])[0]
+        for requirement in term.matchFields or ():
+            if requirement.key == _NAME and requirement.operator == "In" and len(requirement.values or ()) == 1:
+                return (requirement.values or [""])[0]
     return None
 
 

@@ -19,8 +19,8 @@ _change = msgspec.structs.replace
 
 def stated(workload: WorkloadView) -> dict[str, str]:
     """Return the gang annotations of template and workload; the template's take precedence. An empty name means no gang."""
-    found = {**(workload.obj.metadata.annotations or {}), **workload.annotations}
-    return {key: found[key] for key in _STATED if key in found}
+    annotations = {**(workload.obj.metadata.annotations or {}), **workload.annotations}
+    return {key: annotations[key] for key in _STATED if key in annotations}
 
 
 def elsewhere(workload: WorkloadView) -> bool:
@@ -50,12 +50,12 @@ def marks(workload: WorkloadView, default: str | None, wanted: int, *, partial: 
         wanted: Number of pods that the workload should have.
         partial: True if the gang may be placed in part.
     """
-    found = stated(workload)
-    if default is not None and (wanted > 1 or found):
-        found[GANG] = default
-    if partial and (found.get(GANG) or elsewhere(workload)):
-        found[MIN_MEMBER] = "1"
-    return found
+    annotations = stated(workload)
+    if default is not None and (wanted > 1 or annotations):
+        annotations[GANG] = default
+    if partial and (annotations.get(GANG) or elsewhere(workload)):
+        annotations[MIN_MEMBER] = "1"
+    return annotations
 
 
 def annotated(pod: objects.Pod, added: Mapping[str, str]) -> objects.Pod:

@@ -95,12 +95,12 @@ class Maker:
             wanted = replicas.replicas(workload.obj)
             if wanted <= len(pods):
                 return ReplicaPlan(wanted), None
-            found = self.revisions.replica_set(workload, pods, previous)
-            labels = self.revisions.hash_label(found)
-            return replicas.replicated(workload, f"{found.metadata.name}-", len(pods), labels), reference(found)
+            replica_set = self.revisions.replica_set(workload, pods, previous)
+            labels = self.revisions.hash_label(replica_set)
+            return replicas.replicated(workload, f"{replica_set.metadata.name}-", len(pods), labels), reference(replica_set)
         if kind == "StatefulSet":
             revision = self.revisions.label(workload, pods, previous, f"{name}-")
-            return replicas.stateful(workload, pods, revision, lambda n: self._names.taken(namespace, n)), owner
+            return replicas.stateful(workload, pods, revision, lambda n: self._names.is_taken(namespace, n)), owner
         if kind == "DaemonSet":
             revision, snapshot = self.revisions.label(workload, pods, previous, ""), self.snapshot
             return daemon_sets.plan(workload, snapshot.nodes, snapshot.gates, pods, revision), owner
@@ -151,9 +151,9 @@ class Maker:
         if slot.node is not None:
             spec.affinity = daemon_sets.pinned(spec.affinity, slot.node)
         if workload.kind == "StatefulSet":
-            asked = claims.templates(workload.obj, name)
-            self.claims |= {f"{namespace}/{claim}": wants for claim, _, wants in asked}
-            spec.volumes = claims.mounted(spec.volumes, asked)
+            claim_templates = claims.templates(workload.obj, name)
+            self.claims |= {f"{namespace}/{claim}": wants for claim, _, wants in claim_templates}
+            spec.volumes = claims.mounted(spec.volumes, claim_templates)
         metadata = objects.ObjectMeta(
             name=name,
             namespace=namespace,
@@ -174,6 +174,6 @@ class Maker:
         while named(self.snapshot, "Job", namespace, f"{name}-{number}") is not None:
             number += 1
         metadata = objects.ObjectMeta(f"{name}-{number}", namespace, workload.labels or None, ownerReferences=[reference(workload.obj)])
-        found = Job(metadata, workload.job)
-        self.snapshot.workloads.setdefault("Job", []).append(found)
-        return found
+        job = Job(metadata, workload.job)
+        self.snapshot.workloads.setdefault("Job", []).append(job)
+        return job

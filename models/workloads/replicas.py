@@ -58,7 +58,7 @@ class ReplicaPlan:
     warnings: tuple[str, ...] = ()
 
 
-def asked(workload: WorkloadView) -> int:
+def stated_pods(workload: WorkloadView) -> int:
     """Return the largest stated number of pods at a time; 0 if the number of nodes decides."""
     if workload.kind == "DaemonSet":
         return 0
@@ -73,8 +73,8 @@ def replicas(obj: Any) -> int:
         annotations = (obj.template.metadata.annotations if obj.template and obj.template.metadata else None) or {}
         text = (obj.metadata.annotations or {}).get(REPLICAS, annotations.get(REPLICAS, "1"))
         return int(text) if text.isascii() and text.isdigit() else 1
-    found = obj.spec.replicas
-    return 1 if found is None else int(found)
+    count = obj.spec.replicas
+    return 1 if count is None else int(count)
 
 
 def scaled(obj: Any, count: int) -> Any:
@@ -106,20 +106,20 @@ def replicated(workload: WorkloadView, base: str, existing: int, labels: Mapping
     return ReplicaPlan(wanted, [Slot(base=base, labels=labels or {})] * max(0, wanted - existing))
 
 
-def stateful(workload: WorkloadView, existing: Iterable[objects.Pod], revision: str, taken: Callable[[str], bool]) -> ReplicaPlan:
+def stateful(workload: WorkloadView, existing: Iterable[objects.Pod], revision: str, is_taken: Callable[[str], bool]) -> ReplicaPlan:
     """Return the plan with the pods of a StatefulSet's missing ordinals.
 
     Args:
         existing: Pods of the StatefulSet that are neither finished nor being deleted.
         revision: Value of the label ``controller-revision-hash`` of new pods.
-        taken: Returns True for names of existing pods in its namespace. Such ordinals get no new pod, only a warning.
+        is_taken: Returns True for names of existing pods in its namespace. Such ordinals get no new pod, only a warning.
     """
     spec = workload.obj.spec
     start = (spec.ordinals.start if spec.ordinals is not None else None) or 0
     wanted = replicas(workload.obj)
     living = {pod.metadata.name for pod in existing}
     names = {f"{workload.name}-{start + i}": start + i for i in range(wanted)}
-    blocked = {name for name in names if name not in living and taken(name)}
+    blocked = {name for name in names if name not in living and is_taken(name)}
     slots = [
         Slot(
             name,
@@ -222,6 +222,6 @@ def _indexes(pods: Iterable[objects.Pod]) -> set[int]:
 def _ranges(text: str | None) -> Iterator[range]:
     """Yield the ranges of a set of indexes in a Job's status, such as ``0,2-4``."""
     for part in (text or "").split(","):
-        found = _RANGE.match(part)
-        if found is not None:
-            yield range(int(found[1]), int(found[2] or found[1]) + 1)
+        match = _RANGE.match(part)
+        if match is not None:
+            yield range(int(match[1]), int(match[2] or match[1]) + 1)

@@ -31,8 +31,8 @@ def reference(obj: Any) -> objects.OwnerReference:
 
 def same_template(workload: WorkloadView, other: Any | None) -> bool:
     """Return True if another object of the workload's kind has the same template in the fields that placement reads."""
-    found = other.spec.template if other is not None and other.spec is not None else None
-    return found is not None and fingerprint(found) == fingerprint(workload.template)
+    template = other.spec.template if other is not None and other.spec is not None else None
+    return template is not None and fingerprint(template) == fingerprint(workload.template)
 
 
 class Revisions:
@@ -52,14 +52,16 @@ class Revisions:
             return max(sorted(set(known)), key=known.count)
         return prefix + template_hash(workload.template)
 
-    def hash_label(self, found: ReplicaSet) -> dict[str, str]:
+    def hash_label(self, replica_set: ReplicaSet) -> dict[str, str]:
         """Return the pod-template-hash that a Deployment's ReplicaSet gives its pods."""
-        template = found.spec.template if found.spec is not None else None
+        template = replica_set.spec.template if replica_set.spec is not None else None
         labels = (
-            (template.metadata.labels if template is not None and template.metadata is not None else None) or found.metadata.labels or {}
+            (template.metadata.labels if template is not None and template.metadata is not None else None)
+            or replica_set.metadata.labels
+            or {}
         )
-        owner = objects.controller_of(found)
-        guess = (found.metadata.name or "").removeprefix(f"{owner.name}-" if owner is not None else "")
+        owner = objects.controller_of(replica_set)
+        guess = (replica_set.metadata.name or "").removeprefix(f"{owner.name}-" if owner is not None else "")
         return {HASH: labels.get(HASH, guess)}
 
     def replica_set(self, workload: WorkloadView, pods: Sequence[objects.Pod], previous: Any | None) -> ReplicaSet:
@@ -85,19 +87,19 @@ class Revisions:
 
     def new(self, workload: WorkloadView) -> ReplicaSet:
         """Add a ReplicaSet with an unused hash for a Deployment's template to the snapshot, and return it."""
-        taken = {rs.metadata.name for rs in self._sets(workload.namespace)}
-        taken |= set(self._owners.children("Deployment", workload.namespace, workload.name))
+        used = {rs.metadata.name for rs in self._sets(workload.namespace)}
+        used |= set(self._owners.children("Deployment", workload.namespace, workload.name))
         salt = 0
-        while f"{workload.name}-{template_hash(workload.template, salt)}" in taken:
+        while f"{workload.name}-{template_hash(workload.template, salt)}" in used:
             salt += 1
         return self._add(_replica_set(workload, template_hash(workload.template, salt)))
 
     def _sets(self, namespace: str) -> list[ReplicaSet]:
         return [rs for rs in self._snapshot.workloads.get("ReplicaSet", ()) if (rs.metadata.namespace or "default") == namespace]
 
-    def _add(self, found: ReplicaSet) -> ReplicaSet:
-        self._snapshot.workloads.setdefault("ReplicaSet", []).append(found)
-        return found
+    def _add(self, replica_set: ReplicaSet) -> ReplicaSet:
+        self._snapshot.workloads.setdefault("ReplicaSet", []).append(replica_set)
+        return replica_set
 
 
 def _replica_set(workload: WorkloadView, label: str) -> ReplicaSet:

@@ -228,7 +228,7 @@ class _UpdateReader:
         Args:
             slots: Slot of each pod, by index into ``merged.pods``.
         """
-        found, going = [], []
+        members, going = [], []
         for i, slot in slots.items():
             pod = self.merged.pods[i]
             if objects.is_terminating(pod):
@@ -236,8 +236,8 @@ class _UpdateReader:
                 continue
             node, ready = pod.spec.nodeName or None, is_ready(pod)
             born = pod.metadata.creationTimestamp or ""
-            found.append(UpdatePod(i, objects.pod_key(pod), slot, self.is_new(pod), node, bool(node) and ready, True, born))
-        return found, going
+            members.append(UpdatePod(i, objects.pod_key(pod), slot, self.is_new(pod), node, bool(node) and ready, True, born))
+        return members, going
 
     def _made(
         self, parts: Sequence[tuple[WorkloadView | None, list[int], bool]], start: int
@@ -252,7 +252,7 @@ class _UpdateReader:
         mine = set(self.mine) if self.workload.kind == "StatefulSet" else set()  # its new pods have the names of the old ones
         bare = replace(self.merged.copy(), pods=[pod for i, pod in enumerate(self.merged.pods) if i not in mine])
         made: list[tuple[objects.Pod, int, bool]] = []
-        asked: dict[str, Any] = {}
+        claim_templates: dict[str, Any] = {}
         for workload, slots, new in parts:
             if workload is None or not slots:
                 continue
@@ -260,9 +260,9 @@ class _UpdateReader:
             revision = self._revision(maker, workload, new=new)
             pods = maker.pods(workload, [self._slot(workload, slot, start, revision) for slot in slots], reference(workload.obj))
             made += zip(pods, slots, [new] * len(slots), strict=True)
-            asked |= maker.claims
+            claim_templates |= maker.claims
         snapshot = self.merged.copy()
-        unmodelled = claims.provide(snapshot, [pod for pod, _, _ in made], asked, ())
+        unmodelled = claims.provide(snapshot, [pod for pod, _, _ in made], claim_templates, ())
         first = len(snapshot.pods)
         snapshot.pods = [*snapshot.pods, *(pod for pod, _, _ in made)]
         members = [UpdatePod(first + n, objects.pod_key(pod), slot, new, None, False, False) for n, (pod, slot, new) in enumerate(made)]
@@ -274,8 +274,8 @@ class _UpdateReader:
         if not new and known:
             return max(sorted(set(known)), key=known.count)
         prefix = f"{workload.name}-" if workload.kind == "StatefulSet" else ""
-        found = maker.revisions.label(workload, [], None, prefix)
-        return f"{found}-next" if found in known else found
+        hash_label = maker.revisions.label(workload, [], None, prefix)
+        return f"{hash_label}-next" if hash_label in known else hash_label
 
     def _slot(self, workload: WorkloadView, slot: int, start: int, revision: str) -> Slot:
         if workload.kind == "DaemonSet":
