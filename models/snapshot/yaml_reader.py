@@ -65,8 +65,8 @@ def documents(text: str | bytes) -> Iterator[Any]:
     try:
         yield from _checked(text)
     except YamlError as error:
-        found = _unrendered(text, str(error))
-        raise YamlError(found) if found is not None else error from None
+        message = _unrendered(text, str(error))
+        raise YamlError(message) if message is not None else error from None
 
 
 def _unrendered(text: str | bytes, problem: str) -> str | None:
@@ -77,9 +77,9 @@ def _unrendered(text: str | bytes, problem: str) -> str | None:
     number = int(at[1])
     lines = (text.decode("utf-8", "replace") if isinstance(text, bytes) else text).splitlines()
     for k in (number, number - 1):
-        found = _TEMPLATE.search(lines[k - 1][:2000]) if 0 < k <= len(lines) else None
-        if found is not None:
-            return f"line {k}: {found[1][:60]!r} looks like a template that is not rendered (helm template renders charts)"
+        template = _TEMPLATE.search(lines[k - 1][:2000]) if 0 < k <= len(lines) else None
+        if template is not None:
+            return f"line {k}: {template[1][:60]!r} looks like a template that is not rendered (helm template renders charts)"
     return None
 
 
