@@ -171,7 +171,7 @@ def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collecti
 
 def _action(new: WorkloadView, old: WorkloadView, *, alike: bool) -> Action:
     if alike and templates.same(new, old):
-        return "unchanged" if new.kind == "DaemonSet" or replicas.asked(new) == replicas.asked(old) else "scaled"
+        return "unchanged" if new.kind == "DaemonSet" or replicas.stated_pods(new) == replicas.stated_pods(old) else "scaled"
     if new.kind not in _ROLLING:
         return "changed"
     strategy = new.obj.spec.strategy if isinstance(new.obj, Deployment) and new.obj.spec is not None else None

@@ -23,7 +23,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.checks import Audience
 from kubestow.models.workloads.ownership import HASH, OwnedPods, PodOwners
 from kubestow.models.workloads.pods import NotAdmitted, admitted
-from kubestow.models.workloads.replicas import asked, job_wanted, suspended
+from kubestow.models.workloads.replicas import job_wanted, stated_pods, suspended
 from kubestow.models.workloads.revisions import same_template
 from kubestow.models.workloads.template import template_hash
 from kubestow.models.workloads.view import WorkloadView, labelled, listed, view
@@ -186,7 +186,7 @@ class ClusterView:
             if workload is None:
                 continue
             pods = tuple(i for i in owned.of(workload.kind, workload.namespace, workload.name) if i not in taken)
-            if not pods and (_is_over(workload) or (owner is not None and workload.kind in _REVISIONS and not asked(workload))):
+            if not pods and (_is_over(workload) or (owner is not None and workload.kind in _REVISIONS and not stated_pods(workload))):
                 continue
             taken.update(pods)
             label = self._hash(workload, pods, there) if workload.kind == "Deployment" else None
@@ -263,4 +263,4 @@ def _wanted(workload: WorkloadView, pods: tuple[int, ...]) -> int:
         return len(pods)
     if workload.job is not None and suspended(workload):
         return 0
-    return asked(workload)
+    return stated_pods(workload)

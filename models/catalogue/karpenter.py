@@ -165,11 +165,11 @@ def _less(name: str, raw: Quantity) -> Quantity:
     if name not in _RESERVED:
         return raw
     try:
-        left = max(Fraction(0), quantity.parse(raw) - _RESERVED[name])
+        residual = max(Fraction(0), quantity.parse(raw) - _RESERVED[name])
     except quantity.QuantityError:
         return raw  # the shape's checks report the problem
-    mebi = left / 2**20
-    return f"{mebi}Mi" if name == "memory" and mebi.denominator == 1 else quantity.canonical(left)
+    mebi = residual / 2**20
+    return f"{mebi}Mi" if name == "memory" and mebi.denominator == 1 else quantity.canonical(residual)
 
 
 def _lower(data: Any) -> dict[str, Any]:

@@ -46,9 +46,9 @@ class Resident:
 class Residents:
     """The resident pods of new nodes, inferred from ``original``. New pods avoid the names of pods in either snapshot."""
 
-    def __init__(self, taken: Snapshot, original: Snapshot) -> None:
+    def __init__(self, edited: Snapshot, original: Snapshot) -> None:
         self._original = original
-        self._names = PodNames({objects.pod_key(pod) for snapshot in (taken, original) for pod in snapshot.pods})
+        self._names = PodNames({objects.pod_key(pod) for snapshot in (edited, original) for pod in snapshot.pods})
         self.workers = [node for node in original.nodes if not any(role in (node.metadata.labels or {}) for role in _CONTROL_PLANE)]
         self.guessed: list[str] = []
         self._residents = [*self._of_objects(), *self._of_pods(), *self._static()]
@@ -67,12 +67,12 @@ class Residents:
         return [_change(pod, status=_RUNNING, containerIds=None) for pod in settled_]
 
     def _of_objects(self) -> Iterator[Resident]:
-        found = self._original.workloads.get("DaemonSet", ())
-        if not found:
+        daemon_sets = self._original.workloads.get("DaemonSet", ())
+        if not daemon_sets:
             return
         maker = Maker(self._original.copy())
         gates = self._original.gates
-        for obj in found:
+        for obj in daemon_sets:
             workload = view(obj)
             if workload is None or obj.metadata.deletionTimestamp is not None:
                 continue

@@ -90,12 +90,12 @@ def _items(expr: Message) -> int:
 
 
 def _element(types: dict[int, str], expr: Message, optional: bool) -> str:
-    found = types.get(expr.id, "dyn")
-    return found.removeprefix("optional_type(").removesuffix(")") if optional else found
+    kind = types.get(expr.id, "dyn")
+    return kind.removeprefix("optional_type(").removesuffix(")") if optional else kind
 
 
-def _check_one_type(found: list[str]) -> None:
-    known = [kind for kind in found if re.search(r"\b(any|dyn|other)\b", kind) is None]
+def _check_one_type(types: list[str]) -> None:
+    known = [kind for kind in types if re.search(r"\b(any|dyn|other)\b", kind) is None]
     for kind in known:
         if kind != known[0]:
             raise CelError(f"expected type '{known[0]}' but found '{kind}'")

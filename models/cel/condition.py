@@ -43,6 +43,6 @@ def outside(what: str) -> CelFault:
 
 def take_outside() -> str | None:
     """Return the first unsupported feature met since the last call, or None, and reset the record."""
-    found = _outside[0] if _outside else None
+    pending = _outside[0] if _outside else None
     _outside.clear()
-    return found
+    return pending

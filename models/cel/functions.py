@@ -86,24 +86,24 @@ def _comparable(items: object) -> list[Any]:
 
 def _extreme(choose: Callable[[list[Any]], Any]) -> Callable[[object], object]:
     def chosen(items: object) -> object:
-        found = _comparable(items)
-        if not found:
+        comparable = _comparable(items)
+        if not comparable:
             raise CelFault("called on an empty list")
-        return choose(found)
+        return choose(comparable)
 
     return chosen
 
 
 def _is_sorted(items: object) -> bool:
-    found = _comparable(items)
-    return all(a <= b for a, b in pairwise(found))
+    comparable = _comparable(items)
+    return all(a <= b for a, b in pairwise(comparable))
 
 
 def _sum(items: object) -> object:
-    found = _comparable(items)
-    if not found:
+    comparable = _comparable(items)
+    if not comparable:
         return 0
-    total = sum(found[1:], found[0])
+    total = sum(comparable[1:], comparable[0])
     if isinstance(total, int) and total not in _INT64:
         raise CelFault("integer overflow")
     return total
@@ -147,10 +147,10 @@ def _found(left: object, right: object) -> bool:
         return False
 
 
-def _index_of(items: object, item: object, *rest: object, last: bool = False) -> int:
-    if isinstance(items, str) and isinstance(item, str) and not rest:
+def _index_of(items: object, item: object, *others: object, last: bool = False) -> int:
+    if isinstance(items, str) and isinstance(item, str) and not others:
         return items.rfind(item) if last else items.find(item)
-    if not isinstance(items, list) or rest:
+    if not isinstance(items, list) or others:
         raise no_overload()
     places = range(len(items))
     return next((i for i in (reversed(places) if last else places) if _found(items[i], item)), -1)
@@ -168,10 +168,10 @@ def _includes(target: object, item: object) -> bool:
 _MAX_LIST_ATTRIBUTE: Final = 48
 
 
-def _map_insert(target: object, *rest: object) -> object:
+def _map_insert(target: object, *arguments: object) -> object:
     if not isinstance(target, dict):
         raise no_overload()
-    added = rest[0] if len(rest) == 1 else {rest[0]: rest[1]}
+    added = arguments[0] if len(arguments) == 1 else {arguments[0]: arguments[1]}
     if not isinstance(added, dict):
         raise no_overload()
     if target.keys() & added.keys():

@@ -97,10 +97,10 @@ def compile_selector(expression: str, gates: FeatureGates, new: bool = False) ->
         includes=lists or (not new and gates.has("stored selectors may call includes")),
         list_attributes=lists,
     )
-    found = _compiled(expression, dialect)
-    if isinstance(found, CompiledSelector):
-        return found
-    raise type(found)(str(found))
+    compiled = _compiled(expression, dialect)
+    if isinstance(compiled, CompiledSelector):
+        return compiled
+    raise type(compiled)(str(compiled))
 
 
 def evaluated(expressions: Iterable[str], gates: FeatureGates) -> bool:

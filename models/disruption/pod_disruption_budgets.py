@@ -169,7 +169,7 @@ class _BudgetScales:
 
     def total(self, pods: Iterable[objects.Pod]) -> int | None:
         """Return the total over the controllers of these pods; None if one has no scale. Bare pods count 0."""
-        found: dict[tuple[str, str, str], int] = {}
+        scales: dict[tuple[str, str, str], int] = {}
         for pod in pods:
             owner = objects.controller_of(pod)
             if owner is None:
@@ -177,10 +177,10 @@ class _BudgetScales:
             if owner.kind not in _SCALED:
                 return None
             key = self._key(owner, pod)
-            if key not in found:
+            if key not in scales:
                 obj = self._objects.get(key)
-                found[key] = self._pods.get(key, 0) if obj is None else obj.spec.replicas
-        return sum(found.values())
+                scales[key] = self._pods.get(key, 0) if obj is None else obj.spec.replicas
+        return sum(scales.values())
 
     def _key(self, owner: objects.OwnerReference, pod: objects.Pod) -> tuple[str, str, str]:
         """Return the controller whose scale counts: for a ReplicaSet, its Deployment if the snapshot has it."""

@@ -90,7 +90,7 @@ def find(snapshot: Snapshot, scope: GangScope, *, tiers: Sequence[str] = ()) -> 
     if not pending:
         return []
     groups = Groups(snapshot, tiers)
-    declared = {named: groups.declared(named, [pods[i] for i in found]) for named, found in pending.items()}
+    declared = {named: groups.declared(named, [pods[i] for i in indices]) for named, indices in pending.items()}
     problems = [problem for each in declared.values() for problem in each.problems]
     if problems:
         raise InputError(problems)

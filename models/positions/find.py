@@ -69,19 +69,19 @@ class Positions:
             for file in self._files:
                 for key, placed in _objects_of(file, self._namespace):
                     self._objects.setdefault(key, placed)
-        found = self._objects.get((kind, namespace, name))
-        if found is None and namespace == self._namespace:  # the kind may or may not be namespaced
-            found = self._objects.get((kind, None, name))
-        if found is None:
+        entry = self._objects.get((kind, namespace, name))
+        if entry is None and namespace == self._namespace:  # the kind may or may not be namespaced
+            entry = self._objects.get((kind, None, name))
+        if entry is None:
             return None
-        if found.template is not None:
-            chart, slash, rest = found.template.partition("/")
+        if entry.template is not None:
+            chart, slash, path = entry.template.partition("/")
             folder = self._charts.get(chart)
-            return Position(found.template if folder is None else f"{folder.rstrip('/')}{slash}{rest}")
-        file = found.file
+            return Position(entry.template if folder is None else f"{folder.rstrip('/')}{slash}{path}")
+        file = entry.file
         if file.lines is None:
             file.lines = SourceLines(file.data.decode())
-        return Position(file.name, *file.lines.at(place(found.node, field) if field else found.node.start))
+        return Position(file.name, *file.lines.at(place(entry.node, field) if field else entry.node.start))
 
 
 def read(
@@ -164,5 +164,5 @@ def _key(kind: str, node: SourceNode, namespace: str) -> _Key | None:
 
 
 def _text(node: SourceNode, key: str) -> str | None:
-    found = node.member(key)
-    return found[1].text() if found is not None else None
+    member = node.member(key)
+    return member[1].text() if member is not None else None

@@ -52,13 +52,13 @@ class JsonNode(NamedTuple):
     def text(self) -> str | None:
         if self.source[self.start : self.start + 1] != '"':
             return None
-        found, _ = _DECODER.raw_decode(self.source, self.start)
-        return str(found)
+        value, _ = _DECODER.raw_decode(self.source, self.start)
+        return str(value)
 
 
 def _past_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found is not None else at
+    match = _SPACE.match(text, at)
+    return match.end() if match is not None else at
 
 
 def _past_value(text: str, at: int) -> int:

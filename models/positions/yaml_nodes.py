@@ -35,9 +35,9 @@ class YamlNode:
         self.value: str | None = None
 
     def member(self, key: str) -> tuple[int, SourceNode] | None:
-        found = self.entries.get(key) if self.entries is not None else None
-        if found is not None:
-            return found
+        entry = self.entries.get(key) if self.entries is not None else None
+        if entry is not None:
+            return entry
         for source in self.merged or ():
             for each in source.items or (source,):
                 inherited = each.member(key)

@@ -22,7 +22,7 @@ from kubestow.models.workloads.checks import held_by_buffers, is_held
 from kubestow.models.workloads.expand import Expansion, made_by_another
 from kubestow.models.workloads.gang_markers import elsewhere, stated
 from kubestow.models.workloads.ownership import OwnedPods
-from kubestow.models.workloads.replicas import asked, suspended
+from kubestow.models.workloads.replicas import stated_pods, suspended
 from kubestow.models.workloads.view import WorkloadView, listed, selector, view
 from kubestow.solver import rules
 from kubestow.solver.capacity.fit.reserved_room import ZoneRoom, with_room_kept
@@ -245,7 +245,7 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
             problems.append(f"{workload.ref}: {workload.path}.spec.schedulingGates: its pods wait; expected none, or --include-gated")
         else:
             found.append((workload, len(owned.of(workload.kind, workload.namespace, workload.name, selector(obj)))))
-    stated_counts = [asked(workload) for workload, _ in found]
+    stated_counts = [stated_pods(workload) for workload, _ in found]
     if len(found) > 1:
         problems += [
             f"{workload.ref}: has 0 replicas; expected at least 1, because several templates are placed in the ratio of their replicas"
