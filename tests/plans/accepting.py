@@ -145,7 +145,7 @@ class Accepting:
             pod = self.cluster.pods[i]
             spec = {key: value for key, value in pod.spec.items() if key != "nodeName"}
             metadata = {key: value for key, value in pod.raw["metadata"].items() if key != "name"}
-            groups.setdefault(repr((spec, metadata, pod.held, i in self.pending, i in self._once, i in self.evictable)), []).append(i)
+            groups.setdefault(repr((spec, metadata, pod.holding, i in self.pending, i in self._once, i in self.evictable)), []).append(i)
         return [group for group in groups.values() if len(group) > 1]
 
     # --- steps ------------------------------------------------------------------------------------------------------

@@ -61,10 +61,10 @@ class Brute(Accepting):
                 return None
         found: list[Tier] = []
         if self.closed:
-            left = [
+            undrained = [
                 p for p in self.cluster.pods if at[p.index] in self.closed and not p.terminating and not guards.stays_with_node(p)
             ]  # fmt: skip
-            found.append(("drained", None, -len(left)))
+            found.append(("drained", None, -len(undrained)))
         for goal in self.goals:
             match goal:
                 case "repair":
@@ -129,9 +129,9 @@ class Brute(Accepting):
     def _spent(self, spent: tuple[int, ...], i: int) -> tuple[int, ...] | None:
         """Moves counted per namespace and workload after one of pod ``i``, as far as they are limited; None: too many."""
         found = list(spent)
-        for slot, most in self._slots(i):
+        for slot, limit in self._slots(i):
             found[slot] += 1
-            if found[slot] > most:
+            if found[slot] > limit:
                 return None
         return tuple(found)
 

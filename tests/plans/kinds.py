@@ -45,10 +45,16 @@ def _pod(name: str, app: str, node: str | None, cpu: int, spec: Object, *, bare:
         metadata["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": True}]
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": f"{cpu}m"}}}
     containers = [{**container, **({"ports": spec["ports"]} if "ports" in spec else {})}]
-    rest = {key: value for key, value in spec.items() if key != "ports"}
+    others = {key: value for key, value in spec.items() if key != "ports"}
     there = {} if node is None else {"nodeName": node}
     status = {"phase": "Pending" if node is None else "Running"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **rest, **there}, "status": status}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": containers, **others, **there},
+        "status": status,
+    }
 
 
 def _term(rng: random.Random, apps: str) -> Object:

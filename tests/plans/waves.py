@@ -83,12 +83,12 @@ class _InWaves(Brute):
         self.looks -= len(ways) * 3 ** (len(ways) - 1)
         if self.looks < 0:
             raise TooLarge("waves that are too large")
-        asked = Counter(id(self._guard[i]) for i, _ in ways if i in self._guard)
+        requested = Counter(id(self._guard[i]) for i, _ in ways if i in self._guard)
         for i, _ in ways:
             guard = self._guard.get(i)
             if guard is not None:
                 gone = sum(position.at[j] == ABSENT for j in guard.pods - guard.free)
-                if asked[id(guard)] > guard.allowed - gone:
+                if requested[id(guard)] > guard.allowed - gone:
                     return False
         for k, (i, n) in enumerate(ways):
             others = [*ways[:k], *ways[k + 1 :]]

@@ -97,7 +97,7 @@ class Run:
 
 def _planned(seed: int, kind: str) -> tuple[list[Object], Snapshot, RebalancePlan]:
     things = _with_uids(tiny.cluster(seed, kind))
-    goals, drain, limits = tiny.asked(seed, kind)
+    goals, drain, limits = tiny.plan_options(seed, kind)
     before = from_objects(copy.deepcopy(things))
     return things, before, rebalance(before, PlanOptions(goals, drain, limits, Options(time_limit=10.0, workers=1)))
 

@@ -45,7 +45,7 @@ class _Both:
     @classmethod
     def random(cls, seed: int, kind: str, *, resized: bool = False) -> _Both:
         """A random cluster; pods that wait are always there."""
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         objects = tiny.resized(tiny.cluster(seed, kind), seed) if resized else tiny.cluster(seed, kind)
         return cls(objects, goals if "admit" in goals else (*goals, "admit"), drain, limits)
 
@@ -81,7 +81,7 @@ class _Both:
 
 def builder(seed: int, kind: str, length: int = 7, *, resized: bool = False) -> int:
     """Compares every state of a random walk; returns how many steps it took. Some steps are taken back."""
-    both, rng, taken = _Both.random(seed, kind, resized=resized), random.Random(f"walk-{kind}-{seed}"), 0
+    both, rng, step_count = _Both.random(seed, kind, resized=resized), random.Random(f"walk-{kind}-{seed}"), 0
     for _ in range(length):
         choices = both.compare()
         if both.history and rng.random() < 0.15:
@@ -93,9 +93,9 @@ def builder(seed: int, kind: str, length: int = 7, *, resized: bool = False) -> 
             both.history.append((step, both.position))
             both.state.apply(step)
             both.position = position
-            taken += 1
+            step_count += 1
     both.compare()
-    return taken
+    return step_count
 
 
 @pytest.mark.full

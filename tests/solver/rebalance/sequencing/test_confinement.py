@@ -67,7 +67,7 @@ def _problem(kind: str, seed: int) -> RebalanceProblem:
     if kind in kinds.KINDS:
         case = kinds.KINDS[kind](seed)
         return read_problem(from_objects(case.objects), PlanOptions(case.goals, case.drain, case.limits))
-    goals, drain, limits = tiny.asked(seed, kind)
+    goals, drain, limits = tiny.plan_options(seed, kind)
     objects = tiny.cluster(seed, kind)
     return read_problem(from_objects(tiny.resized(objects, seed) if seed % 3 == 0 else objects), PlanOptions(goals, drain, limits))
 
