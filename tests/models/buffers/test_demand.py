@@ -60,8 +60,8 @@ def test_chunks_of_a_workload_with_ten_replicas(asked: dict[str, Any], chunks: i
 
 
 def test_the_replicas_of_the_scale_subresource_count() -> None:
-    asked = buffer("b", **scalable("web"), percentage=50)
-    assert demand(deployment("web", replicas=10, status=4), asked).chunks == 2
+    requested = buffer("b", **scalable("web"), percentage=50)
+    assert demand(deployment("web", replicas=10, status=4), requested).chunks == 2
 
 
 @pytest.mark.parametrize(

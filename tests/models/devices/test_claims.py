@@ -136,11 +136,11 @@ def test_the_class_of_an_extended_resource() -> None:
 
 
 def test_a_claim_of_an_earlier_attempt_keeps_the_pod_away() -> None:
-    left = claim(
+    remaining = claim(
         "left",
         exactly(),
         owner="p",
         metadata=LEFT,
         gets=[got("a", "d")],
     )
-    assert demand(containers(1), device_class(extendedResourceName=FAST), left).refusal is not None
+    assert demand(containers(1), device_class(extendedResourceName=FAST), remaining).refusal is not None

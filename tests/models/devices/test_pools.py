@@ -116,9 +116,9 @@ def test_allocated_devices_take_counters_wherever_they_serve() -> None:
     pool: dict[str, Any] = {"pool": "p", "slices": 3}
     here, there = published("1", [device("d", **HALF)], of="a", **pool), published("2", [device("e", **HALF)], of="b", **pool)
     counters = published("3", allNodes=True, sharedCounters=SETS, **pool)
-    for gets, left in (([], 4), ([got("p", "e")], 2), ([got("p", "gone")], 4), ([got("p", "e", adminAccess=True)], 4)):
+    for gets, remaining in (([], 4), ([got("p", "e")], 2), ([got("p", "gone")], 4), ([got("p", "e", adminAccess=True)], 4)):
         found = snapshot(*NODES, here, there, counters, claim("c", gets=gets))
-        assert inventory(found, NodeColumns(found.nodes)).books.left == [left]
+        assert inventory(found, NodeColumns(found.nodes)).books.left == [remaining]
 
 
 def test_nodes_that_see_the_same_share_a_site() -> None:

@@ -175,9 +175,9 @@ def test_admission_by_asks_is_that_of_the_simulated_kubelet() -> None:
                 continue
             raw = next(obj for obj in objects if obj["kind"] == "NodeResourceTopology" and obj["metadata"]["name"] == name)
             given = (node.status.allocatable if node.status else None) or {}
-            left = [dict(zone) for zone in found.available]
+            remaining = [dict(zone) for zone in found.available]
             for pod, outcome in zip(pending, simulate(raw, {n: str(q) for n, q in given.items()}, raw_pods), strict=True):
-                got = first_fit(found, pod_requests.allocatable(given), left, pod)
+                got = first_fit(found, pod_requests.allocatable(given), remaining, pod)
                 if isinstance(got, str):
                     assert outcome == Outcome("TopologyAffinityError", container=got)
                     turned_away += 1
