@@ -80,8 +80,8 @@ def _shapes(index: int, data: Any, reading: _KarpenterReading) -> Iterator[Shape
     )
     odd = [f"{key}: {_found(value)}, expected {what}" for key, value, kind, what in wanted if not isinstance(value, kind)]
     if isinstance(resources, dict):
-        found = {key: raw for key, raw in resources.items() if not isinstance(raw, str | int | float) or isinstance(raw, bool)}
-        odd += [f"resources[{plain(key)}]: got {shorten(raw)}, expected a quantity" for key, raw in found.items()]
+        refused = {key: raw for key, raw in resources.items() if not isinstance(raw, str | int | float) or isinstance(raw, bool)}
+        odd += [f"resources[{plain(key)}]: got {shorten(raw)}, expected a quantity" for key, raw in refused.items()]
     if odd:
         reading.problems += [f"{where}: {text}" for text in odd]
         return

@@ -115,7 +115,7 @@ class Residents:
         A label distinguishes if all nodes ``here``, which run the DaemonSet, have it and no other eligible node (``without``) does.
         """
         labels = {node.metadata.name: set((node.metadata.labels or {}).items()) for node in self._original.nodes}
-        shared = set.intersection(*found) if (found := [labels[name] for name in here if name in labels]) else set()
+        shared = set.intersection(*label_sets) if (label_sets := [labels[name] for name in here if name in labels]) else set()
         telling = {label for label in shared if not any(label in labels[name] for name in without)} if without else set()
         gates = self._original.gates
 

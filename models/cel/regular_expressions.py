@@ -61,8 +61,8 @@ def _find_all(text: object, pattern: object, limit: object = -1) -> list[str]:
     run("matches", "", pattern)
     if (run("matches", text, f"^(?:{bare})$") and not text) or run("matches", "", bare):
         raise outside("findAll with a pattern that matches the empty text")
-    found = list(run("findAll", text, bare))
-    return found if limit < 0 else found[:limit]
+    matches = list(run("findAll", text, bare))
+    return matches if limit < 0 else matches[:limit]
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {"find": _find, "findAll": _find_all}

@@ -194,7 +194,7 @@ class QuotaLedger:
         self.used: Amounts = {}
         chosen = (spec.scopeSelector.matchExpressions if spec and spec.scopeSelector else None) or ()
         self._scopes: list[tuple[str, str, tuple[str, ...]]] = [(name, "Exists", ()) for name in (spec.scopes if spec else None) or ()]
-        self._scopes += [(found.scopeName, found.operator, tuple(found.values or ())) for found in chosen]
+        self._scopes += [(each.scopeName, each.operator, tuple(each.values or ())) for each in chosen]
 
     @property
     def name(self) -> str:
@@ -207,10 +207,10 @@ class QuotaLedger:
 
     def unstated(self, pod: objects.Pod) -> str | None:
         """Return the API server's message about required requests and limits that containers do not specify, or None."""
-        found = {
+        missing_pods = {
             resource: _silent(pod, *_REQUIRED_RESOURCES[resource]) for resource in sorted(self.hard.keys() & _REQUIRED_RESOURCES.keys())
         }
-        missing = [f"{resource} for: {','.join(sorted(names))}" for resource, names in found.items() if names]
+        missing = [f"{resource} for: {','.join(sorted(names))}" for resource, names in missing_pods.items() if names]
         return f"failed quota: {self.quota.metadata.name}: must specify {'; '.join(missing)}" if missing else None
 
     def fault(self, pod: objects.Pod) -> str | None:

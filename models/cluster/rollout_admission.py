@@ -118,8 +118,8 @@ class RolloutAdmission:
 
     def beside(self, other: RolloutAdmission) -> RolloutAdmission:
         """Return for each dimension the amounts of ``self`` or ``other`` (same workload) with the higher initial usage."""
-        found = {(each.quota, each.resource): each for each in other.dimensions}
-        pairs = ((each, found.get((each.quota, each.resource), each)) for each in self.dimensions)
+        by_key = {(each.quota, each.resource): each for each in other.dimensions}
+        pairs = ((each, by_key.get((each.quota, each.resource), each)) for each in self.dimensions)
         return replace(self, dimensions=tuple(max(pair, key=lambda each: each.at_first) for pair in pairs))
 
     def raised(self, limits: Sequence[int]) -> Limits:

@@ -82,7 +82,7 @@ def _plain(pod: Pod) -> bool:
 
 def _not_admitted(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
     """Return the namespace annotations that could affect new pods but are not applied, by pod key."""
-    by_namespace = {name: found for name in snapshot.namespaces if (found := [*namespace_admission.not_applied(snapshot, name)])}
+    by_namespace = {name: effects for name in snapshot.namespaces if (effects := [*namespace_admission.not_applied(snapshot, name)])}
     if not by_namespace:
         return {}
     named = ((key, by_namespace.get(key.partition("/")[0])) for key in snapshot.to_create)

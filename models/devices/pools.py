@@ -90,8 +90,8 @@ class DevicePool:
         same: dict[tuple[object, ...], list[int]] = {}
         for n, parts in local.items():
             same.setdefault((int(group[n]), *parts), []).append(n)
-        for found in same.values():
-            yield _pattern([*local[found[0]], *groups[int(group[found[0]])]]), partial(list, found)
+        for members in same.values():
+            yield _pattern([*local[members[0]], *groups[int(group[members[0]])]]), partial(list, members)
 
     def _parts(self) -> Iterator[tuple[_Part, str | None, bool | None, NodeSelector | None]]:
         """Yield the parts with their own choice of nodes: part, nodeName, allNodes, nodeSelector.

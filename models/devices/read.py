@@ -40,7 +40,7 @@ class _InventoryReader:
     def __init__(self, snapshot: Snapshot, nodes: NodeColumns, reads: Collection[Read] | None, constrained: Collection[str]) -> None:
         self.snapshot, self.nodes, self.gates = snapshot, nodes, snapshot.gates
         self.kinds = KindTable(snapshot.gates, snapshot.device_taint_rules, reads, constrained)
-        self.found = Inventory(kinds=self.kinds.kinds)
+        self.inventory = Inventory(kinds=self.kinds.kinds)
         self._made: dict[tuple[tuple[int, ...], int], dict[int, int]] = {}
         self._counters: dict[tuple[int, ...], dict[tuple[str, str], int]] = {}
         self._selectors: dict[int, int] = {}
@@ -58,16 +58,16 @@ class _InventoryReader:
             views += [((view.last, driver, name), self._view(pool, view), view) for view in pool.views(index)]
         views.sort(key=lambda item: item[0])
         for v, (_, view, source) in enumerate(views):
-            self.found.views.append(view)
+            self.inventory.views.append(view)
             for n in source.nodes:
                 seen[n].append(v)
         self._sites(seen)
         self._books(released)
-        return self.found
+        return self.inventory
 
     def _sites(self, seen: list[list[int]]) -> None:
         places: dict[tuple[int, ...], int] = {}
-        inventory, views = self.found, self.found.views
+        inventory, views = self.inventory, self.inventory.views
         for listed in seen:
             key = tuple(listed)
             if key not in places:
@@ -95,15 +95,15 @@ class _InventoryReader:
         known = self._counters[considered] = {}
         for each in pool.counter_sets(considered):
             for name, counter in (each.counters or {}).items():
-                known[each.name, name] = len(self.found.counters)
-                self.found.counters.append(quantity.parse(counter.value))
+                known[each.name, name] = len(self.inventory.counters)
+                self.inventory.counters.append(quantity.parse(counter.value))
         if known:
             for k in considered:
                 for device in pool.slices[k].spec.devices or ():
                     if device.consumesCounters:
                         unit = self._unit(pool, device)
                         more = self._consumed(device, known)
-                        self.found.consumption[unit] = (*self.found.consumption.get(unit, ()), *more)
+                        self.inventory.consumption[unit] = (*self.inventory.consumption.get(unit, ()), *more)
         return known
 
     def _consumed(self, device: device_objects.Device, known: Mapping[tuple[str, str], int]) -> tuple[tuple[int, Fraction], ...]:
@@ -116,14 +116,14 @@ class _InventoryReader:
         return tuple(found.items())
 
     def _unit(self, pool: DevicePool, device: device_objects.Device) -> int:
-        return self.found.units.setdefault((pool.driver, pool.name, device.name), len(self.found.units))
+        return self.inventory.units.setdefault((pool.driver, pool.name, device.name), len(self.inventory.units))
 
     def _devices(self, pool: DevicePool, considered: tuple[int, ...], k: int) -> dict[int, int]:
         """Return the ids of a slice's devices by index, except for devices that no request can get."""
         made = self._made.get((considered, k))
         if made is None:
             made = self._made[considered, k] = {}
-            devices, spec = self.found.devices, pool.slices[k].spec
+            devices, spec = self.inventory.devices, pool.slices[k].spec
             counters = self._counters[considered]
             conditions = self.gates.enabled("DRADeviceBindingConditions") and self.gates.enabled("DRAResourceClaimDeviceStatus")
             for d, device in enumerate(spec.devices or ()):
@@ -149,12 +149,12 @@ class _InventoryReader:
     def _selector(self, selector: NodeSelector) -> int:
         number = self._selectors.get(id(selector))
         if number is None:
-            number = self._selectors[id(selector)] = len(self.found.selectors)
-            self.found.selectors.append(self.nodes.selector(selector))
+            number = self._selectors[id(selector)] = len(self.inventory.selectors)
+            self.inventory.selectors.append(self.nodes.selector(selector))
         return number
 
     def _books(self, released: Collection[str]) -> None:
-        inventory = self.found
+        inventory = self.inventory
         size = len(inventory.units)
         inventory.books = DeviceBooks(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(inventory.counters))
         for key, claim in self.snapshot.resource_claims.items():

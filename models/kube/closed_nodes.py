@@ -52,8 +52,8 @@ def by_run(nodes: Mapping[str, ClosedBy]) -> list[tuple[str, str, list[str]]]:
 
 def marks(nodes: Iterable[Node]) -> dict[str, ClosedBy]:
     """Return the nodes that runs have closed, by name."""
-    found = ((str(node.metadata.name), closed_by((node.metadata.annotations or {}).get(CLOSED_BY))) for node in nodes)
-    return {name: by for name, by in found if by is not None}
+    pairs = ((str(node.metadata.name), closed_by((node.metadata.annotations or {}).get(CLOSED_BY))) for node in nodes)
+    return {name: by for name, by in pairs if by is not None}
 
 
 def open_all(nodes: Iterable[Node]) -> list[str]:

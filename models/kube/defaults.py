@@ -153,7 +153,7 @@ def _priority_class(spec: objects.PodSpec, classes: Mapping[str, objects.Priorit
     """Return the class of a pod, or else the lowest global default."""
     if spec.priorityClassName:
         return classes.get(spec.priorityClassName)
-    return min((found for found in classes.values() if found.globalDefault), key=lambda found: found.value, default=None)
+    return min((each for each in classes.values() if each.globalDefault), key=lambda each: each.value, default=None)
 
 
 def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> int | None:

@@ -80,8 +80,8 @@ class Balloons:
 
     def reasons(self, pod: Pod, rejected: Bools) -> list[str]:
         """Return the distinct reasons why the policies of some nodes refuse a pod."""
-        found = (self.refusal(pod, int(i)) for i in np.unique(self._of[rejected]) if i >= 0)
-        return list(dict.fromkeys(reason for reason in found if reason is not None))
+        refusals = (self.refusal(pod, int(i)) for i in np.unique(self._of[rejected]) if i >= 0)
+        return list(dict.fromkeys(reason for reason in refusals if reason is not None))
 
     def refusal(self, pod: Pod, policy: int) -> str | None:
         """Return the reason why a policy refuses a container of a pod, or None."""

@@ -32,7 +32,7 @@ class SourceLines:
     """The lines of a text."""
 
     def __init__(self, text: str) -> None:
-        self._starts = [0, *(found.end() for found in _BREAK.finditer(text))]
+        self._starts = [0, *(match.end() for match in _BREAK.finditer(text))]
 
     def at(self, place: int) -> tuple[int, int]:
         """Return line and column, both from 1, of a position in characters from 0."""

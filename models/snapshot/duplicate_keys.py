@@ -233,7 +233,7 @@ class _Scan:
         here = dict(zip(levels, first, strict=True))
         carried = [(np.full(len(begin), here[d]), begin, end) for d, (begin, end) in self.open_keys.items() if d in here]
         groups, begin, end = (np.concatenate(parts) for parts in zip(keys, *carried, strict=True))
-        self.open_keys = {d: found for d, found in self.open_keys.items() if d <= depth and d not in here}
+        self.open_keys = {d: keys for d, keys in self.open_keys.items() if d <= depth and d not in here}
         for d, group in zip(levels, last, strict=True):
             if 0 < d <= depth:
                 chosen = groups == group

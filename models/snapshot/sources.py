@@ -198,7 +198,7 @@ def _size(limit: int) -> str:
 
 def free_memory() -> int | None:
     """Return the number of bytes that can still be allocated; None if unknown."""
-    return min((max(0, found) for found in _limits()), default=None)
+    return min((max(0, limit) for limit in _limits()), default=None)
 
 
 def _limits() -> Iterator[int]:
@@ -244,7 +244,7 @@ def _number(path: Path) -> int | None:
 
 def _field(path: Path, name: str) -> int | None:
     """Return the number after a name at the start of a line."""
-    words = next((found for line in _lines(path) if (found := line.split())[:1] == [name]), ())
+    words = next((parts for line in _lines(path) if (parts := line.split())[:1] == [name]), ())
     return int(words[1]) if len(words) > 1 and words[1].isdigit() else None
 
 

@@ -78,7 +78,7 @@ def provide(
             if key in effects:
                 notes.append(Unmodelled(objects.pod_key(pod), f"claim {key}", effects[key]))
     for effect in sorted(set(effects.values())):
-        keys = [key for key, found in effects.items() if found == effect]
+        keys = [key for key, each in effects.items() if each == effect]
         snapshot.warnings.append(f"claim{'s' if len(keys) > 1 else ''} {some(keys)}: {effect}")
     return notes
 
@@ -123,7 +123,7 @@ def _settled(
 ) -> objects.PersistentVolumeClaimSpec:
     """Return the spec of an unbound claim with a storage class that determines where its volume can be."""
     classes, name = snapshot.storage_classes, spec.storageClassName
-    real = [found for name_, found in classes.items() if not name_.startswith(ANYWHERE)]
+    real = [storage_class for name_, storage_class in classes.items() if not name_.startswith(ANYWHERE)]
     if name is None:
         name = defaults.default_storage_class(real)
         if name is None and real:

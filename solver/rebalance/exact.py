@@ -81,7 +81,7 @@ class ExactPlanSearch:
         active = rules.build(self.problem.cluster)
         self.model = TargetModel(self.problem, active)
         self.points = self.values.encode(TargetRules(self.model, active))
-        self._ceilings = [min(most, p.constant + p.most) for most, p in zip(self.values.bounds(), self.points, strict=True)]
+        self._ceilings = [min(upper, p.constant + p.most) for upper, p in zip(self.values.bounds(), self.points, strict=True)]
         self._bounds: list[_Bound] = []
         self._open: list[Vector] = []  # possible values of end states without a known order that are not proved to have none
         self._detoured: set[int] = set()  # classes whose stopovers the model counts as moves
@@ -175,7 +175,7 @@ class ExactPlanSearch:
         excluded, extra, cost = False, 0, 0
         for each in ordered.confined:
             apart = self._detoured.isdisjoint(each.classes)
-            moves = [most - arrivals(problem, each.classes, there) for most, there in zip(each.moves, each.reachable, strict=True)]
+            moves = [limit - arrivals(problem, each.classes, there) for limit, there in zip(each.moves, each.reachable, strict=True)]
             detours = self.model.confine(each.classes, each.reachable, moves)
             mine = each.detours(problem, counts)
             excluded |= detours is not None and mine is None

@@ -95,9 +95,9 @@ class OpportunityCosts:
         if not term.namespaces and term.namespaceSelector is None:
             return True, False
         selector, listed = canonical(term.namespaceSelector), set(term.namespaces or ())
-        found = listed | {name for name, labels in self._namespaces.items() if selector_matches(selector, labels)}
+        namespaces = listed | {name for name, labels in self._namespaces.items() if selector_matches(selector, labels)}
         to_come = selector_matches(selector, {_NAME_LABEL: _FUTURE_NAMESPACE})
-        return own in found or to_come, to_come or bool(found - self._exempt - {own})
+        return own in namespaces or to_come, to_come or bool(namespaces - self._exempt - {own})
 
     @cached_property
     def _namespaces(self) -> dict[str, Mapping[str, str]]:

@@ -43,7 +43,7 @@ class AntiAffinityUsers:
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self._users, self._refuse_all = policy.antiAffinityUsers, policy.refuseAllNamespacesAntiAffinity
         self._namespaces: Mapping[str, Mapping[str, str]] = namespace_labels(snapshot) if self._refuse_all else {}
-        defaults = [(found.value, name) for name, found in snapshot.priority_classes.items() if found.globalDefault]
+        defaults = [(each.value, name) for name, each in snapshot.priority_classes.items() if each.globalDefault]
         self._default_class = min(defaults, default=None)
 
     @property

@@ -70,7 +70,7 @@ def apply(snapshot: Snapshot, name: str) -> None:
                 snapshot.not_understood[objects.pod_key(pod)] = [*snapshot.not_understood.get(objects.pod_key(pod), ()), *unread]
         _without(snapshot, index, system.resources)
     for node, indices in running.items():
-        shares_by_pod = system.held([snapshot.pods[i] for i in indices], cards.get(node, []))
+        shares_by_pod = system.held_shares([snapshot.pods[i] for i in indices], cards.get(node, []))
         for position, shares in shares_by_pod.items():
             pod = snapshot.pods[indices[position]]
             spec = _spec(system.asks(pod) or [GpuRequest(len(shares))], sizes, pod)

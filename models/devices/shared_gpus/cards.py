@@ -60,7 +60,7 @@ class System:
 
     Attributes:
         resources: Names of the resources that it handles itself.
-        held: Returns the shares that the pods of a node have of its cards.
+        held_shares: Returns the shares that the pods of a node have of its cards.
         register: Annotation or label in which a node lists its cards.
         annotations: Annotations by which a pod requests a card.
     """
@@ -68,7 +68,7 @@ class System:
     resources: frozenset[str]
     cards: Callable[[objects.Node], list[Card]]
     asks: Callable[[objects.Pod], list[GpuRequest]]
-    held: Callable[[list[objects.Pod], list[Card]], Mapping[int, list[GpuShare]]]
+    held_shares: Callable[[list[objects.Pod], list[Card]], Mapping[int, list[GpuShare]]]
     register: str
     annotations: tuple[str, ...] = ()
 

@@ -257,7 +257,7 @@ def refused(kind: str, value: Any, gates: FeatureGates) -> list[str]:
     """Return the faults that the API server would find in a new object given as plain data, each as ``path: reason``."""
     if not isinstance(value, Mapping):
         return []
-    found = list(_of_metadata(mapping(value.get("metadata")), "metadata"))
+    problems = list(_of_metadata(mapping(value.get("metadata")), "metadata"))
     steps = _TEMPLATES.get(kind)
     if steps is not None:
         template = value
@@ -265,10 +265,10 @@ def refused(kind: str, value: Any, gates: FeatureGates) -> list[str]:
             template = mapping(template.get(step))
         spec = mapping(value.get("spec"))
         if kind != "ReplicationController" and steps:
-            found += label_selector(spec.get("selector"), "spec.selector")
+            problems += label_selector(spec.get("selector"), "spec.selector")
         claims = frozenset(str(mapping(each.get("metadata")).get("name")) for _, each in listed(spec.get("volumeClaimTemplates")))
         pods = NewPods(kind, template, ".".join(steps), gates, claims)
         for rule in RULES:
-            found += rule.check(pods)
-        found += controllers.refused(kind, spec)
-    return [f"{path}: {reason}" for path, reason in dict.fromkeys(found)]
+            problems += rule.check(pods)
+        problems += controllers.refused(kind, spec)
+    return [f"{path}: {reason}" for path, reason in dict.fromkeys(problems)]

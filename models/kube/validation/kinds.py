@@ -190,16 +190,16 @@ def _capacity_buffer(obj: CapacityBuffer, gates: FeatureGates | None, out: Probl
 
 _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     objects.Node: _node,
-    PersistentVolumeClaim: lambda found, out: check_claim_spec(found.spec, "spec", out),
+    PersistentVolumeClaim: lambda obj, out: check_claim_spec(obj.spec, "spec", out),
     PersistentVolume: _volume,
-    StorageClass: lambda found, out: check_choice(found.volumeBindingMode, _MODES, "volumeBindingMode", out, "it is treated as Immediate"),
+    StorageClass: lambda obj, out: check_choice(obj.volumeBindingMode, _MODES, "volumeBindingMode", out, "it is treated as Immediate"),
     topology_objects.NodeResourceTopology: _topology,
     workload_objects.PodDisruptionBudget: _budget,
     CSINode: _csi_node,
-    objects.PriorityClass: lambda found, out: check_range(found.value, -MAX_INT32 - 1, MAX_INT32, "value", out),
+    objects.PriorityClass: lambda obj, out: check_range(obj.value, -MAX_INT32 - 1, MAX_INT32, "value", out),
     PodGroup: _pod_group,
     Workload: _scheduling_workload,
-    ResourceQuota: lambda found, out: check_resources(found.spec.hard if found.spec else None, "spec.hard", out),
+    ResourceQuota: lambda obj, out: check_resources(obj.spec.hard if obj.spec else None, "spec.hard", out),
     LimitRange: _limit_range,
 }
 

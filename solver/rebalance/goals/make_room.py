@@ -133,17 +133,17 @@ class RoomMaker:
             By class, arrays of domain numbers, int32[N], -1: none.
         """
         if g not in self._conflicting:
-            cluster, found = self.problem.cluster, dict[int, dict[str, Ids]]()
+            cluster, conflicts = self.problem.cluster, dict[int, dict[str, Ids]]()
             mine = cluster.classes[g]
             against = [(h, term.key) for term in mine.anti for h in cluster.matching(term.matcher).tolist()]
             against += [(h, term.key) for h, term in self._carriers if cluster.matches(term.matcher)[g]]
             for h, key in against:
-                found.setdefault(h, {})[key] = cluster.domains(key)[0]
+                conflicts.setdefault(h, {})[key] = cluster.domains(key)[0]
             nodes = np.arange(cluster.n_nodes, dtype=np.int32)
             for h, cls in enumerate(cluster.classes) if mine.ports else ():
                 if clash(mine.ports, cls.ports):
-                    found.setdefault(h, {})[""] = nodes
-            self._conflicting[g] = {h: list(keys.values()) for h, keys in found.items()}
+                    conflicts.setdefault(h, {})[""] = nodes
+            self._conflicting[g] = {h: list(keys.values()) for h, keys in conflicts.items()}
         return self._conflicting[g]
 
     def _candidates(self, g: int, a: int, open_: Bools, max_cost: int, choices: int) -> list[tuple[int, int]]:

@@ -87,5 +87,5 @@ class ImprovementState(SoftState):
 
     def _price(self, g: int, back: int = 0) -> int:
         """Return the charge for one more move of the class, once ``back`` of the moves so far are taken back."""
-        beyond = any(made[numbers[g]] - back >= most[numbers[g]] for numbers, most, made in self.limits)
+        beyond = any(made[numbers[g]] - back >= limit[numbers[g]] for numbers, limit, made in self.limits)
         return self.charge + (LIMIT_PENALTY if beyond else 0)

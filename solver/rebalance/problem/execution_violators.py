@@ -99,9 +99,9 @@ class Enforced:
 
     def broken(self) -> set[tuple[int, Rule]]:
         """Return the broken rules, each with the pod that has it (not necessarily the pod that would leave)."""
-        found: set[tuple[int, Rule]] = {(i, ("nodeAffinity", 0)) for i in self.selection}
-        found |= {(i, ("podAffinity", 0)) for i in self._affinities if self.misses_affinity(i, ())}
-        return found | {(i, ("podAntiAffinity", k)) for i, k in self._apart}
+        rules: set[tuple[int, Rule]] = {(i, ("nodeAffinity", 0)) for i in self.selection}
+        rules |= {(i, ("podAffinity", 0)) for i in self._affinities if self.misses_affinity(i, ())}
+        return rules | {(i, ("podAntiAffinity", k)) for i, k in self._apart}
 
     def violators(self) -> set[int]:
         """Return the pods that may have to leave, in any order of departures."""
@@ -231,9 +231,9 @@ class Enforced:
 
 def _young_first(pods: list[Pod], chosen: Iterable[int]) -> list[int]:
     """Return pods in the order in which equals would leave: by priority, lowest first, then youngest, then by name."""
-    found = sorted(chosen, key=lambda i: pod_key(pods[i]))
-    found.sort(key=lambda i: pods[i].metadata.creationTimestamp or "", reverse=True)
-    return sorted(found, key=lambda i: pods[i].spec.priority or 0)
+    ordered = sorted(chosen, key=lambda i: pod_key(pods[i]))
+    ordered.sort(key=lambda i: pods[i].metadata.creationTimestamp or "", reverse=True)
+    return sorted(ordered, key=lambda i: pods[i].spec.priority or 0)
 
 
 def _terms(part: PodAffinity | None, *, ignored: bool = False) -> list[PodAffinityTerm]:

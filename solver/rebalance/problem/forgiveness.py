@@ -44,7 +44,7 @@ def forgive(snapshot: Snapshot, history: History, exempt: Collection[str] = ()) 
         return Forgiveness()
     seen = _EarlierViolations(exempt)
     now = time_of(snapshot) if history.earlier else None
-    found = Forgiveness()
+    forgiveness = Forgiveness()
     uncovered = 0
     for i, rule in sorted(Enforced(snapshot, exempt).broken()):
         pod = snapshot.pods[i]
@@ -52,10 +52,10 @@ def forgive(snapshot: Snapshot, history: History, exempt: Collection[str] = ()) 
         grace = history.grace if own is None else own
         window = history.within(now, grace) if now is not None else []
         if not all(seen.breaks(earlier, pod, rule) for earlier in window):
-            found.rules[i, rule] = grace
+            forgiveness.rules[i, rule] = grace
         elif grace and not (now is not None and _reaches(history, now, grace)):
             uncovered += 1
-    return Forgiveness(found.rules, uncovered)
+    return Forgiveness(forgiveness.rules, uncovered)
 
 
 def _reaches(history: History, now: datetime, grace: int) -> bool:

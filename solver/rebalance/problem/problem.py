@@ -324,12 +324,12 @@ class _ProblemReader:
             return set()
         pods = self.pods
         highest = max((pods[i].spec.priority or 0 for i in self.waiting if pods[i].spec.preemptionPolicy != "Never"), default=None)
-        found = {i for i in self.movable if self.closed[self._node(i)]}
+        evictable = {i for i in self.movable if self.closed[self._node(i)]}
         if highest is not None:
-            found |= {i for i in self.movable if (pods[i].spec.priority or 0) < highest}
+            evictable |= {i for i in self.movable if (pods[i].spec.priority or 0) < highest}
         if self.enforced is not None:
-            found |= self.enforced.violators() & set(self.movable)
-        return found
+            evictable |= self.enforced.violators() & set(self.movable)
+        return evictable
 
 
 def _holds_rules(pod: Pod) -> bool:

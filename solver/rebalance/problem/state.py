@@ -178,9 +178,9 @@ class PlanState:
         """Return the (class, node) of resident pods that would miss a pod of class g evicted from node a."""
         back = self._placed_first(g, a, 1)
         self._put(g, a, -1, -back)
-        found = self.providers.missing(g)
+        missing = self.providers.missing(g)
         self._put(g, a, 1, back)
-        return found
+        return missing
 
     def accepts(self, step: Step) -> bool:
         """Return True if the step of one pod is accepted now."""
@@ -253,10 +253,10 @@ class PlanState:
         Returns:
             By rule, int64[len(nodes)].
         """
-        found = {name: np.where(mask, self.counts[g, nodes], 0) for name, mask in self.breaks(g, nodes).items()}
-        if self.fit.name in found:
-            found[self.fit.name] = self._unfit(g, nodes)
-        return found
+        pods_by_rule = {name: np.where(mask, self.counts[g, nodes], 0) for name, mask in self.breaks(g, nodes).items()}
+        if self.fit.name in pods_by_rule:
+            pods_by_rule[self.fit.name] = self._unfit(g, nodes)
+        return pods_by_rule
 
     def _unfit(self, g: int, nodes: Ints) -> Ints:
         """Return the number of pods of class g that do not fit, int64[len(nodes)].

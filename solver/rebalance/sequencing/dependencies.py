@@ -45,8 +45,8 @@ class Dependencies:
 
     def near(self, g: int) -> frozenset[int]:
         """Return the classes that a step of class g may affect on any node."""
-        found = self._near.get(g)
-        if found is None:
+        near = self._near.get(g)
+        if near is None:
             own = (g,) if self.cross_node[g] else ()
-            found = self._near[g] = frozenset(h for i in self._of[g] for h in self._edges[i]).union(own)
-        return found
+            near = self._near[g] = frozenset(h for i in self._of[g] for h in self._edges[i]).union(own)
+        return near
