@@ -258,7 +258,7 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
 def _limit(workloads: Iterable[WorkloadView]) -> None:
     total = 0
     for workload in workloads:
-        total += workloads_replicas.asked(workload)
+        total += workloads_replicas.stated_pods(workload)
         if total > MAX_PODS:
             raise InputError([f"{workload.ref}: the workloads ask for more than {MAX_PODS:,} pods, expected fewer"])
 

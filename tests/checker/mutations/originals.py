@@ -74,7 +74,7 @@ def plan(number: int) -> Original:
     found: RebalancePlan | None = None
     while found is None or not (found.moves or found.evictions):
         objects = tiny_plans.cluster(seed, tiny_plans.KINDS[kind])
-        goals, drain, limits = tiny_plans.asked(seed, tiny_plans.KINDS[kind])
+        goals, drain, limits = tiny_plans.plan_options(seed, tiny_plans.KINDS[kind])
         snapshot = from_objects(objects)
         found = rebalance(snapshot, PlanOptions(goals, drain, limits, _OPTIONS))
         seed += 100
