@@ -15,7 +15,7 @@ from kubestow.models.documents.findings.audit import Finding, Selection, Severit
 from kubestow.models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig, KnownFinding
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 
 #: A CronJob names its Jobs ``NAME-<scheduled minute>``.
 _OF_CRON_JOB: Final = re.compile(r"Job (.+)-\d{8,10}", re.ASCII)
@@ -149,7 +149,7 @@ class Names:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._owners = Owners(snapshot)
+        self._owners = PodOwners(snapshot)
         self._pods: dict[str, str] | None = None
 
     def of(self, finding: Finding) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kubestow.models.workloads.updates.update_input import Member, Update
+from kubestow.models.workloads.updates.update_input import Update, UpdatePod
 
 
 @dataclass
@@ -23,11 +23,11 @@ class Pods:
     """
 
     update: Update
-    there: dict[str, Member] = field(default_factory=dict)
+    there: dict[str, UpdatePod] = field(default_factory=dict)
     serving: set[str] = field(default_factory=set)
     _slots: dict[int, list[str]] = field(default_factory=dict)
 
-    def come(self, member: Member) -> None:
+    def come(self, member: UpdatePod) -> None:
         """Add a pod."""
         self.there[member.key] = member
         self._slots.setdefault(member.slot, []).append(member.key)

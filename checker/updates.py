@@ -19,7 +19,7 @@ from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, 
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-from kubestow.models.workloads.updates.update_input import Member, Update, read_update
+from kubestow.models.workloads.updates.update_input import Update, UpdatePod, read_update
 
 if TYPE_CHECKING:
     from kubestow.checker.devices.state import Grant
@@ -324,19 +324,19 @@ class _Replay:
         if found.proved:
             self._proved(due, refused, waiting)
 
-    def _due(self) -> list[Member]:
+    def _due(self) -> list[UpdatePod]:
         """Return the pods that the controller would create next."""
         left = [member for k, member in enumerate(self.update.members) if not member.there and k not in self.reached]
         return [member for member in left if self.pods.creates(member.slot)]
 
-    def _refused(self, due: Sequence[Member]) -> Fault | None:
+    def _refused(self, due: Sequence[UpdatePod]) -> Fault | None:
         for member in due:
             refused = self.books.fault(self.update.snapshot.pods[member.index])
             if refused is not None:
                 return refused
         return None
 
-    def _proved(self, due: Sequence[Member], refused: Fault | None, waiting: Sequence[str]) -> None:
+    def _proved(self, due: Sequence[UpdatePod], refused: Fault | None, waiting: Sequence[str]) -> None:
         """Check a proved halt: the controller can neither create nor delete pods, and the scheduler cannot place any."""
         if due and refused is None:
             self.fault("the rollout is said to halt, and another new pod could be created", due[0].key)

@@ -21,7 +21,7 @@ from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from kubestow.models.numa.nri_annotations import BALLOON, FALSE, NO_HINTS, TRUE
 from kubestow.models.snapshot.api_types import Unread
-from kubestow.models.snapshot.decode import JSON_ERRORS, Reader
+from kubestow.models.snapshot.decode import JSON_ERRORS, DocumentReader
 from kubestow.models.snapshot.interning import is_of_node_policy
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood
 from kubestow.models.workloads.template import DIGESTS, annotation_digests, written_digests
@@ -159,7 +159,7 @@ class Keeper:
     def _objects(self, data: bytes, items: list[msgspec.Raw]) -> list[bytes]:
         self._found = []
         if self._redact:
-            Reader(self, fields=self._fields).json(data, "")
+            DocumentReader(self, fields=self._fields).json(data, "")
         else:
             for item in items:
                 self._whole(item)

@@ -23,7 +23,7 @@ from kubestow.models.gangs.markers import members
 from kubestow.models.kube.objects import Pod, is_terminal, is_terminating, pod_key
 from kubestow.models.kube.quantity import QuantityError
 from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS, has_hints
-from kubestow.models.numa.container_affinity import AnnotationError, Entry, parse_annotations, reaches, views
+from kubestow.models.numa.container_affinity import AffinityEntry, AnnotationError, parse_annotations, reaches, views
 from kubestow.models.numa.container_expressions import ContainerView, Expression
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError
@@ -164,7 +164,7 @@ def _container_hints(view: ClusterView, holder: _Holder, containers: _Containers
         lost = [name for name in present[1] if name in annotations]
         text = f"{some(lost)} {'are' if len(lost) > 1 else 'is'} ignored next to {PREFIXES[0]}*"
         yield TWICE.found(holder.name, text, field=f"{holder.path}[{lost[0]}]", pods=holder.pods)
-    readable: list[tuple[str, Entry]] = []
+    readable: list[tuple[str, AffinityEntry]] = []
     broken = False
     for name in present[0] if present else ():
         if name not in annotations:
@@ -222,7 +222,7 @@ class _Containers:
         self._seen: list[ContainerView] | None = None
         self._matching: dict[tuple[Expression | None, Expression], list[ContainerView]] = {}
 
-    def any(self, entry: Entry, own: list[ContainerView]) -> bool:
+    def any(self, entry: AffinityEntry, own: list[ContainerView]) -> bool:
         """Return True if an entry matches a container other than its own. ``own`` holds the containers of its pod."""
         mine = next(each for each in own if each.container == entry.container)
         if any(reaches(entry, mine, other) for other in own):

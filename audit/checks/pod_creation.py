@@ -13,7 +13,7 @@ from kubestow.models.cluster.admission import Admission
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube.objects import PodCondition, controller_of, is_terminating
 from kubestow.models.kube.workload_objects import Deployment, ReplicaSet
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 
 ACCOUNT: Final = Code(
     "KS227", "service-account-missing", "error",
@@ -60,7 +60,7 @@ class _Short:
     @cached_property
     def _leaving(self) -> set[str]:
         """Workloads with terminating pods, whose room other pods may be waiting for."""
-        owners = Owners(self._view.snapshot)
+        owners = PodOwners(self._view.snapshot)
         return {owners.of(pod) for pod in self._view.snapshot.pods if is_terminating(pod)}
 
     @cached_property

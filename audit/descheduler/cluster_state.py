@@ -15,7 +15,7 @@ import numpy as np
 from kubestow.models.kube.objects import LabelSelector, Pod, PodAffinityTerm, is_terminal
 from kubestow.models.kube.pod_requests import allocatable, pod_request
 from kubestow.models.kube.pod_spec import qos_class
-from kubestow.models.kube.selectors import Bools, NodeTable, Selector, Tolerations, canonical, selector_matches
+from kubestow.models.kube.selectors import Bools, NodeColumns, Selector, Tolerations, canonical, selector_matches
 from kubestow.models.snapshot.snapshot import Snapshot
 
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -31,7 +31,7 @@ class Facts:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot, self.pods = snapshot, snapshot.pods
-        self.table = NodeTable(snapshot.nodes)
+        self.table = NodeColumns(snapshot.nodes)
         self.index = {name: n for n, name in enumerate(self.table.names)}
         # A node without allocatable uses its capacity (referencedResourceListForNodeCapacity).
         status = [node.status for node in snapshot.nodes]

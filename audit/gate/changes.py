@@ -19,7 +19,7 @@ from kubestow.models.workloads import checks, replicas
 from kubestow.models.workloads.checks import held_by_buffers, is_held
 from kubestow.models.workloads.expand import made_by_another, owned
 from kubestow.models.workloads.ownership import named
-from kubestow.models.workloads.view import Workload, labelled, listed, selector, view
+from kubestow.models.workloads.view import WorkloadView, labelled, listed, selector, view
 
 #: Kinds whose controllers replace pods when the template changes. Pods of other kinds stay until something else
 #: ends them.
@@ -169,16 +169,16 @@ def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collecti
     return Change(f"{kind} {namespace}/{name}", obj, action, tuple(refused), unknown)
 
 
-def _action(new: Workload, old: Workload, *, alike: bool) -> Action:
+def _action(new: WorkloadView, old: WorkloadView, *, alike: bool) -> Action:
     if alike and templates.same(new, old):
-        return "unchanged" if new.kind == "DaemonSet" or replicas.asked(new) == replicas.asked(old) else "scaled"
+        return "unchanged" if new.kind == "DaemonSet" or replicas.stated_pods(new) == replicas.stated_pods(old) else "scaled"
     if new.kind not in _ROLLING:
         return "changed"
     strategy = new.obj.spec.strategy if isinstance(new.obj, Deployment) and new.obj.spec is not None else None
     return "recreated" if strategy is not None and strategy.type == "Recreate" else "rolling update"
 
 
-def _under_way(deployment: Workload, cluster: Snapshot) -> bool:
+def _under_way(deployment: WorkloadView, cluster: Snapshot) -> bool:
     """Return True if an earlier rollout is incomplete: some pods belong to a ReplicaSet with another template."""
     for i in owned(cluster, deployment.kind, deployment.namespace, deployment.name):
         owner = controller_of(cluster.pods[i])
@@ -192,7 +192,7 @@ def _under_way(deployment: Workload, cluster: Snapshot) -> bool:
     return False
 
 
-def _immutable(new: Workload, old: Workload, action: Action) -> Iterator[str]:
+def _immutable(new: WorkloadView, old: WorkloadView, action: Action) -> Iterator[str]:
     """Yield problems with immutable fields that change (pkg/apis/{apps,batch}/validation)."""
     if new.kind == "Job" and action == "changed":
         yield f"{new.path}: the template of a Job cannot be changed: delete the Job first"

@@ -283,7 +283,7 @@ class Placing:
         for change in wanted:
             workload = view(change.obj) if change.kind not in ("Pod", "DaemonSet") else None
             if workload is not None and workload.job is None:
-                shrink(course.before, (change.kind, change.namespace, change.name), replicas.asked(workload))
+                shrink(course.before, (change.kind, change.namespace, change.name), replicas.stated_pods(workload))
         self.warnings += expansion.snapshot.warnings[len(state.warnings) :]
         options = replace(self._limited(), workloads=tuple(expansion.workloads), unmodelled=tuple(expansion.unmodelled), causes=causes)
         judged = course.before.copy()
@@ -390,7 +390,7 @@ def _asked(change: Change, pods: Sequence[str]) -> int:
     workload = view(change.obj) if change.kind != "Pod" else None
     if workload is None:
         return 1 if change.kind == "Pod" else 0
-    return len(pods) if workload.kind == "DaemonSet" or workload.job is not None else replicas.asked(workload)
+    return len(pods) if workload.kind == "DaemonSet" or workload.job is not None else replicas.stated_pods(workload)
 
 
 def _pods(snapshot: Snapshot, change: Change) -> list[str]:

@@ -174,7 +174,7 @@ class Ordinals:
 
     def _wanted(self, name: str) -> bool:
         workload = view(self.change.obj)
-        return workload is None or ordinal(name) < self.change.start + replicas.asked(workload)
+        return workload is None or ordinal(name) < self.change.start + replicas.stated_pods(workload)
 
     def _names(self, state: Snapshot) -> list[str]:
         pods = owned(state, self.change.kind, self.change.namespace, self.change.name)

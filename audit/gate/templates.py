@@ -13,7 +13,7 @@ from typing import Final
 from kubestow.models.kube.objects import Container
 from kubestow.models.workloads.ownership import HASH
 from kubestow.models.workloads.template import DIGESTS, annotation_digest, annotation_digests, essence, read_digests
-from kubestow.models.workloads.view import Workload
+from kubestow.models.workloads.view import WorkloadView
 
 #: Labels that the API server adds to the template of a Job (pkg/registry/batch/job/strategy.go, generateSelector).
 _OF_JOBS: Final = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
@@ -28,31 +28,31 @@ _OF_OTHERS: Final = (
 _REDACTED: Final = "images, environment, commands, probes and other fields that placement does not read"
 
 
-def same(new: Workload, old: Workload) -> bool:
+def same(new: WorkloadView, old: WorkloadView) -> bool:
     """Return True if applying the manifest's template would not change the known parts of the cluster's template."""
     return _alike(new, old) and _annotations(new, old, _OF_OTHERS)
 
 
-def same_revision(one: Workload, other: Workload) -> bool:
+def same_revision(one: WorkloadView, other: WorkloadView) -> bool:
     """Return True if the known parts of two objects' templates are equal."""
     return _alike(one, other) and _annotations(one, other, ())
 
 
-def unknown(workload: Workload) -> str:
+def unknown(workload: WorkloadView) -> str:
     """Return the unknown parts of a workload's template, as text. Empty if everything is known."""
     if not _redacted(workload):
         return ""
     return _REDACTED if _digests(workload) is not None else f"annotations, {_REDACTED}"
 
 
-def _alike(new: Workload, old: Workload) -> bool:
+def _alike(new: WorkloadView, old: WorkloadView) -> bool:
     generated = (HASH, *_OF_JOBS) if new.kind == "Job" else (HASH,)
     if essence(new.template, generated) != essence(old.template, generated):
         return False
     return all(before in (None, now) for before, now in zip(_images(old), _images(new), strict=True))
 
 
-def _annotations(new: Workload, old: Workload, of_others: Sequence[str]) -> bool:
+def _annotations(new: WorkloadView, old: WorkloadView, of_others: Sequence[str]) -> bool:
     stated, known = _digests(new), _digests(old)
     if stated is None:
         return True
@@ -64,7 +64,7 @@ def _annotations(new: Workload, old: Workload, of_others: Sequence[str]) -> bool
     return all(known.get(key) == value for key, value in stated.items()) and all(key in stated or key in left_alone for key in known)
 
 
-def _digests(workload: Workload) -> Mapping[str, str] | None:
+def _digests(workload: WorkloadView) -> Mapping[str, str] | None:
     """Return digests of the annotations of a template, or None if unknown."""
     written = (workload.obj.metadata.annotations or {}).get(DIGESTS)
     if written is not None:
@@ -72,14 +72,14 @@ def _digests(workload: Workload) -> Mapping[str, str] | None:
     return None if _redacted(workload) else annotation_digests(workload.template)
 
 
-def _containers(workload: Workload) -> Sequence[Container]:
+def _containers(workload: WorkloadView) -> Sequence[Container]:
     return [*(workload.spec.containers or ()), *(workload.spec.initContainers or ())]
 
 
-def _images(workload: Workload) -> Sequence[str | None]:
+def _images(workload: WorkloadView) -> Sequence[str | None]:
     return [container.image for container in _containers(workload)]
 
 
-def _redacted(workload: Workload) -> bool:
+def _redacted(workload: WorkloadView) -> bool:
     """Return True if images are missing, which every template on an API server has: the capture has removed them."""
     return None in _images(workload)

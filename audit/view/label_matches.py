@@ -10,7 +10,7 @@ from kubestow.audit.view.pod_terms import PodTerm, terms
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.cluster.cluster import Matchers
 from kubestow.models.kube.objects import Service, is_terminal, is_terminating
-from kubestow.models.kube.selectors import Bools, Requirement, Selector
+from kubestow.models.kube.selectors import Bools, LabelRequirement, Selector
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Labels that controllers add to the pods of a template. The template does not contain their values.
@@ -55,7 +55,7 @@ class LabelMatches:
     def __init__(self, view: ClusterView) -> None:
         self.view = view
         self.services: list[tuple[Service, Selector]] = [
-            (service, tuple(sorted(Requirement(key, "In", (value,)) for key, value in service.spec.selector.items())))
+            (service, tuple(sorted(LabelRequirement(key, "In", (value,)) for key, value in service.spec.selector.items())))
             for service in view.snapshot.services
             if service.spec is not None and service.spec.selector
         ]

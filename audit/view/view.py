@@ -17,16 +17,16 @@ from kubestow.models.execution.execution_grace import NO_HISTORY, History
 from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from kubestow.models.kube.pod_spec import affinity_terms
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.checks import Audience
-from kubestow.models.workloads.ownership import HASH, OwnedPods, Owners
+from kubestow.models.workloads.ownership import HASH, OwnedPods, PodOwners
 from kubestow.models.workloads.pods import NotAdmitted, admitted
-from kubestow.models.workloads.replicas import asked, job_wanted, suspended
+from kubestow.models.workloads.replicas import job_wanted, stated_pods, suspended
 from kubestow.models.workloads.revisions import same_template
 from kubestow.models.workloads.template import template_hash
-from kubestow.models.workloads.view import Workload, labelled, listed, view
+from kubestow.models.workloads.view import WorkloadView, labelled, listed, view
 from kubestow.solver.executors.pool import WorkerPool
 
 _change = msgspec.structs.replace
@@ -53,7 +53,7 @@ class Subject:
     path: str
     pods: tuple[int, ...]
     wanted: int
-    workload: Workload | None = None
+    workload: WorkloadView | None = None
 
     @property
     def kind(self) -> str:
@@ -106,8 +106,8 @@ class ClusterView:
         return cast(_T, self._made_once[make])
 
     @cached_property
-    def nodes(self) -> NodeTable:
-        return NodeTable(self.snapshot.nodes)
+    def nodes(self) -> NodeColumns:
+        return NodeColumns(self.snapshot.nodes)
 
     @cached_property
     def audience(self) -> Audience:
@@ -186,7 +186,7 @@ class ClusterView:
             if workload is None:
                 continue
             pods = tuple(i for i in owned.of(workload.kind, workload.namespace, workload.name) if i not in taken)
-            if not pods and (_is_over(workload) or (owner is not None and workload.kind in _REVISIONS and not asked(workload))):
+            if not pods and (_is_over(workload) or (owner is not None and workload.kind in _REVISIONS and not stated_pods(workload))):
                 continue
             taken.update(pods)
             label = self._hash(workload, pods, there) if workload.kind == "Deployment" else None
@@ -196,12 +196,12 @@ class ClusterView:
             for i, pod in enumerate(snapshot.pods)
             if i not in taken and not is_terminal(pod) and not is_terminating(pod) and not is_mirror(pod)
         ]
-        for name, members in Owners(snapshot).group(rest).items():
+        for name, members in PodOwners(snapshot).group(rest).items():
             first = snapshot.pods[min(members)]
             pods = tuple(sorted(members))
             yield Subject(name, Pod(first.metadata, _change(first.spec, nodeName=None), first.status), "spec", pods, len(pods))
 
-    def _hash(self, workload: Workload, pods: tuple[int, ...], there: Mapping[tuple[str, str, str], Any]) -> str:
+    def _hash(self, workload: WorkloadView, pods: tuple[int, ...], there: Mapping[tuple[str, str, str], Any]) -> str:
         """Return the pod-template-hash for new pods of a Deployment.
 
         This is the hash of existing pods if a rule reads it and their ReplicaSet has the same template or is
@@ -223,7 +223,7 @@ class ClusterView:
                 return label
         return template_hash(workload.template)
 
-    def _made(self, workload: Workload, label: str | None) -> Pod:
+    def _made(self, workload: WorkloadView, label: str | None) -> Pod:
         """Return a pod as the workload would create it, without fields that differ per pod. ``label`` is its pod-template-hash."""
         try:
             spec = admitted(workload.spec, workload.namespace, self.snapshot)
@@ -238,7 +238,7 @@ class ClusterView:
         return Pod(metadata, spec, None)
 
 
-def _reads_own_labels(workload: Workload) -> bool:
+def _reads_own_labels(workload: WorkloadView) -> bool:
     """Return True if a rule of the pods reads their own labels (matchLabelKeys, mismatchLabelKeys)."""
     pod = Pod(objects.ObjectMeta(), workload.spec)
     terms = [term for kind in ("podAffinity", "podAntiAffinity") for term, _ in affinity_terms(pod, kind)]
@@ -251,16 +251,16 @@ def _reads_own_labels(workload: Workload) -> bool:
 _REVISIONS: Final = ("ReplicaSet", "ReplicationController")
 
 
-def _is_over(workload: Workload) -> bool:
+def _is_over(workload: WorkloadView) -> bool:
     """Return True if a Job is finished."""
     if workload.job is None or workload.kind != "Job" or workload.job.parallelism == 0 or suspended(workload):
         return False
     return not job_wanted(workload, workload.obj.status, (), ())
 
 
-def _wanted(workload: Workload, pods: tuple[int, ...]) -> int:
+def _wanted(workload: WorkloadView, pods: tuple[int, ...]) -> int:
     if workload.kind == "DaemonSet":
         return len(pods)
     if workload.job is not None and suspended(workload):
         return 0
-    return asked(workload)
+    return stated_pods(workload)

@@ -13,7 +13,7 @@ from kubestow.models.documents.catalogue import Price, Shape
 from kubestow.models.documents.sizing import Sizing
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 
 _MILLIONTHS_PER_UNIT: Final = 1_000_000
 
@@ -42,7 +42,7 @@ def faults(snapshot: Snapshot, sizing: Sizing) -> Iterator[str]:
     if sizing.utilisation:
         yield from _use_faults(sizing, there, asked, has)
     if sizing.workloads:
-        yield from _cost_faults(sizing, there, asked, has, Owners(snapshot))
+        yield from _cost_faults(sizing, there, asked, has, PodOwners(snapshot))
 
 
 def _pods(snapshot: Snapshot, sizing: Sizing) -> dict[str, list[objects.Pod]]:
@@ -102,7 +102,7 @@ def _cost_faults(
     there: Mapping[str, list[objects.Pod]],
     asked: resources.Shared,
     has: Mapping[str, resources.Amounts],
-    owners: Owners,
+    owners: PodOwners,
 ) -> Iterator[str]:
     """Yield faults of the cost rows.
 

@@ -22,7 +22,7 @@ from kubestow.checker.devices.allocations import Allocations, CounterKey, Device
 from kubestow.checker.devices.capacity import Amounts, lacks, taken
 from kubestow.checker.devices.device_requests import MAX_RESULTS, Ask, Value, Wanted, limit_fault
 from kubestow.checker.devices.pools import DeviceError, Pool, Published, node_matches
-from kubestow.models.cel.selectors import CelError, DeviceSelector, UnsupportedExpression, compile_selector
+from kubestow.models.cel.selectors import CelError, CompiledSelector, UnsupportedExpression, compile_selector
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
 
@@ -35,7 +35,7 @@ class Matcher:
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
-        self._compiled: dict[str, DeviceSelector | str] = {}
+        self._compiled: dict[str, CompiledSelector | str] = {}
         self._contents: dict[bytes, int] = {}
         self._content: dict[int, tuple[Published, int]] = {}
         self._found: dict[tuple[str, int], bool | str] = {}

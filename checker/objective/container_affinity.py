@@ -21,7 +21,7 @@ from kubestow.checker.objective.topology_manager import Machine
 from kubestow.models.documents.policy import Closeness, Policy
 from kubestow.models.kube import objects
 from kubestow.models.numa.annotations import TAGS, has_hints
-from kubestow.models.numa.container_affinity import COLOCATION_POINTS, AnnotationError, Entry, parse, views
+from kubestow.models.numa.container_affinity import COLOCATION_POINTS, AffinityEntry, AnnotationError, parse, views
 from kubestow.models.numa.container_expressions import ContainerView, Expression
 
 _Place = tuple[int, bool]  # pool as a bitmask (0: anywhere on the node), and True if the pod is placed
@@ -39,7 +39,7 @@ class _Member:
 
     view: ContainerView
     place: _Place
-    entries: list[Entry]
+    entries: list[AffinityEntry]
 
 
 class Affinity:
@@ -69,7 +69,7 @@ class Affinity:
 
     def _members(self, pod: objects.Pod, pools: Mapping[str, int] | None) -> list[_Member]:
         """Return the containers of a pod. A fixed pod has no pools. Unreadable annotations are ignored."""
-        entries: Sequence[Entry] = ()
+        entries: Sequence[AffinityEntry] = ()
         with suppress(AnnotationError):
             entries = parse(pod, symmetric=self._policy.shorthand == "symmetric").entries
         try:

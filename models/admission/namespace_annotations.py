@@ -48,7 +48,7 @@ class _Limit(msgspec.Struct):
 def decides(snapshot: Snapshot) -> bool:
     """Return True if an annotation of some namespace may change or reject new pods."""
     return TOLERATIONS_PLUGIN in snapshot.admission_plugins or any(
-        _counts(snapshot, key) for found in snapshot.namespaces.values() for key in found.metadata.annotations or ()
+        _counts(snapshot, key) for namespace in snapshot.namespaces.values() for key in namespace.metadata.annotations or ()
     )
 
 
@@ -116,8 +116,8 @@ def _counts(snapshot: Snapshot, key: str) -> bool:
 
 
 def _annotations(snapshot: Snapshot, namespace: str) -> Mapping[str, str]:
-    found = snapshot.namespaces.get(namespace)
-    return (found.metadata.annotations or {}) if found is not None else {}
+    obj = snapshot.namespaces.get(namespace)
+    return (obj.metadata.annotations or {}) if obj is not None else {}
 
 
 def _selector(snapshot: Snapshot, annotations: Mapping[str, str]) -> tuple[str, dict[str, str]]:

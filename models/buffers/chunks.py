@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.models.buffers.demand import Demand, demands
+from kubestow.models.buffers.demand import BufferDemand, demands
 from kubestow.models.gangs.markers import GANG
 from kubestow.models.kube import objects
 from kubestow.models.snapshot import interning
@@ -30,14 +30,14 @@ def priority_of(place: int) -> int:
     return LOWEST_PRIORITY - 1 - place
 
 
-def with_chunks(snapshot: Snapshot) -> tuple[Snapshot, list[Demand]]:
+def with_chunks(snapshot: Snapshot) -> tuple[Snapshot, list[BufferDemand]]:
     """Return a copy of a snapshot in which the chunks of all buffers wait, and each buffer's demand."""
-    found = demands(snapshot)
+    buffers = demands(snapshot)
     edited = snapshot.copy()
-    taken = {objects.pod_key(pod) for pod in snapshot.pods}
-    for place, demand in enumerate(found):
-        edited.pods += _pods(demand, place, taken)
-    return edited, found
+    pod_keys = {objects.pod_key(pod) for pod in snapshot.pods}
+    for place, demand in enumerate(buffers):
+        edited.pods += _pods(demand, place, pod_keys)
+    return edited, buffers
 
 
 def without_chunks(snapshot: Snapshot) -> Snapshot:
@@ -53,7 +53,7 @@ def buffer_of(pod: objects.Pod) -> str | None:
     return f"{pod.metadata.namespace or 'default'}/{owner.name}"
 
 
-def _pods(demand: Demand, place: int, taken: set[str]) -> list[objects.Pod]:
+def _pods(demand: BufferDemand, place: int, pod_keys: set[str]) -> list[objects.Pod]:
     """Return the chunks of a buffer, without gang and scheduling gates."""
     if demand.spec is None or demand.template is None:
         return []
@@ -72,9 +72,9 @@ def _pods(demand: Demand, place: int, taken: set[str]) -> list[objects.Pod]:
     found = []
     for number in range(1, demand.chunks + 1):
         name = f"capacity-buffer-{buffer.name}-{number}"
-        while f"{namespace}/{name}" in taken:
+        while f"{namespace}/{name}" in pod_keys:
             name += "-chunk"
-        taken.add(f"{namespace}/{name}")
+        pod_keys.add(f"{namespace}/{name}")
         metadata = objects.ObjectMeta(name, namespace, labels=labels, annotations=annotations, ownerReferences=owner)
         found.append(objects.Pod(metadata, spec, _PENDING))
     return found

@@ -32,7 +32,7 @@ _SCALABLE: Final = {
 
 
 @dataclass(frozen=True)
-class Demand:
+class BufferDemand:
     """The demand of a buffer.
 
     Attributes:
@@ -74,19 +74,19 @@ class _Foreign(_Unclear):
     foreign = True
 
 
-def demands(snapshot: Snapshot) -> list[Demand]:
+def demands(snapshot: Snapshot) -> list[BufferDemand]:
     """Return the demand of each buffer, sorted by name."""
     return [_demand(key, obj, snapshot) for key, obj in sorted(snapshot.capacity_buffers.items())]
 
 
-def sentences(found: Iterable[Demand]) -> Iterator[str]:
+def sentences(buffers: Iterable[BufferDemand]) -> Iterator[str]:
     """Yield a sentence for each buffer without a known demand."""
-    for demand in found:
+    for demand in buffers:
         if demand.problem is not None:
             yield f"CapacityBuffer {demand.buffer} holds no headroom here: {demand.problem}"
 
 
-def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
+def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> BufferDemand:
     spec = obj.spec or CapacityBufferSpec()
     try:
         if spec.provisioningStrategy not in (None, "", ACTIVE):
@@ -103,14 +103,14 @@ def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
         if chunks is None:
             chunks = _chunks(spec, scale, admitted_spec, snapshot)
     except NotAdmitted as error:
-        return Demand(key, obj, problem=f"its pod template is refused: {error}", missing=True)
+        return BufferDemand(key, obj, problem=f"its pod template is refused: {error}", missing=True)
     except _Unclear as error:
-        return Demand(key, obj, problem=str(error), foreign=error.foreign, missing=error.missing)
+        return BufferDemand(key, obj, problem=str(error), foreign=error.foreign, missing=error.missing)
     except quantity.QuantityError as error:
-        return Demand(key, obj, problem=str(error))
+        return BufferDemand(key, obj, problem=str(error))
     if chunks > MAX_CHUNKS:
-        return Demand(key, obj, problem=f"it requests {chunks} chunks, expected at most {MAX_CHUNKS}")
-    return Demand(key, obj, max(0, chunks), template, admitted_spec)
+        return BufferDemand(key, obj, problem=f"it requests {chunks} chunks, expected at most {MAX_CHUNKS}")
+    return BufferDemand(key, obj, max(0, chunks), template, admitted_spec)
 
 
 def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot) -> tuple[PodTemplateSpec, int | None]:
@@ -119,40 +119,40 @@ def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot)
     if (own is None) == (scalable is None):
         raise _Unclear("spec has " + ("neither" if own is None else "both") + " of podTemplateRef and scalableRef, expected exactly one")
     managed = obj.status.podTemplateRef if obj.status is not None else None
-    found = _pod_template(obj, managed.name if managed is not None else None, snapshot)
+    template = _pod_template(obj, managed.name if managed is not None else None, snapshot)
     scale = None
     if own is not None:
-        found = found or _pod_template(obj, own.name, snapshot)
-        if found is None:
+        template = template or _pod_template(obj, own.name, snapshot)
+        if template is None:
             raise _Missing(f"there is no PodTemplate {shorten(f'{_namespace(obj)}/{own.name}')}, which spec.podTemplateRef names")
-        return found, None
+        return template, None
     assert scalable is not None
     kind, group = scalable.kind or "", scalable.apiGroup or ""
     if kind not in _SCALABLE.get(group, ()):
-        if found is None or obj.status is None or obj.status.replicas is None:
+        if template is None or obj.status is None or obj.status.replicas is None:
             raise _Foreign(f"spec.scalableRef is a {shorten(kind)} of API group {shorten(group)}, a kind that is not read")
-        return found, None
+        return template, None
     workload = named(snapshot, kind, _namespace(obj), scalable.name or "")
     if workload is not None:
         scale = _scale(workload)
         own_template = kinds.pod_template(workload)
-        found = found or (own_template[1] if own_template is not None else None)
-    if found is None:
+        template = template or (own_template[1] if own_template is not None else None)
+    if template is None:
         missing = "has no pod template" if workload is not None else "is not there"
         raise _Missing(f"{kind} {shorten(f'{_namespace(obj)}/{scalable.name}')}, which spec.scalableRef names, {missing}")
-    return found, scale
+    return template, scale
 
 
 def _asks_for_devices(template: PodTemplateSpec) -> bool:
     """Return True if containers request device resources, or annotations request shares of devices."""
     spec, metadata = template.spec or objects.PodSpec(), template.metadata or objects.ObjectMeta()
-    asked = [
+    resources = [
         name
         for container in (*(spec.containers or ()), *(spec.initContainers or ()))
         for given in ((container.resources.requests, container.resources.limits) if container.resources is not None else ())
         for name in given or ()
     ]
-    return any("/" in name for name in asked) or any(key.startswith("gpu-") for key in metadata.annotations or ())
+    return any("/" in name for name in resources) or any(key.startswith("gpu-") for key in metadata.annotations or ())
 
 
 def _chunks(spec: CapacityBufferSpec, scale: int | None, chunk: objects.PodSpec, snapshot: Snapshot) -> int:
@@ -172,10 +172,10 @@ def _chunks(spec: CapacityBufferSpec, scale: int | None, chunk: objects.PodSpec,
 
 def _within(limits: objects.ResourceList, chunk: objects.PodSpec, snapshot: Snapshot) -> int:
     """Return the number of chunks that fit into limits. Resources that a chunk does not request limit nothing."""
-    asked = pod_requests.pod_request(objects.Pod(objects.ObjectMeta(), chunk), snapshot.gates)
+    requested = pod_requests.pod_request(objects.Pod(objects.ObjectMeta(), chunk), snapshot.gates)
     counts = [
         quantity.milli(limits[name]) // (amount if name == "cpu" else amount * 1000)
-        for name, amount in asked.items()
+        for name, amount in requested.items()
         if name in limits and amount > 0
     ]
     if not counts:
@@ -184,8 +184,8 @@ def _within(limits: objects.ResourceList, chunk: objects.PodSpec, snapshot: Snap
 
 
 def _pod_template(obj: CapacityBuffer, name: str | None, snapshot: Snapshot) -> PodTemplateSpec | None:
-    found = named(snapshot, "PodTemplate", _namespace(obj), name) if name else None
-    return found.template if found is not None else None
+    obj_template = named(snapshot, "PodTemplate", _namespace(obj), name) if name else None
+    return obj_template.template if obj_template is not None else None
 
 
 def _scale(workload: Any) -> int:

@@ -81,11 +81,11 @@ class Catalogue:
         for text in buy:
             count, _, offer = text.partition(":")
             gone[offer.rpartition("@")[0]] += int(count)
-        left = {
+        shapes = {
             name: shape if shape.most is None or not gone[name] else msgspec.structs.replace(shape, most=shape.most - gone[name])
             for name, shape in self.shapes.items()
         }
-        return replace(self, shapes=left)
+        return replace(self, shapes=shapes)
 
     @property
     def spot(self) -> frozenset[str]:
@@ -99,16 +99,16 @@ class Catalogue:
         It is the spot CPU of the node minus the part ``most_spot`` of its CPU, in a common unit that makes all weights whole
         numbers. It is at most 0 for nodes that are not spot. A purchase is allowed if the sum over its nodes is at most 0.
         """
-        found = {
+        excess = {
             name: quantity.milli(shape.allocatable.get("cpu", 0)) * ((100 if shape.spot else 0) - self.most_spot)
             for name, shape in self.shapes.items()
         }
-        unit = gcd(*found.values()) or 1
-        return {name: value // unit for name, value in found.items()}
+        unit = gcd(*excess.values()) or 1
+        return {name: value // unit for name, value in excess.items()}
 
-    def within_spot(self, held: Mapping[str, int]) -> bool:
+    def within_spot(self, counts: Mapping[str, int]) -> bool:
         """Return True if nodes in these numbers by shape have at most the spot CPU that ``most_spot`` allows."""
-        return sum(self.excess[name] * count for name, count in held.items()) <= 0
+        return sum(self.excess[name] * count for name, count in counts.items()) <= 0
 
 
 def offers(shape: Shape) -> Iterator[Offer]:
@@ -127,17 +127,17 @@ def read(path: str) -> Catalogue:
     """
     label = sources.label(path)
     try:
-        found = _documents(sources.read(path))
+        parsed = _documents(sources.read(path))
     except (yaml_reader.YamlError, ValueError) as error:
         raise InputError([f"{label}: {error}"]) from error
-    if len(found) != 1:
-        raise InputError([f"{label}: {len(found) or 'no'} documents, expected one Catalogue"])
+    if len(parsed) != 1:
+        raise InputError([f"{label}: {len(parsed) or 'no'} documents, expected one Catalogue"])
     problems: list[str] = []
-    if isinstance(found[0], list):
-        shapes, notes = karpenter.shapes(found[0], problems)
+    if isinstance(parsed[0], list):
+        shapes, notes = karpenter.shapes(parsed[0], problems)
         result = Catalogue(of_shapes(shapes, problems), notes=tuple(notes))
     else:
-        result = _of_document(found[0], problems)
+        result = _of_document(parsed[0], problems)
     if problems:
         raise InputError([plain(f"{label}: {problem}") for problem in problems])
     return replace(result, path=path)
@@ -194,13 +194,13 @@ def _of_document(data: Any, problems: list[str]) -> Catalogue:
 
 def _fields(kind: type[msgspec.Struct], data: Mapping[str, Any], problems: list[str], *others: str) -> dict[str, Any]:
     """Return the fields of an object, converted one by one to report every problem. ``others`` are fields read elsewhere."""
-    hints, found = _HINTS[kind], {}
+    hints, fields = _HINTS[kind], {}
     for key, value in data.items():
         if key not in hints:
             problems.append(f"{plain(key)}: no such field{did_you_mean(key, hints)}")
             continue
         try:
-            found[key] = msgspec.convert(value, hints[key])
+            fields[key] = msgspec.convert(value, hints[key])
         except msgspec.ValidationError as error:
             what, _, place = str(error).rpartition(" - at `$")
             problems.append(f"{key}{place.rstrip('`')}: {what}" if what else f"{key}: {error}")
@@ -208,4 +208,4 @@ def _fields(kind: type[msgspec.Struct], data: Mapping[str, Any], problems: list[
         if field.required and field.name not in (*others, *data):
             expected = {"price": "the price of a node per hour", "zones": "the zones that offer it"}
             problems.append(f"{field.name}: missing, expected {expected.get(field.name, 'it of each shape')}")
-    return found
+    return fields

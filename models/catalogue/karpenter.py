@@ -32,7 +32,7 @@ _OFFERING: Final = frozenset({"price", "available", "requirements", "capacitytyp
 
 
 @dataclass
-class _Reading:
+class _KarpenterReading:
     problems: list[str]
     unavailable: int = 0
     kinds: Counter[str] = field(default_factory=Counter)  # offerings by capacity type other than on-demand and spot
@@ -56,14 +56,14 @@ def shapes(listed: Sequence[Any], problems: list[str]) -> tuple[list[Shape], lis
     Returns:
         The shapes, and notes on what was left out. Problems are appended to ``problems``.
     """
-    reading = _Reading(problems)
+    reading = _KarpenterReading(problems)
     found = [shape for index, each in enumerate(listed) for shape in _shapes(index, each, reading)]
     if not found and not problems:
         problems.append("no instance type has an available offering, expected at least one")
     return found, list(reading.notes())
 
 
-def _shapes(index: int, data: Any, reading: _Reading) -> Iterator[Shape]:
+def _shapes(index: int, data: Any, reading: _KarpenterReading) -> Iterator[Shape]:
     given = _lower(data)
     name: Any = given.get("name")
     where = f"instance type {shorten(name)}" if isinstance(name, str) else f"[{index}]"
@@ -80,8 +80,8 @@ def _shapes(index: int, data: Any, reading: _Reading) -> Iterator[Shape]:
     )
     odd = [f"{key}: {_found(value)}, expected {what}" for key, value, kind, what in wanted if not isinstance(value, kind)]
     if isinstance(resources, dict):
-        found = {key: raw for key, raw in resources.items() if not isinstance(raw, str | int | float) or isinstance(raw, bool)}
-        odd += [f"resources[{plain(key)}]: got {shorten(raw)}, expected a quantity" for key, raw in found.items()]
+        refused = {key: raw for key, raw in resources.items() if not isinstance(raw, str | int | float) or isinstance(raw, bool)}
+        odd += [f"resources[{plain(key)}]: got {shorten(raw)}, expected a quantity" for key, raw in refused.items()]
     if odd:
         reading.problems += [f"{where}: {text}" for text in odd]
         return
@@ -110,7 +110,7 @@ def _shapes(index: int, data: Any, reading: _Reading) -> Iterator[Shape]:
         )
 
 
-def _offering(where: str, data: Any, reading: _Reading) -> tuple[str, str, int] | None:
+def _offering(where: str, data: Any, reading: _KarpenterReading) -> tuple[str, str, int] | None:
     """Return the capacity type, zone and price of an offering, or None if it is unavailable or invalid."""
     if not isinstance(data, Mapping):
         reading.problems.append(f"{where}: got {shorten(data)}, expected an object")
@@ -165,11 +165,11 @@ def _less(name: str, raw: Quantity) -> Quantity:
     if name not in _RESERVED:
         return raw
     try:
-        left = max(Fraction(0), quantity.parse(raw) - _RESERVED[name])
+        residual = max(Fraction(0), quantity.parse(raw) - _RESERVED[name])
     except quantity.QuantityError:
         return raw  # the shape's checks report the problem
-    mebi = left / 2**20
-    return f"{mebi}Mi" if name == "memory" and mebi.denominator == 1 else quantity.canonical(left)
+    mebi = residual / 2**20
+    return f"{mebi}Mi" if name == "memory" and mebi.denominator == 1 else quantity.canonical(residual)
 
 
 def _lower(data: Any) -> dict[str, Any]:

@@ -64,5 +64,5 @@ def number(millionths: int) -> int | float:
 
 def text(millionths: int) -> str:
     """Return an amount as text with at least two decimal places: ``0.38``, ``12.00``, ``1,204.384``."""
-    whole, rest = divmod(abs(millionths), MILLIONTHS_PER_UNIT)
-    return f"{'-' if millionths < 0 else ''}{whole:,}.{f'{rest:06}'.rstrip('0').ljust(2, '0')}"
+    whole, fraction = divmod(abs(millionths), MILLIONTHS_PER_UNIT)
+    return f"{'-' if millionths < 0 else ''}{whole:,}.{f'{fraction:06}'.rstrip('0').ljust(2, '0')}"

@@ -44,11 +44,11 @@ def node(shape: Shape, zone: str, name: str, place: Mapping[str, str] | None = N
     return objects.Node(metadata, objects.NodeSpec(taints=taints or None), status)
 
 
-def names(shape: Shape, zone: str, taken: Iterable[str | None]) -> Iterator[str]:
+def names(shape: Shape, zone: str, used: Iterable[str | None]) -> Iterator[str]:
     """Return an infinite iterator of unused, valid node names ``SHAPE-ZONE-N``."""
     text = re.sub(r"[^a-z0-9.]+", "-", f"{shape.name}-{zone}".lower())
     base = re.sub(r"-*\.[-.]*", ".", text)[:_MAX_BASE_CHARACTERS].strip("-.")
-    known = frozenset(taken)
+    known = frozenset(used)
     return (name for number in itertools.count(1) if (name := f"{base}-{number}") not in known)
 
 
@@ -72,11 +72,11 @@ class Newcomers:
 
     def node(self, shape: Shape, zone: str, name: str) -> objects.Node:
         """Return a new node without adding it to the snapshot."""
-        found = node(shape, zone, name, self._zone(zone))
+        added = node(shape, zone, name, self._zone(zone))
         like = self._newest
-        if found.status is not None and like is not None and like.status is not None:
-            found.status.nodeInfo, found.status.declaredFeatures = _info(found, like.status.nodeInfo), like.status.declaredFeatures
-        return found
+        if added.status is not None and like is not None and like.status is not None:
+            added.status.nodeInfo, added.status.declaredFeatures = _info(added, like.status.nodeInfo), like.status.declaredFeatures
+        return added
 
     def csi_node(self, shape: Shape, name: str) -> storage_objects.CSINode | None:
         """Return the CSINode of a new node (drivers and volume limits), or None if no driver is known."""
@@ -92,22 +92,22 @@ class Newcomers:
         metadata = objects.ObjectMeta(name, annotations=self._migrated)
         return storage_objects.CSINode(metadata, storage_objects.CSINodeSpec(drivers)) if drivers else None
 
-    def residents(self, found: objects.Node) -> list[objects.Pod]:
+    def residents(self, added: objects.Node) -> list[objects.Pod]:
         """Return the DaemonSet pods and static pods of a node, bound to it, without adding them to the snapshot."""
-        return self._residents.on(found)
+        return self._residents.on(added)
 
     def buy(self, shape: Shape, zone: str, count: int) -> list[str]:
         """Add new nodes with their resident pods to the snapshot, and return their names."""
-        taken = [each.metadata.name for snapshot in (self._snapshot, self._original) for each in snapshot.nodes]
-        free = names(shape, zone, taken)
+        used = [each.metadata.name for snapshot in (self._snapshot, self._original) for each in snapshot.nodes]
+        free = names(shape, zone, used)
         made = [next(free) for _ in range(count)]
         residents = self._residents.of(self.node(shape, zone, made[0])) if made else []
         for name in made:
-            found = self.node(shape, zone, name)
+            added = self.node(shape, zone, name)
             csi = self.csi_node(shape, name)
             if csi is not None:
                 self._snapshot.csi_nodes[name] = csi
-            self._snapshot.nodes.append(found)
+            self._snapshot.nodes.append(added)
             self._snapshot.pods += self._residents.settle(residents, name)
         self._say(shape, [resident.pod for resident in residents])
         return made
@@ -178,8 +178,8 @@ def _info(node: objects.Node, like: objects.NodeSystemInfo | None) -> objects.No
 
 def _short(shape: Shape, residents: Sequence[objects.Pod], gates: FeatureGates) -> str:
     """Return the resources that the residents of a shape request in excess, separated by commas."""
-    asked: Counter[str] = Counter({"pods": len(residents)})
+    requested: Counter[str] = Counter({"pods": len(residents)})
     for pod in residents:
-        asked.update(pod_requests.pod_request(pod, gates))
+        requested.update(pod_requests.pod_request(pod, gates))
     have = pod_requests.allocatable(dict(shape.allocatable))
-    return ", ".join(sorted(name for name, amount in asked.items() if amount > have.get(name, 0)))
+    return ", ".join(sorted(name for name, amount in requested.items() if amount > have.get(name, 0)))

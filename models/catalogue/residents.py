@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from kubestow.models.kube import objects
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.daemon_sets import eligible, settled, target
@@ -18,7 +18,7 @@ from kubestow.models.workloads.ownership import named
 from kubestow.models.workloads.pods import Maker, NotAdmitted
 from kubestow.models.workloads.replicas import Slot
 from kubestow.models.workloads.revisions import reference
-from kubestow.models.workloads.template import Names
+from kubestow.models.workloads.template import PodNames
 from kubestow.models.workloads.view import selector, view
 
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
@@ -46,9 +46,9 @@ class Resident:
 class Residents:
     """The resident pods of new nodes, inferred from ``original``. New pods avoid the names of pods in either snapshot."""
 
-    def __init__(self, taken: Snapshot, original: Snapshot) -> None:
+    def __init__(self, edited: Snapshot, original: Snapshot) -> None:
         self._original = original
-        self._names = Names({objects.pod_key(pod) for snapshot in (taken, original) for pod in snapshot.pods})
+        self._names = PodNames({objects.pod_key(pod) for snapshot in (edited, original) for pod in snapshot.pods})
         self.workers = [node for node in original.nodes if not any(role in (node.metadata.labels or {}) for role in _CONTROL_PLANE)]
         self.guessed: list[str] = []
         self._residents = [*self._of_objects(), *self._of_pods(), *self._static()]
@@ -67,12 +67,12 @@ class Residents:
         return [_change(pod, status=_RUNNING, containerIds=None) for pod in settled_]
 
     def _of_objects(self) -> Iterator[Resident]:
-        found = self._original.workloads.get("DaemonSet", ())
-        if not found:
+        daemon_sets = self._original.workloads.get("DaemonSet", ())
+        if not daemon_sets:
             return
         maker = Maker(self._original.copy())
         gates = self._original.gates
-        for obj in found:
+        for obj in daemon_sets:
             workload = view(obj)
             if workload is None or obj.metadata.deletionTimestamp is not None:
                 continue
@@ -84,7 +84,7 @@ class Residents:
                 raise InputError([f"{workload.ref}: {error}"]) from None
             spec = workload.spec
             # mypy infers no type for a lambda that binds a loop variable as a default
-            yield Resident(pod, _NOWHERE, lambda node, spec=spec: bool(eligible(spec, NodeTable([node]), gates)))  # type: ignore[misc]
+            yield Resident(pod, _NOWHERE, lambda node, spec=spec: bool(eligible(spec, NodeColumns([node]), gates)))  # type: ignore[misc]
 
     def _of_pods(self) -> Iterator[Resident]:
         """Yield residents for DaemonSets with pods in the snapshot but without an object with a template.
@@ -97,7 +97,7 @@ class Residents:
             owner, namespace = objects.controller_of(pod), pod.metadata.namespace or "default"
             if is_resident(pod) and owner is not None and owner.kind == "DaemonSet":
                 found.setdefault((namespace, owner.name), []).append(pod)
-        table = NodeTable(self._original.nodes) if found else None
+        table = NodeColumns(self._original.nodes) if found else None
         for (namespace, name), pods in found.items():
             if table is None or view(named(self._original, "DaemonSet", namespace, name)) is not None:
                 continue
@@ -116,14 +116,14 @@ class Residents:
         A label distinguishes if all nodes ``here``, which run the DaemonSet, have it and no other eligible node (``without``) does.
         """
         labels = {node.metadata.name: set((node.metadata.labels or {}).items()) for node in self._original.nodes}
-        shared = set.intersection(*found) if (found := [labels[name] for name in here if name in labels]) else set()
+        shared = set.intersection(*label_sets) if (label_sets := [labels[name] for name in here if name in labels]) else set()
         telling = {label for label in shared if not any(label in labels[name] for name in without)} if without else set()
         gates = self._original.gates
 
         def runs(node: objects.Node) -> bool:
             own = (node.metadata.labels or {}).items()
             alike = not telling or any(label in own for label in telling)
-            return alike and bool(eligible(spec, NodeTable([node]), gates))
+            return alike and bool(eligible(spec, NodeColumns([node]), gates))
 
         return runs
 

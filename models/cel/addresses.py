@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from kubestow.models.cel import values
-from kubestow.models.cel.condition import Fault, accepts, no_overload
+from kubestow.models.cel.condition import CelFault, accepts, no_overload
 
 _PREFIX: Final = re.compile(r"0|[1-9][0-9]{0,2}\Z")
 
@@ -25,9 +25,9 @@ def _address(text: object) -> IPv4Address | IPv6Address:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        raise Fault(f"{text[:60]!r} is not an IP address") from None
+        raise CelFault(f"{text[:60]!r} is not an IP address") from None
     if isinstance(address, IPv6Address) and (address.scope_id is not None or address.ipv4_mapped is not None):
-        raise Fault(f"{text[:60]!r}: zones and IPv4-mapped addresses are not allowed")
+        raise CelFault(f"{text[:60]!r}: zones and IPv4-mapped addresses are not allowed")
     return address
 
 
@@ -37,7 +37,7 @@ def _network(text: object) -> tuple[IPv4Address | IPv6Address, int]:
     host, _, bits = text.rpartition("/")
     address = _address(host)
     if not _PREFIX.match(bits) or int(bits) > address.max_prefixlen:
-        raise Fault(f"{text[:60]!r} is not a network address")
+        raise CelFault(f"{text[:60]!r} is not a network address")
     return address, int(bits)
 
 

@@ -128,7 +128,7 @@ def children(expression: Message) -> list[Message]:
 
 def parts(expression: Message) -> list[Message]:
     """Return an expression and all its parts, recursively."""
-    found = [expression]
-    for part in found:
-        found.extend(children(part))
-    return found
+    expressions = [expression]
+    for part in expressions:
+        expressions.extend(children(part))
+    return expressions

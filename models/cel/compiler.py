@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kubestow.models.cel import checked_expression, environment, regular_expressions
 from kubestow.models.cel.checked_expression import Message, type_name
-from kubestow.models.cel.condition import CelError, Fault, UnsupportedExpression
+from kubestow.models.cel.condition import CelError, CelFault, UnsupportedExpression
 from kubestow.models.cel.dialect import Dialect
 from kubestow.models.cel.rewrite import rewrite
 
@@ -90,12 +90,12 @@ def _items(expr: Message) -> int:
 
 
 def _element(types: dict[int, str], expr: Message, optional: bool) -> str:
-    found = types.get(expr.id, "dyn")
-    return found.removeprefix("optional_type(").removesuffix(")") if optional else found
+    kind = types.get(expr.id, "dyn")
+    return kind.removeprefix("optional_type(").removesuffix(")") if optional else kind
 
 
-def _check_one_type(found: list[str]) -> None:
-    known = [kind for kind in found if re.search(r"\b(any|dyn|other)\b", kind) is None]
+def _check_one_type(types: list[str]) -> None:
+    known = [kind for kind in types if re.search(r"\b(any|dyn|other)\b", kind) is None]
     for kind in known:
         if kind != known[0]:
             raise CelError(f"expected type '{known[0]}' but found '{kind}'")
@@ -108,7 +108,7 @@ def _check_call(expr: Message) -> None:
     if call.function in ("matches", "find", "findAll") and len(arguments) > 1 and arguments[1].const_expr.HasField("string_value"):
         try:
             regular_expressions.run("matches", "", arguments[1].const_expr.string_value)
-        except Fault as error:
+        except CelFault as error:
             raise CelError(str(error)) from None
     if call.function in _CONVERSIONS and len(arguments) == 1 and constants and not call.HasField("target"):
         result = environment.evaluation().deserialize(checked_expression.serialize(checked_expression.whole(expr))).eval()

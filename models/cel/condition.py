@@ -13,13 +13,13 @@ class UnsupportedExpression(Exception):
     """An expression that Kubernetes might evaluate but this package cannot. There is no verdict; it is listed under ``unmodelled``."""
 
 
-class Fault(ValueError):
+class CelFault(ValueError):
     """A function fails on its arguments. ``||`` and ``&&`` absorb the fault if the other operand decides."""
 
 
-def no_overload() -> Fault:
+def no_overload() -> CelFault:
     """Return the fault of a function that has no overload for its arguments."""
-    return Fault("no such overload")
+    return CelFault("no such overload")
 
 
 def accepts(parse: Callable[..., object], *arguments: object) -> bool:
@@ -35,14 +35,14 @@ def accepts(parse: Callable[..., object], *arguments: object) -> bool:
 _outside: list[str] = []
 
 
-def outside(what: str) -> Fault:
+def outside(what: str) -> CelFault:
     """Record an unsupported feature met by the current evaluation, and return the fault that ends the function."""
     _outside.append(what)
-    return Fault(what)
+    return CelFault(what)
 
 
 def take_outside() -> str | None:
     """Return the first unsupported feature met since the last call, or None, and reset the record."""
-    found = _outside[0] if _outside else None
+    pending = _outside[0] if _outside else None
     _outside.clear()
-    return found
+    return pending

@@ -77,12 +77,12 @@ def _cel() -> Any:
 def _type(text: str) -> dict[str, object]:
     match = _TYPE.match(text)
     assert match is not None
-    found: dict[str, object] = {"type_name": _TYPES.get(match[2], match[2])}
+    fields: dict[str, object] = {"type_name": _TYPES.get(match[2], match[2])}
     if match[1]:
-        found["is_type_param"] = True
+        fields["is_type_param"] = True
     if match[3]:
-        found["params"] = [_type(part) for part in match[3].split(", ", 1)]
-    return found
+        fields["params"] = [_type(part) for part in match[3].split(", ", 1)]
+    return fields
 
 
 def _own_signatures() -> list[str]:
@@ -114,7 +114,7 @@ def _declarations(includes: bool) -> list[dict[str, object]]:
             add(f"{name}{left}_{right}", name, "", [left, right], "bool")
     for kind in _TO_STRING:
         add(f"string_{kind}", "string", "", [kind], "string")
-    return [{"name": name, "overloads": found} for name, found in overloads.items()]
+    return [{"name": name, "overloads": signatures} for name, signatures in overloads.items()]
 
 
 def _config(extensions: tuple[str, ...], **more: object) -> Any:

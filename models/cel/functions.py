@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kubestow.models.cel import addresses, formats, regular_expressions, semantic_versions, urls, values
-from kubestow.models.cel.condition import Fault, accepts, no_overload, outside
+from kubestow.models.cel.condition import CelFault, accepts, no_overload, outside
 from kubestow.models.cel.semantic_versions import SemanticVersion
 from kubestow.models.kube import quantity
 from kubestow.models.kube.quantity import QuantityError
@@ -65,7 +65,7 @@ def _is_integer(value: object) -> bool:
 
 def _as_integer(value: object) -> int:
     if not _is_integer(value):
-        raise Fault("cannot convert value to integer")
+        raise CelFault("cannot convert value to integer")
     return _amount(value).numerator
 
 
@@ -86,26 +86,26 @@ def _comparable(items: object) -> list[Any]:
 
 def _extreme(choose: Callable[[list[Any]], Any]) -> Callable[[object], object]:
     def chosen(items: object) -> object:
-        found = _comparable(items)
-        if not found:
-            raise Fault("called on an empty list")
-        return choose(found)
+        comparable = _comparable(items)
+        if not comparable:
+            raise CelFault("called on an empty list")
+        return choose(comparable)
 
     return chosen
 
 
 def _is_sorted(items: object) -> bool:
-    found = _comparable(items)
-    return all(a <= b for a, b in pairwise(found))
+    comparable = _comparable(items)
+    return all(a <= b for a, b in pairwise(comparable))
 
 
 def _sum(items: object) -> object:
-    found = _comparable(items)
-    if not found:
+    comparable = _comparable(items)
+    if not comparable:
         return 0
-    total = sum(found[1:], found[0])
+    total = sum(comparable[1:], comparable[0])
     if isinstance(total, int) and total not in _INT64:
-        raise Fault("integer overflow")
+        raise CelFault("integer overflow")
     return total
 
 
@@ -113,7 +113,7 @@ def equal(left: Any, right: Any) -> bool:
     """Return True if two values are equal by the rules of ``==``.
 
     Raises:
-        Fault: a value of one of the kinds of :data:`kubestow.models.cel.values.OPAQUE` is compared with another kind.
+        CelFault: a value of one of the kinds of :data:`kubestow.models.cel.values.OPAQUE` is compared with another kind.
     """
     if left is None or right is None:
         return left is right
@@ -136,21 +136,21 @@ def equal(left: Any, right: Any) -> bool:
 def _item_equal(left: object, right: object) -> bool:
     try:
         return equal(left, right)
-    except Fault:
+    except CelFault:
         raise outside("a comparison of lists or maps that mix versions or quantities with other values") from None
 
 
 def _found(left: object, right: object) -> bool:
     try:
         return equal(left, right)
-    except Fault:
+    except CelFault:
         return False
 
 
-def _index_of(items: object, item: object, *rest: object, last: bool = False) -> int:
-    if isinstance(items, str) and isinstance(item, str) and not rest:
+def _index_of(items: object, item: object, *others: object, last: bool = False) -> int:
+    if isinstance(items, str) and isinstance(item, str) and not others:
         return items.rfind(item) if last else items.find(item)
-    if not isinstance(items, list) or rest:
+    if not isinstance(items, list) or others:
         raise no_overload()
     places = range(len(items))
     return next((i for i in (reversed(places) if last else places) if _found(items[i], item)), -1)
@@ -159,7 +159,7 @@ def _index_of(items: object, item: object, *rest: object, last: bool = False) ->
 def _includes(target: object, item: object) -> bool:
     if isinstance(target, list):
         if len(target) > _MAX_LIST_ATTRIBUTE and not any(_found(x, item) for x in target[:_MAX_LIST_ATTRIBUTE]):
-            raise Fault(f"'includes' cannot be applied to lists longer than {_MAX_LIST_ATTRIBUTE} values")
+            raise CelFault(f"'includes' cannot be applied to lists longer than {_MAX_LIST_ATTRIBUTE} values")
         return any(_found(x, item) for x in target)
     return _found(target, item)
 
@@ -168,14 +168,14 @@ def _includes(target: object, item: object) -> bool:
 _MAX_LIST_ATTRIBUTE: Final = 48
 
 
-def _map_insert(target: object, *rest: object) -> object:
+def _map_insert(target: object, *arguments: object) -> object:
     if not isinstance(target, dict):
         raise no_overload()
-    added = rest[0] if len(rest) == 1 else {rest[0]: rest[1]}
+    added = arguments[0] if len(arguments) == 1 else {arguments[0]: arguments[1]}
     if not isinstance(added, dict):
         raise no_overload()
     if target.keys() & added.keys():
-        raise Fault("insert failed: key already exists")
+        raise CelFault("insert failed: key already exists")
     return {**target, **added}
 
 

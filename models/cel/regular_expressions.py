@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from kubestow.models.cel.condition import Fault, no_overload, outside
+from kubestow.models.cel.condition import CelFault, no_overload, outside
 
 _CONFIG: Final = "name: regex\nextensions:\n  - name: regex\n  - name: optional\n"
 #: Tokens of a pattern. They distinguish groups from escaped parentheses and from those in character classes.
@@ -34,11 +34,11 @@ def run(name: str, text: str, pattern: str) -> Any:
     """Return the result of one of the library's functions: matches, find or findAll.
 
     Raises:
-        Fault: the pattern is not a regular expression.
+        CelFault: the pattern is not a regular expression.
     """
     result = _programs()[name].eval(data={"text": text, "pattern": pattern})
     if result.type().name() == "ERROR":
-        raise Fault(f"illegal regular expression: {str(result.value())[:200]}")
+        raise CelFault(f"illegal regular expression: {str(result.value())[:200]}")
     return result.plain_value()
 
 
@@ -61,8 +61,8 @@ def _find_all(text: object, pattern: object, limit: object = -1) -> list[str]:
     run("matches", "", pattern)
     if (run("matches", text, f"^(?:{bare})$") and not text) or run("matches", "", bare):
         raise outside("findAll with a pattern that matches the empty text")
-    found = list(run("findAll", text, bare))
-    return found if limit < 0 else found[:limit]
+    matches = list(run("findAll", text, bare))
+    return matches if limit < 0 else matches[:limit]
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {"find": _find, "findAll": _find_all}

@@ -48,8 +48,8 @@ def _call(function: str, *arguments: Message) -> Message:
 
 
 def _callback(name: str, arguments: list[Message]) -> Message:
-    found = _call(CALLBACK, _constant(name), expr(list_expr={"elements": arguments}))
-    return _call("optional.ofNonZeroValue", found) if name in formats.OPTIONAL else found
+    call = _call(CALLBACK, _constant(name), expr(list_expr={"elements": arguments}))
+    return _call("optional.ofNonZeroValue", call) if name in formats.OPTIONAL else call
 
 
 class _Rewriter:
@@ -169,8 +169,8 @@ class _Rewriter:
             raise UnsupportedExpression("all attributes of a device as a value")
         if function in ("@in", "size"):
             return None
-        found = _domain(arguments[0], arguments[1])
-        return found if function == "_[_]" else _call("optional.of", found)
+        domain = _domain(arguments[0], arguments[1])
+        return domain if function == "_[_]" else _call("optional.of", domain)
 
     def _equality(self, left: Message, right: Message, negated: bool) -> Message | None:
         mine, others = self._type(left), self._type(right)

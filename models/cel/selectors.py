@@ -13,7 +13,7 @@ from kubestow.models.cel.dialect import Dialect
 from kubestow.models.kube.device_objects import Device
 from kubestow.models.kube.feature_gates import FeatureGates
 
-__all__ = ["CelError", "DeviceSelector", "UnsupportedExpression", "available", "compile_selector", "evaluated"]
+__all__ = ["CelError", "CompiledSelector", "UnsupportedExpression", "available", "compile_selector", "evaluated"]
 
 #: CELSelectorExpressionMaxLength, in bytes.
 MAX_LENGTH: Final = 10 * 1024
@@ -23,7 +23,7 @@ _MAX_CACHED_RESULTS: Final = 200_000
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class DeviceSelector:
+class CompiledSelector:
     """A compiled expression with a cache of its results."""
 
     def __init__(self, expression: str, program: Any, list_attributes: bool) -> None:
@@ -79,7 +79,7 @@ def available() -> bool:
     return True
 
 
-def compile_selector(expression: str, gates: FeatureGates, new: bool = False) -> DeviceSelector:
+def compile_selector(expression: str, gates: FeatureGates, new: bool = False) -> CompiledSelector:
     """Return the selector of an expression. Equal expressions share one.
 
     Args:
@@ -98,10 +98,10 @@ def compile_selector(expression: str, gates: FeatureGates, new: bool = False) ->
         includes=lists or (not new and gates.has("stored selectors may call includes")),
         list_attributes=lists,
     )
-    found = _compiled(expression, dialect)
-    if isinstance(found, DeviceSelector):
-        return found
-    raise type(found)(str(found))
+    compiled = _compiled(expression, dialect)
+    if isinstance(compiled, CompiledSelector):
+        return compiled
+    raise type(compiled)(str(compiled))
 
 
 def evaluated(expressions: Iterable[str], gates: FeatureGates) -> bool:
@@ -119,12 +119,12 @@ def evaluated(expressions: Iterable[str], gates: FeatureGates) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _compiled(expression: str, dialect: Dialect) -> DeviceSelector | CelError | UnsupportedExpression:
+def _compiled(expression: str, dialect: Dialect) -> CompiledSelector | CelError | UnsupportedExpression:
     from kubestow.models.cel import compiler
 
     if len(expression.encode()) > MAX_LENGTH:
         return CelError(f"too long: {len(expression.encode())} bytes, at most {MAX_LENGTH}")
     try:
-        return DeviceSelector(expression, compiler.program(expression, dialect), dialect.list_attributes)
+        return CompiledSelector(expression, compiler.program(expression, dialect), dialect.list_attributes)
     except (CelError, UnsupportedExpression) as error:
         return error

@@ -32,13 +32,13 @@ def subject(content: bytes, driver: str, device: Device, list_attributes: bool) 
         CelError: a value of the device cannot be read.
     """
     made = _subjects.made
-    found = made.get((content, list_attributes))
-    if found is None:
+    activation = made.get((content, list_attributes))
+    if activation is None:
         if len(made) >= _MAX_CACHED_DEVICES:
             made.clear()
-        found = environment.evaluation().Activation({"device": _value(driver, device, list_attributes)})
-        made[content, list_attributes] = found
-    return found
+        activation = environment.evaluation().Activation({"device": _value(driver, device, list_attributes)})
+        made[content, list_attributes] = activation
+    return activation
 
 
 def _value(driver: str, device: Device, list_attributes: bool) -> dict[str, object]:

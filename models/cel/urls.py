@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from kubestow.models.cel import values
-from kubestow.models.cel.condition import Fault, accepts, no_overload, outside
+from kubestow.models.cel.condition import CelFault, accepts, no_overload, outside
 
 #: URLs that Go and Python parse alike: a scheme with an authority, or a path, in characters that need no escape.
 _PLAIN: Final = re.compile(
@@ -26,16 +26,16 @@ def check(text: object) -> None:
     """Check that ParseRequestURI accepts a URL.
 
     Raises:
-        Fault: it rejects the URL, or this package cannot decide (recorded as unsupported).
+        CelFault: it rejects the URL, or this package cannot decide (recorded as unsupported).
     """
     if not isinstance(text, str):
         raise no_overload()
     if not text or _NEVER.search(text.rstrip(" ")):
-        raise Fault(f"{text[:60]!r} is not a URL")
+        raise CelFault(f"{text[:60]!r} is not a URL")
     match = _PLAIN.match(text)
     if match is None:
         if not text.startswith("/") and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
-            raise Fault(f"{text[:60]!r} is not an absolute URL")
+            raise CelFault(f"{text[:60]!r} is not an absolute URL")
         raise outside(f"a URL such as {text[:60]!r}")
 
 

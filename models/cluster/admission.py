@@ -53,8 +53,8 @@ class Admission:
         """Count the pods of a snapshot. ``new``: indices of pods still to be created; ``exempt``: namespaces without hard anti-affinity."""
         self._snapshot = snapshot
         self._items: dict[str, list[LimitRangeItem]] = {}
-        for found in snapshot.limit_ranges.values():
-            self._items.setdefault(found.metadata.namespace or "default", []).extend((found.spec.limits if found.spec else None) or ())
+        for obj in snapshot.limit_ranges.values():
+            self._items.setdefault(obj.metadata.namespace or "default", []).extend((obj.spec.limits if obj.spec else None) or ())
         costs = OpportunityCosts(snapshot, exempt) if policy.quotaCharge == "opportunityCost" else None
         self._ledgers = _ledgers(snapshot, new, costs) if snapshot.resource_quotas else {}
 
@@ -90,7 +90,7 @@ class Admission:
         for ledger in self.concerned(pod):
             ledger.take(pod)
 
-    def concerned(self, pod: objects.Pod) -> list[Ledger]:
+    def concerned(self, pod: objects.Pod) -> list[QuotaLedger]:
         """Return the quotas whose scopes include the pod."""
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
@@ -132,10 +132,10 @@ def _limit_faults(pod: objects.Pod, items: Iterable[LimitRangeItem]) -> Iterator
     """Yield the violations of LimitRange items, by container, then for the whole pod."""
     listed = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
     for container in listed if items else ():
-        for name, asked in _amounts(container.resources.requests if container.resources else None).items():
-            most = _amounts(container.resources.limits if container.resources else None).get(name)
-            if most is not None and asked > most:
-                yield f"container {container.name}: request of {amount(name, asked)} {name} is above its limit of {amount(name, most)}"
+        for name, request in _amounts(container.resources.requests if container.resources else None).items():
+            limit = _amounts(container.resources.limits if container.resources else None).get(name)
+            if limit is not None and request > limit:
+                yield f"container {container.name}: request of {amount(name, request)} {name} is above its limit of {amount(name, limit)}"
     for item in items:
         if item.type == "Container":
             for container in listed:
@@ -148,24 +148,24 @@ def _limit_faults(pod: objects.Pod, items: Iterable[LimitRangeItem]) -> Iterator
 
 def _item_faults(item: LimitRangeItem, requests: Amounts, limits: Amounts, where: str) -> Iterator[str]:
     for name, least in _amounts(item.min).items():
-        asked, most = requests.get(name), limits.get(name)
-        if asked is None:
+        request, limit = requests.get(name), limits.get(name)
+        if request is None:
             yield f"{where}: states no request of {name}, the LimitRange asks for at least {amount(name, least)}"
-        elif asked < least or (most is not None and most < least):
-            less = amount(name, min(asked, least if most is None else most))
+        elif request < least or (limit is not None and limit < least):
+            less = amount(name, min(request, least if limit is None else limit))
             yield f"{where}: {less} {name} is below the minimum of {amount(name, least)}"
     for name, highest in _amounts(item.max).items():
-        asked, most = requests.get(name), limits.get(name)
-        if most is None:
+        request, limit = requests.get(name), limits.get(name)
+        if limit is None:
             yield f"{where}: states no limit of {name}, the LimitRange allows at most {amount(name, highest)}"
-        elif most > highest or (asked is not None and asked > highest):
-            yield f"{where}: {amount(name, max(most, asked or most))} {name} is above the maximum of {amount(name, highest)}"
+        elif limit > highest or (request is not None and request > highest):
+            yield f"{where}: {amount(name, max(limit, request or limit))} {name} is above the maximum of {amount(name, highest)}"
     for name, ratio in _amounts(item.maxLimitRequestRatio).items():
-        asked, most = requests.get(name), limits.get(name)
-        if not asked or not most:
+        request, limit = requests.get(name), limits.get(name)
+        if not request or not limit:
             yield f"{where}: states no request or no limit of {name}, the LimitRange allows a ratio of at most {ratio}"
-        elif most > ratio * asked:
-            yield f"{where}: limit {amount(name, most)} {name} is more than {ratio} times the request {amount(name, asked)}"
+        elif limit > ratio * request:
+            yield f"{where}: limit {amount(name, limit)} {name} is more than {ratio} times the request {amount(name, request)}"
 
 
 def _total(pod: objects.Pod, part: str) -> Amounts:
@@ -182,7 +182,7 @@ def _total(pod: objects.Pod, part: str) -> Amounts:
 # --- ResourceQuota ----------------------------------------------------------------------------------------------------------------------
 
 
-class Ledger:
+class QuotaLedger:
     """A quota with its current usage."""
 
     def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], Amounts], costs: OpportunityCosts | None) -> None:
@@ -194,7 +194,7 @@ class Ledger:
         self.used: Amounts = {}
         chosen = (spec.scopeSelector.matchExpressions if spec and spec.scopeSelector else None) or ()
         self._scopes: list[tuple[str, str, tuple[str, ...]]] = [(name, "Exists", ()) for name in (spec.scopes if spec else None) or ()]
-        self._scopes += [(found.scopeName, found.operator, tuple(found.values or ())) for found in chosen]
+        self._scopes += [(each.scopeName, each.operator, tuple(each.values or ())) for each in chosen]
 
     @property
     def name(self) -> str:
@@ -207,10 +207,10 @@ class Ledger:
 
     def unstated(self, pod: objects.Pod) -> str | None:
         """Return the API server's message about required requests and limits that containers do not specify, or None."""
-        found = {
+        missing_pods = {
             resource: _silent(pod, *_REQUIRED_RESOURCES[resource]) for resource in sorted(self.hard.keys() & _REQUIRED_RESOURCES.keys())
         }
-        missing = [f"{resource} for: {','.join(sorted(names))}" for resource, names in found.items() if names]
+        missing = [f"{resource} for: {','.join(sorted(names))}" for resource, names in missing_pods.items() if names]
         return f"failed quota: {self.quota.metadata.name}: must specify {'; '.join(missing)}" if missing else None
 
     def fault(self, pod: objects.Pod) -> str | None:
@@ -218,11 +218,11 @@ class Ledger:
         why = self.unstated(pod)
         if why is not None:
             return why
-        asked, requested, over = self.charge(pod), self.usage(pod), list[Shortage]()
-        for resource, most in sorted(self.hard.items()):
-            more, used = asked.get(resource, Fraction(0)), self.used.get(resource, Fraction(0))
-            if more and used + more > most:
-                over.append(Shortage(resource, requested.get(resource, Fraction(0)), more, used, most))
+        charged, requested, over = self.charge(pod), self.usage(pod), list[Shortage]()
+        for resource, hard in sorted(self.hard.items()):
+            more, used = charged.get(resource, Fraction(0)), self.used.get(resource, Fraction(0))
+            if more and used + more > hard:
+                over.append(Shortage(resource, requested.get(resource, Fraction(0)), more, used, hard))
         return exceeded(self.quota.metadata.name or "", over, self.keys(pod)) if over else None
 
     def keys(self, pod: objects.Pod) -> tuple[str, ...]:
@@ -244,12 +244,12 @@ class Ledger:
         costs = self.costs
         if costs is None:
             return
-        held: dict[int, Amounts] = {}
+        used: dict[int, Amounts] = {}
         for pod in self.present:
             if (home := costs.home(pod)) is not None:
-                add(held.setdefault(home, {}), self.usage(pod))
+                add(used.setdefault(home, {}), self.usage(pod))
         for n in sorted(frozenset[int]().union(*(costs.closed(pod) for pod in self.present))):
-            add(self.used, {name: rest for name, most in self.node(n).items() if (rest := most - held.get(n, {}).get(name, 0)) > 0})
+            add(self.used, {name: free for name, total in self.node(n).items() if (free := total - used.get(n, {}).get(name, 0)) > 0})
 
     def node(self, n: int) -> Amounts:
         """Return a node's resources under their quota names, or nothing if only requests are charged."""
@@ -261,11 +261,11 @@ class Ledger:
 
     def charge(self, pod: objects.Pod) -> Amounts:
         """Return the charge for creating a pod: the maximum of its requests and the largest domain that it can close."""
-        asked = self.usage(pod)
+        charged = self.usage(pod)
         estimate = self.costs.estimate(pod) if self.costs is not None else None
         if estimate is None:
-            return asked
-        return asked | {name: max(most, asked.get(name, Fraction(0))) for name, most in _as_usage(estimate.largest).items()}
+            return charged
+        return charged | {name: max(largest, charged.get(name, Fraction(0))) for name, largest in _as_usage(estimate.largest).items()}
 
     def usage(self, pod: objects.Pod) -> Amounts:
         """Return :func:`usage` of a pod, cached for pods that share their parts."""
@@ -313,20 +313,20 @@ def exceeded(name: str, over: Sequence[Shortage], keys: Sequence[str] = ()) -> s
     return f"{words}, charged: {listed('charged')} {BY_COST} {','.join(keys)}"
 
 
-def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[Ledger]]:
+def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[QuotaLedger]]:
     """Return the quotas of each namespace, with the usage of the cluster's pods."""
-    found: dict[str, list[Ledger]] = {}
+    ledgers: dict[str, list[QuotaLedger]] = {}
     known: dict[tuple[int, ...], Amounts] = {}
     for quota in snapshot.resource_quotas.values():
-        found.setdefault(quota.metadata.namespace or "default", []).append(Ledger(quota, known, costs))
+        ledgers.setdefault(quota.metadata.namespace or "default", []).append(QuotaLedger(quota, known, costs))
     there: dict[str, list[objects.Pod]] = {}
     for pod in (*(pod for i, pod in enumerate(snapshot.pods) if i not in new), *snapshot.left_out):
-        if (namespace := pod.metadata.namespace or "default") in found:
+        if (namespace := pod.metadata.namespace or "default") in ledgers:
             there.setdefault(namespace, []).append(pod)
     for namespace, pods in there.items():
-        for ledger in found[namespace]:
+        for ledger in ledgers[namespace]:
             ledger.take_all(pods)
-    return found
+    return ledgers
 
 
 def _as_usage(amounts: Mapping[str, int]) -> Amounts:

@@ -18,13 +18,13 @@ from kubestow.models.cluster.volumes import VolumeTable
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube.objects import Pod
 from kubestow.models.kube.pod_spec import Port
-from kubestow.models.kube.selectors import Bools, NodeTable, Requirement, Selector, Tolerations
+from kubestow.models.kube.selectors import Bools, LabelRequirement, NodeColumns, Selector, Tolerations
 from kubestow.models.numa.containers import ContainerClass, FixedContainers
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from kubestow.models.devices.demand import Demand
+    from kubestow.models.devices.demand import DeviceDemand
     from kubestow.models.devices.table import DeviceTable
     from kubestow.models.gangs.gangs import Gang
     from kubestow.models.numa.node_topology import NumaTree
@@ -44,7 +44,7 @@ class AffinityTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Affinity:
+class RequiredAffinity:
     """The required affinity terms of a class, combined."""
 
     full: int  # the matcher of pods that match every term
@@ -99,7 +99,7 @@ class PodClass:
     tolerations: int
     node_name: str | None
     anti: tuple[AffinityTerm, ...]
-    affinity: Affinity | None
+    affinity: RequiredAffinity | None
     spread: tuple[Spread, ...]
     ports: frozenset[Port]
     claims: tuple[str, ...]
@@ -114,7 +114,7 @@ class PodClass:
     balloons: int | None = None  # the node set whose BalloonsPolicies create its containers
     isolated: int | None = None  # the node set that may have the isolated CPUs of its containers
     refused: tuple[str, str] | None = None  # the rule that refuses to create the pods, and the reason
-    devices: Demand | None = None
+    devices: DeviceDemand | None = None
 
     @property
     def count(self) -> int:
@@ -159,11 +159,11 @@ class Matchers:
     def add(self, *parts: tuple[frozenset[str] | None, Selector]) -> int:
         """Return the id of the matcher that is the conjunction of the parts. Namespaces None means every namespace."""
         key = tuple(sorted(set(parts), key=lambda p: (p[0] is None, sorted(p[0] or ()), p[1])))
-        found = self._ids.get(key)
-        if found is None:
-            found = self._ids[key] = len(self._parts)
+        matcher = self._ids.get(key)
+        if matcher is None:
+            matcher = self._ids[key] = len(self._parts)
             self._parts.append(key)
-        return found
+        return matcher
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -188,7 +188,7 @@ class Matchers:
         self._index = {k: {v: np.array(ps, dtype=np.int32) for v, ps in vs.items()} for k, vs in index.items()}
         self._spaces = {k: np.array(ps, dtype=np.int32) for k, ps in spaces.items()}
 
-    def _requirement(self, requirement: Requirement) -> Bools:
+    def _requirement(self, requirement: LabelRequirement) -> Bools:
         mask = np.zeros(len(self.profiles), dtype=bool)
         values = self._index.get(requirement.key, {})
         wanted: Iterable[str] = requirement.values if requirement.operator in ("In", "NotIn") else values
@@ -201,20 +201,20 @@ class Matchers:
 
     def hits(self, matcher: int) -> Bools:
         """Return bool[P], the profiles that a matcher matches."""
-        found = self._hits.get(matcher)
-        if found is None:
-            found = np.ones(len(self.profiles), dtype=bool)
+        hits = self._hits.get(matcher)
+        if hits is None:
+            hits = np.ones(len(self.profiles), dtype=bool)
             for namespaces, selector in self._parts[matcher]:
                 if namespaces is not None:
-                    mask = np.zeros_like(found)
+                    mask = np.zeros_like(hits)
                     for namespace in namespaces:
                         if namespace in self._spaces:
                             mask[self._spaces[namespace]] = True
-                    found &= mask
+                    hits &= mask
                 for requirement in selector:
-                    found &= self._requirement(requirement)
-            self._hits[matcher] = found
-        return found
+                    hits &= self._requirement(requirement)
+            self._hits[matcher] = hits
+        return hits
 
 
 class PlacedPods:
@@ -249,7 +249,7 @@ class Cluster:
 
     snapshot: Snapshot
     scope: Scope
-    nodes: NodeTable
+    nodes: NodeColumns
     resources: list[str]
     allocatable: Ints  # [N, R]
     free: Ints  # [N, R], may be negative
@@ -335,11 +335,11 @@ class Cluster:
 
     def none(self, size: int) -> Ints:
         """Return a shared, read-only int64[size] array of zeros."""
-        found = self._none.get(size)
-        if found is None:
-            found = self._none[size] = np.zeros(size, dtype=np.int64)
-            found.flags.writeable = False
-        return found
+        zeros = self._none.get(size)
+        if zeros is None:
+            zeros = self._none[size] = np.zeros(size, dtype=np.int64)
+            zeros.flags.writeable = False
+        return zeros
 
     def fixed_per_domain(self, matcher: int, key: str, *, settled: bool = False, eligible: int | None = None) -> Ints:
         """Return int64[D], matched fixed pods per domain (read-only), on the nodes of the set ``eligible`` if given."""
@@ -351,8 +351,8 @@ class Cluster:
 
     def fixed_count(self, matcher: int, *, settled: bool = False) -> Ints:
         """Return int64[N], the fixed pods per node that a matcher matches. ``settled`` excludes terminating pods."""
-        found = (self._settled if settled else self._placed).per_node(self.matchers.hits(matcher))
-        return found if found.any() else self.none(self.n_nodes)
+        count = (self._settled if settled else self._placed).per_node(self.matchers.hits(matcher))
+        return count if count.any() else self.none(self.n_nodes)
 
     def domains(self, key: str) -> tuple[Ids, int]:
         """Return the domain of each node under a topology key (int32[N], -1 without the key), and the number of domains."""
@@ -375,13 +375,13 @@ class Cluster:
 
     def members(self, key: str) -> list[Ids]:
         """Return the nodes of each domain of a topology key, by domain."""
-        found = self._members.get(key)
-        if found is None:
+        members = self._members.get(key)
+        if members is None:
             codes, size = self.domains(key)
             order = np.argsort(codes, kind="stable").astype(np.int32)
             edges = np.searchsorted(codes[order], np.arange(size + 1))
-            found = self._members[key] = [order[edges[d] : edges[d + 1]] for d in range(size)]
-        return found
+            members = self._members[key] = [order[edges[d] : edges[d + 1]] for d in range(size)]
+        return members
 
 
 def domain_sum(codes: Ids, size: int, values: Ints) -> Ints:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kubestow.models.cluster import fixed_pods
-from kubestow.models.cluster.cluster import Affinity, Cluster, GangGroup, Ints, PodClass, SoftSpread, Spread, signature
+from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints, PodClass, RequiredAffinity, SoftSpread, Spread, signature
 from kubestow.models.cluster.image_scores import ImageScores
 from kubestow.models.cluster.node_rules import NodeRules
-from kubestow.models.cluster.templates import Template, TemplateReader
+from kubestow.models.cluster.templates import ClassTemplate, TemplateReader
 from kubestow.models.cluster.volumes import VolumeTable
 from kubestow.models.documents.policy import DEFAULT, Policy, node_topologies
 from kubestow.models.gangs.gangs import Gang
 from kubestow.models.kube import pod_requests
 from kubestow.models.kube.pod_spec import claim_keys, host_ports, required_features
-from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.kube.selectors import Bools, NodeColumns
 from kubestow.models.snapshot.scope import Scope, is_mirror
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
@@ -44,7 +44,7 @@ def compile_cluster(
     Raises:
         InputError: A quantity exceeds 64 bits, or a container-affinity annotation or node topology cannot be read.
     """
-    trees, nodes = _trees(snapshot, policy), NodeTable(snapshot.nodes)
+    trees, nodes = _trees(snapshot, policy), NodeColumns(snapshot.nodes)
     devices = _devices(snapshot, scope, nodes, running or {})
     reader = TemplateReader(
         snapshot, scope, policy, daemon_namespaces=daemon_namespaces, running=running or {}, trees=trees.values(), devices=devices
@@ -65,7 +65,7 @@ def compile_cluster(
         free=allocatable - used,
         slots=slots - used_slots,
         classes=classes,
-        demand=np.array([[asked.get(name, 0) for name in resources] for asked in demand], dtype=np.int64).reshape(-1, len(resources)),
+        demand=np.array([[amounts.get(name, 0) for name in resources] for amounts in demand], dtype=np.int64).reshape(-1, len(resources)),
         supposed=np.array(supposed, dtype=np.int64).reshape(-1, 2),
         fixed_supposed=fixed_pods.supposed(fixed, nodes.size),
         count=np.array([c.count for c in classes], dtype=np.int64),
@@ -93,7 +93,7 @@ def compile_cluster(
 
 def _templates(
     reader: TemplateReader, scope: Scope, node_index: Mapping[str, int], devices: DeviceTable | None
-) -> tuple[list[Template], list[Template], int]:
+) -> tuple[list[ClassTemplate], list[ClassTemplate], int]:
     """Return the templates of fixed pods (with nodes), the templates of pending pods, and the number of profiles."""
     fixed = reader.templates(scope.fixed, bound=True)
     pending = reader.templates(scope.pending, bound=False)
@@ -107,7 +107,7 @@ def _templates(
     return fixed, pending, _profiles(reader, [*fixed, *pending])
 
 
-def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mapping[int, int]) -> DeviceTable | None:
+def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeColumns, running: Mapping[int, int]) -> DeviceTable | None:
     """Return the table of devices that pending pods request, or None if there are no device objects and no claims.
 
     Raises:
@@ -123,14 +123,14 @@ def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mappin
         raise InputError([f"devices: {error}"]) from error
 
 
-def _provide(allocatable: Ints, resources: list[str], devices: DeviceTable | None, templates: Sequence[Template]) -> None:
+def _provide(allocatable: Ints, resources: list[str], devices: DeviceTable | None, templates: Sequence[ClassTemplate]) -> None:
     """Lift the limit of extended resources on nodes where devices provide them: the allocatable amount suffices for all pods."""
     for resource, provided in devices.provided.items() if devices is not None else ():
         if resource in resources:
             allocatable[provided, resources.index(resource)] = sum(t.demand.get(resource, 0) * len(t.pods) for t in templates)
 
 
-def _profiles(reader: TemplateReader, templates: Sequence[Template]) -> int:
+def _profiles(reader: TemplateReader, templates: Sequence[ClassTemplate]) -> int:
     """Set the profile of each template (its labels restricted to keys that selectors read) and freeze the matchers.
 
     Returns:
@@ -146,12 +146,12 @@ def _profiles(reader: TemplateReader, templates: Sequence[Template]) -> int:
 
 
 def _allocatable(
-    nodes: NodeTable, snapshot: Snapshot, devices: DeviceTable | None, templates: Sequence[Template]
+    nodes: NodeColumns, snapshot: Snapshot, devices: DeviceTable | None, templates: Sequence[ClassTemplate]
 ) -> tuple[list[str], Ints, Ints]:
     """Return the requested resources, their allocatable amounts per node [N, R], and the pod slots [N]."""
-    asked = {name for t in templates for name in t.demand}
+    requested = {name for t in templates for name in t.demand}
     base = ["cpu", "memory"]
-    resources = base + sorted(asked - set(base))
+    resources = base + sorted(requested - set(base))
     column = {name: r for r, name in enumerate(resources)}
     table = np.zeros((nodes.size, len(resources)), dtype=np.int64)
     slots = np.zeros(nodes.size, dtype=np.int64)
@@ -159,11 +159,11 @@ def _allocatable(
         status = node.status
         listed = (status.allocatable if status.allocatable is not None else status.capacity) if status else None
         try:
-            found = pod_requests.allocatable(listed)
+            amounts = pod_requests.allocatable(listed)
         except ValueError as error:
             raise InputError([f"Node {nodes.names[n]}: status.allocatable: {error}"]) from error
-        slots[n] = min(found.get("pods", 0), 2**31)
-        for name, value in found.items():
+        slots[n] = min(amounts.get("pods", 0), 2**31)
+        for name, value in amounts.items():
             if name in column:
                 table[n, column[name]] = value
     _provide(table, resources, devices, templates)
@@ -171,7 +171,7 @@ def _allocatable(
 
 
 def _classes(
-    reader: TemplateReader, rules: NodeRules, images: ImageScores, pending: Sequence[Template]
+    reader: TemplateReader, rules: NodeRules, images: ImageScores, pending: Sequence[ClassTemplate]
 ) -> tuple[list[PodClass], list[dict[str, int]], list[tuple[int, int]]]:
     """Merge templates with equal rules, matchers and gang into classes.
 
@@ -218,13 +218,13 @@ def _policy_nodes(pod: Pod, policies: Balloons | IsolatedCPUs | None, rules: Nod
     return None if mask is None else rules.node_set(mask)
 
 
-def _pod_class(template: Template, rules: NodeRules, hits: Bools, *, prefers: bool) -> PodClass:
+def _pod_class(template: ClassTemplate, rules: NodeRules, hits: Bools, *, prefers: bool) -> PodClass:
     """Return the class of a single template. ``hits`` is bool[M, P]."""
     pod = template.pod
     affinity = None
     if template.affinity is not None:
         full, keys = template.affinity
-        affinity = Affinity(full, keys, bool(hits[full, template.profile]))
+        affinity = RequiredAffinity(full, keys, bool(hits[full, template.profile]))
     keys = tuple(c.topologyKey for _, c in template.spread)
     spread = [
         Spread(
@@ -259,7 +259,7 @@ def _pod_class(template: Template, rules: NodeRules, hits: Bools, *, prefers: bo
 
 
 def _groups(
-    snapshot: Snapshot, nodes: NodeTable, node_index: Mapping[str, int], gangs: Sequence[Gang], classes: Sequence[PodClass]
+    snapshot: Snapshot, nodes: NodeColumns, node_index: Mapping[str, int], gangs: Sequence[Gang], classes: Sequence[PodClass]
 ) -> list[GangGroup]:
     """Return the gangs in terms of pod classes."""
     members: list[list[int]] = [[] for _ in gangs]
@@ -289,9 +289,9 @@ def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, NumaTree]:
     from kubestow.models.numa import node_topology
 
     trees, problems = {}, []
-    for name, found in listed.items():
+    for name, topology in listed.items():
         try:
-            tree = node_topology.tree(found)
+            tree = node_topology.tree(topology)
         except node_topology.TopologyError as error:
             problems.append(f"NodeResourceTopology {name}: {error}")
         else:

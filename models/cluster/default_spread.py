@@ -28,12 +28,12 @@ class DefaultSpread:
                 self._services.setdefault(key, []).append(selector)
         self._owners: dict[tuple[str, str, str], objects.LabelSelector] = {}
         for kind in _OWNERS:
-            for found in snapshot.workloads.get(kind, ()):
-                owning = found.spec.selector if found.spec is not None else None
+            for obj in snapshot.workloads.get(kind, ()):
+                owning = obj.spec.selector if obj.spec is not None else None
                 if isinstance(owning, dict):
                     owning = objects.LabelSelector(matchLabels=owning)
                 if owning is not None:
-                    self._owners[kind, found.metadata.namespace or "default", found.metadata.name or ""] = owning
+                    self._owners[kind, obj.metadata.namespace or "default", obj.metadata.name or ""] = owning
         self._memo: dict[_Key, objects.LabelSelector | None] = {}
         self._any = bool(self._constraints and (self._services or self._owners))
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kubestow.models.cluster.cluster import AffinityTerm, FixedTerm, Ids, Ints, PlacedPods, Pull
-from kubestow.models.cluster.templates import Template
+from kubestow.models.cluster.templates import ClassTemplate
 from kubestow.models.kube import objects, quantity
 from kubestow.models.kube.pod_spec import Port, claim_keys, host_ports
 from kubestow.models.snapshot.scope import Scope
@@ -18,21 +18,21 @@ from kubestow.models.snapshot.snapshot import Snapshot
 _MAX_USAGE: Final = quantity.INT64_MAX
 
 
-def used(fixed: Sequence[Template], size: int, resources: Sequence[str]) -> tuple[Ints, Ints]:
+def used(fixed: Sequence[ClassTemplate], size: int, resources: Sequence[str]) -> tuple[Ints, Ints]:
     """Return the requests of fixed pods on each node [N, R], capped at ``_MAX_USAGE``, and their number [N]."""
     slots = np.zeros(size, dtype=np.int64)
     column = {name: r for r, name in enumerate(resources)}
     large = any(value > _MAX_USAGE >> 23 for t in fixed for value in t.demand.values())
-    held = np.zeros((size, len(resources)), dtype=object if large else np.int64)
+    used_amounts = np.zeros((size, len(resources)), dtype=object if large else np.int64)
     for template in fixed:
-        per_node = np.bincount(template.nodes, minlength=size).astype(held.dtype)
+        per_node = np.bincount(template.nodes, minlength=size).astype(used_amounts.dtype)
         slots += per_node.astype(np.int64)
         for name, value in template.demand.items():
-            held[:, column[name]] += per_node * value
-    return np.minimum(held, _MAX_USAGE).astype(np.int64), slots
+            used_amounts[:, column[name]] += per_node * value
+    return np.minimum(used_amounts, _MAX_USAGE).astype(np.int64), slots
 
 
-def supposed(fixed: Sequence[Template], size: int) -> Ints:
+def supposed(fixed: Sequence[ClassTemplate], size: int) -> Ints:
     """Return the CPU and memory that fixed pods add to their requests in the balance score, by node [N, 2]."""
     found = np.zeros((size, 2), dtype=np.int64)
     for template in fixed:
@@ -41,7 +41,7 @@ def supposed(fixed: Sequence[Template], size: int) -> Ints:
     return found
 
 
-def placed(snapshot: Snapshot, fixed: Sequence[Template], size: int, profiles: int) -> tuple[PlacedPods, PlacedPods]:
+def placed(snapshot: Snapshot, fixed: Sequence[ClassTemplate], size: int, profiles: int) -> tuple[PlacedPods, PlacedPods]:
     """Return the fixed pods by profile and node: first all pods, then only those that are not terminating."""
     node = np.concatenate([np.zeros(0, dtype=np.int32), *(t.nodes for t in fixed)])
     profile = np.array([t.profile for t in fixed for _ in t.pods], dtype=np.int32)
@@ -49,7 +49,7 @@ def placed(snapshot: Snapshot, fixed: Sequence[Template], size: int, profiles: i
     return PlacedPods(node, profile, size, profiles), PlacedPods(node[settled], profile[settled], size, profiles)
 
 
-def anti(fixed: Sequence[Template]) -> list[FixedTerm]:
+def anti(fixed: Sequence[ClassTemplate]) -> list[FixedTerm]:
     """Return the required anti-affinity terms of fixed pods, with their nodes."""
     where: dict[AffinityTerm, set[int]] = {}
     for template in fixed:
@@ -58,7 +58,7 @@ def anti(fixed: Sequence[Template]) -> list[FixedTerm]:
     return [FixedTerm(term, _ids(at)) for term, at in where.items()]
 
 
-def pulls(fixed: Sequence[Template], size: int) -> dict[Pull, Ints]:
+def pulls(fixed: Sequence[ClassTemplate], size: int) -> dict[Pull, Ints]:
     """Return the number of fixed pods on each node [N] that carry each weighted term."""
     where: dict[Pull, Ints] = {}
     for template in fixed:
@@ -69,7 +69,7 @@ def pulls(fixed: Sequence[Template], size: int) -> dict[Pull, Ints]:
     return where
 
 
-def ports(fixed: Sequence[Template]) -> dict[Port, Ids]:
+def ports(fixed: Sequence[ClassTemplate]) -> dict[Port, Ids]:
     """Return the nodes on which fixed pods use each host port."""
     where: dict[Port, set[int]] = {}
     for template in fixed:

@@ -56,9 +56,9 @@ class ImageScores:
 
     def _scores(self, containers: int, images: Sequence[str]) -> Ints:
         """Return the scores int64[N], from 0 to 100."""
-        found = np.zeros(self._nodes, dtype=np.int64)
+        sizes = np.zeros(self._nodes, dtype=np.int64)
         for name in images:
             here = self._on[name]
-            found[here] += self._sizes[name] * len(here) // self._nodes
-        most = MAX_THRESHOLD * max(1, containers)
-        return np.asarray(MAX_SCORE * (np.clip(found, MIN_THRESHOLD, most) - MIN_THRESHOLD) // (most - MIN_THRESHOLD), dtype=np.int64)
+            sizes[here] += self._sizes[name] * len(here) // self._nodes
+        upper = MAX_THRESHOLD * max(1, containers)
+        return np.asarray(MAX_SCORE * (np.clip(sizes, MIN_THRESHOLD, upper) - MIN_THRESHOLD) // (upper - MIN_THRESHOLD), dtype=np.int64)

@@ -11,7 +11,7 @@ from kubestow.models.cluster.cluster import HARD_EFFECTS
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import Pod
-from kubestow.models.kube.selectors import Bools, NodeTable, Tolerations
+from kubestow.models.kube.selectors import Bools, NodeColumns, Tolerations
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -19,7 +19,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 class NodeRules:
     """A registry of node sets (bool[N]) and toleration sets of pods. Equal sets share an index."""
 
-    def __init__(self, nodes: NodeTable, gates: FeatureGates) -> None:
+    def __init__(self, nodes: NodeColumns, gates: FeatureGates) -> None:
         self.nodes, self._gates = nodes, gates
         self.node_sets: list[Bools] = []
         self.toleration_sets: list[Tolerations] = []
@@ -54,8 +54,8 @@ class NodeRules:
         return self._node_rule_ids[key]
 
     def tolerations(self, pod: Pod) -> int:
-        found = tuple(pod.spec.tolerations or ())
-        ordered = sorted(found, key=lambda t: (t.key or "", t.operator or "", t.value or "", t.effect or ""))
+        tolerations = tuple(pod.spec.tolerations or ())
+        ordered = sorted(tolerations, key=lambda t: (t.key or "", t.operator or "", t.value or "", t.effect or ""))
         key = _encoder.encode(ordered)
         if key not in self._toleration_ids:
             self._toleration_ids[key] = len(self.toleration_sets)

@@ -32,8 +32,8 @@ def term_matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, other: Pod
 
 def namespace_labels_of(snapshot: Snapshot, name: str) -> Mapping[str, str]:
     """Return the labels of a namespace. Without a Namespace object, only the name label is known."""
-    found = snapshot.namespaces.get(name)
-    return {NAME_LABEL: name} if found is None else found.metadata.labels or {}
+    namespace = snapshot.namespaces.get(name)
+    return {NAME_LABEL: name} if namespace is None else namespace.metadata.labels or {}
 
 
 def namespace_labels(snapshot: Snapshot) -> dict[str, Mapping[str, str]]:

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.models.cluster.admission import QUOTA, Admission, Amounts, Ledger, Refusal, Shortage, amount, exceeded, may_refuse
+from kubestow.models.cluster.admission import QUOTA, Admission, Amounts, QuotaLedger, Refusal, Shortage, amount, exceeded, may_refuse
 from kubestow.models.kube import objects
 from kubestow.models.kube.namespace_limits import ResourceQuota
 from kubestow.models.kube.pod_requests import add
@@ -36,14 +36,14 @@ class SharedNode:
 
     Attributes:
         whole: Allocatable amount of the node.
-        held: Requests of the pods that stay on the node.
+        resident_usage: Requests of the pods that stay on the node.
         kept: True if pods that stay close the node.
         closers: Positions of the old pods that close the node.
         on: Old pods on the node as (position, request). These requests are counted separately.
     """
 
     whole: int
-    held: int
+    resident_usage: int
     kept: bool
     closers: frozenset[int]
     on: tuple[tuple[int, int], ...]
@@ -52,7 +52,7 @@ class SharedNode:
         """Return the charge for the node in excess of the requests on it, if the old pods ``alive`` remain."""
         if not self.kept and self.closers.isdisjoint(alive):
             return 0
-        return max(0, self.whole - self.held - sum(value for k, value in self.on if k in alive))
+        return max(0, self.whole - self.resident_usage - sum(value for k, value in self.on if k in alive))
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class RolloutAdmission:
 
     def beside(self, other: RolloutAdmission) -> RolloutAdmission:
         """Return for each dimension the amounts of ``self`` or ``other`` (same workload) with the higher initial usage."""
-        found = {(each.quota, each.resource): each for each in other.dimensions}
-        pairs = ((each, found.get((each.quota, each.resource), each)) for each in self.dimensions)
+        by_key = {(each.quota, each.resource): each for each in other.dimensions}
+        pairs = ((each, by_key.get((each.quota, each.resource), each)) for each in self.dimensions)
         return replace(self, dimensions=tuple(max(pair, key=lambda each: each.at_first) for pair in pairs))
 
     def raised(self, limits: Sequence[int]) -> Limits:
@@ -150,7 +150,7 @@ def read(snapshot: Snapshot, old: Sequence[int], new: objects.Pod | None, admiss
     return RolloutAdmission(tuple(found), never)
 
 
-def _dimensions(ledger: Ledger, there: Sequence[objects.Pod], new: objects.Pod) -> Iterator[Dimension]:
+def _dimensions(ledger: QuotaLedger, there: Sequence[objects.Pod], new: objects.Pod) -> Iterator[Dimension]:
     """Yield the resources of a quota that new pods use. ``there`` has the old pods."""
     none = Fraction(0)
     charge, usage = ledger.charge(new), ledger.usage(new)
@@ -163,18 +163,18 @@ def _dimensions(ledger: Ledger, there: Sequence[objects.Pod], new: objects.Pod) 
         old, others, shared = [use.get(resource, none) for use in uses], ledger.used.get(resource, none), list[_Closed]()
         for each in closed:
             one = each.of(resource)
-            others -= max(none, one.whole - one.held) if one.kept else none
+            others -= max(none, one.whole - one.resident_usage) if one.kept else none
             alone = next(iter(one.closers)) if len(one.closers) == 1 and not one.kept and one.on.keys() <= one.closers else None
             if alone is None:
                 shared.append(one)
             else:
-                old[alone] += max(none, one.whole - one.held - sum(one.on.values()))
+                old[alone] += max(none, one.whole - one.resident_usage - sum(one.on.values()))
         exact = [limit, others, charge[resource], max((use.get(resource, none) for use in again), default=none), usage.get(resource, none)]
-        more = [value for one in shared for value in (one.whole, one.held, *one.on.values())]
+        more = [value for one in shared for value in (one.whole, one.resident_usage, *one.on.values())]
         unit = math.lcm(*(value.denominator for value in (*exact, *old, *more)))
-        most, kept, each_new, remade, requested = (int(value * unit) for value in exact)
+        hard, kept, each_new, remade, requested = (int(value * unit) for value in exact)
         yield Dimension(
-            ledger.name, resource, unit, most, kept, each_new, tuple(int(value * unit) for value in old), remade, requested,
+            ledger.name, resource, unit, hard, kept, each_new, tuple(int(value * unit) for value in old), remade, requested,
             ledger.keys(new), tuple(one.in_units(unit) for one in shared),
         )  # fmt: skip
 
@@ -184,14 +184,14 @@ class _Closed:
     """A :class:`SharedNode` for one resource, with exact amounts."""
 
     whole: Fraction
-    held: Fraction
+    resident_usage: Fraction
     kept: bool
     closers: frozenset[int]
     on: dict[int, Fraction]
 
     def in_units(self, unit: int) -> SharedNode:
         on = tuple((k, int(value * unit)) for k, value in sorted(self.on.items()))
-        return SharedNode(int(self.whole * unit), int(self.held * unit), self.kept, self.closers, on)
+        return SharedNode(int(self.whole * unit), int(self.resident_usage * unit), self.kept, self.closers, on)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class _ClosedNode:
     """A :class:`SharedNode` for all resources."""
 
     whole: Amounts
-    held: Amounts
+    resident_usage: Amounts
     kept: bool
     closers: frozenset[int]
     on: dict[int, Amounts]
@@ -207,10 +207,10 @@ class _ClosedNode:
     def of(self, resource: str) -> _Closed:
         none = Fraction(0)
         on = {k: use.get(resource, none) for k, use in self.on.items()}
-        return _Closed(self.whole.get(resource, none), self.held.get(resource, none), self.kept, self.closers, on)
+        return _Closed(self.whole.get(resource, none), self.resident_usage.get(resource, none), self.kept, self.closers, on)
 
 
-def _closed_nodes(ledger: Ledger, there: Sequence[objects.Pod]) -> list[_ClosedNode]:
+def _closed_nodes(ledger: QuotaLedger, there: Sequence[objects.Pod]) -> list[_ClosedNode]:
     """Return the closed nodes that concern old pods, as closers or residents. Empty if only requests are charged."""
     costs = ledger.costs
     if costs is None:
@@ -223,12 +223,12 @@ def _closed_nodes(ledger: Ledger, there: Sequence[objects.Pod]) -> list[_ClosedN
             on.setdefault(home, {})[k] = ledger.usage(pod)
             for node in costs.closed(pod):
                 closers.setdefault(node, set()).add(k)
-    kept, held = frozenset[int]().union(*(costs.closed(pod) for pod in ledger.present)), dict[int, Amounts]()
+    kept, usage_by_node = frozenset[int]().union(*(costs.closed(pod) for pod in ledger.present)), dict[int, Amounts]()
     for pod in ledger.present:
         if (home := costs.home(pod)) is not None:
-            add(held.setdefault(home, {}), ledger.usage(pod))
-    found = sorted(closers.keys() | (kept & on.keys()))
-    return [_ClosedNode(ledger.node(n), held.get(n, {}), n in kept, frozenset(closers.get(n, ())), on.get(n, {})) for n in found]
+            add(usage_by_node.setdefault(home, {}), ledger.usage(pod))
+    nodes = sorted(closers.keys() | (kept & on.keys()))
+    return [_ClosedNode(ledger.node(n), usage_by_node.get(n, {}), n in kept, frozenset(closers.get(n, ())), on.get(n, {})) for n in nodes]
 
 
 def _unbound(pod: objects.Pod) -> objects.Pod:
@@ -276,9 +276,9 @@ class Book:
         """Create up to ``number`` old pods again while the quotas admit them, and return the number created."""
         uses = [each.again for each in self.admission.dimensions]
         listed = zip(uses, self.limits, self._used, strict=True)
-        found = max(0, min([number, *((limit - used) // use for use, limit, used in listed if use)]))
-        self.give_back(-found)
-        return found
+        repeats = max(0, min([number, *((limit - used) // use for use, limit, used in listed if use)]))
+        self.give_back(-repeats)
+        return repeats
 
     def give_back(self, number: int) -> None:
         """Record that old pods which were created again are gone."""

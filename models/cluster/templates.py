@@ -19,7 +19,7 @@ from kubestow.models.gangs import gangs
 from kubestow.models.kube import objects, pod_requests
 from kubestow.models.kube.objects import Pod, PodAffinityTerm
 from kubestow.models.kube.pod_spec import affinity_terms, claim_keys, image_names, named_claims, preferred_terms, required_terms
-from kubestow.models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
+from kubestow.models.kube.selectors import LabelRequirement, Selector, canonical, label_key_requirements, selector_matches
 from kubestow.models.numa.annotations import has_hints
 from kubestow.models.numa.colocation import switched
 from kubestow.models.numa.containers import ContainerClass, NoContainers
@@ -27,7 +27,7 @@ from kubestow.models.snapshot.scope import Scope, is_mirror
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 if TYPE_CHECKING:
-    from kubestow.models.devices.demand import Demand
+    from kubestow.models.devices.demand import DeviceDemand
     from kubestow.models.devices.table import DeviceTable
     from kubestow.models.numa.balloons import Balloons
     from kubestow.models.numa.isolated_cpus import IsolatedCPUs
@@ -52,7 +52,7 @@ _FIXED_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fi
 
 
 @dataclass
-class Template:
+class ClassTemplate:
     """Pods with equal raw rules: equal in every field that can affect placement, labels included.
 
     Attributes:
@@ -79,7 +79,7 @@ class Template:
     gang: int | None
     apart: int | None = None
     refused: Refusal | None = None
-    devices: Demand | None = None
+    devices: DeviceDemand | None = None
     profile: int = -1
     reading: int = -1
     nodes: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
@@ -105,7 +105,7 @@ class TemplateReader:
     ) -> None:
         self.snapshot, self.policy, self.running = snapshot, policy, running
         self._devices = devices.demands if devices is not None else {}
-        self._demands: dict[Demand, int] = {}
+        self._demands: dict[DeviceDemand, int] = {}
         self.daemons = frozenset(daemon_namespaces)
         self.matchers = Matchers()
         self.namespaces = {*snapshot.namespaces, *(p.metadata.namespace or "default" for p in snapshot.pods)}
@@ -114,23 +114,23 @@ class TemplateReader:
         self.default_spread = DefaultSpread(snapshot, policy)
         self._refused = refusals(snapshot, policy, daemon_namespaces)
         self.balloons, self.isolated = _balloons(snapshot), _isolated(snapshot)
-        asked = scope
+        gang_scope = scope
         if running:  # running members of a gang are not pods to place
             waiting = [i for i in scope.pending if i not in running]
-            asked = replace(scope, pending=waiting, fixed=sorted([*scope.fixed, *running]))
-        self.gangs = gangs.find(snapshot, asked, tiers=policy.networkTiers)
+            gang_scope = replace(scope, pending=waiting, fixed=sorted([*scope.fixed, *running]))
+        self.gangs = gangs.find(snapshot, gang_scope, tiers=policy.networkTiers)
         self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound) if i not in running}
 
-    def templates(self, indices: Sequence[int], *, bound: bool) -> list[Template]:
+    def templates(self, indices: Sequence[int], *, bound: bool) -> list[ClassTemplate]:
         """Return the distinct templates of some pods, each with the indices of its pods.
 
         Args:
             indices: Indices into ``snapshot.pods``.
             bound: True for fixed pods, which only use capacity and repel pods.
         """
-        found: dict[tuple[bytes, bytes], Template] = {}
-        known: dict[tuple[object, ...], Template] = {}  # by the objects that replicas share
-        readings: dict[tuple[object, ...], Template] = {}
+        found: dict[tuple[bytes, bytes], ClassTemplate] = {}
+        known: dict[tuple[object, ...], ClassTemplate] = {}  # by the objects that replicas share
+        readings: dict[tuple[object, ...], ClassTemplate] = {}
         for i in indices:
             pod = self.snapshot.pods[i]
             same = self._shared(pod, i, bound=bound)
@@ -173,8 +173,8 @@ class TemplateReader:
         return _encoder.encode(parts)
 
     def _template(
-        self, pod: Pod, i: int, key: tuple[object, ...], readings: dict[tuple[object, ...], Template], *, bound: bool
-    ) -> Template:
+        self, pod: Pod, i: int, key: tuple[object, ...], readings: dict[tuple[object, ...], ClassTemplate], *, bound: bool
+    ) -> ClassTemplate:
         """Return the template of a pod. Templates that differ only in labels share one reading."""
         key = (*key, *([] if bound else [_encoder.encode(_held(pod))]), *([i] if _reads_labels(pod) else []))
         read = readings.get(key)
@@ -186,10 +186,10 @@ class TemplateReader:
 
     def _demand(self, i: int) -> int | None:
         """Return a number for the device demand of a pending pod, equal for equal demands."""
-        found = self._devices.get(i)
-        return None if found is None else self._demands.setdefault(found, len(self._demands))
+        device_demand = self._devices.get(i)
+        return None if device_demand is None else self._demands.setdefault(device_demand, len(self._demands))
 
-    def _read(self, pod: Pod, index: int, *, bound: bool) -> Template:
+    def _read(self, pod: Pod, index: int, *, bound: bool) -> ClassTemplate:
         try:
             asks = msgspec.structs.replace(pod, status=None) if index in self.running else pod  # requests of a replacement pod
             demand = pod_requests.pod_request(asks, self.snapshot.gates)
@@ -199,7 +199,7 @@ class TemplateReader:
         anti, affinity, spread = self._anti(pod), self._affinity(pod), self._spread(pod)
         soft = [] if bound else self._soft_spread(pod)
         pulls = self._pulls(pod, bound=bound) + self._together(index)
-        return Template(
+        return ClassTemplate(
             pod, [index], demand, supposed, anti, affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
             self.running.get(index), self._refused.get(index), None if bound else self._devices.get(index),
         )  # fmt: skip
@@ -289,13 +289,13 @@ class TemplateReader:
         gang = self.gangs[self._gang_of[index]] if index in self._gang_of else None
         if gang is None or gang.key is None or gang.required or not self.policy.multipliers.podAffinity:
             return ()
-        matcher = self.matchers.add((None, (Requirement(_MEMBER, "In", (gang.name,)),)))
+        matcher = self.matchers.add((None, (LabelRequirement(_MEMBER, "In", (gang.name,)),)))
         return (Pull(matcher, gang.key, gangs.PREFERRED_TOPOLOGY_POINTS, False),)
 
-    def labels(self, template: Template) -> dict[str, str]:
+    def labels(self, template: ClassTemplate) -> dict[str, str]:
         """Return the labels of a pod for selectors. Gang members get an additional key that no real label can have."""
-        found = template.pod.metadata.labels or {}
-        return found if template.gang is None else {**found, _MEMBER: self.gangs[template.gang].name}
+        labels = template.pod.metadata.labels or {}
+        return labels if template.gang is None else {**labels, _MEMBER: self.gangs[template.gang].name}
 
     def _soft_spread(self, pod: Pod) -> list[tuple[int, objects.TopologySpreadConstraint, tuple[str, ...]]]:
         if not self.policy.multipliers.topologySpread:

@@ -82,7 +82,7 @@ def _plain(pod: Pod) -> bool:
 
 def _not_admitted(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
     """Return the namespace annotations that could affect new pods but are not applied, by pod key."""
-    by_namespace = {name: found for name in snapshot.namespaces if (found := [*namespace_admission.not_applied(snapshot, name)])}
+    by_namespace = {name: effects for name in snapshot.namespaces if (effects := [*namespace_admission.not_applied(snapshot, name)])}
     if not by_namespace:
         return {}
     named = ((key, by_namespace.get(key.partition("/")[0])) for key in snapshot.to_create)
@@ -103,12 +103,12 @@ def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
 
 def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> dict[int, list[Note]]:
     """Return the unmodelled fields of each pod's gang, by index. Pods without a gang are left out."""
-    found = markers.members(pods, range(len(pods)))
-    if not found:
+    by_gang = markers.members(pods, range(len(pods)))
+    if not by_gang:
         return {}
     groups = Groups(snapshot, tiers)
     notes: dict[int, list[Note]] = {}
-    for named, indices in found.items():
+    for named, indices in by_gang.items():
         declared = groups.declared(named, [pods[i] for i in indices]).notes
         notes.update(dict.fromkeys(indices, declared))
     return notes

@@ -27,7 +27,7 @@ _ZONES: Final = {
 
 
 class NodePlugins:
-    """The nri-plugins on the nodes of a snapshot; see :class:`kubestow.models.numa.nri_annotations.Plugins`."""
+    """The nri-plugins on the nodes of a snapshot; see :class:`kubestow.models.numa.nri_annotations.NodePluginFacts`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -61,8 +61,8 @@ class NodePlugins:
     def _known(self) -> list[bool]:
         """For each node that can run the topology-aware policy, True if its isolated CPUs are known."""
         snapshot = self._snapshot
-        found = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
-        return [known for known, here in zip(found.known.tolist(), self._of, strict=True) if TOPOLOGY_AWARE in here]
+        isolated = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
+        return [known for known, here in zip(isolated.known.tolist(), self._of, strict=True) if TOPOLOGY_AWARE in here]
 
     @property
     def isolated_known(self) -> bool:
@@ -79,10 +79,10 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
     """Yield the unmodelled fields of nodes, one entry for each node and effect."""
     names = [node.metadata.name or "" for node in snapshot.nodes]
     for name in names:
-        found = snapshot.node_topologies.get(name)
-        kinds = dict.fromkeys(_kind(zone) for zone in (found.zones if found is not None else None) or ())
+        topology = snapshot.node_topologies.get(name)
+        kinds = dict.fromkeys(_kind(zone) for zone in (topology.zones if topology is not None else None) or ())
         for kind in kinds:
-            if kind == "l3 cache" and found is not None and _has_caches(found):
+            if kind == "l3 cache" and topology is not None and _has_caches(topology):
                 continue
             if kind not in _READ:
                 effect = _ZONES.get(kind, f"zones of type {kind[:60]} are not read")
@@ -97,10 +97,10 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
             yield Unmodelled("TopologyAwarePolicy", f"spec.{name}", _COLOCATE.format(here, len(snapshot.nodes)))
 
 
-def _has_caches(found: NodeResourceTopology) -> bool:
+def _has_caches(topology: NodeResourceTopology) -> bool:
     """Return True if the L3 caches of a node are modelled."""
     try:
-        tree = node_topology.tree(found)
+        tree = node_topology.tree(topology)
     except node_topology.TopologyError:
         return True  # compilation reports the error
     return tree is not None and bool(tree.numa)

@@ -15,7 +15,7 @@ from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.models.kube import quantity
 from kubestow.models.kube.objects import PersistentVolumeClaimSpec
 from kubestow.models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE
-from kubestow.models.kube.selectors import Bools, NodeTable, canonical, selector_matches
+from kubestow.models.kube.selectors import Bools, NodeColumns, canonical, selector_matches
 from kubestow.models.kube.storage_objects import ObjectReference, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -32,7 +32,7 @@ _NOTHING: Final[Attached] = (None, None, None)
 
 
 @dataclass(frozen=True)
-class Claim:
+class VolumeClaim:
     """A claim from the scheduler's point of view.
 
     Attributes:
@@ -73,10 +73,10 @@ class Claim:
 class VolumeTable:
     """The claims and volumes of a snapshot, evaluated over a node table."""
 
-    def __init__(self, snapshot: Snapshot, nodes: NodeTable) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: NodeColumns) -> None:
         self._snapshot = snapshot
         self._nodes = nodes
-        self._claims: dict[str, Claim] = {}
+        self._claims: dict[str, VolumeClaim] = {}
         self._reach: dict[str, Bools] = {}
         self._plugins = [migrated_volumes.migrated(snapshot.csi_nodes.get(name)) for name in nodes.names]
         self._all = np.ones(nodes.size, dtype=bool)
@@ -84,12 +84,12 @@ class VolumeTable:
 
     def reach(self, volume: str) -> Bools:
         """Return bool[N], the nodes that a PersistentVolume's nodeAffinity selects. Unbound claims choose volumes by it."""
-        found = self._reach.get(volume)
-        if found is None:
+        nodes = self._reach.get(volume)
+        if nodes is None:
             spec = self._snapshot.persistent_volumes[volume].spec
             required = spec.nodeAffinity.required if spec and spec.nodeAffinity else None
-            found = self._reach[volume] = self._all if required is None else self._nodes.selector(required)
-        return found
+            nodes = self._reach[volume] = self._all if required is None else self._nodes.selector(required)
+        return nodes
 
     def bound_reach(self, name: str) -> Bools:
         """Return bool[N], the nodes that can use a bound PersistentVolume. If its plugin is migrated, the CSI driver's topology applies."""
@@ -106,7 +106,7 @@ class VolumeTable:
 
     def _migrated(self, plugin: str) -> Bools:
         """Return bool[N], the nodes that have migrated a plugin."""
-        return np.array([plugin in found for found in self._plugins], dtype=bool)
+        return np.array([plugin in plugins for plugins in self._plugins], dtype=bool)
 
     def attached(self, name: str) -> Attached:
         """Return the driver and handle of a PersistentVolume, and the nodes where it counts."""
@@ -121,14 +121,14 @@ class VolumeTable:
         nodes = self._migrated(plugin)
         return (migrated_volumes.PLUGINS[plugin].driver, handle, None if nodes.all() else nodes) if nodes.any() else _NOTHING
 
-    def claim(self, key: str) -> Claim:
-        found = self._claims.get(key)
-        if found is None:
+    def claim(self, key: str) -> VolumeClaim:
+        resolved = self._claims.get(key)
+        if resolved is None:
             claim = self._snapshot.persistent_volume_claims.get(key)
-            found = self._claims[key] = Claim(key, True, self._none, self._none) if claim is None else self._resolve(key, claim)
-        return found
+            resolved = self._claims[key] = VolumeClaim(key, True, self._none, self._none) if claim is None else self._resolve(key, claim)
+        return resolved
 
-    def _resolve(self, key: str, claim: PersistentVolumeClaim) -> Claim:
+    def _resolve(self, key: str, claim: PersistentVolumeClaim) -> VolumeClaim:
         spec = claim.spec
         modes = (spec.accessModes if spec else None) or []
         one_pod = "ReadWriteOncePod" in modes
@@ -174,7 +174,7 @@ class VolumeTable:
             ok &= np.where(self._nodes.column(key)[0] >= 0, match, modern_match)
         return ok | free
 
-    def _delayed(self, key: str, claim: PersistentVolumeClaim, storage: StorageClass, modes: list[str]) -> Claim:
+    def _delayed(self, key: str, claim: PersistentVolumeClaim, storage: StorageClass, modes: list[str]) -> VolumeClaim:
         provision: Bools | None = None
         if storage.provisioner and storage.provisioner != NO_PROVISIONER:
             provision = self._topologies(storage)
@@ -190,7 +190,7 @@ class VolumeTable:
         binding = self._none.copy() if provision is None else provision.copy()
         for volume in volumes:
             binding |= self.reach(volume)
-        return Claim(
+        return VolumeClaim(
             key, False, binding, self._all, delayed=True, volumes=volumes, provision=provision,
             one_node=bool(modes) and set(modes) <= {"ReadWriteOnce", "ReadWriteOncePod"}, one_pod="ReadWriteOncePod" in modes,
             size=_requested(claim),
@@ -216,7 +216,7 @@ class VolumeTable:
         spec = claim.spec
         assert spec is not None
         size, selector, modes = _requested(claim), canonical(spec.selector), set(spec.accessModes or ())
-        found: list[tuple[int, str]] = []
+        candidates: list[tuple[int, str]] = []
         reserved: list[str] = []
         for name, volume in self._snapshot.persistent_volumes.items():
             offer = volume.spec
@@ -231,8 +231,8 @@ class VolumeTable:
                 and modes <= set(offer.accessModes or ())
                 and (spec.selector is None or selector_matches(selector, volume.metadata.labels or {}))
             ):
-                found.append((quantity.units((offer.capacity or {}).get("storage", 0)), name))
-        return (min(reserved),) if reserved else tuple(name for _, name in sorted(found))
+                candidates.append((quantity.units((offer.capacity or {}).get("storage", 0)), name))
+        return (min(reserved),) if reserved else tuple(name for _, name in sorted(candidates))
 
 
 def _serves(volume: PersistentVolume, wants: PersistentVolumeClaimSpec, size: int) -> bool:
@@ -254,10 +254,10 @@ def _names(reference: ObjectReference, key: str, uid: str | None) -> bool:
     return named and (not reference.uid or not uid or reference.uid == uid)
 
 
-def _immediate(key: str, binding: Bools, zone: Bools, one_pod: bool, attached: Attached) -> Claim:
+def _immediate(key: str, binding: Bools, zone: Bools, one_pod: bool, attached: Attached) -> VolumeClaim:
     """Return a claim that is bound, or can only be bound before its pod is placed."""
     driver, handle, counted = attached
-    return Claim(key, False, binding, zone, one_pod=one_pod, driver=driver, handle=handle, counted=counted)
+    return VolumeClaim(key, False, binding, zone, one_pod=one_pod, driver=driver, handle=handle, counted=counted)
 
 
 def _requested(claim: PersistentVolumeClaim) -> int:

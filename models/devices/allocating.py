@@ -73,11 +73,11 @@ def without(snapshot: Snapshot, gone: Iterable[Pod]) -> Claims:
             continue
         space, status = key.partition("/")[0], claim.status
         users = [user for user in (status.reservedFor if status is not None else None) or () if user.resource == "pods"]
-        left = [user for user in users if (space, user.name, user.uid or None) not in leaving]
-        if status is not None and users and not left:
+        remaining_users = [user for user in users if (space, user.name, user.uid or None) not in leaving]
+        if status is not None and users and not remaining_users:
             claim = msgspec.structs.replace(claim, status=None)
-        elif status is not None and len(left) < len(users):
-            claim = msgspec.structs.replace(claim, status=msgspec.structs.replace(status, reservedFor=left))
+        elif status is not None and len(remaining_users) < len(users):
+            claim = msgspec.structs.replace(claim, status=msgspec.structs.replace(status, reservedFor=remaining_users))
         claims[key] = claim
     return claims
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from kubestow.models.devices import extended_resources
-from kubestow.models.devices.demand import Claim, Constraint, Demand, Extended, Request
+from kubestow.models.devices.demand import DemandedClaim, DemandedConstraint, DemandedRequest, DeviceDemand, Extended
 from kubestow.models.kube import device_objects, pod_requests, quantity
 from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -48,7 +48,7 @@ class DemandReader:
             for owner in claim.metadata.ownerReferences or ()
             if owner.controller
         }
-        self._claims: dict[str, Claim | _Refused] = {}
+        self._claims: dict[str, DemandedClaim | _Refused] = {}
 
     def asks(self, pod: Pod) -> bool:
         """Return True if a pod requests devices."""
@@ -61,9 +61,9 @@ class DemandReader:
                 found.update(container.resources.requests or ())
         return found
 
-    def read(self, pod: Pod) -> tuple[Demand, tuple[str, ...]]:
+    def read(self, pod: Pod) -> tuple[DeviceDemand, tuple[str, ...]]:
         """Return a pod's requests, and the names in documents of its claims that are to be allocated."""
-        claims: list[Claim] = []
+        claims: list[DemandedClaim] = []
         names: list[str] = []
         allocated: list[str] = []
         own = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name or ''}"
@@ -77,9 +77,9 @@ class DemandReader:
                     names.append(key)
             self._check_left(pod, extended)
         except _Refused as refused:
-            return Demand(refusal=str(refused), extended=extended), ()
+            return DeviceDemand(refusal=str(refused), extended=extended), ()
         names += [f"{own}/extended-resources"] if extended else []
-        return Demand(tuple(claims), tuple(dict.fromkeys(allocated)), None, extended, unbacked), tuple(names)
+        return DeviceDemand(tuple(claims), tuple(dict.fromkeys(allocated)), None, extended, unbacked), tuple(names)
 
     def _allocation(self, key: str) -> device_objects.AllocationResult | None:
         status = self.snapshot.resource_claims[key].status
@@ -115,19 +115,19 @@ class DemandReader:
         """Return the name of a claim in messages. It is equal for the pods' own claims of one template."""
         return f"claim {key}" if key in self._named else f"the claim of entry {entry}"
 
-    def _claim(self, key: str, entry: str) -> Claim:
-        found = self._claims.get(key)
-        if found is None:
+    def _claim(self, key: str, entry: str) -> DemandedClaim:
+        demanded = self._claims.get(key)
+        if demanded is None:
             try:
-                found = self._resolve(key, entry)
+                demanded = self._resolve(key, entry)
             except _Refused as refused:
-                found = refused
-            self._claims[key] = found
-        if isinstance(found, _Refused):
-            raise found
-        return found
+                demanded = refused
+            self._claims[key] = demanded
+        if isinstance(demanded, _Refused):
+            raise demanded
+        return demanded
 
-    def _resolve(self, key: str, entry: str) -> Claim:
+    def _resolve(self, key: str, entry: str) -> DemandedClaim:
         spec, called = self.snapshot.resource_claims[key].spec, self._called(key, entry)
         devices = spec.devices if spec is not None else None
         listed = (devices.requests if devices is not None else None) or []
@@ -139,16 +139,18 @@ class DemandReader:
                     raise _Refused(f"device class {part.deviceClassName} does not exist")
         requests = tuple(self._alternatives(called, request) for request in listed)
         constraints = tuple(self._constraint(called, each) for each in (devices.constraints if devices is not None else None) or ())
-        return Claim(requests, constraints, key if key in self._named else None, entry)
+        return DemandedClaim(requests, constraints, key if key in self._named else None, entry)
 
-    def _alternatives(self, called: str, request: device_objects.DeviceRequest) -> tuple[Request, ...]:
+    def _alternatives(self, called: str, request: device_objects.DeviceRequest) -> tuple[DemandedRequest, ...]:
         if request.exactly is not None:
             return (self._request(called, request.name, request.exactly),)
         if not request.firstAvailable:
             raise _Refused(f"{called}: request {request.name} is of an unknown kind")
         return tuple(self._request(called, f"{request.name}/{part.name}", part) for part in request.firstAvailable)
 
-    def _request(self, called: str, name: str, part: device_objects.ExactDeviceRequest | device_objects.DeviceSubRequest) -> Request:
+    def _request(
+        self, called: str, name: str, part: device_objects.ExactDeviceRequest | device_objects.DeviceSubRequest
+    ) -> DemandedRequest:
         admin = getattr(part, "adminAccess", None)
         if part.capacity is not None and not self.gates.enabled("DRAConsumableCapacity"):
             raise _Refused(f"{called}: request {name} asks for capacity, and feature gate DRAConsumableCapacity is off")
@@ -166,17 +168,17 @@ class DemandReader:
         capacity = tuple(sorted((n, quantity.parse(raw)) for n, raw in requested.items()))
         count = None if mode == "All" else 1 if part.count is None else part.count
         tolerations = tuple((t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in part.tolerations or ())
-        return Request(name, part.deviceClassName, count, selectors, tolerations, capacity, bool(admin))
+        return DemandedRequest(name, part.deviceClassName, count, selectors, tolerations, capacity, bool(admin))
 
-    def _constraint(self, called: str, each: device_objects.DeviceConstraint) -> Constraint:
+    def _constraint(self, called: str, each: device_objects.DeviceConstraint) -> DemandedConstraint:
         requests = tuple(sorted(each.requests or ()))
         if each.matchAttribute is not None:
-            return Constraint(each.matchAttribute, False, requests)
+            return DemandedConstraint(each.matchAttribute, False, requests)
         if each.distinctAttribute is None:
             raise _Refused(f"{called}: a constraint is of an unknown kind")
         if not self.gates.enabled("DRAConsumableCapacity"):
             raise _Refused(f"{called} has distinctAttribute, and feature gate DRAConsumableCapacity is off")
-        return Constraint(each.distinctAttribute, True, requests)
+        return DemandedConstraint(each.distinctAttribute, True, requests)
 
     def selectors(self, device_class: str) -> tuple[str, ...]:
         """Return the selector expressions of a device class."""
@@ -189,17 +191,17 @@ class DemandReader:
             return (), ()
         requests = sorted(pod_requests.pod_request(pod, self.snapshot.gates).items())
         requested = {name: amount for name, amount in requests if extended_resources.is_extended(name)}
-        found = tuple(
+        device_requests = tuple(
             Extended(name, own, amount, extended_resources.requests(pod.spec, name, own, self.selectors(own)))
             for name, amount in requested.items()
             if (own := self.backed.get(name)) is not None
         )
-        if not found:
+        if not device_requests:
             return (), ()
-        return found, tuple(name for name in requested if name not in self.backed)
+        return device_requests, tuple(name for name in requested if name not in self.backed)
 
     def _check_left(self, pod: Pod, extended: tuple[Extended, ...]) -> None:
-        left = self._left.get((pod.metadata.uid, pod.metadata.name or "")) if extended else None
-        spec = self.snapshot.resource_claims[left].spec if left is not None else None
+        leftover = self._left.get((pod.metadata.uid, pod.metadata.name or "")) if extended else None
+        spec = self.snapshot.resource_claims[leftover].spec if leftover is not None else None
         if spec is not None and spec.devices is not None and spec.devices.requests:
-            raise _Refused(f"claim {left} remains from an earlier attempt to place the pod")
+            raise _Refused(f"claim {leftover} remains from an earlier attempt to place the pod")

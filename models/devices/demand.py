@@ -10,7 +10,7 @@ Toleration = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DemandedRequest:
     """A request for devices of one class.
 
     Attributes:
@@ -31,7 +31,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class DemandedConstraint:
     """A constraint on the devices of several requests.
 
     Attributes:
@@ -50,7 +50,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class DemandedClaim:
     """A claim to be allocated.
 
     Attributes:
@@ -60,8 +60,8 @@ class Claim:
             resources.
     """
 
-    requests: tuple[tuple[Request, ...], ...]
-    constraints: tuple[Constraint, ...] = ()
+    requests: tuple[tuple[DemandedRequest, ...], ...]
+    constraints: tuple[DemandedConstraint, ...] = ()
     key: str | None = None
     entry: str = field(default="", compare=False)
 
@@ -78,11 +78,11 @@ class Extended:
     resource: str
     device_class: str
     count: int
-    requests: tuple[Request, ...]
+    requests: tuple[DemandedRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class DeviceDemand:
     """All device requests of a pod.
 
     Attributes:
@@ -94,7 +94,7 @@ class Demand:
         held: Relevant devices of a movable running pod: (claim, request, kind, unit).
     """
 
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[DemandedClaim, ...] = ()
     allocated: tuple[str, ...] = ()
     refusal: str | None = None
     extended: tuple[Extended, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kubestow.models.devices.demand import Request
+from kubestow.models.devices.demand import DemandedRequest
 from kubestow.models.kube import pod_requests, quantity
 from kubestow.models.kube.device_objects import DeviceClass
 from kubestow.models.kube.objects import Container, PodSpec
@@ -35,7 +35,7 @@ def is_extended(name: str) -> bool:
     return name.startswith(IMPLICIT_PREFIX) or (pod_requests.counts_as_resource(name) and "/" in name and "kubernetes.io/" not in name)
 
 
-def requests(spec: PodSpec, resource: str, device_class: str, selectors: tuple[str, ...]) -> tuple[Request, ...]:
+def requests(spec: PodSpec, resource: str, device_class: str, selectors: tuple[str, ...]) -> tuple[DemandedRequest, ...]:
     """Return the requests of a pod's containers to a class for one resource.
 
     There is one request per container, and one for all ordinary init containers. The latter first reuse the
@@ -44,17 +44,17 @@ def requests(spec: PodSpec, resource: str, device_class: str, selectors: tuple[s
     init = spec.initContainers or []
     containers = [*init, *(spec.containers or [])]
     brief = [i for i, each in enumerate(init) if each.restartPolicy != "Always"]
-    held: dict[int, Request] = {}
+    requested: dict[int, DemandedRequest] = {}
     for i, each in enumerate(containers):
         amount = 0 if i in brief else _amount(each, resource)
         if amount:
-            held[i] = Request(_name(i, each, resource), device_class, amount, selectors)
-    largest: Request | None = None
+            requested[i] = DemandedRequest(_name(i, each, resource), device_class, amount, selectors)
+    largest: DemandedRequest | None = None
     for i in brief:
-        more = _amount(containers[i], resource) - sum(request.count or 0 for j, request in held.items() if j >= i)
+        more = _amount(containers[i], resource) - sum(request.count or 0 for j, request in requested.items() if j >= i)
         if more > 0 and (largest is None or more > (largest.count or 0)):
-            largest = Request(_name(i, containers[i], resource), device_class, more, selectors)
-    return (*(() if largest is None else (largest,)), *held.values())
+            largest = DemandedRequest(_name(i, containers[i], resource), device_class, more, selectors)
+    return (*(() if largest is None else (largest,)), *requested.values())
 
 
 def _amount(container: Container, resource: str) -> int:

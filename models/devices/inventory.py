@@ -26,14 +26,14 @@ class Capacity:
     """One entry of a device's capacity, in the resource's own units.
 
     Attributes:
-        default, least, most, step, values: The request policy; None or empty if it has none.
+        default, minimum, maximum, step, values: The request policy; None or empty if it has none.
         parts: Denominator in which steps of a range are counted, 1 or 1000 (milli).
     """
 
     value: Fraction
     default: Fraction | None = None
-    least: Fraction | None = None
-    most: Fraction | None = None
+    minimum: Fraction | None = None
+    maximum: Fraction | None = None
     step: Fraction | None = None
     values: tuple[Fraction, ...] = ()
     parts: int = 1
@@ -47,9 +47,13 @@ class Capacity:
         amount = self._rounded(requested)
         if amount == self.default:
             return amount
-        if (self.most is not None and amount > self.most) or (self.values and amount not in self.values):
+        if (self.maximum is not None and amount > self.maximum) or (self.values and amount not in self.values):
             return None
-        if self.step is not None and self.least is not None and (self._count(amount) - self._count(self.least)) % self._count(self.step):
+        if (
+            self.step is not None
+            and self.minimum is not None
+            and (self._count(amount) - self._count(self.minimum)) % self._count(self.step)
+        ):
             return None
         return amount
 
@@ -59,16 +63,16 @@ class Capacity:
     def _rounded(self, requested: Fraction | None) -> Fraction:
         if requested is None:
             return self.value if self.default is None else self.default
-        if self.least is not None:
-            if requested < self.least or self.step is None:
-                return max(requested, self.least)
-            least, step = self._count(self.least), self._count(self.step)
+        if self.minimum is not None:
+            if requested < self.minimum or self.step is None:
+                return max(requested, self.minimum)
+            least, step = self._count(self.minimum), self._count(self.step)
             return Fraction(least + -((least - self._count(requested)) // step) * step, self.parts)
         return next((value for value in self.values if value >= requested), requested)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Kind:
+class DeviceKind:
     """Devices that no request of the instance distinguishes, except for counters and existing allocations.
 
     Attributes:
@@ -118,7 +122,7 @@ def _tolerates(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Device:
+class InventoryDevice:
     """One device of a pool.
 
     Attributes:
@@ -173,7 +177,7 @@ class Site:
 
 
 @dataclass
-class Books:
+class DeviceBooks:
     """The existing allocations.
 
     Attributes:
@@ -188,8 +192,8 @@ class Books:
     left: list[Fraction]
     consumed: dict[tuple[int, str], Fraction] = field(default_factory=dict)
 
-    def copy(self) -> Books:
-        return Books(self.in_use.copy(), self.shares.copy(), list(self.left), dict(self.consumed))
+    def copy(self) -> DeviceBooks:
+        return DeviceBooks(self.in_use.copy(), self.shares.copy(), list(self.left), dict(self.consumed))
 
 
 @dataclass
@@ -205,8 +209,8 @@ class Inventory:
         books: Allocations of the snapshot's claims; copy them before changing them.
     """
 
-    devices: list[Device] = field(default_factory=list)
-    kinds: list[Kind] = field(default_factory=list)
+    devices: list[InventoryDevice] = field(default_factory=list)
+    kinds: list[DeviceKind] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
     site_of: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
@@ -214,7 +218,7 @@ class Inventory:
     counters: list[Fraction] = field(default_factory=list)
     consumption: dict[int, tuple[tuple[int, Fraction], ...]] = field(default_factory=dict)
     selectors: list[Bools] = field(default_factory=list)
-    books: Books = field(default_factory=lambda: Books(np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int32), []))
+    books: DeviceBooks = field(default_factory=lambda: DeviceBooks(np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int32), []))
 
     def site(self, n: int) -> Site:
         return self.sites[int(self.site_of[n])]
@@ -240,16 +244,16 @@ class Inventory:
         masks = [self.selectors[device.selector] for device in devices if device.selector is not None]
         return np.asarray(np.logical_and.reduce(masks), dtype=bool) if masks else None
 
-    def kind(self, device: int) -> Kind:
+    def kind(self, device: int) -> DeviceKind:
         return self.kinds[self.devices[device].kind]
 
-    def book(self, books: Books, picks: Iterable[Pick], times: int = 1) -> None:
+    def book(self, books: DeviceBooks, picks: Iterable[Pick], times: int = 1) -> None:
         """Add allocated devices to the books; with ``times`` -1, remove them. Admin access is not booked."""
         for pick in picks:
             if not pick.admin:
                 self.book_unit(books, self.devices[pick.device].unit, pick.consumed if pick.share else None, times)
 
-    def book_unit(self, books: Books, unit: int, share: Iterable[tuple[str, Fraction]] | None, times: int = 1) -> None:
+    def book_unit(self, books: DeviceBooks, unit: int, share: Iterable[tuple[str, Fraction]] | None, times: int = 1) -> None:
         """Add a unit as a whole, or the amounts that a ``share`` consumes; with ``times`` -1, remove it."""
         before = bool(books.in_use[unit] or books.shares[unit])
         if share is None:
@@ -257,9 +261,9 @@ class Inventory:
         else:
             books.shares[unit] += times
             for name, amount in share:
-                taken = books.consumed.pop((unit, name), Fraction(0)) + times * amount
+                consumed = books.consumed.pop((unit, name), Fraction(0)) + times * amount
                 if books.shares[unit]:
-                    books.consumed[unit, name] = taken
+                    books.consumed[unit, name] = consumed
         if before != bool(books.in_use[unit] or books.shares[unit]):
             for counter, amount in self.consumption.get(unit, ()):
                 books.left[counter] -= times * amount

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.models.devices.inventory import Attribute, Capacity, Kind
+from kubestow.models.devices.inventory import Attribute, Capacity, DeviceKind
 from kubestow.models.devices.selecting import Read
 from kubestow.models.kube import device_objects, quantity
 from kubestow.models.kube.feature_gates import FeatureGates
@@ -32,7 +32,7 @@ class KindTable:
         reads: Collection[Read] | None,
         constrained: Collection[str],
     ) -> None:
-        self.kinds: list[Kind] = []
+        self.kinds: list[DeviceKind] = []
         self._found: dict[bytes, int] = {}
         self._taints = gates.enabled("DRADeviceTaints")
         self._rules = [r.spec for _, r in sorted(rules.items())] if self._taints and gates.enabled("DRADeviceTaintRules") else []
@@ -52,13 +52,13 @@ class KindTable:
         shared = self._consumable and bool(device.allowMultipleAllocations)
         usable = self._partitions or not device.consumesCounters
         key = _encoder.encode((driver, attributes, device.capacity, taints, device.allowMultipleAllocations, usable))
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = len(self.kinds)
+        number = self._found.get(key)
+        if number is None:
+            number = self._found[key] = len(self.kinds)
             self.kinds.append(
-                Kind(found, driver, device, self._attributes(driver, attributes), self._capacity(device), taints, shared, usable)
+                DeviceKind(number, driver, device, self._attributes(driver, attributes), self._capacity(device), taints, shared, usable)
             )
-        return found
+        return number
 
     def _blocking(self, driver: str, pool: str, device: device_objects.Device) -> tuple[tuple[str, str, str], ...]:
         if not self._taints:
@@ -113,7 +113,7 @@ def _entry(entry: device_objects.DeviceCapacity, milli: bool) -> Capacity:
     if policy is None:
         return Capacity(value)
     span = policy.validRange or device_objects.CapacityRequestPolicyRange()
-    least, most, step = (None if raw is None else quantity.parse(raw) for raw in (span.min, span.max, span.step))
+    minimum, maximum, step = (None if raw is None else quantity.parse(raw) for raw in (span.min, span.max, span.step))
     default = None if policy.default is None else quantity.parse(policy.default)
-    parts = 1000 if milli and any(each is not None and each.denominator > 1 for each in (least, most, step)) else 1
-    return Capacity(value, default, least, most, step, tuple(quantity.parse(each) for each in policy.validValues or ()), parts)
+    parts = 1000 if milli and any(each is not None and each.denominator > 1 for each in (minimum, maximum, step)) else 1
+    return Capacity(value, default, minimum, maximum, step, tuple(quantity.parse(each) for each in policy.validValues or ()), parts)

@@ -14,7 +14,7 @@ import numpy as np
 from kubestow.models.kube import device_objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import NodeSelector
-from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.kube.selectors import Bools, NodeColumns
 
 #: Index of a pool's slice and of a device in it; -1: all of its devices.
 _Part = tuple[int, int]
@@ -42,11 +42,11 @@ class PoolView:
     last: bool
 
 
-class Pool:
+class DevicePool:
     """The slices of one driver under one pool name, in the order of the snapshot."""
 
     def __init__(
-        self, driver: str, name: str, slices: Sequence[device_objects.ResourceSlice], nodes: NodeTable, gates: FeatureGates
+        self, driver: str, name: str, slices: Sequence[device_objects.ResourceSlice], nodes: NodeColumns, gates: FeatureGates
     ) -> None:
         self.driver, self.name, self.slices = driver, name, slices
         self.partitions = gates.enabled("DRAPartitionableDevices")
@@ -90,8 +90,8 @@ class Pool:
         same: dict[tuple[object, ...], list[int]] = {}
         for n, parts in local.items():
             same.setdefault((int(group[n]), *parts), []).append(n)
-        for found in same.values():
-            yield _pattern([*local[found[0]], *groups[int(group[found[0]])]]), partial(list, found)
+        for members in same.values():
+            yield _pattern([*local[members[0]], *groups[int(group[members[0]])]]), partial(list, members)
 
     def _parts(self) -> Iterator[tuple[_Part, str | None, bool | None, NodeSelector | None]]:
         """Yield the parts with their own choice of nodes: part, nodeName, allNodes, nodeSelector.

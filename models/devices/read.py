@@ -7,20 +7,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from kubestow.models.devices.inventory import Books, Device, Inventory, Site, View
+from kubestow.models.devices.inventory import DeviceBooks, Inventory, InventoryDevice, Site, View
 from kubestow.models.devices.kinds import KindTable
-from kubestow.models.devices.pools import Pool, PoolView
+from kubestow.models.devices.pools import DevicePool, PoolView
 from kubestow.models.devices.selecting import Read
 from kubestow.models.kube import device_objects, quantity
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import NodeSelector
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def inventory(
     snapshot: Snapshot,
-    nodes: NodeTable,
+    nodes: NodeColumns,
     *,
     reads: Collection[Read] | None = None,
     constrained: Collection[str] = (),
@@ -33,14 +33,14 @@ def inventory(
         constrained: Full names of attributes that constraints read.
         released: ``namespace/name`` of claims whose allocation does not count.
     """
-    return _Reader(snapshot, nodes, reads, constrained).read(released)
+    return _InventoryReader(snapshot, nodes, reads, constrained).read(released)
 
 
-class _Reader:
-    def __init__(self, snapshot: Snapshot, nodes: NodeTable, reads: Collection[Read] | None, constrained: Collection[str]) -> None:
+class _InventoryReader:
+    def __init__(self, snapshot: Snapshot, nodes: NodeColumns, reads: Collection[Read] | None, constrained: Collection[str]) -> None:
         self.snapshot, self.nodes, self.gates = snapshot, nodes, snapshot.gates
         self.kinds = KindTable(snapshot.gates, snapshot.device_taint_rules, reads, constrained)
-        self.found = Inventory(kinds=self.kinds.kinds)
+        self.inventory = Inventory(kinds=self.kinds.kinds)
         self._made: dict[tuple[tuple[int, ...], int], dict[int, int]] = {}
         self._counters: dict[tuple[int, ...], dict[tuple[str, str], int]] = {}
         self._selectors: dict[int, int] = {}
@@ -53,30 +53,30 @@ class _Reader:
         seen: list[list[int]] = [[] for _ in self.nodes.names]
         views: list[tuple[tuple[bool, str, str], View, PoolView]] = []
         for (driver, name), slices in groups.items():
-            pool = Pool(driver, name, slices, self.nodes, self.gates)
+            pool = DevicePool(driver, name, slices, self.nodes, self.gates)
             self._made, self._counters = {}, {}
             views += [((view.last, driver, name), self._view(pool, view), view) for view in pool.views(index)]
         views.sort(key=lambda item: item[0])
         for v, (_, view, source) in enumerate(views):
-            self.found.views.append(view)
+            self.inventory.views.append(view)
             for n in source.nodes:
                 seen[n].append(v)
         self._sites(seen)
         self._books(released)
-        return self.found
+        return self.inventory
 
     def _sites(self, seen: list[list[int]]) -> None:
         places: dict[tuple[int, ...], int] = {}
-        found, views = self.found, self.found.views
+        inventory, views = self.inventory, self.inventory.views
         for listed in seen:
             key = tuple(listed)
             if key not in places:
-                places[key] = len(found.sites)
+                places[key] = len(inventory.sites)
                 ids = [views[v].ids for v in key]
-                found.sites.append(Site(key, ids[0] if len(ids) == 1 else np.concatenate([np.zeros(0, dtype=np.int32), *ids])))
-        found.site_of = np.array([places[tuple(listed)] for listed in seen], dtype=np.int32)
+                inventory.sites.append(Site(key, ids[0] if len(ids) == 1 else np.concatenate([np.zeros(0, dtype=np.int32), *ids])))
+        inventory.site_of = np.array([places[tuple(listed)] for listed in seen], dtype=np.int32)
 
-    def _view(self, pool: Pool, view: PoolView) -> View:
+    def _view(self, pool: DevicePool, view: PoolView) -> View:
         ids: list[int] = []
         elsewhere: set[int] = set()
         counters = self._counters_of(pool, view.considered)
@@ -87,7 +87,7 @@ class _Reader:
                 elsewhere.update(i for d, i in made.items() if (k, d) not in view.serving)
         return View(np.array(ids, dtype=np.int32), frozenset(elsewhere), view.broken, tuple(counters.values()))
 
-    def _counters_of(self, pool: Pool, considered: tuple[int, ...]) -> dict[tuple[str, str], int]:
+    def _counters_of(self, pool: DevicePool, considered: tuple[int, ...]) -> dict[tuple[str, str], int]:
         """Return the counters of a pool by (set, name), as published by these slices, and record the devices' consumption."""
         known = self._counters.get(considered)
         if known is not None:
@@ -95,15 +95,15 @@ class _Reader:
         known = self._counters[considered] = {}
         for each in pool.counter_sets(considered):
             for name, counter in (each.counters or {}).items():
-                known[each.name, name] = len(self.found.counters)
-                self.found.counters.append(quantity.parse(counter.value))
+                known[each.name, name] = len(self.inventory.counters)
+                self.inventory.counters.append(quantity.parse(counter.value))
         if known:
             for k in considered:
                 for device in pool.slices[k].spec.devices or ():
                     if device.consumesCounters:
                         unit = self._unit(pool, device)
                         more = self._consumed(device, known)
-                        self.found.consumption[unit] = (*self.found.consumption.get(unit, ()), *more)
+                        self.inventory.consumption[unit] = (*self.inventory.consumption.get(unit, ()), *more)
         return known
 
     def _consumed(self, device: device_objects.Device, known: Mapping[tuple[str, str], int]) -> tuple[tuple[int, Fraction], ...]:
@@ -115,15 +115,15 @@ class _Reader:
                     found[at] = found.get(at, Fraction(0)) + quantity.parse(counter.value)
         return tuple(found.items())
 
-    def _unit(self, pool: Pool, device: device_objects.Device) -> int:
-        return self.found.units.setdefault((pool.driver, pool.name, device.name), len(self.found.units))
+    def _unit(self, pool: DevicePool, device: device_objects.Device) -> int:
+        return self.inventory.units.setdefault((pool.driver, pool.name, device.name), len(self.inventory.units))
 
-    def _devices(self, pool: Pool, considered: tuple[int, ...], k: int) -> dict[int, int]:
+    def _devices(self, pool: DevicePool, considered: tuple[int, ...], k: int) -> dict[int, int]:
         """Return the ids of a slice's devices by index, except for devices that no request can get."""
         made = self._made.get((considered, k))
         if made is None:
             made = self._made[considered, k] = {}
-            devices, spec = self.found.devices, pool.slices[k].spec
+            devices, spec = self.inventory.devices, pool.slices[k].spec
             counters = self._counters[considered]
             conditions = self.gates.enabled("DRADeviceBindingConditions") and self.gates.enabled("DRAResourceClaimDeviceStatus")
             for d, device in enumerate(spec.devices or ()):
@@ -132,7 +132,7 @@ class _Reader:
                 chooser = device if spec.perDeviceNodeSelection else spec
                 made[d] = len(devices)
                 devices.append(
-                    Device(
+                    InventoryDevice(
                         len(devices),
                         self._unit(pool, device),
                         self.kinds.of(pool.driver, pool.name, device),
@@ -147,29 +147,29 @@ class _Reader:
         return made
 
     def _selector(self, selector: NodeSelector) -> int:
-        found = self._selectors.get(id(selector))
-        if found is None:
-            found = self._selectors[id(selector)] = len(self.found.selectors)
-            self.found.selectors.append(self.nodes.selector(selector))
-        return found
+        number = self._selectors.get(id(selector))
+        if number is None:
+            number = self._selectors[id(selector)] = len(self.inventory.selectors)
+            self.inventory.selectors.append(self.nodes.selector(selector))
+        return number
 
     def _books(self, released: Collection[str]) -> None:
-        found = self.found
-        size = len(found.units)
-        found.books = Books(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(found.counters))
+        inventory = self.inventory
+        size = len(inventory.units)
+        inventory.books = DeviceBooks(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(inventory.counters))
         for key, claim in self.snapshot.resource_claims.items():
             if key not in released:
-                for unit, share in allocated(found, claim, self.gates):
-                    found.book_unit(found.books, unit, share)
+                for unit, share in allocated(inventory, claim, self.gates):
+                    inventory.book_unit(inventory.books, unit, share)
 
 
 def allocated(
-    found: Inventory, claim: device_objects.ResourceClaim, gates: FeatureGates
+    inventory: Inventory, claim: device_objects.ResourceClaim, gates: FeatureGates
 ) -> Iterable[tuple[int, tuple[tuple[str, Fraction], ...] | None]]:
     """Yield the allocations of a claim in published units, without admin access: (unit, consumed amounts; None: whole)."""
     status = claim.status.allocation if claim.status is not None else None
     for result in (status.devices.results if status is not None and status.devices is not None else None) or ():
-        unit = found.units.get((result.driver, result.pool, result.device))
+        unit = inventory.units.get((result.driver, result.pool, result.device))
         if unit is None or result.adminAccess:
             continue
         if result.shareID is not None and gates.enabled("DRAConsumableCapacity"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kubestow.models.cel import selectors
-from kubestow.models.devices.inventory import Kind
+from kubestow.models.devices.inventory import DeviceKind
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import shorten
 
@@ -66,10 +66,10 @@ def _index(tokens: list[str], at: int) -> tuple[str | None, int]:
     return None, at
 
 
-class Selecting:
+class DeviceSelecting:
     """Cached test of whether all selectors of a request hold for devices of a kind."""
 
-    def __init__(self, kinds: list[Kind], gates: FeatureGates) -> None:
+    def __init__(self, kinds: list[DeviceKind], gates: FeatureGates) -> None:
         self._kinds, self._gates = kinds, gates
         self._found: dict[tuple[tuple[str, ...], int], bool | selectors.CelError] = {}
 
@@ -79,17 +79,17 @@ class Selecting:
         Raises:
             CelError: An evaluated selector does not compile, fails, or returns no boolean.
         """
-        found = self._found.get((expressions, kind))
-        if found is None:
-            one, expression, found = self._kinds[kind], "", True
+        matched = self._found.get((expressions, kind))
+        if matched is None:
+            one, expression, matched = self._kinds[kind], "", True
             try:
                 for expression in expressions:
                     if not selectors.compile_selector(expression, self._gates).matches(one.driver, one.example):
-                        found = False
+                        matched = False
                         break
             except (selectors.CelError, selectors.UnsupportedExpression) as error:
-                found = selectors.CelError(f"selector {shorten(expression)} fails: {error}")
-            self._found[expressions, kind] = found
-        if isinstance(found, selectors.CelError):
-            raise found
-        return found
+                matched = selectors.CelError(f"selector {shorten(expression)} fails: {error}")
+            self._found[expressions, kind] = matched
+        if isinstance(matched, selectors.CelError):
+            raise matched
+        return matched

@@ -11,15 +11,15 @@ import numpy as np
 
 from kubestow.models.cel.selectors import evaluated
 from kubestow.models.devices.claims import DemandReader
-from kubestow.models.devices.demand import Claim, Demand, Extended, Request
+from kubestow.models.devices.demand import DemandedClaim, DemandedRequest, DeviceDemand, Extended
 from kubestow.models.devices.extended_resources import ANNOTATION
 from kubestow.models.devices.inventory import Inventory, Pick
 from kubestow.models.devices.read import inventory
-from kubestow.models.devices.selecting import Selecting, reads
+from kubestow.models.devices.selecting import DeviceSelecting, reads
 from kubestow.models.kube import pod_requests, quantity
 from kubestow.models.kube.device_objects import AllocationResult, DeviceSelector, ResourceClaim, made_for
 from kubestow.models.kube.objects import Node, Pod
-from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.kube.selectors import Bools, NodeColumns
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -44,8 +44,8 @@ class DeviceTable:
     """
 
     inventory: Inventory
-    matches: Selecting
-    demands: dict[int, Demand] = field(default_factory=dict)
+    matches: DeviceSelecting
+    demands: dict[int, DeviceDemand] = field(default_factory=dict)
     names: dict[int, tuple[str, ...]] = field(default_factory=dict)
     allowed: dict[str, Bools] = field(default_factory=dict)
     provided: dict[str, Bools] = field(default_factory=dict)
@@ -55,12 +55,12 @@ class DeviceTable:
 
     def cached(self, name: str, make: Callable[[], _Kept], of: object = None) -> _Kept:
         """Return a value cached under a name; make it if there is none or ``of`` differs from the last call's."""
-        found = self._cache.get(name)
-        if found is None or found[0] is not of:
-            found = self._cache[name] = of, make()
-        return cast(_Kept, found[1])
+        entry = self._cache.get(name)
+        if entry is None or entry[0] is not of:
+            entry = self._cache[name] = of, make()
+        return cast(_Kept, entry[1])
 
-    def variants(self, demand: Demand) -> list[tuple[Bools, tuple[Claim, ...]]]:
+    def variants(self, demand: DeviceDemand) -> list[tuple[Bools, tuple[DemandedClaim, ...]]]:
         """Return the claims that a pod submits to the allocator. They depend on the node.
 
         Returns:
@@ -72,19 +72,19 @@ class DeviceTable:
         table, group = np.unique([self.provided[each.resource] for each in demand.extended], axis=1, return_inverse=True)
         found = []
         for i, column in enumerate(table.T):
-            asked = [each for each, here in zip(demand.extended, column, strict=True) if here]
-            claims = (*demand.claims, claim_of(asked)) if asked else demand.claims
+            extended = [each for each, here in zip(demand.extended, column, strict=True) if here]
+            claims = (*demand.claims, claim_of(extended)) if extended else demand.claims
             found.append((np.asarray(group.reshape(-1) == i), claims))
         return found
 
 
-def claim_of(extended: Sequence[Extended]) -> Claim:
+def claim_of(extended: Sequence[Extended]) -> DemandedClaim:
     """Return the claim made from the requests of extended resources, sorted by name."""
     requests = sorted((request for each in extended for request in each.requests), key=lambda request: request.name)
-    return Claim(tuple((request,) for request in requests))
+    return DemandedClaim(tuple((request,) for request in requests))
 
 
-def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mapping[int, int]) -> DeviceTable | None:
+def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeColumns, running: Mapping[int, int]) -> DeviceTable | None:
     """Return the device requests of a scope's pending pods and the supply; None if there are no requests.
 
     Args:
@@ -98,9 +98,9 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
     again = {i for i in scope.pending if snapshot.pods[i].spec.nodeName}
     released = made_for(snapshot.resource_claims, [snapshot.pods[i] for i in again]) if again else set()
     reader = DemandReader(snapshot, released)
-    demands: dict[int, Demand] = {}
+    demands: dict[int, DeviceDemand] = {}
     names: dict[int, tuple[str, ...]] = {}
-    distinct: dict[Demand, Demand] = {}
+    distinct: dict[DeviceDemand, DeviceDemand] = {}
     for i in scope.pending:
         if reader.asks(snapshot.pods[i]):
             demand, names[i] = reader.read(snapshot.pods[i])
@@ -114,8 +114,8 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
     demands = {i: demand for i, demand in demands.items() if demand in distinct}
     read = reads({expression for demand in distinct for part in _parts(demand) for expression in part.selectors})
     constrained = {each.attribute for demand in distinct for claim in demand.claims for each in claim.constraints}
-    found = inventory(snapshot, nodes, reads=read, constrained=constrained, released=released)
-    table = DeviceTable(found, Selecting(found.kinds, snapshot.gates), demands, names)
+    devices = inventory(snapshot, nodes, reads=read, constrained=constrained, released=released)
+    table = DeviceTable(devices, DeviceSelecting(devices.kinds, snapshot.gates), demands, names)
     table.allowed = {key: _allowed(snapshot, key, nodes) for demand in distinct for key in demand.allocated}
     if resources or others:
         offered = [_allocatable(node) for node in snapshot.nodes]
@@ -156,7 +156,7 @@ def _expressions(snapshot: Snapshot) -> set[str]:
     return {each.cel.expression for each in listed if each.cel is not None}
 
 
-def _parts(demand: Demand) -> Iterator[Request]:
+def _parts(demand: DeviceDemand) -> Iterator[DemandedRequest]:
     """Yield every request and alternative of a demand."""
     for claim in demand.claims:
         for alternatives in claim.requests:
@@ -165,7 +165,7 @@ def _parts(demand: Demand) -> Iterator[Request]:
         yield from each.requests
 
 
-def _allowed(snapshot: Snapshot, key: str, nodes: NodeTable) -> Bools:
+def _allowed(snapshot: Snapshot, key: str, nodes: NodeColumns) -> Bools:
     """Return the nodes that an allocated claim allows, bool[N]."""
     claim = snapshot.resource_claims[key]
     allocation = claim.status.allocation if claim.status is not None else None
@@ -217,7 +217,7 @@ def _hold(table: DeviceTable, snapshot: Snapshot, pods: Sequence[int], released:
         pods: Indices of the running pods, all with demands.
         released: ``namespace/name`` of claims whose allocation does not count.
     """
-    found = table.inventory
+    devices = table.inventory
     if not pods:
         return
     index = {name: n for n, name in enumerate(node.metadata.name for node in snapshot.nodes)}
@@ -230,27 +230,27 @@ def _hold(table: DeviceTable, snapshot: Snapshot, pods: Sequence[int], released:
     for i in pods:
         pod = snapshot.pods[i]
         names = table.names[i]
-        at = {found.devices[d].unit: d for d in found.site(index[pod.spec.nodeName or ""]).visible.tolist()}
+        at = {devices.devices[d].unit: d for d in devices.site(index[pod.spec.nodeName or ""]).visible.tolist()}
         own = made.get((pod.metadata.uid, pod.metadata.name or ""))
         keys = [own or "" if name.endswith("/extended-resources") else name for name in names]
-        picks = tuple(pick for c, key in enumerate(keys) if key in released for pick in _picks(found, snapshot, key, c, at))
+        picks = tuple(pick for c, key in enumerate(keys) if key in released for pick in _picks(devices, snapshot, key, c, at))
         if picks:
             table.held[i] = picks
-            table.demands[i] = replace(table.demands[i], held=tuple(_trait(found, pick) for pick in picks))
+            table.demands[i] = replace(table.demands[i], held=tuple(_trait(devices, pick) for pick in picks))
 
 
-def _picks(found: Inventory, snapshot: Snapshot, key: str, claim: int, at: Mapping[int, int]) -> Iterator[Pick]:
+def _picks(inventory: Inventory, snapshot: Snapshot, key: str, claim: int, at: Mapping[int, int]) -> Iterator[Pick]:
     status = snapshot.resource_claims[key].status
     allocation = status.allocation if status is not None else None
     for result in (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or ():
-        device = at.get(found.units.get((result.driver, result.pool, result.device), -1))
+        device = at.get(inventory.units.get((result.driver, result.pool, result.device), -1))
         if device is not None:
-            share = result.shareID is not None and found.kind(device).shared
+            share = result.shareID is not None and inventory.kind(device).shared
             consumed = tuple((name, quantity.parse(raw)) for name, raw in (result.consumedCapacity or {}).items()) if share else ()
             yield Pick(claim, result.request, device, bool(result.adminAccess), share, consumed)
 
 
-def _trait(found: Inventory, pick: Pick) -> tuple[int, str, int, int | None]:
+def _trait(inventory: Inventory, pick: Pick) -> tuple[int, str, int, int | None]:
     """Return the properties that distinguish a held device from equivalent ones."""
-    device = found.devices[pick.device]
+    device = inventory.devices[pick.device]
     return pick.claim, pick.request, device.kind, device.unit if device.counters or pick.share else None

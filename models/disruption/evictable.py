@@ -122,11 +122,11 @@ def living_gangs(snapshot: Snapshot, tiers: Sequence[str] = ()) -> Iterator[Livi
     living = members(pods, (i for i, pod in enumerate(pods) if not objects.is_terminal(pod) and not objects.is_terminating(pod)))
     groups = Groups(snapshot, tiers) if living else None
     called = names(living)
-    for named, found in living.items():
-        if groups is not None and len(found) > 1:
-            declared = groups.declared(named, [pods[i] for i in found])
-            needed = len(found) if declared.minimum is None else declared.minimum
-            yield LivingGang(called[named], tuple(found), needed, declared.topology is not None and declared.topology[1])
+    for named, indices in living.items():
+        if groups is not None and len(indices) > 1:
+            declared = groups.declared(named, [pods[i] for i in indices])
+            needed = len(indices) if declared.minimum is None else declared.minimum
+            yield LivingGang(called[named], tuple(indices), needed, declared.topology is not None and declared.topology[1])
 
 
 def _claiming(snapshot: Snapshot) -> set[str]:

@@ -69,12 +69,12 @@ def pool(snapshot: Snapshot, text: str) -> list[str]:
     Raises:
         InputError: The text is not a selector, or selects no node.
     """
-    found = selected(snapshot, text)
-    if found is None:
+    names = selected(snapshot, text)
+    if names is None:
         raise InputError([f"--pool {shorten(text)}: not a label selector, expected one such as pool=old,zone!=a"])
-    if not found:
+    if not names:
         raise InputError([f"--pool {shorten(text)}: no node of the snapshot has such labels"])
-    return found
+    return names
 
 
 def parse(text: str) -> LabelSelector | None:

@@ -67,7 +67,7 @@ def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
     Controllers are identified by kind and name. If a controller's object is missing, its unfinished pods give
     its scale. These include pods being deleted, so that the error is on the side of too few evictions.
     """
-    selection, scales = _Selection(snapshot), _Scales(snapshot)
+    selection, scales = _Selection(snapshot), _BudgetScales(snapshot)
     found = []
     for budget in snapshot.pod_disruption_budgets:
         spec = budget.spec or workload_objects.PodDisruptionBudgetSpec()
@@ -108,7 +108,7 @@ def _state(
     budget: workload_objects.PodDisruptionBudget,
     spec: workload_objects.PodDisruptionBudgetSpec,
     selected: list[int],
-    scales: _Scales,
+    scales: _BudgetScales,
 ) -> tuple[int, int, int]:
     """Return the number of healthy pods, the number that must be healthy, and the number of allowed evictions."""
     status = budget.status or workload_objects.PodDisruptionBudgetStatus()
@@ -126,7 +126,7 @@ def _state(
 
 
 def _expected(
-    snapshot: Snapshot, spec: workload_objects.PodDisruptionBudgetSpec, selected: list[int], scales: _Scales
+    snapshot: Snapshot, spec: workload_objects.PodDisruptionBudgetSpec, selected: list[int], scales: _BudgetScales
 ) -> tuple[int, int] | None:
     """Return the number of expected pods and of those that must be healthy; None if the controller cannot tell."""
     if spec.maxUnavailable is None and spec.minAvailable is None:
@@ -151,7 +151,7 @@ def _share(given: int | str | None, of: int) -> int | None:
     return None if percent is None else -(-int(percent[1]) * of // 100)
 
 
-class _Scales:
+class _BudgetScales:
     """The number of pods that each controller of a snapshot wants."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -169,7 +169,7 @@ class _Scales:
 
     def total(self, pods: Iterable[objects.Pod]) -> int | None:
         """Return the total over the controllers of these pods; None if one has no scale. Bare pods count 0."""
-        found: dict[tuple[str, str, str], int] = {}
+        scales: dict[tuple[str, str, str], int] = {}
         for pod in pods:
             owner = objects.controller_of(pod)
             if owner is None:
@@ -177,10 +177,10 @@ class _Scales:
             if owner.kind not in _SCALED:
                 return None
             key = self._key(owner, pod)
-            if key not in found:
+            if key not in scales:
                 obj = self._objects.get(key)
-                found[key] = self._pods.get(key, 0) if obj is None else obj.spec.replicas
-        return sum(found.values())
+                scales[key] = self._pods.get(key, 0) if obj is None else obj.spec.replicas
+        return sum(scales.values())
 
     def _key(self, owner: objects.OwnerReference, pod: objects.Pod) -> tuple[str, str, str]:
         """Return the controller whose scale counts: for a ReplicaSet, its Deployment if the snapshot has it."""

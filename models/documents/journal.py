@@ -135,7 +135,7 @@ def parse(data: bytes, name: str) -> Record:
     Raises:
         InputError: A complete line is not a journal line, or contradicts an earlier one.
     """
-    whole, end, rest = data.rpartition(b"\n")
+    whole, end, unfinished = data.rpartition(b"\n")
     lines: list[Line] = []
     order = _Order()
     for number, text in enumerate(whole.split(b"\n") if end else (), 1):
@@ -146,7 +146,7 @@ def parse(data: bytes, name: str) -> Record:
         for fault in order.faults(line):
             raise InputError([f"{name}: line {number}: {fault}"])
         lines.append(line)
-    return Record(lines, len(whole) + len(end), bool(rest))
+    return Record(lines, len(whole) + len(end), bool(unfinished))
 
 
 class _Order:

@@ -99,32 +99,32 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
 
 def describe(edits: Edits) -> list[str]:
     """Return the edits as sentences, in the order in which they take effect."""
-    found = ["without the pods that wait"] if edits.withoutPending else []
+    parts = ["without the pods that wait"] if edits.withoutPending else []
     if edits.requests:
         workloads = len({each.workload for each in edits.requests})
-        found.append(f"with other requests of {workloads} workload{'' if workloads == 1 else 's'}")
+        parts.append(f"with other requests of {workloads} workload{'' if workloads == 1 else 's'}")
     if edits.removeNodes:
-        found.append(f"without node{'s' if len(edits.removeNodes) > 1 else ''} {', '.join(edits.removeNodes)}")
-    found += [f"without the nodes labelled {domain}" for domain in edits.removeDomains]
+        parts.append(f"without node{'s' if len(edits.removeNodes) > 1 else ''} {', '.join(edits.removeNodes)}")
+    parts += [f"without the nodes labelled {domain}" for domain in edits.removeDomains]
     if edits.rehouse:
-        found.append("pods of these nodes that no controller would replace wait again, too")
+        parts.append("pods of these nodes that no controller would replace wait again, too")
     for text in edits.addNodes:
         count, _, like = text.partition(":")
-        found.append(f"with {count} more node{'' if count == '1' else 's'} like {like}")
+        parts.append(f"with {count} more node{'' if count == '1' else 's'} like {like}")
     for text in edits.buy:
         count, _, offer = text.partition(":")
         shape, _, zone = offer.rpartition("@")
-        found.append(f"with {count} bought node{'' if count == '1' else 's'} of shape {shape} in zone {zone}")
+        parts.append(f"with {count} bought node{'' if count == '1' else 's'} of shape {shape} in zone {zone}")
     if edits.namespace is not None:
-        found.append(f"manifests that name no namespace are in {edits.namespace}")
+        parts.append(f"manifests that name no namespace are in {edits.namespace}")
     if edits.partial:
-        found.append("manifests may be placed in part")
+        parts.append("manifests may be placed in part")
     for text in edits.replicas:
         name, _, count = text.rpartition("=")
-        found.append(f"with {count} replica{'' if count == '1' else 's'} of {name}")
+        parts.append(f"with {count} replica{'' if count == '1' else 's'} of {name}")
     if edits.buffers:
-        found.append("with the chunks of CapacityBuffers")
-    return found
+        parts.append("with the chunks of CapacityBuffers")
+    return parts
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ def _resolved(inputs: Sequence[Snapshot], replicas: Mapping[str, int], problems:
     return counts
 
 
-def _count(text: str, most: int = _MAX_NODES) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= most else None
+def _count(text: str, limit: int = _MAX_NODES) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= limit else None
 
 
 def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
@@ -170,12 +170,12 @@ def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
         request.remove.add(name)
     for text in edits.removeDomains:
         key, equals, value = text.partition("=")
-        found = {name for name, node in nodes.items() if (node.metadata.labels or {}).get(key) == value}
+        names = {name for name, node in nodes.items() if (node.metadata.labels or {}).get(key) == value}
         if not equals or not key:
             problems.append(f"--remove-domain {shorten(text)}: expected KEY=VALUE of a node label")
-        elif not found:
+        elif not names:
             problems.append(f"--remove-domain {shorten(text)}: no node of the snapshot has this label")
-        request.remove |= found
+        request.remove |= names
     if not problems and not request.add and not request.buy and not edits.rehouse and nodes and request.remove >= nodes.keys():
         problems.append("--remove-node, --remove-domain: no node of the snapshot is left, expected at least one")
     for text in edits.replicas:
@@ -209,9 +209,9 @@ def _read_purchases(edits: Edits, request: _Request, problems: list[str]) -> Non
             request.buy.append((count, shapes[name], zone))
     bought = Counter(name for count, shape, _ in request.buy for name in [shape.name] * count)
     for name, count in bought.items():
-        most = shapes[name].most
-        if most is not None and count > most:
-            problems.append(f"--buy: {count} nodes of shape {shorten(name)}, expected at most {most}, as the catalogue says")
+        limit = shapes[name].most
+        if limit is not None and count > limit:
+            problems.append(f"--buy: {count} nodes of shape {shorten(name)}, expected at most {limit}, as the catalogue says")
 
 
 # --- fewer pods -------------------------------------------------------------------------------------------------------

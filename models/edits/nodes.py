@@ -14,7 +14,7 @@ from kubestow.models.kube.pod_spec import SELECTED_NODE
 from kubestow.models.snapshot.scope import is_mirror, is_replicated
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.daemon_sets import resident, settled, target
-from kubestow.models.workloads.template import Names
+from kubestow.models.workloads.template import PodNames
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: Taints by which the control plane or an autoscaler marks a node's current state.
@@ -85,8 +85,8 @@ def remove(snapshot: Snapshot, gone: Collection[str], *, rehouse: bool = False) 
     for key, claim in snapshot.persistent_volume_claims.items():
         annotations = claim.metadata.annotations or {}
         if annotations.get(SELECTED_NODE) in gone:  # the provisioner returns it to the scheduler
-            left = {k: v for k, v in annotations.items() if k != SELECTED_NODE} or None
-            snapshot.persistent_volume_claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=left))
+            others = {k: v for k, v in annotations.items() if k != SELECTED_NODE} or None
+            snapshot.persistent_volume_claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=others))
 
 
 def _release(snapshot: Snapshot, stopped: Collection[objects.Pod]) -> None:
@@ -107,9 +107,9 @@ def add(snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int) 
     They run only pods that every such node runs: those of DaemonSets, and static ones.
     """
     old = like.metadata.name or ""
-    taken = {node.metadata.name for node in snapshot.nodes} | {node.metadata.name for node in original.nodes}
+    used = {node.metadata.name for node in snapshot.nodes} | {node.metadata.name for node in original.nodes}
     cloning = Cloning(snapshot, original, {old})
-    made = list(itertools.islice((name for number in itertools.count(1) if (name := f"{old}-added-{number}") not in taken), count))
+    made = list(itertools.islice((name for number in itertools.count(1) if (name := f"{old}-added-{number}") not in used), count))
     for name in made:
         cloning.clone(like, name)
     return made
@@ -121,16 +121,16 @@ class Cloning:
     def __init__(self, snapshot: Snapshot, original: Snapshot, likes: Collection[str]) -> None:
         """Index the pods and devices of the nodes that may be cloned, ``likes``."""
         self._snapshot, self._original = snapshot, original
-        self._names = Names({objects.pod_key(pod) for pod in snapshot.pods})
+        self._names = PodNames({objects.pod_key(pod) for pod in snapshot.pods})
         self._residents: dict[str, list[objects.Pod]] = {}
         for pod in original.pods:
             at = pod.spec.nodeName
             if at and at in likes and resident(pod):
                 self._residents.setdefault(at, []).append(pod)
         self._slices: dict[str, list[device_objects.ResourceSlice]] = {}
-        for found in original.resource_slices.values():
-            if found.spec.nodeName:
-                self._slices.setdefault(found.spec.nodeName, []).append(found)
+        for resource_slice in original.resource_slices.values():
+            if resource_slice.spec.nodeName:
+                self._slices.setdefault(resource_slice.spec.nodeName, []).append(resource_slice)
 
     def clone(
         self,
@@ -153,8 +153,8 @@ class Cloning:
             snapshot.csi_nodes[name] = _change(csi, metadata=_change(csi.metadata, name=name, uid=None))
         if old in original.node_topologies:
             snapshot.node_topologies[name] = _topology(original.node_topologies[old], name)
-        for found in self._slices.get(old, ()):
-            snapshot.resource_slices[_renamed(found.metadata.name or "", old, name)] = _slice(found, old, name)
+        for resource_slice in self._slices.get(old, ()):
+            snapshot.resource_slices[_renamed(resource_slice.metadata.name or "", old, name)] = _slice(resource_slice, old, name)
         residents = [pod for pod in self._residents.get(old, ()) if runs(pod, node)]
         snapshot.pods += [settled(pod, old, name, self._names.suffixed) for pod in residents]
 

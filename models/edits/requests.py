@@ -11,7 +11,7 @@ from kubestow.models.documents.placement import ContainerRequests
 from kubestow.models.kube import kinds, objects, quantity
 from kubestow.models.kube.lenient_decode import some
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.models.workloads.view import listed
 
 _Wanted = dict[tuple[str, str], dict[str, str]]
@@ -54,7 +54,7 @@ class _Workloads:
     """Owners as text, ``Kind namespace/name``. Pods of Jobs belong to the CronJob, pods of ReplicaSets to the Deployment."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.owners = Owners(snapshot)
+        self.owners = PodOwners(snapshot)
         self._jobs: dict[str, str] = {}
         for job in snapshot.workloads.get("Job", ()):
             owner = objects.controller_of(job)
@@ -67,9 +67,9 @@ class _Workloads:
             workload = self.by_pod[objects.pod_key(pod)] = self.of(pod)
             self._add(workload, pod.spec)
         for obj in listed(snapshot):
-            found = kinds.pod_template(obj)
-            if found is not None and found[1].spec is not None:
-                self._add(self.of_object(obj), found[1].spec)
+            template = kinds.pod_template(obj)
+            if template is not None and template[1].spec is not None:
+                self._add(self.of_object(obj), template[1].spec)
 
     def _add(self, owner: str, spec: objects.PodSpec) -> None:
         names = self.containers.setdefault(owner, set())
@@ -130,11 +130,11 @@ class _Resizing:
 
     def workload(self, obj: Any, owner: str) -> Any:
         """Return a workload whose template has its new requests."""
-        found = kinds.pod_template(obj)
-        if owner not in self._owners or found is None or found[1].spec is None:
+        located = kinds.pod_template(obj)
+        if owner not in self._owners or located is None or located[1].spec is None:
             return obj
-        path, template = found
-        return _within(obj, path.split("."), _change(template, spec=self._spec(found[1].spec, owner)))
+        path, template = located
+        return _within(obj, path.split("."), _change(template, spec=self._spec(located[1].spec, owner)))
 
     def _spec(self, spec: objects.PodSpec, owner: str) -> objects.PodSpec:
         known = self._specs.get((id(spec), owner))
@@ -152,16 +152,16 @@ class _Resizing:
         return known[1]
 
     def _container(self, container: objects.Container, owner: str) -> objects.Container:
-        asked = self._wanted.get((owner, container.name or ""))
-        if asked is None:
+        wanted = self._wanted.get((owner, container.name or ""))
+        if wanted is None:
             return container
         resources = container.resources or objects.ResourceRequirements()
         limits = dict(resources.limits or {})
-        for resource, amount in asked.items():
+        for resource, amount in wanted.items():
             if resource in limits and quantity.parse(limits[resource]) < quantity.parse(amount):
                 limits[resource] = amount
                 self._raised.add((owner, container.name or ""))
-        return _change(container, resources=_change(resources, requests={**(resources.requests or {}), **asked}, limits=limits or None))
+        return _change(container, resources=_change(resources, requests={**(resources.requests or {}), **wanted}, limits=limits or None))
 
     def _status(self, pod: objects.Pod, owner: str) -> objects.PodStatus | None:
         """Return the status without the kubelet's allocations to containers with new requests."""
@@ -189,5 +189,5 @@ class _Resizing:
 
 def _within(obj: Any, path: Sequence[str], value: Any) -> Any:
     """Return a copy of an object with another value at a path of fields."""
-    first, *rest = path
-    return _change(obj, **{first: _within(getattr(obj, first), rest, value) if rest else value})
+    first, *inner = path
+    return _change(obj, **{first: _within(getattr(obj, first), inner, value) if inner else value})

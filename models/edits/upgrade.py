@@ -102,10 +102,10 @@ def read(path: str) -> dict[str, Any]:
             check_resources(given, f"status.{field}", problems)
     if problems:
         raise InputError([f"{path}: {name}: {problem}" for problem in problems])
-    found: dict[str, Any] = msgspec.to_builtins(change)
-    if not found:
+    fields: dict[str, Any] = msgspec.to_builtins(change)
+    if not fields:
         raise InputError([f"{path}: {name}: empty, expected changes of a Node: metadata, spec or status"])
-    return found
+    return fields
 
 
 def _known(plain: object, kind: Any) -> object:
@@ -155,18 +155,18 @@ def changed(node: objects.Node, to: Mapping[str, Any] | None) -> objects.Node:
 
 
 def _merged(old: Mapping[str, _V], new: Mapping[str, _V | None]) -> dict[str, _V]:
-    found = {**old, **new}
-    return {key: value for key, value in found.items() if value is not None}
+    merged = {**old, **new}
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 # --- during the upgrade
 # -------------------------------------------------------------------------------------------------
 
 
-def new_name(taken: set[str], old: str) -> str:
+def new_name(used: set[str], old: str) -> str:
     """Return an unused name for the replacement of a node, and reserve it."""
-    name = next(name for number in itertools.count(1) if (name := f"{old}-new{f'-{number}' * (number > 1)}") not in taken)
-    taken.add(name)
+    name = next(name for number in itertools.count(1) if (name := f"{old}-new{f'-{number}' * (number > 1)}") not in used)
+    used.add(name)
     return name
 
 
@@ -178,17 +178,17 @@ def with_new(snapshot: Snapshot, new: Iterable[NewNode], to: Mapping[str, Any] |
     new = list(new)
     if not new:
         return snapshot
-    found = snapshot.copy()
-    cloning = edits_nodes.Cloning(found, snapshot, {each.like for each in new})
+    edited = snapshot.copy()
+    cloning = edits_nodes.Cloning(edited, snapshot, {each.like for each in new})
     nodes = {node.metadata.name: node for node in snapshot.nodes}
-    crew = Residents(found, snapshot) if to is not None else None
+    crew = Residents(edited, snapshot) if to is not None else None
     for each in new:
         if crew is None:
             cloning.clone(nodes[each.like], each.name)
             continue
         cloning.clone(nodes[each.like], each.name, lambda node: changed(node, to), lambda pod, node: is_mirror(pod))
-        found.pods += [pod for pod in crew.on(found.nodes[-1]) if not is_mirror(pod)]
-    return found
+        edited.pods += [pod for pod in crew.on(edited.nodes[-1]) if not is_mirror(pod)]
+    return edited
 
 
 def before(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) -> Snapshot:
@@ -202,17 +202,17 @@ def left_by(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None)
 
     Moved pods are Ready again.
     """
-    found = with_new(moved(snapshot, wave), wave.joined, to).copy()
-    edits_nodes.remove(found, set(wave.drain))
-    return found
+    edited = with_new(moved(snapshot, wave), wave.joined, to).copy()
+    edits_nodes.remove(edited, set(wave.drain))
+    return edited
 
 
 def moved(snapshot: Snapshot, wave: UpgradeWave) -> Snapshot:
     """Return a snapshot with the moves of a wave applied."""
-    to, left = {move.pod: move.to for move in wave.moves}, {move.source for move in wave.moves}
+    to, sources = {move.pod: move.to for move in wave.moves}, {move.source for move in wave.moves}
     pods = list(snapshot.pods)
     for i, pod in enumerate(pods):
-        if pod.spec.nodeName in left and (node := to.get(objects.pod_key(pod))) is not None:
+        if pod.spec.nodeName in sources and (node := to.get(objects.pod_key(pod))) is not None:
             pods[i] = _change(pod, spec=_change(pod.spec, nodeName=node), status=objects.PodStatus(phase="Running"))
     return replace(snapshot, pods=pods)
 

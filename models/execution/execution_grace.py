@@ -44,7 +44,7 @@ class History:
     def within(self, time: datetime, seconds: int) -> list[Snapshot]:
         """Return the earlier snapshots within ``seconds`` before a time, the latest first."""
         since = time - timedelta(seconds=seconds)
-        found = [(taken, snapshot) for snapshot in self.earlier if since <= (taken := time_of(snapshot)) <= time]
+        found = [(moment, snapshot) for snapshot in self.earlier if since <= (moment := time_of(snapshot)) <= time]
         return [snapshot for _, snapshot in sorted(found, key=lambda each: each[0], reverse=True)]
 
 
@@ -57,10 +57,10 @@ def time_of(snapshot: Snapshot, name: str = "a snapshot") -> datetime:
     Raises:
         InputError: The snapshot has no capture time.
     """
-    found = instant(snapshot.capture.time) if snapshot.capture is not None else None
-    if found is None:
+    moment = instant(snapshot.capture.time) if snapshot.capture is not None else None
+    if moment is None:
         raise InputError([f"{name}: does not say when it was captured (kubestow capture writes it), expected for --since"])
-    return found
+    return moment
 
 
 def stated(pod: Pod) -> int | None:
@@ -110,7 +110,7 @@ def _without(pod: Pod, rules: set[Rule]) -> Pod:
     for field in FIELDS:
         part, gone = getattr(affinity, field), {k for name, k in rules if name == field}
         if part is not None and gone:
-            found = part.requiredDuringSchedulingRequiredDuringExecution
-            kept = [term for k, term in enumerate(found or ()) if k not in gone] if field == "podAntiAffinity" else []
+            terms = part.requiredDuringSchedulingRequiredDuringExecution
+            kept = [term for k, term in enumerate(terms or ()) if k not in gone] if field == "podAntiAffinity" else []
             parts[field] = change(part, requiredDuringSchedulingRequiredDuringExecution=kept or None)
     return change(pod, spec=change(pod.spec, affinity=change(affinity, **parts)))

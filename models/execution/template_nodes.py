@@ -169,5 +169,5 @@ def _is_named_after(pod: str, template: TemplateNodes) -> bool:
         return False
     if template.kind == "Pod":
         return name == template.name
-    rest = name.removeprefix(f"{template.name}-")
-    return rest != name and re.fullmatch(_ENDINGS.get(template.kind, _RANDOM), rest) is not None
+    suffix = name.removeprefix(f"{template.name}-")
+    return suffix != name and re.fullmatch(_ENDINGS.get(template.kind, _RANDOM), suffix) is not None

@@ -105,53 +105,53 @@ class Groups:
         This project's annotations on the pods override all others. A topology of the group's object overrides
         foreign annotations.
         """
-        found = Declared()
+        declared = Declared()
         if named.source == GANG and not _NAME.match("/".join(named.path)):
             expected = "a name such as train, or namespace/name"
             got = shorten((pods[0].metadata.annotations or {}).get(GANG))
-            found.problems.append(f"Pod {pod_key(pods[0])}: metadata.annotations[{GANG}]: got {got}, expected {expected}")
-        own_minimum, own_topology = _own_minimum(pods, found), _own_topology(named, pods, found)
-        asked: workload_objects.NetworkTopology | None = None
+            declared.problems.append(f"Pod {pod_key(pods[0])}: metadata.annotations[{GANG}]: got {got}, expected {expected}")
+        own_minimum, own_topology = _own_minimum(pods, declared), _own_topology(named, pods, declared)
+        topology: workload_objects.NetworkTopology | None = None
         volcano = named.source == GANG  # pods with a PodGroup follow it
         where = ""
         if named.source == WORKLOAD_REF:
-            self._workload(named, found)
+            self._workload(named, declared)
         elif named.source in _APIS:
             group = self._group(named)
             if group is None:
                 volcano = True
                 what = f"no PodGroup {named.name} of {_APIS[named.source][0]} in the snapshot"
-                found.notes.append(Note(_field(named.source, pods), f"{what}: all of its pods are placed, or none"))
+                declared.notes.append(Note(_field(named.source, pods), f"{what}: all of its pods are placed, or none"))
             else:
                 where = f"PodGroup {named.name}: spec"
-                asked = _pod_group(named, group.spec or workload_objects.PodGroupSpec(), where, found)
+                topology = _pod_group(named, group.spec or workload_objects.PodGroupSpec(), where, declared)
         elif named.source == KUEUE:
-            found.minimum, found.counts_finished = _kueue_count(pods, found), True
+            declared.minimum, declared.counts_finished = _kueue_count(pods, declared), True
         if own_minimum is not None:
-            found.minimum, found.counts_finished = own_minimum, False
+            declared.minimum, declared.counts_finished = own_minimum, False
         if own_topology is not None:
-            found.topology = own_topology
-        elif asked is not None:
-            found.topology = self._network(asked, f"{where}.networkTopology", None, found)
-        elif found.topology is None:
-            found.topology = _kueue_topology(named, pods, found)
-            if found.topology is None and volcano:
-                found.topology = self._volcano_topology(pods, found)
+            declared.topology = own_topology
+        elif topology is not None:
+            declared.topology = self._network(topology, f"{where}.networkTopology", None, declared)
+        elif declared.topology is None:
+            declared.topology = _kueue_topology(named, pods, declared)
+            if declared.topology is None and volcano:
+                declared.topology = self._volcano_topology(pods, declared)
         # A minimum of one pod also holds when pods are placed one by one.
-        trivial = found.minimum is not None and found.minimum <= 1 and found.topology is None
-        found.together = not trivial or named.source == GANG
-        return found
+        trivial = declared.minimum is not None and declared.minimum <= 1 and declared.topology is None
+        declared.together = not trivial or named.source == GANG
+        return declared
 
-    def _workload(self, named: Marker, found: Declared) -> None:
+    def _workload(self, named: Marker, declared: Declared) -> None:
         namespace, name, group, _ = named.path
         workload = self._workloads.get(f"{namespace}/{name}")
         listed = (workload.spec.podGroups if workload is not None and workload.spec else None) or ()
         template = next((each for each in listed if each.name == group), None)
         if template is None:
             what = f"no Workload {namespace}/{name}" if workload is None else f"no pod group {group!r} in Workload {namespace}/{name}"
-            found.notes.append(Note(WORKLOAD_REF, f"{what} in the snapshot: all of its pods are placed, or none"))
+            declared.notes.append(Note(WORKLOAD_REF, f"{what} in the snapshot: all of its pods are placed, or none"))
         else:
-            found.minimum = _minimum(template.policy)
+            declared.minimum = _minimum(template.policy)
 
     def _group(self, named: Marker) -> workload_objects.PodGroup | None:
         namespace, name = named.path
@@ -161,45 +161,49 @@ class Groups:
                 return group
         return None
 
-    def _network(self, asked: workload_objects.NetworkTopology, where: str, annotation: str | None, found: Declared) -> Topology | None:
+    def _network(
+        self, topology: workload_objects.NetworkTopology, where: str, annotation: str | None, declared: Declared
+    ) -> Topology | None:
         """Return Volcano's topology: hard keeps a gang in one HyperNode of the highest allowed tier (1), soft prefers tier 1."""
-        hard = asked.mode != "soft"
-        tier = (1 if asked.highestTierAllowed is None else asked.highestTierAllowed) if hard else 1
-        if hard and asked.highestTierName:
-            found.notes.append(Note(where, f"ignored: tiers are read by number, not by name ({asked.highestTierName})", annotation))
+        hard = topology.mode != "soft"
+        tier = (1 if topology.highestTierAllowed is None else topology.highestTierAllowed) if hard else 1
+        if hard and topology.highestTierName:
+            declared.notes.append(Note(where, f"ignored: tiers are read by number, not by name ({topology.highestTierName})", annotation))
             return None
         if not 1 <= tier <= len(self._tiers):
-            found.notes.append(Note(where, f"ignored: networkTiers of the policy has no node label for tier {tier}", annotation))
+            declared.notes.append(Note(where, f"ignored: networkTiers of the policy has no node label for tier {tier}", annotation))
             return None
         return self._tiers[tier - 1], hard
 
-    def _volcano_topology(self, pods: Sequence[Pod], found: Declared) -> Topology | None:
-        asked = _common(pods, (_VOLCANO_MODE, _VOLCANO_TIER), found)
-        if asked is None:
+    def _volcano_topology(self, pods: Sequence[Pod], declared: Declared) -> Topology | None:
+        stated = _common(pods, (_VOLCANO_MODE, _VOLCANO_TIER), declared)
+        if stated is None:
             return None
-        mode, tier = asked
+        mode, tier = stated
         if tier is not None and not _COUNT.match(tier):
             tier = None  # as in Volcano
         wanted = workload_objects.NetworkTopology("soft" if (mode or "").lower() == "soft" else "hard", None if tier is None else int(tier))
         key = _VOLCANO_TIER if mode is None else _VOLCANO_MODE
-        return self._network(wanted, f"metadata.annotations[{key}]", key, found)
+        return self._network(wanted, f"metadata.annotations[{key}]", key, declared)
 
 
-def _pod_group(named: Marker, spec: workload_objects.PodGroupSpec, where: str, found: Declared) -> workload_objects.NetworkTopology | None:
+def _pod_group(
+    named: Marker, spec: workload_objects.PodGroupSpec, where: str, declared: Declared
+) -> workload_objects.NetworkTopology | None:
     """Read the minimum and topology of a PodGroup; return its topology instead if it is given in tiers."""
     for name in ("minResources", "minTaskMember", "subGroupPolicy", "parentCompositePodGroupName"):
         if getattr(spec, name):
-            found.notes.append(Note(f"{where}.{name}", "ignored"))
+            declared.notes.append(Note(f"{where}.{name}", "ignored"))
     if named.source != SCHEDULING_GROUP:
-        found.minimum = spec.minMember or 0
+        declared.minimum = spec.minMember or 0
         return spec.networkTopology if named.source == VOLCANO[0] else None
-    found.minimum = _minimum(spec.schedulingPolicy)
+    declared.minimum = _minimum(spec.schedulingPolicy)
     listed = (spec.schedulingConstraints.topology if spec.schedulingConstraints else None) or []
     keys = [each.key for each in listed if each.key]
     if keys:
-        found.topology = keys[0], True
+        declared.topology = keys[0], True
     if len(keys) > 1:  # the API allows only one, although its type is a list
-        found.notes.append(Note(f"{where}.schedulingConstraints.topology", "ignored except for the first"))
+        declared.notes.append(Note(f"{where}.schedulingConstraints.topology", "ignored except for the first"))
     return None
 
 
@@ -230,67 +234,67 @@ def _values(pods: Sequence[Pod], key: str) -> dict[str, Pod]:
     return found
 
 
-def _common(pods: Sequence[Pod], keys: tuple[str, str], found: Declared, *, apart: bool = False) -> tuple[str | None, str | None] | None:
+def _common(pods: Sequence[Pod], keys: tuple[str, str], declared: Declared, *, apart: bool = False) -> tuple[str | None, str | None] | None:
     """Return the values of two annotations if all pods have the same.
 
     Args:
         apart: The annotations apply to parts of the gang.
     """
-    asked = {(annotations.get(keys[0]), annotations.get(keys[1])) for pod in pods for annotations in (pod.metadata.annotations or {},)}
-    if asked == {(None, None)}:
+    stated = {(annotations.get(keys[0]), annotations.get(keys[1])) for pod in pods for annotations in (pod.metadata.annotations or {},)}
+    if stated == {(None, None)}:
         return None
-    if len(asked) == 1 and not apart:
-        return next(iter(asked))
+    if len(stated) == 1 and not apart:
+        return next(iter(stated))
     effect = "ignored: it applies to parts of the gang, and only a topology of the whole gang is honoured"
-    found.notes += [Note(f"metadata.annotations[{key}]", effect, key) for key in keys if _values(pods, key)]
+    declared.notes += [Note(f"metadata.annotations[{key}]", effect, key) for key in keys if _values(pods, key)]
     return None
 
 
-def _kueue_topology(named: Marker, pods: Sequence[Pod], found: Declared) -> Topology | None:
+def _kueue_topology(named: Marker, pods: Sequence[Pod], declared: Declared) -> Topology | None:
     """Return Kueue's topology if it applies to the whole gang. It applies to each pod set; grouped sets share a domain."""
     sets = {((pod.metadata.labels or {}).get(POD_SET), (pod.metadata.annotations or {}).get(_KUEUE_ROLE)) for pod in pods}
     grouped = {(pod.metadata.annotations or {}).get(SET_GROUP) for pod in pods}
     if named.source == GANG and grouped != {None}:
-        found.notes.append(Note(f"metadata.annotations[{SET_GROUP}]", f"ignored: {GANG} defines the gang", SET_GROUP))
+        declared.notes.append(Note(f"metadata.annotations[{SET_GROUP}]", f"ignored: {GANG} defines the gang", SET_GROUP))
     apart = named.source != GANG and len(sets) > 1 and (len(grouped) > 1 or None in grouped)
-    asked = _common(pods, (KUEUE_REQUIRED, KUEUE_PREFERRED), found, apart=apart)
-    if asked is None:
+    stated = _common(pods, (KUEUE_REQUIRED, KUEUE_PREFERRED), declared, apart=apart)
+    if stated is None:
         return None
-    required, preferred = asked
+    required, preferred = stated
     return (required, True) if required else (preferred, False) if preferred else None
 
 
-def _kueue_count(pods: Sequence[Pod], found: Declared) -> int | None:
+def _kueue_count(pods: Sequence[Pod], declared: Declared) -> int | None:
     values = _values(pods, _KUEUE_COUNT)
     odd = [value for value in values if not _COUNT.match(value)]
     if odd:
         effect = f"got {shorten(odd[0])}, expected a whole number of at least 1: all of its pods are placed, or none"
-        found.notes.append(Note(f"metadata.annotations[{_KUEUE_COUNT}]", effect, _KUEUE_COUNT))
+        declared.notes.append(Note(f"metadata.annotations[{_KUEUE_COUNT}]", effect, _KUEUE_COUNT))
         return None
     return max(map(int, values), default=None)
 
 
-def _own_minimum(pods: Sequence[Pod], found: Declared) -> int | None:
+def _own_minimum(pods: Sequence[Pod], declared: Declared) -> int | None:
     """Return the largest minimum that a member states."""
     values = _values(pods, MIN_MEMBER)
     for value, pod in values.items():
         if not _COUNT.match(value):
             expected = "a whole number of at least 1"
-            found.problems.append(f"Pod {pod_key(pod)}: metadata.annotations[{MIN_MEMBER}]: got {shorten(value)}, expected {expected}")
+            declared.problems.append(f"Pod {pod_key(pod)}: metadata.annotations[{MIN_MEMBER}]: got {shorten(value)}, expected {expected}")
     return max((int(value) for value in values if _COUNT.match(value)), default=None)
 
 
-def _own_topology(named: Marker, pods: Sequence[Pod], found: Declared) -> Topology | None:
+def _own_topology(named: Marker, pods: Sequence[Pod], declared: Declared) -> Topology | None:
     """Return the single topology that members state; it is required if any member requires it."""
     wanted: tuple[str, str, Pod] | None = None
     for annotation in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
         for value, pod in _values(pods, annotation).items():
             where = f"Pod {pod_key(pod)}: metadata.annotations[{annotation}]: got {shorten(value)}, expected"
             if not is_label_key(value):
-                found.problems.append(f"{where} a node label key such as topology.kubernetes.io/zone")
+                declared.problems.append(f"{where} a node label key such as topology.kubernetes.io/zone")
             elif wanted is None:
                 wanted = annotation, value, pod
             elif value != wanted[1]:
                 other = f"Pod {pod_key(wanted[2])} has {shorten(wanted[1])} in {wanted[0]}"
-                found.problems.append(f"{where} one topology of the gang {shorten(named.name)}: {other}")
+                declared.problems.append(f"{where} one topology of the gang {shorten(named.name)}: {other}")
     return None if wanted is None else (wanted[1], wanted[0] == REQUIRED_TOPOLOGY)

@@ -55,7 +55,7 @@ class Gang:
         return len(self.pods) if self.minimum is None else max(0, self.minimum - len(self.bound))
 
 
-class Scope(Protocol):
+class GangScope(Protocol):
     """The pods of a snapshot by state, as indices into ``snapshot.pods``.
 
     These are pods to be placed, running pods, gated pods, and pods on nodes that the snapshot lacks.
@@ -72,7 +72,7 @@ class Scope(Protocol):
     def invisible(self) -> Sequence[int]: ...
 
 
-def find(snapshot: Snapshot, scope: Scope, *, tiers: Sequence[str] = ()) -> list[Gang]:
+def find(snapshot: Snapshot, scope: GangScope, *, tiers: Sequence[str] = ()) -> list[Gang]:
     """Return the gangs with members to be placed, sorted by name.
 
     The pods to be placed determine the declaration; running pods only belong to the gang. Groups without
@@ -90,7 +90,7 @@ def find(snapshot: Snapshot, scope: Scope, *, tiers: Sequence[str] = ()) -> list
     if not pending:
         return []
     groups = Groups(snapshot, tiers)
-    declared = {named: groups.declared(named, [pods[i] for i in found]) for named, found in pending.items()}
+    declared = {named: groups.declared(named, [pods[i] for i in indices]) for named, indices in pending.items()}
     problems = [problem for each in declared.values() for problem in each.problems]
     if problems:
         raise InputError(problems)

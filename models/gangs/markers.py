@@ -73,9 +73,9 @@ def marker(pod: Pod) -> Marker | None:
         return Marker(WORKLOAD_REF, (namespace, workload.name, workload.podGroup or "", workload.podGroupReplicaKey or ""))
     if group is not None and group.podGroupName:
         return Marker(SCHEDULING_GROUP, (namespace, group.podGroupName))
-    for names, found in ((COSCHEDULING, labels), (VOLCANO, annotations), ((KUEUE,), labels)):
+    for names, stated in ((COSCHEDULING, labels), (VOLCANO, annotations), ((KUEUE,), labels)):
         for name in names:
-            value = found.get(name)
+            value = stated.get(name)
             if value:
                 return Marker(names[0], (namespace, value))
     # The pods of a Job or similar workload are one group if Kueue was to place them by topology.
@@ -115,13 +115,13 @@ def names(markers: Iterable[Marker]) -> dict[Marker, str]:
     If groups share it, those of later sources get a suffix (``team/train@kueue.x-k8s.io``).
     """
     found: dict[Marker, str] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for each in sorted(markers, key=lambda m: (_ORDER.index(m.source), m.path)):
         name, number = each.name, 2
-        if name in taken:
+        if name in used:
             base = name = f"{name}@{_SUFFIXES[each.source]}"
-            while name in taken:
+            while name in used:
                 name, number = f"{base}-{number}", number + 1
-        taken.add(name)
+        used.add(name)
         found[each] = name
     return found

@@ -78,10 +78,10 @@ def set_aside(pods: list[Any], workloads: Mapping[str, list[Any]]) -> tuple[list
     hooks: list[Hook] = []
     unused: list[Any] = []
     for objects in (pods, *workloads.values()):
-        found = [(obj, _hooks(obj)) for obj in objects]
-        hooks += [hook for _, each in found for hook in each]
-        unused += [obj for obj, each in found if _stated(obj, HOOK) and not each]
-        objects[:] = [obj for obj, each in found if not _stated(obj, HOOK) or any(hook.stays for hook in each)]
+        listed = [(obj, _hooks(obj)) for obj in objects]
+        hooks += [hook for _, each in listed for hook in each]
+        unused += [obj for obj, each in listed if _stated(obj, HOOK) and not each]
+        objects[:] = [obj for obj, each in listed if not _stated(obj, HOOK) or any(hook.stays for hook in each)]
     hooks.sort(key=_order)
     sentences = []
     for time in (*_TIMES, None):

@@ -38,8 +38,8 @@ def closed_by(value: str | None) -> ClosedBy | None:
     """Parse the annotation; None without one. A value in an unknown form counts as the run's name."""
     if value is None:
         return None
-    found = _VALUE.fullmatch(value)
-    return ClosedBy(found[1], found[2]) if found is not None else ClosedBy(value, "")
+    parts = _VALUE.fullmatch(value)
+    return ClosedBy(parts[1], parts[2]) if parts is not None else ClosedBy(value, "")
 
 
 def by_run(nodes: Mapping[str, ClosedBy]) -> list[tuple[str, str, list[str]]]:
@@ -52,8 +52,8 @@ def by_run(nodes: Mapping[str, ClosedBy]) -> list[tuple[str, str, list[str]]]:
 
 def marks(nodes: Iterable[Node]) -> dict[str, ClosedBy]:
     """Return the nodes that runs have closed, by name."""
-    found = ((str(node.metadata.name), closed_by((node.metadata.annotations or {}).get(CLOSED_BY))) for node in nodes)
-    return {name: by for name, by in found if by is not None}
+    pairs = ((str(node.metadata.name), closed_by((node.metadata.annotations or {}).get(CLOSED_BY))) for node in nodes)
+    return {name: by for name, by in pairs if by is not None}
 
 
 def open_all(nodes: Iterable[Node]) -> list[str]:

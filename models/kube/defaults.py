@@ -71,9 +71,9 @@ def pod_spec(spec: objects.PodSpec) -> None:
         constraint.nodeTaintsPolicy = constraint.nodeTaintsPolicy or "Ignore"
 
 
-def volumes(found: Iterable[objects.Volume] | None) -> None:
+def volumes(listed: Iterable[objects.Volume] | None) -> None:
     """Set the defaults of claims created for ephemeral volumes."""
-    for volume in found or ():
+    for volume in listed or ():
         template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None
         if template is not None and template.spec is not None:
             _claim_spec(template.spec)
@@ -114,20 +114,20 @@ def _pod_level(spec: objects.PodSpec, resources: objects.ResourceRequirements) -
         resources.limits = {**pages, **(resources.limits or {})}
     if not resources.limits:
         return
-    found = dict(resources.requests or {})
+    amounts = dict(resources.requests or {})
     for name in ("cpu", "memory"):
-        if name not in found and name in requests:
-            found[name] = quantity.canonical(requests[name])
+        if name not in amounts and name in requests:
+            amounts[name] = quantity.canonical(requests[name])
     for name, raw in resources.limits.items():
-        if name not in found and pod_level_resource(name):
-            found[name] = raw
-    if found:
-        resources.requests = found
+        if name not in amounts and pod_level_resource(name):
+            amounts[name] = raw
+    if amounts:
+        resources.requests = amounts
 
 
 def default_priority(classes: Iterable[objects.PriorityClass]) -> int:
     """Return the priority of pods without a class: the lowest among global defaults (plugin/pkg/admission/priority)."""
-    return min((found.value for found in classes if found.globalDefault), default=0)
+    return min((each.value for each in classes if each.globalDefault), default=0)
 
 
 def preemption_policy(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> str | None:
@@ -153,7 +153,7 @@ def _priority_class(spec: objects.PodSpec, classes: Mapping[str, objects.Priorit
     """Return the class of a pod, or else the lowest global default."""
     if spec.priorityClassName:
         return classes.get(spec.priorityClassName)
-    return min((found for found in classes.values() if found.globalDefault), key=lambda found: found.value, default=None)
+    return min((each for each in classes.values() if each.globalDefault), key=lambda each: each.value, default=None)
 
 
 def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> int | None:
@@ -182,15 +182,15 @@ def with_runtime_class(spec: objects.PodSpec, classes: Mapping[str, RuntimeClass
         RuntimeClassError: the class does not exist, or the pod contradicts it.
     """
     name = spec.runtimeClassName
-    found = classes.get(name) if name is not None else None
-    if name is not None and found is None:
+    runtime_class = classes.get(name) if name is not None else None
+    if name is not None and runtime_class is None:
         raise RuntimeClassError(f"runtimeClassName: got {shorten(name)}, expected a RuntimeClass of the input")
-    fixed = found.overhead.podFixed if found is not None and found.overhead is not None else None
+    fixed = runtime_class.overhead.podFixed if runtime_class is not None and runtime_class.overhead is not None else None
     if spec.overhead and not _same_amounts(spec.overhead, fixed):
         of = f"that of RuntimeClass {shorten(name or '')} ({_listed(fixed)})" if name is not None else "none without a RuntimeClass"
         raise RuntimeClassError(f"overhead: got {_listed(spec.overhead)}, expected {of}")
     changes: dict[str, object] = {"overhead": fixed} if fixed and not spec.overhead else {}
-    scheduling = found.scheduling if found is not None else None
+    scheduling = runtime_class.scheduling if runtime_class is not None else None
     if scheduling is not None and scheduling.nodeSelector:
         own = spec.nodeSelector or {}
         for key, value in scheduling.nodeSelector.items():
@@ -280,8 +280,8 @@ def _device_requests(spec: device_objects.ResourceClaimSpec | None) -> None:
     SetDefaults_DeviceToleration of resource/v1).
     """
     for request in (spec.devices.requests if spec is not None and spec.devices is not None else None) or ():
-        asked: list[device_objects.ExactDeviceRequest | device_objects.DeviceSubRequest] = [*(request.firstAvailable or ())]
-        for each in asked + ([request.exactly] if request.exactly is not None else []):
+        subrequests: list[device_objects.ExactDeviceRequest | device_objects.DeviceSubRequest] = [*(request.firstAvailable or ())]
+        for each in subrequests + ([request.exactly] if request.exactly is not None else []):
             each.allocationMode = each.allocationMode or "ExactCount"
             if each.allocationMode == "ExactCount" and not each.count:
                 each.count = 1
@@ -295,9 +295,9 @@ def _namespace(namespace: objects.Namespace) -> None:
         namespace.metadata.labels = {**(namespace.metadata.labels or {}), _NAMESPACE_LABEL: name}
 
 
-def _runtime_class(found: RuntimeClass) -> None:
-    _round(found.overhead.podFixed if found.overhead is not None else None)
-    for toleration in (found.scheduling.tolerations if found.scheduling is not None else None) or ():
+def _runtime_class(runtime_class: RuntimeClass) -> None:
+    _round(runtime_class.overhead.podFixed if runtime_class.overhead is not None else None)
+    for toleration in (runtime_class.scheduling.tolerations if runtime_class.scheduling is not None else None) or ():
         toleration.operator = toleration.operator or "Equal"
 
 

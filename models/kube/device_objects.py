@@ -303,7 +303,7 @@ def as_v1(kind: str, value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     if kind == "ResourceSlice":
-        return _changed(value, "spec", lambda spec: _changed(spec, "devices", lambda found: [_device(each) for each in found]))
+        return _changed(value, "spec", lambda spec: _changed(spec, "devices", lambda devices: [_device(each) for each in devices]))
     if kind == "ResourceClaim":
         return _changed(value, "spec", _claim_spec)
     if kind == "ResourceClaimTemplate":
@@ -321,16 +321,16 @@ def _device(value: Any) -> Any:
     if not isinstance(value, Mapping) or not isinstance(value.get("basic"), Mapping):
         return value
     capacity = value["basic"].get("capacity")
-    found = {**{key: each for key, each in value.items() if key != "basic"}, **value["basic"]}
+    flat = {**{key: each for key, each in value.items() if key != "basic"}, **value["basic"]}
     if isinstance(capacity, Mapping):  # v1alpha3 has a plain quantity
-        found["capacity"] = {name: each if isinstance(each, Mapping) else {"value": each} for name, each in capacity.items()}
-    return found
+        flat["capacity"] = {name: each if isinstance(each, Mapping) else {"value": each} for name, each in capacity.items()}
+    return flat
 
 
 def _claim_spec(value: Any) -> Any:
-    def request(found: Any) -> Any:
-        if not isinstance(found, Mapping) or "exactly" in found or found.get("firstAvailable"):
-            return found
-        return {"name": found.get("name"), "exactly": {key: each for key, each in found.items() if key not in ("name", "firstAvailable")}}
+    def request(stated: Any) -> Any:
+        if not isinstance(stated, Mapping) or "exactly" in stated or stated.get("firstAvailable"):
+            return stated
+        return {"name": stated.get("name"), "exactly": {key: each for key, each in stated.items() if key not in ("name", "firstAvailable")}}
 
     return _changed(value, "devices", lambda devices: _changed(devices, "requests", lambda found: [request(each) for each in found]))

@@ -149,8 +149,8 @@ def parse_gate(text: str) -> tuple[str, bool]:
 
 def newest(texts: Iterable[str | None]) -> str | None:
     """Return major and minor of the newest version among texts such as ``v1.36.2`` or ``1.37+``, or None."""
-    found = [match for text in texts if text and (match := _VERSION.match(text))]
-    return ".".join(map(str, max((int(match[1]), int(match[2])) for match in found))) if found else None
+    versions = [match for text in texts if text and (match := _VERSION.match(text))]
+    return ".".join(map(str, max((int(match[1]), int(match[2])) for match in versions))) if versions else None
 
 
 def nearest(version: str) -> str:

@@ -116,11 +116,11 @@ def find(api_version: str | None, kind: str) -> Kind | None:
 
     A kind of the same name in another group is a different kind. An object without apiVersion is identified by its kind.
     """
-    found = KINDS.get(kind)
-    if found is None or not api_version:
-        return found
+    known = KINDS.get(kind)
+    if known is None or not api_version:
+        return known
     group = api_version.partition("/")[0] if "/" in api_version else ""
-    return found if group in found.groups else None
+    return known if group in known.groups else None
 
 
 def pod_template(obj: object) -> tuple[str, PodTemplateSpec] | None:

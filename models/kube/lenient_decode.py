@@ -50,10 +50,10 @@ def shorten(value: object) -> str:
     return f"a Python {type(value).__name__}"
 
 
-def some(names: Collection[str], most: int = 3) -> str:
+def some(names: Collection[str], limit: int = 3) -> str:
     """Return the first names and the number of the rest: ``a, b, c and 4 more``."""
-    more = len(names) - most
-    return ", ".join(islice(names, most)) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - limit
+    return ", ".join(islice(names, limit)) + (f" and {more} more" if more > 0 else "")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -39,8 +39,8 @@ def unknown_resources(pods: Iterable[Pod]) -> list[str]:
     for pod in pods:
         for containers in (pod.spec.containers, pod.spec.initContainers):
             if containers and id(containers) not in seen:
-                asked = [c.resources.requests or {} for c in containers if c.resources is not None]
-                seen[id(containers)] = {name for names in asked for name in names if not counts_as_resource(name)}
+                requests = [c.resources.requests or {} for c in containers if c.resources is not None]
+                seen[id(containers)] = {name for names in requests for name in names if not counts_as_resource(name)}
     return sorted({name for names in seen.values() for name in names})
 
 
@@ -124,10 +124,10 @@ def _sum_of_maxima(spec: PodSpec, resize: _Resize, supposed: Mapping[str, Fracti
         status = resize.containers.get(container.name or "")
         if part == "init" or status is None or status.resources is None:
             return {**supposed, **_requested(container)}
-        held = {} if resize.infeasible else _requested(container)
-        _max(held, _exact(status.resources.requests))
-        _max(held, _exact(status.allocatedResources))
-        return {**supposed, **held}
+        amounts = {} if resize.infeasible else _requested(container)
+        _max(amounts, _exact(status.resources.requests))
+        _max(amounts, _exact(status.allocatedResources))
+        return {**supposed, **amounts}
 
     return at_once(spec, of)
 
@@ -164,21 +164,21 @@ def _of_pod(pod: Pod, resize: _Resize | None, gates: FeatureGates) -> _Exact:
 
     They are empty without pod-level requests or the gate PodLevelResources.
     """
-    asked = _exact(pod.spec.resources.requests if pod.spec.resources is not None else None)
-    names = {name for name in asked if pod_level_resource(name)}
+    requested = _exact(pod.spec.resources.requests if pod.spec.resources is not None else None)
+    names = {name for name in requested if pod_level_resource(name)}
     if not names or not gates.enabled("PodLevelResources"):
         return {}
     if resize is None or resize.whole is None:
-        return {name: asked[name] for name in names}
+        return {name: requested[name] for name in names}
     statuses = [dict(each) for each in resize.whole]
-    held = {} if resize.infeasible else asked
+    base = {} if resize.infeasible else requested
     if resize.sums:  # since 1.37; the kubelet's numbers include the overhead
         overhead = _exact(pod.spec.overhead)
         statuses = [{name: max(Fraction(0), value - overhead.get(name, 0)) for name, value in each.items()} for each in statuses]
-        names = {name for each in (held, *statuses) for name in each if pod_level_resource(name)}
+        names = {name for each in (base, *statuses) for name in each if pod_level_resource(name)}
     for each in statuses:
-        _max(held, each)
-    return {name: held.get(name, Fraction(0)) for name in names}
+        _max(base, each)
+    return {name: base.get(name, Fraction(0)) for name in names}
 
 
 def supposed_more(pod: Pod, request: Mapping[str, int], gates: FeatureGates) -> tuple[int, int]:
@@ -191,10 +191,10 @@ def supposed_more(pod: Pod, request: Mapping[str, int], gates: FeatureGates) -> 
     if all(_states(c) for c in listed) and not any(c.type == "PodResizePending" for c in conditions):
         return 0, 0
     try:
-        found = pod_request(pod, gates, SUPPOSED)
+        supposed = pod_request(pod, gates, SUPPOSED)
     except quantity.QuantityError:
         return 0, 0
-    return found.get("cpu", 0) - request.get("cpu", 0), found.get("memory", 0) - request.get("memory", 0)
+    return supposed.get("cpu", 0) - request.get("cpu", 0), supposed.get("memory", 0) - request.get("memory", 0)
 
 
 def _states(container: Container) -> bool:

@@ -108,9 +108,9 @@ def operating_system(node: Node) -> str | None:
 def image_names(pod: Pod) -> tuple[str, ...]:
     """Return the sorted images of a pod's containers and image volumes. An image without tag and digest is ``:latest``."""
     spec = pod.spec
-    found = [container.image for container in (*(spec.initContainers or ()), *(spec.containers or ()))]
-    found += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
-    return tuple(sorted(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in found if name))
+    images = [container.image for container in (*(spec.initContainers or ()), *(spec.containers or ()))]
+    images += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
+    return tuple(sorted(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in images if name))
 
 
 # --- the quality-of-service class: pkg/apis/core/v1/helper/qos/qos.go (GetPodQOS, ComputePodQOS) ------------------------------------------
@@ -127,11 +127,11 @@ def qos_class(pod: Pod) -> str:
     if pod.status is not None and pod.status.qosClass:
         return pod.status.qosClass
     if pod.spec.resources is not None:
-        found = {_class(_amounts(pod.spec.resources.requests), _amounts(pod.spec.resources.limits))}
+        qos_classes = {_class(_amounts(pod.spec.resources.requests), _amounts(pod.spec.resources.limits))}
     else:
-        found = set(_container_classes(pod.spec))
+        qos_classes = set(_container_classes(pod.spec))
         # Containers of different classes are neither all Guaranteed nor all BestEffort.
-    return found.pop() if len(found) == 1 else BURSTABLE if found else BEST_EFFORT
+    return qos_classes.pop() if len(qos_classes) == 1 else BURSTABLE if qos_classes else BEST_EFFORT
 
 
 def _container_classes(spec: PodSpec) -> Iterator[str]:

@@ -24,7 +24,7 @@ Codes = NDArray[np.int32]
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-class Requirement(NamedTuple):
+class LabelRequirement(NamedTuple):
     """One label requirement.
 
     Attributes:
@@ -42,32 +42,32 @@ class Requirement(NamedTuple):
 _MAX_LINEAR_VALUES = 16
 
 #: A label selector in canonical form: sorted requirements that must all hold. ``()`` matches everything, None nothing.
-Selector = tuple[Requirement, ...]
+Selector = tuple[LabelRequirement, ...]
 
 
-def canonical(selector: LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector | None:
+def canonical(selector: LabelSelector | None, extra: Iterable[LabelRequirement] = ()) -> Selector | None:
     """Return the canonical form of a selector joined with ``extra`` requirements. A nil selector stays nil and ignores ``extra``."""
     if selector is None:
         return None
-    found = {Requirement(k, "In", (v,)) for k, v in (selector.matchLabels or {}).items()}
-    found |= {Requirement(e.key, e.operator, tuple(sorted(set(e.values or ())))) for e in selector.matchExpressions or ()}
-    found |= set(extra)
-    return tuple(sorted(found))
+    requirements = {LabelRequirement(k, "In", (v,)) for k, v in (selector.matchLabels or {}).items()}
+    requirements |= {LabelRequirement(e.key, e.operator, tuple(sorted(set(e.values or ())))) for e in selector.matchExpressions or ()}
+    requirements |= set(extra)
+    return tuple(sorted(requirements))
 
 
 def label_key_requirements(
     labels: Mapping[str, str], match_keys: Iterable[str] | None, mismatch_keys: Iterable[str] | None = None
-) -> list[Requirement]:
+) -> list[LabelRequirement]:
     """Return the requirements that matchLabelKeys and mismatchLabelKeys add to a selector.
 
     Only keys that the pod carries count (pkg/registry/core/pod/strategy.go, applyMatchLabelKeysAndMismatchLabelKeys).
     """
-    return [Requirement(k, "In", (labels[k],)) for k in match_keys or () if k in labels] + [
-        Requirement(k, "NotIn", (labels[k],)) for k in mismatch_keys or () if k in labels
+    return [LabelRequirement(k, "In", (labels[k],)) for k in match_keys or () if k in labels] + [
+        LabelRequirement(k, "NotIn", (labels[k],)) for k in mismatch_keys or () if k in labels
     ]
 
 
-def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def requirement_holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     key, operator, values = requirement
     if operator == "In":
         return key in labels and _among(labels[key], values)
@@ -129,7 +129,7 @@ def _whole(text: str) -> int | None:
     return None
 
 
-class NodeTable:
+class NodeColumns:
     """Labels, taints and names of all nodes, by column.
 
     Attributes:
@@ -167,8 +167,8 @@ class NodeTable:
         Returns:
             The code of each node's value (int32[N], -1 if the node lacks the key), and the values by code.
         """
-        found = self._columns.get(key)
-        if found is None:
+        column = self._columns.get(key)
+        if column is None:
             codes = np.full(self.size, -1, dtype=np.int32)
             index: dict[str, int] = {}
             for n, labels in enumerate(self._labels):
@@ -176,8 +176,8 @@ class NodeTable:
                 if value is not None:
                     codes[n] = index.setdefault(value, len(index))
             self._codes[key] = index
-            found = self._columns[key] = (codes, list(index))
-        return found
+            column = self._columns[key] = (codes, list(index))
+        return column
 
     def labels(self, node: int) -> Mapping[str, str]:
         return self._labels[node]
@@ -192,9 +192,9 @@ class NodeTable:
 
     def with_values(self, key: str, values: Iterable[str]) -> Bools:
         """Return bool[N], True for nodes whose label has one of the values, found by lookup."""
-        codes, found = self.column(key)
+        codes, listed = self.column(key)
         index = self._codes[key]
-        table = np.zeros(len(found) + 1, dtype=bool)  # code -1 selects the last entry
+        table = np.zeros(len(listed) + 1, dtype=bool)  # code -1 selects the last entry
         table[[index[value] for value in values if value in index]] = True
         return np.asarray(table[codes], dtype=bool)
 
@@ -202,7 +202,7 @@ class NodeTable:
         key, operator, values = requirement.key, requirement.operator, requirement.values or []
         if not all(is_label_value(v) for v in values):
             return np.zeros(self.size, dtype=bool)
-        codes, found = self.column(key)
+        codes, listed = self.column(key)
         if operator in ("In", "NotIn"):
             among = self.with_values(key, values)
             return among if operator == "In" else ~among
@@ -213,7 +213,7 @@ class NodeTable:
         limit = _whole(values[0]) if operator in ("Gt", "Lt") and len(values) == 1 else None
         if limit is None:
             return np.zeros(self.size, dtype=bool)
-        numbers = [_whole(v) for v in found]
+        numbers = [_whole(v) for v in listed]
         if operator == "Gt":
             return self._by_value(key, (x is not None and x > limit for x in numbers), False)
         return self._by_value(key, (x is not None and x < limit for x in numbers), False)
@@ -289,8 +289,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     operator = toleration.operator or "Equal"
     if operator in ("Gt", "Lt"):
-        offered, asked = _number(taint.value), _number(toleration.value)
-        return offered is not None and asked is not None and (offered > asked if operator == "Gt" else offered < asked)
+        offered, threshold = _number(taint.value), _number(toleration.value)
+        return offered is not None and threshold is not None and (offered > threshold if operator == "Gt" else offered < threshold)
     return operator == "Exists" or (operator == "Equal" and (toleration.value or "") == (taint.value or ""))
 
 

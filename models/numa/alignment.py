@@ -22,7 +22,7 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class Ask:
+class AlignedRequest:
     """Amounts that must come from one set of zones at once.
 
     Attributes:
@@ -37,7 +37,7 @@ class Ask:
     kind: Kind
 
 
-def asks(pod: objects.Pod, scope: str) -> tuple[Ask, ...]:
+def asks(pod: objects.Pod, scope: str) -> tuple[AlignedRequest, ...]:
     """Return the requests of a pod in the order of admission by the kubelet, without containers that request
     nothing.
 
@@ -54,14 +54,14 @@ def asks(pod: objects.Pod, scope: str) -> tuple[Ask, ...]:
         QuantityError: A request is malformed or exceeds 64 bits.
     """
     pinned = qos_class(pod) == "Guaranteed" and not _has_pod_level(pod)
-    found: list[Ask] = []
+    found: list[AlignedRequest] = []
     for container in pod.spec.initContainers or ():
         kind: Kind = "sidecar" if container.restartPolicy == "Always" else "init"
-        found.append(Ask(container.name or "", _amounts(container, pinned), kind))
-    found += [Ask(container.name or "", _amounts(container, pinned), "app") for container in pod.spec.containers or ()]
+        found.append(AlignedRequest(container.name or "", _amounts(container, pinned), kind))
+    found += [AlignedRequest(container.name or "", _amounts(container, pinned), "app") for container in pod.spec.containers or ()]
     if scope == "pod":
         whole = at_once(pod.spec, lambda container, _: {name: Fraction(n) for name, n in _amounts(container, pinned)})
-        found = [Ask("", tuple(sorted((name, int(amount)) for name, amount in whole.items())), "pod")]
+        found = [AlignedRequest("", tuple(sorted((name, int(amount)) for name, amount in whole.items())), "pod")]
     return tuple(ask for ask in found if ask.amounts)
 
 

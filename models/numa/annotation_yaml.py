@@ -57,7 +57,7 @@ def load(text: str) -> YamlNode:
     try:
         loader = _LOADER(text)
         try:
-            return _Builder().document(loader)
+            return _AnnotationBuilder().document(loader)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -69,7 +69,7 @@ def load(text: str) -> YamlNode:
         raise AnnotationProblem("has invalid characters, expected YAML") from None
 
 
-class _Builder:
+class _AnnotationBuilder:
     """Builds nodes from events. An alias shares its node; sizes count the expanded text."""
 
     def __init__(self) -> None:

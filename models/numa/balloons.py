@@ -52,15 +52,15 @@ class Balloons:
     def __init__(
         self, nodes: Sequence[Node], policies: Mapping[str, BalloonsPolicy], topologies: Mapping[str, NodeResourceTopology]
     ) -> None:
-        found = governed(nodes, policies, topologies, BALLOONS)
-        self.governed = np.flatnonzero(found.of >= 0).tolist()
-        types = [_types(each) for each in found.policies]
+        governed_nodes = governed(nodes, policies, topologies, BALLOONS)
+        self.governed = np.flatnonzero(governed_nodes.of >= 0).tolist()
+        types = [_types(each) for each in governed_nodes.policies]
         kinds: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}  # (policy, largest requests by type) -> number
         self._policies: list[_Policy] = []
         self._of = np.full(len(nodes), -1, dtype=np.int64)
         for n in self.governed:
             largest = _largest(topologies.get(nodes[n].metadata.name or ""))
-            kind = int(found.of[n]), tuple(sorted(largest.items()))
+            kind = int(governed_nodes.of[n]), tuple(sorted(largest.items()))
             if kinds.setdefault(kind, len(self._policies)) == len(self._policies):
                 self._policies.append(_Policy(*types[kind[0]], largest))
             self._of[n] = kinds[kind]
@@ -80,8 +80,8 @@ class Balloons:
 
     def reasons(self, pod: Pod, rejected: Bools) -> list[str]:
         """Return the distinct reasons why the policies of some nodes refuse a pod."""
-        found = (self.refusal(pod, int(i)) for i in np.unique(self._of[rejected]) if i >= 0)
-        return list(dict.fromkeys(reason for reason in found if reason is not None))
+        refusals = (self.refusal(pod, int(i)) for i in np.unique(self._of[rejected]) if i >= 0)
+        return list(dict.fromkeys(reason for reason in refusals if reason is not None))
 
     def refusal(self, pod: Pod, policy: int) -> str | None:
         """Return the reason why a policy refuses a container of a pod, or None."""
@@ -139,9 +139,11 @@ def _refusal(pod: Pod, container: Container, policy: _Policy) -> str | None:
             chosen = next(each for each in types if each.name == _DEFAULT)
         elif chosen.matchExpressions:
             return None
-    most, wanted = chosen.maxCPUs or 0, _millis(container)
-    if most and wanted > 1000 * most:
-        return f"balloons of type {shorten(chosen.name)} have at most {max(most, 0)} CPUs, container {container.name} asks for {wanted}m"
+    max_cpus, wanted = chosen.maxCPUs or 0, _millis(container)
+    if max_cpus and wanted > 1000 * max_cpus:
+        return (
+            f"balloons of type {shorten(chosen.name)} have at most {max(max_cpus, 0)} CPUs, container {container.name} asks for {wanted}m"
+        )
     largest = None if chosen.components else policy.largest.get(chosen.name)
     if largest is not None and wanted > largest:
         there = f"balloons of type {shorten(chosen.name)} can have at most {largest}m CPU on the node"

@@ -18,14 +18,14 @@ _SWITCHES = ("colocatePods", "colocateNamespaces")
 
 def switched(policy: Policy, snapshot: Snapshot) -> Policy:
     """Return the policy with the switches that count in a snapshot."""
-    found = {name: True for name, nodes in saying(snapshot).items() if snapshot.nodes and nodes == len(snapshot.nodes)}
-    return replace(policy, **found) if found else policy
+    switches = {name: True for name, nodes in saying(snapshot).items() if snapshot.nodes and nodes == len(snapshot.nodes)}
+    return replace(policy, **switches) if switches else policy
 
 
 def saying(snapshot: Snapshot) -> dict[str, int]:
     """Return, for each switch, the number of nodes whose policy object turns it on."""
     if not snapshot.topology_aware_policies:
         return {}
-    found = governed(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, TOPOLOGY_AWARE)
-    specs = [found.policies[i].spec for i in found.of.tolist() if i >= 0]
+    governed_nodes = governed(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, TOPOLOGY_AWARE)
+    specs = [governed_nodes.policies[i].spec for i in governed_nodes.of.tolist() if i >= 0]
     return {name: sum(bool(getattr(spec, name, None)) for spec in specs) for name in _SWITCHES}

@@ -32,7 +32,7 @@ class AnnotationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AffinityEntry:
     """An affinity of ``container`` of ``weight`` (negative: repulsion) to every container in ``scope`` that
     ``match`` holds for.
 
@@ -49,7 +49,7 @@ class Entry:
 class Hints:
     """The entries of a pod's containers, and warnings about their form (one line each)."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[AffinityEntry, ...]
     warnings: tuple[str, ...]
 
 
@@ -87,7 +87,7 @@ def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, cont
     warnings = []
     if len(present) > 1:
         warnings.append(f"{where}: has annotations {PREFIXES[0]}* and {PREFIXES[1]}*, the latter are ignored")
-    entries: list[Entry] = []
+    entries: list[AffinityEntry] = []
     for kind in (AFFINITY, ANTI_AFFINITY):
         name = present[0] + kind
         if name not in given:
@@ -155,7 +155,7 @@ def _same_pod(a: ContainerView, b: ContainerView) -> bool:
     return a.pod == b.pod and a.namespace == b.namespace
 
 
-def reaches(entry: Entry, own: ContainerView, other: ContainerView) -> bool:
+def reaches(entry: AffinityEntry, own: ContainerView, other: ContainerView) -> bool:
     """Return True if an entry of ``own`` counts towards ``other`` on the same node; never towards itself."""
     if _same_pod(own, other):
         if own.container == other.container:
@@ -187,19 +187,19 @@ def affinity(
 
 
 @dataclass
-class _Outcome:
+class _AnnotationResult:
     """One annotation's text, read independently of its object. ``named``: (position, name) of all container names in it."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[AffinityEntry] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     named: list[tuple[str, str]] = field(default_factory=list)
     error: str | None = None
 
 
 @lru_cache(maxsize=512)
-def _read(text: str, anti: bool, symmetric: bool) -> _Outcome:
+def _read(text: str, anti: bool, symmetric: bool) -> _AnnotationResult:
     """Return the content of an annotation. Replicas share annotations, so it is cached and must not be changed."""
-    outcome = _Outcome()
+    outcome = _AnnotationResult()
     try:
         lists = list(_lists(load(text)))
         outcome.named += [(_at(container), container) for container, _ in lists]
@@ -210,7 +210,7 @@ def _read(text: str, anti: bool, symmetric: bool) -> _Outcome:
                 for index, item in enumerate(items):
                     outcome.entries.append(_entry(container, item, anti, _at(container, index), outcome))
     except AnnotationProblem as error:
-        return _Outcome(error=str(error))
+        return _AnnotationResult(error=str(error))
     return outcome
 
 
@@ -249,7 +249,7 @@ def _is_shorthand(lists: list[tuple[str, list[YamlNode]]]) -> bool:
     return form is YamlScalar
 
 
-def _shorthand(lists: list[tuple[str, list[YamlNode]]], anti: bool, symmetric: bool, outcome: _Outcome) -> None:
+def _shorthand(lists: list[tuple[str, list[YamlNode]]], anti: bool, symmetric: bool, outcome: _AnnotationResult) -> None:
     targets: dict[str, dict[str, None]] = {}  # insertion-ordered sets: a repeated pair counts once
     for container, items in lists:
         for index, item in enumerate(items):
@@ -259,11 +259,11 @@ def _shorthand(lists: list[tuple[str, list[YamlNode]]], anti: bool, symmetric: b
             if symmetric:
                 targets.setdefault(item.text, {})[container] = None
     outcome.entries += [
-        Entry(container, None, Expression("name", "In", tuple(names)), -1 if anti else 1) for container, names in targets.items()
+        AffinityEntry(container, None, Expression("name", "In", tuple(names)), -1 if anti else 1) for container, names in targets.items()
     ]
 
 
-def _entry(container: str, item: YamlNode, anti: bool, at: str, outcome: _Outcome) -> Entry:
+def _entry(container: str, item: YamlNode, anti: bool, at: str, outcome: _AnnotationResult) -> AffinityEntry:
     fields = _fields(item, ("scope", "match", "weight"), at)
     if "match" not in fields:
         raise AnnotationProblem(f"{at}: no match, expected an expression")
@@ -271,7 +271,7 @@ def _entry(container: str, item: YamlNode, anti: bool, at: str, outcome: _Outcom
     match = _expression(fields["match"], f"{at}, match", outcome)
     if scope is None:
         outcome.named += [(f"{at}, match", name) for name in _names(match)]
-    return Entry(container, scope, match, _weight(fields.get("weight"), anti, f"{at}, weight", outcome))
+    return AffinityEntry(container, scope, match, _weight(fields.get("weight"), anti, f"{at}, weight", outcome))
 
 
 def _names(match: Expression) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ def _names(match: Expression) -> tuple[str, ...]:
     return match.values if by_name and match.operator in ("Equals", "In") and "*" not in match.values else ()
 
 
-def _expression(node: YamlNode, at: str, outcome: _Outcome) -> Expression:
+def _expression(node: YamlNode, at: str, outcome: _AnnotationResult) -> Expression:
     fields = _fields(node, ("key", "operator", "values"), at)
     values: list[str] = []
     given = fields.get("values", [])
@@ -293,15 +293,15 @@ def _expression(node: YamlNode, at: str, outcome: _Outcome) -> Expression:
     if "operator" not in fields:
         raise AnnotationProblem(f"{at}: no operator, expected one such as Equals")
     operator = _text(fields, "operator", at)
-    found = Expression(_text(fields, "key", at), "NotExists" if operator == "NotExist" else operator, tuple(values))
+    expression = Expression(_text(fields, "key", at), "NotExists" if operator == "NotExist" else operator, tuple(values))
     try:
-        found.check()
+        expression.check()
     except ExpressionError as error:
         raise AnnotationProblem(f"{at}: {error}") from None
-    remark = found.remark()
+    remark = expression.remark()
     if remark is not None:
         outcome.remarks.append(f"{at}: {remark}")
-    return found
+    return expression
 
 
 def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNode]:
@@ -316,7 +316,7 @@ def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNo
     """
     if not isinstance(node, YamlMap):
         raise AnnotationProblem(f"{at}: got {kind_of(node)}, expected a mapping with {', '.join(known)}")
-    found: dict[str, YamlNode] = {}
+    fields: dict[str, YamlNode] = {}
     for key, value in node.pairs:
         name = key.text.lower() if isinstance(key, YamlScalar) else ""
         if name not in known:
@@ -324,10 +324,10 @@ def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNo
             raise AnnotationProblem(
                 f"{at}: unknown field {got}, expected {', '.join(known[:-1])} or {known[-1]}{did_you_mean(name, known)}"
             )
-        if name in found:
+        if name in fields:
             raise AnnotationProblem(f"{at}: duplicate key {shorten(name)}")
-        found[name] = value
-    return {name: value for name, value in found.items() if not is_null(value)}
+        fields[name] = value
+    return {name: value for name, value in fields.items() if not is_null(value)}
 
 
 def _text(fields: dict[str, YamlNode], name: str, at: str) -> str:
@@ -340,7 +340,7 @@ def _text(fields: dict[str, YamlNode], name: str, at: str) -> str:
 _NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,2})?\Z")
 
 
-def _weight(node: YamlNode, anti: bool, at: str, outcome: _Outcome) -> int:
+def _weight(node: YamlNode, anti: bool, at: str, outcome: _AnnotationResult) -> int:
     """Return the signed weight: negated for an anti-affinity, then clamped."""
     if node is None:
         return -1 if anti else 1

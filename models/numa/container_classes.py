@@ -11,7 +11,7 @@ from kubestow.models.kube.lenient_decode import some
 from kubestow.models.kube.objects import Container, ObjectMeta, Pod, is_waiting, pod_key
 from kubestow.models.numa import alignment
 from kubestow.models.numa.annotations import TAGS, has_hints
-from kubestow.models.numa.container_affinity import COLOCATION_POINTS, AnnotationError, Entry, Hints, parse, views
+from kubestow.models.numa.container_affinity import COLOCATION_POINTS, AffinityEntry, AnnotationError, Hints, parse, views
 from kubestow.models.numa.container_expressions import ContainerView, Expression
 from kubestow.models.numa.containers import INIT, WHOLE, ContainerClass, FixedContainers, Ints, NoContainers, ZoneAsk, request, running
 from kubestow.models.snapshot.scope import Scope
@@ -115,10 +115,10 @@ class ContainerTable(NoContainers):
         return self._of.get(index, -1)
 
     def of(self, index: int) -> ContainerClass | None:
-        found = self._of.get(index)
-        return None if found is None else self._classes[found]
+        class_ids = self._of.get(index)
+        return None if class_ids is None else self._classes[class_ids]
 
-    def _entries(self, hints: Hints | None, seen: list[ContainerView]) -> list[list[Entry]]:
+    def _entries(self, hints: Hints | None, seen: list[ContainerView]) -> list[list[AffinityEntry]]:
         """Return the entries of each container, including those of the policy's switches."""
         policy = self._policy
         found = []
@@ -126,13 +126,13 @@ class ContainerTable(NoContainers):
             own = [e for e in hints.entries if e.container == view.container] if hints is not None else []
             explicit = bool(own)
             if policy.colocatePods and not explicit:
-                own.append(Entry(view.container, None, _ALWAYS, COLOCATION_POINTS))
+                own.append(AffinityEntry(view.container, None, _ALWAYS, COLOCATION_POINTS))
             if policy.colocateNamespaces and not explicit:
-                own.append(Entry(view.container, Expression("namespace", "Equals", (view.namespace,)), _ALWAYS, COLOCATION_POINTS))
+                own.append(AffinityEntry(view.container, Expression("namespace", "Equals", (view.namespace,)), _ALWAYS, COLOCATION_POINTS))
             found.append(own)
         return found
 
-    def _class(self, pod: Pod, seen: list[ContainerView], entries: list[list[Entry]], *, asks: bool) -> ContainerClass | None:
+    def _class(self, pod: Pod, seen: list[ContainerView], entries: list[list[AffinityEntry]], *, asks: bool) -> ContainerClass | None:
         containers = running(pod)
         inner: dict[tuple[int, int], int] = {}
         scoped: list[dict[int, int]] = [{} for _ in containers]
@@ -168,18 +168,18 @@ class ContainerTable(NoContainers):
             placed: Container class of the pods and node index of each pod, int64. None: no class; such pods are skipped.
             size: Number of nodes.
         """
-        found = FixedContainers()
+        containers = FixedContainers()
         for cls, nodes in placed:
             if cls is None:
                 continue
             per_node = np.bincount(nodes, minlength=size).astype(np.int64)
             for predicates in cls.hits:
                 for predicate in predicates:
-                    found.satisfying[predicate] = found.satisfying.get(predicate, 0) + per_node
+                    containers.satisfying[predicate] = containers.satisfying.get(predicate, 0) + per_node
             for own in cls.entries:
                 for predicate, weight in own:
-                    found.owning[predicate] = found.owning.get(predicate, 0) + weight * per_node
-        return found
+                    containers.owning[predicate] = containers.owning.get(predicate, 0) + weight * per_node
+        return containers
 
 
 def _asks(pod: Pod, containers: list[Container]) -> tuple[tuple[ZoneAsk, ...], tuple[ZoneAsk, ...]]:

@@ -122,39 +122,47 @@ def _resolver(key: str) -> _Resolver:
     """Return the function that reads a key, single or joint."""
     if not key.startswith(":") or len(key) < _MIN_JOINT_CHARACTERS:
         return _single(key)
-    rest = key[1:]
-    if _NO_SEPARATOR.match(rest[0]) or _NO_SEPARATOR.match(rest[1]):
+    remainder = key[1:]
+    if _NO_SEPARATOR.match(remainder[0]) or _NO_SEPARATOR.match(remainder[1]):
         splitter, joiner = ":", ":"
     else:
-        splitter, joiner, rest = rest[0], rest[1], rest[2:]
+        splitter, joiner, remainder = remainder[0], remainder[1], remainder[2:]
     # An empty subkey, like a missing one, yields "".
-    parts = [_single(subkey) if subkey else _absent for subkey in rest.split(splitter)]
+    parts = [_single(subkey) if subkey else _absent for subkey in remainder.split(splitter)]
 
     def joined(view: ContainerView) -> str | None:
-        found = [part(view) for part in parts]
-        if all(value is None for value in found):
+        values = [part(view) for part in parts]
+        if all(value is None for value in values):
             return None
-        return joiner.join(value or "" for value in found)
+        return joiner.join(value or "" for value in values)
 
     return joined
 
 
 def _single(key: str) -> _Resolver:
-    head, _, rest = clean(key).partition("/")
-    found: _Resolver | None
+    head, _, remainder = clean(key).partition("/")
+    resolver: _Resolver | None
     if head == "pod":
-        head, _, rest = rest.partition("/")
-        found = (lambda view: view.pod_labels.get(rest)) if head == "labels" and rest else None if rest else _POD_KEYS.get(head)
-    elif rest:
-        found = _CONTAINER_LABELS.get(rest, _absent) if head == "labels" else (lambda view: view.tags.get(rest)) if head == "tags" else None
+        head, _, remainder = remainder.partition("/")
+        resolver = (
+            (lambda view: view.pod_labels.get(remainder)) if head == "labels" and remainder else None if remainder else _POD_KEYS.get(head)
+        )
+    elif remainder:
+        resolver = (
+            _CONTAINER_LABELS.get(remainder, _absent)
+            if head == "labels"
+            else (lambda view: view.tags.get(remainder))
+            if head == "tags"
+            else None
+        )
     else:
-        found = _CONTAINER_KEYS.get(head)
-    if found is None:
+        resolver = _CONTAINER_KEYS.get(head)
+    if resolver is None:
         raise ExpressionError(
             f"unknown key {shorten(key)}, expected name, namespace, qosclass, id, labels/<key>, tags/<key>, pod/<name, namespace, "
             "qosclass, id, uid or labels/<key>>, or a joint key such as :pod/name:name"
         )
-    return found
+    return resolver
 
 
 # --- operators --------------------------------------------------------------------------------------------------------

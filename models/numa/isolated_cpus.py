@@ -57,9 +57,9 @@ class IsolatedCPUs:
         pods: Sequence[Pod] = (),
     ) -> None:
         """Read policies and topologies. ``pods``: pods of the cluster; running ones may hold isolated CPUs."""
-        found = governed(nodes, policies, topologies, TOPOLOGY_AWARE)
-        self._specs = [each.spec or _NOTHING for each in found.policies]
-        self._of = found.of
+        governed_nodes = governed(nodes, policies, topologies, TOPOLOGY_AWARE)
+        self._specs = [each.spec or _NOTHING for each in governed_nodes.policies]
+        self._of = governed_nodes.of
         self.governed = np.flatnonzero(self._of >= 0).tolist()
         number = {node.metadata.name or "": n for n, node in enumerate(nodes)}
         holding = {n for pod in pods if (n := number.get(pod.spec.nodeName or "", -1)) >= 0 and self._of[n] >= 0 and self._may_hold(pod, n)}
@@ -95,8 +95,8 @@ class IsolatedCPUs:
         """Return the isolated CPUs that the containers of a pod require at a time under a policy."""
         if REQUIRE not in " ".join(pod.metadata.annotations or ()):
             return 0
-        found = at_once(pod.spec, lambda container, _: {"cpu": Fraction(self._required(pod, container, policy))})
-        return int(found.get("cpu", 0))
+        amounts = at_once(pod.spec, lambda container, _: {"cpu": Fraction(self._required(pod, container, policy))})
+        return int(amounts.get("cpu", 0))
 
     def _required(self, pod: Pod, container: Container, policy: int) -> int:
         name = container.name or ""
@@ -111,14 +111,14 @@ class IsolatedCPUs:
             policy: Index of the policy that governs the node.
         """
         spec, name = self._specs[policy], container.name or ""
-        cores, rest = divmod(millis(container), 1000)
+        cores, fraction = divmod(millis(container), 1000)
         if not cores or qos_class(pod) != GUARANTEED or effective(pod, PRESERVE, name) == "true" or _is_reserved(pod, name, spec):
             return 0
         isolated, annotated = self._isolation(pod, name, spec)
-        asked = _truth(effective(pod, _SHARED, name))
-        exclusive = not (bool(spec.preferSharedCPUs) if asked is None else asked)
-        if cores >= 2 and rest:
-            exclusive = asked is False  # a fraction makes all CPUs shared unless an annotation says otherwise
+        shared = _truth(effective(pod, _SHARED, name))
+        exclusive = not (bool(spec.preferSharedCPUs) if shared is None else shared)
+        if cores >= 2 and fraction:
+            exclusive = shared is False  # a fraction makes all CPUs shared unless an annotation says otherwise
         elif cores >= 2:
             isolated = isolated and annotated
         return cores if isolated and exclusive else 0
@@ -157,8 +157,8 @@ def isolated(topology: NodeResourceTopology | None) -> int | None:
 def millis(container: Container) -> int:
     """Return the CPU request of a container, in mCPU."""
     resources = container.resources
-    asked = {**((resources.limits if resources else None) or {}), **((resources.requests if resources else None) or {})}
-    return quantity.ceil(1000 * quantity.parse(asked["cpu"])) if "cpu" in asked else 0
+    amounts = {**((resources.limits if resources else None) or {}), **((resources.requests if resources else None) or {})}
+    return quantity.ceil(1000 * quantity.parse(amounts["cpu"])) if "cpu" in amounts else 0
 
 
 def _all(pod: Pod) -> list[Container]:
@@ -171,9 +171,9 @@ def _truth(value: str | None) -> bool | None:
 
 def _is_reserved(pod: Pod, name: str, spec: TopologyAwarePolicySpec) -> bool:
     """Return True if a container gets reserved CPUs, which are never isolated."""
-    asked = _truth(effective(pod, _RESERVED, name))
-    if asked is not None:
-        return asked
+    stated = _truth(effective(pod, _RESERVED, name))
+    if stated is not None:
+        return stated
     space = pod.metadata.namespace or "default"
     if space == _SYSTEM:
         return True

@@ -61,11 +61,11 @@ def governed(nodes: Sequence[Node], policies: Mapping[str, T], topologies: Mappi
     for key in sorted(policies, key=lambda key: (not key.startswith(f"{_HOME}/"), key)):
         if named.setdefault(key.partition("/")[2], len(listed)) == len(listed):
             listed.append(policies[key])
-    found = [
+    policy_of = [
         named.get(_governing(node, named), -1) if running(topologies.get(node.metadata.name or "")) in (None, plugin) else -1
         for node in nodes
     ]
-    return Governed(listed, np.array(found, dtype=np.int64))
+    return Governed(listed, np.array(policy_of, dtype=np.int64))
 
 
 def running(topology: NodeResourceTopology | None) -> str | None:

@@ -88,15 +88,15 @@ class NumaTree:
         return 1 if len({s for zone, s in enumerate(self.socket) if both >> zone & 1}) == 1 else 0
 
 
-def tree(found: topology_objects.NodeResourceTopology) -> NumaTree | None:
+def tree(topology: topology_objects.NodeResourceTopology) -> NumaTree | None:
     """Return the tree of a node; None if no NUMA zones are listed.
 
     Raises:
         TopologyError: A zone, or a resource of a zone, is listed twice; parents form a cycle; the attributes
             have an unknown Topology Manager policy or scope; or a quantity is malformed.
     """
-    policy, scope = _manager(found)
-    listed = _Zones(found.zones or ())
+    policy, scope = _manager(topology)
+    listed = _Zones(topology.zones or ())
     leaves = sorted(listed.leaves(), key=_kubelet_order)
     if not leaves:
         return None
@@ -123,13 +123,13 @@ def _of_caches(
     if not caches:
         return [amounts]
     own = [_amounts(cache) for cache in caches]
-    return [({**amounts[0], "cpu": left.get("cpu", 0)}, {**amounts[1], "cpu": total.get("cpu", 0)}) for left, total in own]
+    return [({**amounts[0], "cpu": available.get("cpu", 0)}, {**amounts[1], "cpu": total.get("cpu", 0)}) for available, total in own]
 
 
-def _manager(found: topology_objects.NodeResourceTopology) -> tuple[str, str]:
+def _manager(topology: topology_objects.NodeResourceTopology) -> tuple[str, str]:
     """Return policy and scope: the defaults, overridden by the deprecated field, then by the attributes (the last one wins)."""
-    policy, scope = _LEGACY.get(next(iter(found.topologyPolicies or ()), ""), ("none", "container"))
-    for attribute in found.attributes or ():
+    policy, scope = _LEGACY.get(next(iter(topology.topologyPolicies or ()), ""), ("none", "container"))
+    for attribute in topology.attributes or ():
         if attribute.name == "topologyManagerPolicy":
             policy = _one_of(attribute, POLICIES)
         elif attribute.name == "topologyManagerScope":
@@ -170,23 +170,23 @@ class _Zones:
         inner = {name for zone, chain in self._ancestors.items() if not _is_cache(self._zones[zone]) for name in chain}
         kinds = {_kind(zone) for zone in self._zones.values()}
         leaves = [zone for zone in self._zones.values() if _kind(zone) == "numa" or (zone.name not in inner and self._is_nfd(zone, kinds))]
-        taken = {name for leaf in leaves for name in self._ancestors[leaf.name]}
+        covered = {name for leaf in leaves for name in self._ancestors[leaf.name]}
         # Dies first: a socket above a die that counts as its NUMA zone is no leaf.
         for kind in ("die", "socket"):
-            lone = [zone for zone in self._zones.values() if _kind(zone) == kind and zone.name not in taken]
-            taken.update(name for zone in lone for name in self._ancestors[zone.name])
+            lone = [zone for zone in self._zones.values() if _kind(zone) == kind and zone.name not in covered]
+            covered.update(name for zone in lone for name in self._ancestors[zone.name])
             leaves += lone
         order = {name: place for place, name in enumerate(self._zones)}
         return sorted(leaves, key=lambda zone: order[zone.name])
 
     def caches(self, leaves: Sequence[topology_objects.TopologyZone]) -> list[list[topology_objects.TopologyZone]]:
         """Return the L3 caches in each NUMA zone, in the order of their numbers."""
-        found: dict[str, list[topology_objects.TopologyZone]] = {leaf.name: [] for leaf in leaves}
+        caches: dict[str, list[topology_objects.TopologyZone]] = {leaf.name: [] for leaf in leaves}
         for zone in sorted(filter(_is_cache, self._zones.values()), key=_kubelet_order):
-            home = next((name for name in self._ancestors[zone.name] if name in found), None)
+            home = next((name for name in self._ancestors[zone.name] if name in caches), None)
             if home is not None:
-                found[home].append(zone)
-        return list(found.values())
+                caches[home].append(zone)
+        return list(caches.values())
 
     def _is_nfd(self, zone: topology_objects.TopologyZone, kinds: set[str]) -> bool:
         """Return True if a childless zone of type ``Node`` is a NUMA zone; with pools it may also be the machine's root."""
@@ -260,14 +260,14 @@ def _amounts(zone: topology_objects.TopologyZone) -> tuple[dict[str, int], dict[
     available: dict[str, int] = {}
     capacity: dict[str, int] = {}
     for resource in zone.resources or ():
-        left = _first(resource.available, resource.allocatable, resource.capacity)
+        unused = _first(resource.available, resource.allocatable, resource.capacity)
         total = _first(resource.allocatable, resource.capacity, resource.available)
         if resource.name in available:
             raise TopologyError(f"zone {zone.name[:60]!r}: resource {resource.name[:60]!r} is listed twice")
-        if left is None or total is None:
+        if unused is None or total is None:
             continue
         try:
-            available[resource.name] = _floor(resource.name, left)
+            available[resource.name] = _floor(resource.name, unused)
             capacity[resource.name] = _floor(resource.name, total)
         except quantity.QuantityError as error:
             raise TopologyError(f"zone {zone.name[:60]!r}: resource {resource.name[:60]!r}: {error}") from None

@@ -100,7 +100,7 @@ _AFFINITIES: Final = tuple(f"{domain}/{kind}" for domain in (POLICY, _OLD_POLICY
 _KNOWN: Final = (*_AFFINITIES, *(f"{name}.{domain}" for domain, (names, _) in _PLUGINS.items() for name in names))
 
 
-class Plugins(Protocol):
+class NodePluginFacts(Protocol):
     """The knowledge of a snapshot about the plugins on its nodes."""
 
     @property
@@ -124,7 +124,7 @@ class Plugins(Protocol):
         """True if the isolated CPUs of some nodes are known."""
 
 
-def not_honoured(pod: Pod, plugins: Plugins) -> Iterator[tuple[str, str]]:
+def not_honoured(pod: Pod, plugins: NodePluginFacts) -> Iterator[tuple[str, str]]:
     """Yield field and effect of each annotation of these plugins that is not honoured."""
     for key, value in (pod.metadata.annotations or {}).items():
         if is_of_node_policy(key) and key not in _AFFINITIES:
@@ -137,7 +137,7 @@ def not_honoured(pod: Pod, plugins: Plugins) -> Iterator[tuple[str, str]]:
                 yield f"metadata.annotations[{key}]", effect
 
 
-def _given(pod: Pod, effect: str, plugins: Plugins) -> str:
+def _given(pod: Pod, effect: str, plugins: NodePluginFacts) -> str:
     """Return the effect of an annotation on a pod, more precise where the policies of the nodes are known."""
     if effect == _BALLOON:
         return _OF_BALLOONS if not plugins.balloons else _ROOM if plugins.balloons_given else effect
@@ -159,8 +159,8 @@ def _containers(pod: Pod) -> list[Container]:
 def _whole_cpus(container: Container) -> bool:
     """Return True if a container may get exclusive CPUs."""
     given = container.resources
-    asked = {**((given.limits if given else None) or {}), **((given.requests if given else None) or {})}
-    return "cpu" in asked and quantity.parse(asked["cpu"]) * 1000 > 999
+    amounts = {**((given.limits if given else None) or {}), **((given.requests if given else None) or {})}
+    return "cpu" in amounts and quantity.parse(amounts["cpu"]) * 1000 > 999
 
 
 def _is_strict(pod: Pod, container: str) -> bool:

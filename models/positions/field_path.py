@@ -7,47 +7,47 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from kubestow.models.positions.nodes import Node
+from kubestow.models.positions.nodes import SourceNode
 
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 
 
 def steps(path: str) -> list[str]:
     """Return the keys, indices and selectors of a path; those in brackets keep their ``[``."""
-    return [f"[{found[1]}" if found[2] is None else found[2] for found in _STEP.finditer(path)]
+    return [f"[{match[1]}" if match[2] is None else match[2] for match in _STEP.finditer(path)]
 
 
-def place(root: Node, path: str) -> int:
+def place(root: SourceNode, path: str) -> int:
     """Return the position of a field below a node: a key, or a list element; for a missing field its nearest ancestor."""
-    at, node, rest = root.start, root, steps(path)
-    while rest:
-        found = _step(node, rest)
-        if found is None:
+    at, node, remaining = root.start, root, steps(path)
+    while remaining:
+        hit = _step(node, remaining)
+        if hit is None:
             break
-        at, node, used = found
-        rest = rest[used:]
+        at, node, used = hit
+        remaining = remaining[used:]
     return at
 
 
-def _step(node: Node, rest: Sequence[str]) -> tuple[int, Node, int] | None:
+def _step(node: SourceNode, remaining: Sequence[str]) -> tuple[int, SourceNode, int] | None:
     """Return the position and node of the next part of a path, and its number of steps: keys with dots take several."""
-    first = rest[0]
+    first = remaining[0]
     if not first.startswith("["):
-        for count in range(1, len(rest) + 1):
-            if rest[count - 1].startswith("["):
+        for count in range(1, len(remaining) + 1):
+            if remaining[count - 1].startswith("["):
                 break
-            found = node.member(".".join(rest[:count]))
-            if found is not None:
-                return *found, count
+            member = node.member(".".join(remaining[:count]))
+            if member is not None:
+                return *member, count
         return None
     inside = first[1:]
     if inside.isdecimal():
         element = next(islice(node.elements(), int(inside), None), None)
         if element is not None:
             return element.start, element, 1
-    found = node.member(inside)
-    if found is not None:
-        return *found, 1
+    member = node.member(inside)
+    if member is not None:
+        return *member, 1
     key, equals, value = inside.partition("=")
     for element in node.elements() if equals else ():
         named = element.member(key)

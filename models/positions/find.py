@@ -11,7 +11,7 @@ from kubestow.models.documents.findings.check import Position
 from kubestow.models.kube import kinds
 from kubestow.models.positions import json_nodes, yaml_nodes
 from kubestow.models.positions.field_path import place
-from kubestow.models.positions.nodes import Lines, Node
+from kubestow.models.positions.nodes import SourceLines, SourceNode
 from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.bundles import reads_as_json
 from kubestow.models.snapshot.decode import MAX_LIST_DEPTH, is_list
@@ -23,19 +23,19 @@ _Key = tuple[str, str | None, str]
 
 
 @dataclass
-class _File:
+class _SourceFile:
     """A file that is parsed on first use."""
 
     name: str
     data: bytes
-    lines: Lines | None = None
+    lines: SourceLines | None = None
 
 
-class _Placed(NamedTuple):
+class _ObjectInFile(NamedTuple):
     """An object and its file. ``template``: chart template from which it was rendered."""
 
-    node: Node
-    file: _File
+    node: SourceNode
+    file: _SourceFile
     template: str | None
 
 
@@ -48,10 +48,10 @@ class Positions:
     """
 
     def __init__(self, files: Sequence[tuple[str, bytes]], namespace: str = "default", charts: Mapping[str, str] | None = None) -> None:
-        self._files = [_File(name, data) for name, data in files]
+        self._files = [_SourceFile(name, data) for name, data in files]
         self._namespace = namespace
         self._charts = charts or {}
-        self._objects: dict[_Key, _Placed] | None = None
+        self._objects: dict[_Key, _ObjectInFile] | None = None
 
     def of(self, kind: str, namespace: str | None, name: str, field: str | None = None) -> Position | None:
         """Return the position of a field's key, or of its list element, through anchors and ``<<``.
@@ -69,19 +69,19 @@ class Positions:
             for file in self._files:
                 for key, placed in _objects_of(file, self._namespace):
                     self._objects.setdefault(key, placed)
-        found = self._objects.get((kind, namespace, name))
-        if found is None and namespace == self._namespace:  # the kind may or may not be namespaced
-            found = self._objects.get((kind, None, name))
-        if found is None:
+        entry = self._objects.get((kind, namespace, name))
+        if entry is None and namespace == self._namespace:  # the kind may or may not be namespaced
+            entry = self._objects.get((kind, None, name))
+        if entry is None:
             return None
-        if found.template is not None:
-            chart, slash, rest = found.template.partition("/")
+        if entry.template is not None:
+            chart, slash, path = entry.template.partition("/")
             folder = self._charts.get(chart)
-            return Position(found.template if folder is None else f"{folder.rstrip('/')}{slash}{rest}")
-        file = found.file
+            return Position(entry.template if folder is None else f"{folder.rstrip('/')}{slash}{path}")
+        file = entry.file
         if file.lines is None:
-            file.lines = Lines(file.data.decode())
-        return Position(file.name, *file.lines.at(place(found.node, field) if field else found.node.start))
+            file.lines = SourceLines(file.data.decode())
+        return Position(file.name, *file.lines.at(place(entry.node, field) if field else entry.node.start))
 
 
 def read(
@@ -113,7 +113,7 @@ def read(
     return Positions(files, namespace, charts)
 
 
-def _objects_of(file: _File, namespace: str) -> Iterator[tuple[_Key, _Placed]]:
+def _objects_of(file: _SourceFile, namespace: str) -> Iterator[tuple[_Key, _ObjectInFile]]:
     try:
         text = file.data.decode()
     except UnicodeError:
@@ -123,12 +123,12 @@ def _objects_of(file: _File, namespace: str) -> Iterator[tuple[_Key, _Placed]]:
             for kind, node in _unfold(root, None, 0):
                 key = _key(kind, node, namespace)
                 if key is not None:
-                    yield key, _Placed(node, file, template)
+                    yield key, _ObjectInFile(node, file, template)
     except (ValueError, RecursionError):
         return
 
 
-def _roots(file: _File, text: str) -> Iterator[tuple[Node, str | None]]:
+def _roots(file: _SourceFile, text: str) -> Iterator[tuple[SourceNode, str | None]]:
     """Yield the documents of a file, and the template from which each was rendered."""
     if reads_as_json(file.data, file.name):
         for node in json_nodes.documents(text):
@@ -139,7 +139,7 @@ def _roots(file: _File, text: str) -> Iterator[tuple[Node, str | None]]:
         yield document.root, template[1] if template is not None else None
 
 
-def _unfold(node: Node, inherited: str | None, depth: int) -> Iterator[tuple[str, Node]]:
+def _unfold(node: SourceNode, inherited: str | None, depth: int) -> Iterator[tuple[str, SourceNode]]:
     """Yield the objects of a document with their kinds, lists unfolded as in :mod:`kubestow.models.snapshot.decode`."""
     kind = _text(node, "kind") or inherited
     items = node.member("items")
@@ -152,7 +152,7 @@ def _unfold(node: Node, inherited: str | None, depth: int) -> Iterator[tuple[str
         yield kind, node
 
 
-def _key(kind: str, node: Node, namespace: str) -> _Key | None:
+def _key(kind: str, node: SourceNode, namespace: str) -> _Key | None:
     metadata = node.member("metadata")
     name = _text(metadata[1], "name") if metadata is not None else None
     if metadata is None or name is None:
@@ -163,6 +163,6 @@ def _key(kind: str, node: Node, namespace: str) -> _Key | None:
     return kind, _text(metadata[1], "namespace") or (namespace if known is not None else None), name
 
 
-def _text(node: Node, key: str) -> str | None:
-    found = node.member(key)
-    return found[1].text() if found is not None else None
+def _text(node: SourceNode, key: str) -> str | None:
+    member = node.member(key)
+    return member[1].text() if member is not None else None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kubestow.models.positions.nodes import Node
+from kubestow.models.positions.nodes import SourceNode
 
 #: Numbers of any length are skipped.
 _DECODER: Final = json.JSONDecoder(parse_int=len, parse_float=len, strict=False)
@@ -20,7 +20,7 @@ class JsonNode(NamedTuple):
     source: str
     start: int
 
-    def member(self, key: str) -> tuple[int, Node] | None:
+    def member(self, key: str) -> tuple[int, SourceNode] | None:
         return next(((place, value) for name, place, value in self._members() if name == key), None)
 
     def _members(self) -> Iterator[tuple[str, int, JsonNode]]:
@@ -40,7 +40,7 @@ class JsonNode(NamedTuple):
             yield name, place, JsonNode(text, at)
             at = _past_value(text, at)
 
-    def elements(self) -> Iterator[Node]:
+    def elements(self) -> Iterator[SourceNode]:
         text = self.source
         if text[self.start : self.start + 1] != "[":
             return
@@ -52,13 +52,13 @@ class JsonNode(NamedTuple):
     def text(self) -> str | None:
         if self.source[self.start : self.start + 1] != '"':
             return None
-        found, _ = _DECODER.raw_decode(self.source, self.start)
-        return str(found)
+        value, _ = _DECODER.raw_decode(self.source, self.start)
+        return str(value)
 
 
 def _past_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found is not None else at
+    match = _SPACE.match(text, at)
+    return match.end() if match is not None else at
 
 
 def _past_value(text: str, at: int) -> int:

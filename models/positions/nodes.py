@@ -11,28 +11,28 @@ from typing import Final, Protocol
 _BREAK: Final = re.compile(r"\r\n|\r|\n")
 
 
-class Node(Protocol):
+class SourceNode(Protocol):
     """A mapping, a list or a scalar."""
 
     @property
     def start(self) -> int:
         """The position in the text where it begins, in characters from 0."""
 
-    def member(self, key: str) -> tuple[int, Node] | None:
+    def member(self, key: str) -> tuple[int, SourceNode] | None:
         """Return the position and value of a mapping's key; None if it is missing or the node is no mapping."""
 
-    def elements(self) -> Iterator[Node]:
+    def elements(self) -> Iterator[SourceNode]:
         """Yield the elements of a list; none if the node is no list."""
 
     def text(self) -> str | None:
         """Return the text of a scalar; None if the node is no text."""
 
 
-class Lines:
+class SourceLines:
     """The lines of a text."""
 
     def __init__(self, text: str) -> None:
-        self._starts = [0, *(found.end() for found in _BREAK.finditer(text))]
+        self._starts = [0, *(match.end() for match in _BREAK.finditer(text))]
 
     def at(self, place: int) -> tuple[int, int]:
         """Return line and column, both from 1, of a position in characters from 0."""

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from kubestow.models.positions.nodes import Node
+from kubestow.models.positions.nodes import SourceNode
 from kubestow.models.snapshot.yaml_reader import LOADER
 
 _MERGE: Final = "<<"
@@ -34,10 +34,10 @@ class YamlNode:
         self.items: list[YamlNode] | None = None
         self.value: str | None = None
 
-    def member(self, key: str) -> tuple[int, Node] | None:
-        found = self.entries.get(key) if self.entries is not None else None
-        if found is not None:
-            return found
+    def member(self, key: str) -> tuple[int, SourceNode] | None:
+        entry = self.entries.get(key) if self.entries is not None else None
+        if entry is not None:
+            return entry
         for source in self.merged or ():
             for each in source.items or (source,):
                 inherited = each.member(key)
@@ -45,7 +45,7 @@ class YamlNode:
                     return inherited
         return None
 
-    def elements(self) -> Iterator[Node]:
+    def elements(self) -> Iterator[SourceNode]:
         yield from self.items or ()
 
     def text(self) -> str | None:
@@ -59,7 +59,7 @@ class Document(NamedTuple):
     root: YamlNode
 
 
-class _Frame:
+class _NodeFrame:
     """A mapping or list under construction. ``key``: the last key and its position."""
 
     __slots__ = ("key", "node")
@@ -79,7 +79,7 @@ def documents(text: str) -> Iterator[Document]:
                 mark = event.start_mark
                 # only the first document needs no ---; comments above it belong to it
                 start = mark.index if event.explicit and mark is not None else 0
-                builder = _Builder()
+                builder = _NodeBuilder()
                 while not isinstance(below := loader.get_event(), yaml.DocumentEndEvent):
                     builder.take(below)
                 if builder.root is not None:
@@ -94,12 +94,12 @@ class _Odd(ValueError):
     """Input that the reader rejects."""
 
 
-class _Builder:
+class _NodeBuilder:
     """Builds one document."""
 
     def __init__(self) -> None:
         self.root: YamlNode | None = None
-        self._stack: list[_Frame] = []
+        self._stack: list[_NodeFrame] = []
         self._anchors: dict[str, YamlNode] = {}
 
     def take(self, event: Any) -> None:
@@ -117,7 +117,7 @@ class _Builder:
         else:
             self._put(frame, node)
         if isinstance(event, yaml.CollectionStartEvent):
-            self._stack.append(_Frame(node))
+            self._stack.append(_NodeFrame(node))
 
     def _node(self, event: Any) -> YamlNode:
         if isinstance(event, yaml.AliasEvent):
@@ -145,7 +145,7 @@ class _Builder:
         return f"\0{_MERGE}" if text == _MERGE and plain else text
 
     @staticmethod
-    def _put(frame: _Frame, node: YamlNode) -> None:
+    def _put(frame: _NodeFrame, node: YamlNode) -> None:
         assert frame.key is not None
         assert frame.node.entries is not None
         key, place = frame.key

@@ -31,8 +31,8 @@ def read(plain: Any) -> Iterator[ContainerRequests]:
     """
     for i, scan in enumerate(plain["scans"]):
         try:
-            found, recommended = scan["object"], scan["recommended"]["requests"]
-            kind, namespace, name, container = (_text(found[key]) for key in ("kind", "namespace", "name", "container"))
+            obj, recommended = scan["object"], scan["recommended"]["requests"]
+            kind, namespace, name, container = (_text(obj[key]) for key in ("kind", "namespace", "name", "container"))
             requests: dict[str, str] = {}
             for resource in RESOURCES:
                 value = recommended.get(resource)
@@ -40,7 +40,7 @@ def read(plain: Any) -> Iterator[ContainerRequests]:
                     value = value["value"]
                 if value not in _UNKNOWN and value == value:  # YAML's .nan is a float
                     requests[resource] = _amount(resource, value)
-            pods = [_text(pod["name"]) for pod in found.get("pods") or () if not pod.get("deleted")]
+            pods = [_text(pod["name"]) for pod in obj.get("pods") or () if not pod.get("deleted")]
         except (KeyError, TypeError, AttributeError) as error:
             missing = f": {error.args[0]} is missing" if isinstance(error, KeyError) else ""
             raise ValueError(f"{_who(i, scan)}{missing or ': expected object and recommended, as krr writes them'}") from None
@@ -62,8 +62,8 @@ def _amount(resource: str, value: object) -> str:
 
 def _who(i: int, scan: Any) -> str:
     """Return the index of a scan, with its workload and container as far as stated."""
-    found = scan.get("object") if isinstance(scan, dict) else None
-    identity = [found.get(key) for key in ("kind", "namespace", "name", "container")] if isinstance(found, dict) else []
+    obj = scan.get("object") if isinstance(scan, dict) else None
+    identity = [obj.get(key) for key in ("kind", "namespace", "name", "container")] if isinstance(obj, dict) else []
     kind, namespace, name, container = (repr(each[:60])[1:-1] if isinstance(each, str) and each else "?" for each in identity or [None] * 4)
     return f"scans[{i}]" + (f": {kind} {namespace}/{name}: container {container}" if any(identity) else "")
 

@@ -22,7 +22,7 @@ _DEFAULT: Final = {"cpu": Fraction(95), "memory": Fraction(100)}
 
 
 @dataclass(frozen=True)
-class Taken:
+class SampleQuantile:
     """The reduction of samples.
 
     Attributes:
@@ -41,14 +41,14 @@ class Taken:
         return ordered[max(1, int(place)) - 1] * (100 + self.more) / 100
 
 
-def parse(spec: str) -> Taken | None:
+def parse(spec: str) -> SampleQuantile | None:
     """Return the reduction for ``cpu``, ``cpu:p95`` or ``memory:max+15%``; None if a text has another form."""
     match = _SPEC.match(spec)
     if match is None:
         return None
-    asked = ":" in spec
-    rank = Fraction(match["rank"]) if match["rank"] else Fraction(100) if asked else _DEFAULT[match["resource"]]
-    return Taken(match["resource"], rank, int(match["more"] or 0))
+    explicit = ":" in spec
+    rank = Fraction(match["rank"]) if match["rank"] else Fraction(100) if explicit else _DEFAULT[match["resource"]]
+    return SampleQuantile(match["resource"], rank, int(match["more"] or 0))
 
 
 def is_matrix(plain: Any) -> bool:
@@ -72,7 +72,7 @@ def _sample(pair: list[Any]) -> Fraction:
     return value
 
 
-def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
+def read(plain: Any, quantile: SampleQuantile) -> Iterator[ContainerRequests]:
     """Yield the usage of containers, in cores or bytes.
 
     Series without a container (the pod's own cgroup, its pause container) and samples that are not finite are
@@ -95,14 +95,14 @@ def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
                 continue
             if not all(isinstance(label, str) and label for label in (namespace, pod, container)):
                 raise ValueError("expected the labels namespace, pod and container")
-            found = [_sample(pair) for pair in values if pair[1] not in _NOT_FINITE]
+            finite = [_sample(pair) for pair in values if pair[1] not in _NOT_FINITE]
         except (KeyError, IndexError, TypeError, AttributeError):
             raise ValueError(f"data.result[{i}]: expected metric and values") from None
         except ValueError as error:
             raise ValueError(f"data.result[{i}]: {error}") from None
-        samples.setdefault((namespace, pod, container), []).extend(found)
+        samples.setdefault((namespace, pod, container), []).extend(finite)
     for (namespace, pod, container), amounts in samples.items():
-        requests = {taken.resource: text(taken.resource, taken.of(amounts))} if amounts else {}
+        requests = {quantile.resource: text(quantile.resource, quantile.of(amounts))} if amounts else {}
         yield ContainerRequests(f"Pod {namespace}/{pod}", container, requests)
 
 

@@ -34,13 +34,13 @@ def read(given: Sequence[str], odd: list[str] | None = None) -> list[ContainerRe
     problems: list[str] = []
     for text in given:
         spec, equals, path = text.partition("=")
-        taken = prometheus.parse(spec) if equals else None
-        if taken is None and _misspelt(spec, path, text):
+        quantile = prometheus.parse(spec) if equals else None
+        if quantile is None and _misspelt(spec, path, text):
             problems.append(f"--requests {text}: {shorten(spec)}: {prometheus.EXPECTED}")
             continue
-        path = path if taken is not None else text
+        path = path if quantile is not None else text
         try:
-            own = _read(path, taken)
+            own = _read(path, quantile)
             found += own
             if not own and odd is not None:
                 odd.append(f"--requests: {path} recommends nothing, and requests stay as they are")
@@ -60,17 +60,17 @@ def _misspelt(spec: str, path: str, text: str) -> bool:
     return bool(path) and not Path(text).exists() and (meant or Path(path).exists())
 
 
-def _read(path: str, taken: prometheus.Taken | None) -> list[ContainerRequests]:
+def _read(path: str, quantile: prometheus.SampleQuantile | None) -> list[ContainerRequests]:
     content = Path(path).read_bytes()
     documents = _documents(content)
     found: list[ContainerRequests] = []
     for plain in documents:
-        if taken is not None:
+        if quantile is not None:
             if not prometheus.is_matrix(plain):
                 if isinstance(plain, dict) and isinstance(plain.get("error"), str):
                     raise ValueError(f"Prometheus answered with an error: {shorten(plain['error'])}")
                 raise ValueError("expected the answer of Prometheus to a range query, with resultType matrix")
-            found += prometheus.read(plain, taken)
+            found += prometheus.read(plain, quantile)
         elif krr.is_krr(plain):
             found += krr.read(plain)
         elif prometheus.is_matrix(plain):

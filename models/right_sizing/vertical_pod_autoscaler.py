@@ -23,9 +23,9 @@ def objects(plain: Any) -> list[Any] | None:
         return [plain]
     items = plain.get("items")
     if isinstance(items, list):
-        found = [item for item in items if isinstance(item, dict) and item.get("kind", _KIND) == _KIND]
-        listed = plain.get("kind") == f"{_KIND}List" or any("kind" in item for item in found)
-        return found if listed and (found or not items) else None
+        autoscalers = [item for item in items if isinstance(item, dict) and item.get("kind", _KIND) == _KIND]
+        listed = plain.get("kind") == f"{_KIND}List" or any("kind" in item for item in autoscalers)
+        return autoscalers if listed and (autoscalers or not items) else None
     return None
 
 

@@ -61,7 +61,7 @@ class _VersionInfo(msgspec.Struct):
     gitVersion: str = ""
 
 
-class _Version(msgspec.Struct):
+class _ServerVersion(msgspec.Struct):
     info: _VersionInfo
     string: str = ""
 
@@ -111,10 +111,10 @@ def server_version(data: bytes, path: str) -> str | None:
     if PurePath(path).name != _VERSION_FILE:
         return None
     try:
-        found = msgspec.json.decode(data, type=_Version)
+        version = msgspec.json.decode(data, type=_ServerVersion)
     except JSON_ERRORS:
         return None
-    return found.info.gitVersion or found.string or None
+    return version.info.gitVersion or version.string or None
 
 
 def overlay(data: bytes, path: str) -> str | None:
@@ -125,11 +125,11 @@ def overlay(data: bytes, path: str) -> str | None:
     if PurePath(path).name not in _KUSTOMIZATIONS:
         return None
     try:
-        found = [each for each in documents(data) if isinstance(each, Mapping)]
+        listings = [each for each in documents(data) if isinstance(each, Mapping)]
     except YamlError:
         return None
-    changes = [str(key) for each in found for key in each if key not in _LISTING]
-    listed = [each.get("resources") for each in found]
+    changes = [str(key) for each in listings for key in each if key not in _LISTING]
+    listed = [each.get("resources") for each in listings]
     far = [str(item) for items in listed if isinstance(items, list) for item in items if not str(item).endswith((".yaml", ".yml", ".json"))]
     what = f"has {some(changes)}" if changes else f"takes objects from {some(far)}" if far else ""
     return f"{what}, so the files next to it are not applied as they are: run kustomize build and pass its output" if what else None

@@ -45,28 +45,28 @@ def capture_info(metadata: object) -> Capture | None:
     if not isinstance(annotations, Mapping):
         return None
     given = {key: value for key, value in annotations.items() if isinstance(value, str)}
-    found = Capture(
+    capture = Capture(
         given.get(CLUSTER, ""),
         given.get(TIME, ""),
         given.get(SERVER_VERSION, ""),
         tuple(line for line in given.get(LEFT_OUT, "").splitlines() if line.strip()),
     )
-    return found if found != Capture() else None
+    return capture if capture != Capture() else None
 
 
 def moment(text: str | None) -> datetime | None:
     """Return a time with a time zone; None if the text is no such time."""
     try:
-        found = datetime.fromisoformat(text or "")
+        time = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return time if time.tzinfo is not None else None
 
 
 def instant(text: str | None) -> datetime | None:
     """Return the time of a capture, with UTC as the default zone; None if the text is no time."""
     try:
-        found = datetime.fromisoformat(text or "")
+        time = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -29,7 +29,7 @@ JSON_ERRORS: Final = (msgspec.DecodeError, RecursionError, ValueError)
 class Sink(Protocol):
     """Receives the objects and problems of the input."""
 
-    def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
+    def accept(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         """Take an object of a kind that is read; return True if it is valid. ``known``: its pod spec was read before."""
 
     def ignore(self, unread: api_types.Unread) -> None:
@@ -42,7 +42,7 @@ class Sink(Protocol):
         """Take a problem: file, object (kind namespace/name, or position in the file), and message."""
 
 
-class _Named(msgspec.Struct, gc=False):
+class _NamedObject(msgspec.Struct, gc=False):
     metadata: msgspec.Raw
 
 
@@ -115,7 +115,7 @@ def is_json(data: Buffer) -> bool:
     return True
 
 
-class Reader:
+class DocumentReader:
     """Reads documents and passes the objects to a sink."""
 
     namespace = "default"  # of objects that state none
@@ -183,8 +183,8 @@ class Reader:
         self.plain(value, source, where, depth, inherited)
 
     def _object(self, data: Buffer, api_version: Any, kind: Any, source: str, where: str) -> None:
-        found = kinds.find(api_version, kind) if isinstance(kind, str) and isinstance(api_version, str | None) else None
-        if found is None:
+        known_kind = kinds.find(api_version, kind) if isinstance(kind, str) and isinstance(api_version, str | None) else None
+        if known_kind is None:
             self._unread(data, api_version, kind, source, where)
             return
         obj: Any
@@ -192,29 +192,31 @@ class Reader:
         key: bytes | None = None
         try:
             if api_version in device_objects.OLDER:
-                obj = msgspec.convert(device_objects.as_v1(kind, msgspec.json.decode(data)), found.type)
-            elif found.type is Pod:
+                obj = msgspec.convert(device_objects.as_v1(kind, msgspec.json.decode(data)), known_kind.type)
+            elif known_kind.type is Pod:
                 obj, text, key = self._pod(data)
             else:
-                obj = _DECODERS[found.name].decode(data)
+                obj = _DECODERS[known_kind.name].decode(data)
         except JSON_ERRORS as error:
             try:
                 value = msgspec.json.decode(data)
             except JSON_ERRORS:
                 # A number out of range fails both; only the typed decoder reports its position.
-                self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
+                self.sink.problem(source, _peek(data, known_kind.name) or where, _json_message(error))
                 return
-            obj = self._fitted(device_objects.as_v1(kind, value) if api_version in device_objects.OLDER else value, found, source, where)
+            obj = self._fitted(
+                device_objects.as_v1(kind, value) if api_version in device_objects.OLDER else value, known_kind, source, where
+            )
             if obj is None:
                 return
-        if self._fields is not None and self._fields.wants(found, obj):
+        if self._fields is not None and self._fields.wants(known_kind, obj):
             try:
                 value = msgspec.json.decode(data)
             except JSON_ERRORS as error:  # in a part that the typed decoder skips
-                self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
+                self.sink.problem(source, _peek(data, known_kind.name) or where, _json_message(error))
                 return
-            self._look(value, found, source, obj.metadata)
-        if self._named(obj, found, source, where, known=text is None) and text and key is not None:
+            self._look(value, known_kind, source, obj.metadata)
+        if self._named(obj, known_kind, source, where, known=text is None) and text and key is not None:
             self._specs.keep(text, key, obj.spec)
 
     def _pod(self, data: Buffer) -> tuple[Pod, bytes | None, bytes | None]:
@@ -229,10 +231,10 @@ class Reader:
         except JSON_ERRORS:
             return _DECODERS["Pod"].decode(data), text, None  # reports the position in the pod
 
-    def _look(self, value: Any, found: kinds.Kind, source: str, metadata: ObjectMeta | None = None) -> None:
+    def _look(self, value: Any, known_kind: kinds.Kind, source: str, metadata: ObjectMeta | None = None) -> None:
         if self._fields is not None:
-            name = identity(found.name, value.get("metadata") if isinstance(value, Mapping) else None)
-            self._fields.look(found, value, source, name, metadata)
+            name = identity(known_kind.name, value.get("metadata") if isinstance(value, Mapping) else None)
+            self._fields.look(known_kind, value, source, name, metadata)
 
     def _unread(self, data: Buffer, api_version: Any, kind: Any, source: str, where: str) -> None:
         if isinstance(kind, str) and kind and isinstance(api_version, str | None):
@@ -249,8 +251,8 @@ class Reader:
         if (source, problem) in self._said:  # for example, for all pods of a cluster
             return
         self._said.add((source, problem))
-        found = value()
-        metadata = found.get("metadata") if isinstance(found, Mapping) else None
+        plain = value()
+        metadata = plain.get("metadata") if isinstance(plain, Mapping) else None
         named = isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str)
         self.sink.problem(source, identity(kind, metadata) if named else where, problem)
 
@@ -284,55 +286,55 @@ class Reader:
                 for index, item in enumerate(items or ()):
                     self.plain(item, source, f"{where}{'.' if where else ''}items[{index}]", depth + 1, passed)
             return
-        found = kinds.find(api_version, kind)
-        if found is None:
+        known_kind = kinds.find(api_version, kind)
+        if known_kind is None:
             self._other(api_version, kind, source, where, lambda: value)
             return
         obj: Any
         read = device_objects.as_v1(kind, value) if api_version in device_objects.OLDER else value
         try:
-            obj = msgspec.convert(read, found.type)
+            obj = msgspec.convert(read, known_kind.type)
         except (msgspec.ValidationError, RecursionError, ValueError):
-            obj = self._fitted(read, found, source, where)
+            obj = self._fitted(read, known_kind, source, where)
             if obj is None:
                 return
-        if self._fields is not None and self._fields.wants(found, obj):
-            self._look(value, found, source, obj.metadata)
-        self._named(obj, found, source, where)
+        if self._fields is not None and self._fields.wants(known_kind, obj):
+            self._look(value, known_kind, source, obj.metadata)
+        self._named(obj, known_kind, source, where)
 
-    def _fitted(self, value: object, found: kinds.Kind, source: str, where: str) -> Any:
+    def _fitted(self, value: object, known_kind: kinds.Kind, source: str, where: str) -> Any:
         """Return the object decoded leniently, with nulls mended. Report every mismatch to the sink and return None if that fails."""
-        name = identity(found.name, value.get("metadata") if isinstance(value, Mapping) else None)
-        data, problems = lenient_decode.fit(value, found.type)
+        name = identity(known_kind.name, value.get("metadata") if isinstance(value, Mapping) else None)
+        data, problems = lenient_decode.fit(value, known_kind.type)
         if not problems:
             try:
-                return msgspec.convert(data, found.type)
+                return msgspec.convert(data, known_kind.type)
             except (msgspec.ValidationError, RecursionError, ValueError) as error:
                 problems.append(str(error))
         if self._manifests:
-            self._look(value, found, source)  # a misspelt field may be the reason for a missing one
+            self._look(value, known_kind, source)  # a misspelt field may be the reason for a missing one
         for problem in problems:
             self.sink.problem(source, name if "(no name)" not in name else f"{where}: {name}" if where else name, problem)
         return None
 
-    def _named(self, obj: Any, found: kinds.Kind, source: str, where: str, *, known: bool = False) -> bool:
+    def _named(self, obj: Any, known_kind: kinds.Kind, source: str, where: str, *, known: bool = False) -> bool:
         """Pass an object to the sink, or report that its name is missing or unusable. Return True if it is valid."""
         meta = obj.metadata
         if not meta.name and self._names:
-            name = identity(found.name, {"name": meta.generateName, "namespace": meta.namespace})
+            name = identity(known_kind.name, {"name": meta.generateName, "namespace": meta.namespace})
             hint = " (generateName is resolved by the API server only)" if meta.generateName else ""
             self.sink.problem(source, f"{where}: {name}" if where else name, f"metadata.name: missing, expected text{hint}")
             return False
         try:
             f"{meta.namespace}/{meta.name}".encode()
         except UnicodeEncodeError:
-            self.sink.problem(source, where or found.name, "metadata.name: holds half a surrogate pair, expected Unicode text")
+            self.sink.problem(source, where or known_kind.name, "metadata.name: holds half a surrogate pair, expected Unicode text")
             return False
-        if not found.namespaced:
+        if not known_kind.namespaced:
             meta.namespace = None
         elif not meta.namespace:
             meta.namespace = self.namespace
-        return self.sink.found(found, obj, source, known=known)
+        return self.sink.accept(known_kind, obj, source, known=known)
 
 
 def documents_of(data: Buffer) -> Iterator[Buffer]:
@@ -341,19 +343,19 @@ def documents_of(data: Buffer) -> Iterator[Buffer]:
     Raises:
         msgspec.DecodeError: Not JSON (and the other errors of ``JSON_ERRORS``).
     """
-    rest = memoryview(data)
+    remaining = memoryview(data)
     while True:
         try:
-            _RAW.decode(rest)
+            _RAW.decode(remaining)
         except JSON_ERRORS as error:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
                 raise
             cut = int(trailing[1]) - 1  # msgspec counts the offending byte
-            yield rest[:cut]
-            rest = rest[cut:]
+            yield remaining[:cut]
+            remaining = remaining[cut:]
         else:
-            yield rest
+            yield remaining
             return
 
 
@@ -375,7 +377,7 @@ def is_list(kind: Any, has_items: bool) -> bool:
 def _peek(data: Buffer, kind: str) -> str | None:
     """Return the name of an object that does not decode as a whole, if its metadata do."""
     try:
-        meta = msgspec.json.decode(msgspec.json.decode(data, type=_Named).metadata, type=_Meta)
+        meta = msgspec.json.decode(msgspec.json.decode(data, type=_NamedObject).metadata, type=_Meta)
     except JSON_ERRORS:
         return None
     return identity(kind, {"name": meta.name, "namespace": meta.namespace})

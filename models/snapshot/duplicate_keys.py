@@ -67,12 +67,12 @@ def _document(data: Buffer, depth: int) -> Iterator[tuple[str, str]]:
     except JSON_ERRORS:  # e.g. no object; text that is not JSON fails again below
         items = None
     if items and depth < MAX_LIST_DEPTH:
-        found = False
+        seen = False
         for item in items:
             for problem in _document(item, depth + 1):
-                found = True
+                seen = True
                 yield problem
-        if found or (len(data) > _MAX_UNSCANNED_BYTES and not suspected(data)):
+        if seen or (len(data) > _MAX_UNSCANNED_BYTES and not suspected(data)):
             return
     yield from _pairs(data)
 
@@ -82,11 +82,11 @@ def _pairs(data: Buffer) -> Iterator[tuple[str, str]]:
     kept: list[dict[str, Any]] = []  # keeps ids unique
 
     def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            kept.append(found)
-            twice[id(found)] = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-        return found
+        mapping = dict(pairs)
+        if len(mapping) < len(pairs):
+            kept.append(mapping)
+            twice[id(mapping)] = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+        return mapping
 
     text = bytes(data).decode("utf-8", "replace")  # invalid UTF-8 is reported by the reader
     value = json.loads(text, object_pairs_hook=made, parse_int=len, parse_float=len)
@@ -233,7 +233,7 @@ class _Scan:
         here = dict(zip(levels, first, strict=True))
         carried = [(np.full(len(begin), here[d]), begin, end) for d, (begin, end) in self.open_keys.items() if d in here]
         groups, begin, end = (np.concatenate(parts) for parts in zip(keys, *carried, strict=True))
-        self.open_keys = {d: found for d, found in self.open_keys.items() if d <= depth and d not in here}
+        self.open_keys = {d: keys for d, keys in self.open_keys.items() if d <= depth and d not in here}
         for d, group in zip(levels, last, strict=True):
             if 0 < d <= depth:
                 chosen = groups == group

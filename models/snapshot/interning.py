@@ -135,7 +135,7 @@ def _without_node(text: bytes) -> tuple[str | None, bytes]:
     return None if node is None else node[1].decode(), text
 
 
-class Pool:
+class PodPool:
     """Shares equal parts of pods.
 
     Parts are everything below ``metadata`` and ``spec``, and ``status``. Shared parts must not be changed.
@@ -171,9 +171,11 @@ class Pool:
         pod.containerIds = None
         if pod.status is not None:
             pod.containerIds = _take_ids(pod.status) if node else None
-            status, found = self._examined("status", pod.status, validation.status_problems if validate else _nothing, self._status)
+            status, status_problems = self._examined(
+                "status", pod.status, validation.status_problems if validate else _nothing, self._status
+            )
             pod.status = status
-            problems = problems + found
+            problems = problems + status_problems
         return problems
 
     def _settled(self, pod: objects.Pod, node: str | None, *, validate: bool) -> list[str]:
@@ -185,15 +187,15 @@ class Pool:
             defaults.volumes(volumes)
         affinity = spec.affinity  # separate, because each pod of a DaemonSet names its node there
         if affinity is not None:
-            affinity, found = self._examined("affinity", affinity, validation.affinity_problems if validate else _nothing)
-            problems = problems + found
+            affinity, part_problems = self._examined("affinity", affinity, validation.affinity_problems if validate else _nothing)
+            problems = problems + part_problems
         spec.nodeName = spec.volumes = spec.affinity = None
-        shared, found = self._examined("spec", spec, self._check_spec if validate else _nothing, self._spec)
+        shared, part_problems = self._examined("spec", spec, self._check_spec if validate else _nothing, self._spec)
         pod.spec = copy.copy(shared)
         pod.spec.nodeName = node
         pod.spec.affinity = affinity
         pod.spec.volumes = mattering(volumes)
-        return problems + found
+        return problems + part_problems
 
     def _spec(self, spec: objects.PodSpec) -> None:
         """Default a new spec. Even pods of different workloads mostly tolerate the same taints."""
@@ -218,14 +220,14 @@ class Pool:
             key = None
         else:
             key = (tag, text if len(text) <= _DIGEST_BYTES else blake2b(text, digest_size=_DIGEST_BYTES).digest())
-        found = self._parts.get(key) if key is not None else None
-        if found is None:
-            found = part, check(part)
+        examined = self._parts.get(key) if key is not None else None
+        if examined is None:
+            examined = part, check(part)
             if settle is not None:
                 settle(part)
             if key is not None:
-                self._parts[key] = found
-        return found
+                self._parts[key] = examined
+        return examined
 
     def _as_before(self, tag: str, part: _T) -> _T:
         """Return the shared equal of a part, which mostly equals that of the previous pod."""
@@ -234,8 +236,8 @@ class Pool:
         last: Any = self._last.get(tag)
         if part != last or (isinstance(part, dict) and [*part] != [*(last or ())]):
             last = self._last[tag] = self._shared(tag, part)
-        found: _T = last
-        return found
+        same: _T = last
+        return same
 
     def _shared(self, tag: str, part: _T) -> _T:
         return part if part is None else self._examined(tag, part, _nothing)[0]

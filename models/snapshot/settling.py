@@ -84,20 +84,20 @@ def _pod_specs(value: Any, path: str) -> Iterator[str]:
     """Yield the paths of values with containers, as in a pod spec, in document order."""
     waiting: list[tuple[Any, str]] = [(value, path)]
     while waiting:
-        found, where = waiting.pop()
-        if isinstance(found, Mapping):
-            if _has_containers(found):
+        part, where = waiting.pop()
+        if isinstance(part, Mapping):
+            if _has_containers(part):
                 yield where
                 continue
-            waiting += [(below, f"{where}.{plain(str(key))}") for key, below in reversed(list(found.items()))]
-        elif isinstance(found, list | tuple):
-            waiting += [(below, f"{where}[{i}]") for i, below in reversed(list(enumerate(found)))]
+            waiting += [(below, f"{where}.{plain(str(key))}") for key, below in reversed(list(part.items()))]
+        elif isinstance(part, list | tuple):
+            waiting += [(below, f"{where}[{i}]") for i, below in reversed(list(enumerate(part)))]
 
 
-def _has_containers(found: Mapping[Any, Any]) -> bool:
-    if any(isinstance(found.get(key), Mapping) and isinstance(found[key].get("image"), str) for key in _SINGLE_CONTAINERS):
+def _has_containers(value: Mapping[Any, Any]) -> bool:
+    if any(isinstance(value.get(key), Mapping) and isinstance(value[key].get("image"), str) for key in _SINGLE_CONTAINERS):
         return True
-    lists = [listed for key in _CONTAINER_LISTS if isinstance(listed := found.get(key), list | tuple) and listed]
+    lists = [listed for key in _CONTAINER_LISTS if isinstance(listed := value.get(key), list | tuple) and listed]
     return any(all(map(_is_container, listed)) for listed in lists)
 
 
@@ -214,19 +214,21 @@ def gates_of(
         GateError: Not a version, or a gate that the version lacks or has locked to another value.
     """
     server = capture.server_version if capture is not None else None
-    found = newest([version or server])
-    if version is not None and found is None:
+    newest_version = newest([version or server])
+    if version is not None and newest_version is None:
         raise GateError(f"kubernetesVersion: got {shorten(version)}, expected a version such as {DEFAULT_VERSION}")
     notes = []
-    if found is None:
-        found = newest(node.status.nodeInfo.kubeletVersion for node in nodes if node.status and node.status.nodeInfo)
-        if found is not None:
-            notes.append(f"the snapshot does not state the server's version: assumed to be that of the newest kubelet, Kubernetes {found}")
-    if found is None and server:
+    if newest_version is None:
+        newest_version = newest(node.status.nodeInfo.kubeletVersion for node in nodes if node.status and node.status.nodeInfo)
+        if newest_version is not None:
+            notes.append(
+                f"the snapshot does not state the server's version: assumed to be that of the newest kubelet, Kubernetes {newest_version}"
+            )
+    if newest_version is None and server:
         notes.append(f"the server's version {shorten(server)} cannot be read: judged by the rules of Kubernetes {DEFAULT_VERSION}")
-    judged = DEFAULT_VERSION if found is None else nearest(found)
-    if found not in (None, judged):
-        notes.append(f"the rules of Kubernetes {found} are not known: using those of {judged}, the nearest known version")
+    judged = DEFAULT_VERSION if newest_version is None else nearest(newest_version)
+    if newest_version not in (None, judged):
+        notes.append(f"the rules of Kubernetes {newest_version} are not known: using those of {judged}, the nearest known version")
     return feature_gates(judged, given or {}), notes
 
 

@@ -29,7 +29,7 @@ from kubestow.models.kube.validation import stored
 from kubestow.models.kube.validation.kinds import problems as validation_problems
 from kubestow.models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
 from kubestow.models.snapshot.capture_info import Capture, capture_info
-from kubestow.models.snapshot.decode import Reader, identity_of
+from kubestow.models.snapshot.decode import DocumentReader, identity_of
 from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
@@ -115,13 +115,13 @@ class Snapshot:
 
     def copy(self) -> Snapshot:
         """Return a snapshot of the same objects with copies of its lists and dicts."""
-        found = replace(self)
+        copied = replace(self)
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, list | dict | set):
-                setattr(found, each.name, value.copy())
-        found.workloads = {kind: list(listed) for kind, listed in self.workloads.items()}
-        return found
+                setattr(copied, each.name, value.copy())
+        copied.workloads = {kind: list(listed) for kind, listed in self.workloads.items()}
+        return copied
 
     def collection(self, kind: str) -> Any:
         """Return the list or dict that holds a kind."""
@@ -152,7 +152,7 @@ def load(
         raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
     intake = _Intake(validate=True, manifests=manifests, gates=gates)
     fields = field_check(intake.problem if manifests else None, gates, intake.not_understood, lenient=unknown_fields)
-    reader = Reader(intake, manifests=manifests, fields=fields)
+    reader = DocumentReader(intake, manifests=manifests, fields=fields)
     reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
     with no_gc():
@@ -195,7 +195,7 @@ def from_json(data: bytes, label: str) -> Snapshot:
     intake = _Intake(validate=True)
     fields = FieldCheck(None, intake.not_understood)
     with no_gc():
-        Reader(intake, fields=fields).json(data, label)
+        DocumentReader(intake, fields=fields).json(data, label)
         snapshot = intake.finish()
     snapshot.warnings += fields.warnings()
     snapshot.sha256 = sources.combine([sources.digest(data)])
@@ -223,7 +223,7 @@ def from_objects(
     """
     intake = _Intake(validate=validate, manifests=manifests, gates=gates)
     fields = field_check(intake.problem if (manifests and validate) or not unknown_fields else None, gates, lenient=unknown_fields)
-    reader = Reader(intake, names=validate, manifests=manifests and validate, fields=fields)
+    reader = DocumentReader(intake, names=validate, manifests=manifests and validate, fields=fields)
     digests: list[bytes] = []
     with no_gc():
         for index, item in enumerate(items):
@@ -234,22 +234,22 @@ def from_objects(
     return snapshot
 
 
-def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: bool) -> None:
+def _read(intake: _Intake, reader: DocumentReader, data: bytes, label: str, as_json: bool) -> None:
     if as_json:
         reader.json(data, label)
         return
     if len(data) > _LARGE_YAML_BYTES:
         intake.warn(f"{label}: {len(data) // 1_000_000} MB of YAML are slow to read; JSON (kubectl get -o json) is much faster")
-    found = 0
+    files_read = 0
     try:
         for number, document in enumerate(documents(data), 1):
             if document is not None:
-                found += 1
+                files_read += 1
                 reader.plain(document, label, f"document {number}")
     except YamlError as error:
         intake.problem(label, "", str(error))
         return
-    if not found:
+    if not files_read:
         intake.problem(label, "", "holds no objects, expected JSON or YAML of Kubernetes objects")
 
 
@@ -262,7 +262,7 @@ class _Intake:
         self._taken_by = gates if manifests else None
         self._snapshot = Snapshot()
         self._problems: list[str] = []
-        self._pool = interning.Pool(self._taken_by)
+        self._pool = interning.PodPool(self._taken_by)
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself lacks
@@ -283,11 +283,11 @@ class _Intake:
             self._snapshot.omissions.append(message)
 
     def listed(self, metadata: object) -> None:
-        found, known = capture_info(metadata), self._snapshot.capture
-        for sentence in found.left_out if found is not None else ():
+        info, known = capture_info(metadata), self._snapshot.capture
+        for sentence in info.left_out if info is not None else ():
             self.omit(f"the snapshot lacks something: {sentence}")
-        if found is not None and (known is None or found.time > known.time):
-            self._snapshot.capture = found
+        if info is not None and (known is None or info.time > known.time):
+            self._snapshot.capture = info
 
     def versioned(self, server_version: str | None) -> None:
         """Set the server's version from a file without other content. A capture's own version takes precedence."""
@@ -305,11 +305,11 @@ class _Intake:
             self._foreign[api_version or "", kind] += 1
             key = settling.new_custom_object(unread)
             self._snapshot.custom_objects |= {key: plain(kind)} if key is not None else {}
-            found = settling.unread_templates(unread)
-            self._snapshot.unread += [found] if found is not None and (self._manifests or not found.stored) else []
+            templates = settling.unread_templates(unread)
+            self._snapshot.unread += [templates] if templates is not None and (self._manifests or not templates.stored) else []
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
 
-    def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
+    def accept(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         interning.trim(obj.metadata)
         workload_status.trim(obj)
         if kind.name == "Pod":
@@ -368,10 +368,10 @@ class _Intake:
             self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}
         else:
             self._classes()
-            found = self._snapshot
-            settling.storage_classes(found.storage_classes.values(), found.persistent_volume_claims.values())
-            found.warnings += settling.lost_pods(found.nodes, found.pods)
-            found.gates, _ = settling.gates_of(found.capture, found.nodes)
+            snapshot = self._snapshot
+            settling.storage_classes(snapshot.storage_classes.values(), snapshot.persistent_volume_claims.values())
+            snapshot.warnings += settling.lost_pods(snapshot.nodes, snapshot.pods)
+            snapshot.gates, _ = settling.gates_of(snapshot.capture, snapshot.nodes)
             for api_version, kind in self._foreign:
                 if api_types.is_own_group(api_version):
                     self.warn(f"{plain(api_version)} of Kubernetes has no kind {shorten(kind)} that is known here: it is not read")
@@ -390,11 +390,11 @@ class _Intake:
 
     def _classes(self) -> None:
         """Apply RuntimeClasses to pods, then PriorityClasses. The former skip pods that already have a priority."""
-        found = self._snapshot
-        runtime = settling.runtime_classes(found.pods, found.runtime_classes, refuse=self._validate)
-        priority = settling.priorities(found.pods, found.priority_classes, refuse=self._validate)
+        snapshot = self._snapshot
+        runtime = settling.runtime_classes(snapshot.pods, snapshot.runtime_classes, refuse=self._validate)
+        priority = settling.priorities(snapshot.pods, snapshot.priority_classes, refuse=self._validate)
         for kind, (refused, warnings) in (("RuntimeClass", runtime), ("PriorityClass", priority)):
-            found.warnings += warnings
+            snapshot.warnings += warnings
             for pod, why in refused if kind not in self._bad_classes else ():
                 key = objects.pod_key(pod)
                 self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.{why}")

@@ -61,11 +61,11 @@ def files(paths: Sequence[str], report: Report) -> Iterator[Found]:
     """
     for path in dict.fromkeys(paths):
         if path != STDIN and os.path.isdir(path):
-            found = False
+            any_file = False
             for file in _walk(path, (os.path.realpath(path),), set(), report):
-                found = True
+                any_file = True
                 yield Found(file, path)
-            if not found:
+            if not any_file:
                 report(path, "holds no .json, .yaml or .yml file")
         else:
             yield Found(path, None)
@@ -179,12 +179,12 @@ def joined(parts: Iterable[bytes], form: str = "") -> bytes:
         free = free_memory()
         limit = None if free is None else free // 4
         share = ", a quarter of the free memory"
-    found = io.BytesIO()
+    buffer = io.BytesIO()
     for part in parts:
-        found.write(part)
-        if limit is not None and found.tell() > limit:
+        buffer.write(part)
+        if limit is not None and buffer.tell() > limit:
             raise _TooLarge(f"takes more than {_size(limit)}{form}{share}: --max-input SIZE or none lifts this limit")
-    return found.getvalue()
+    return buffer.getvalue()
 
 
 def _size(limit: int) -> str:
@@ -198,7 +198,7 @@ def _size(limit: int) -> str:
 
 def free_memory() -> int | None:
     """Return the number of bytes that can still be allocated; None if unknown."""
-    return min((max(0, found) for found in _limits()), default=None)
+    return min((max(0, limit) for limit in _limits()), default=None)
 
 
 def _limits() -> Iterator[int]:
@@ -212,22 +212,22 @@ def _limits() -> Iterator[int]:
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        most = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if most != resource.RLIM_INFINITY:
-            yield most - (_field(_PROC / "self/status", "VmSize:") or 0) * 1024
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            yield limit - (_field(_PROC / "self/status", "VmSize:") or 0) * 1024
 
 
 def _of_groups() -> Iterator[int]:
     """Yield the memory left in the control groups of this process, of version 1 and 2."""
     groups = [line.split(":", 2)[2].strip("/") for line in _lines(_PROC / "self/cgroup") if line.count(":") >= 2]
     for group in dict.fromkeys([*groups, ""]):
-        for folder, most, used, reclaimable in (
+        for folder, limit_file, used, reclaimable in (
             (_CGROUPS / group, "memory.max", "memory.current", "inactive_file"),
             (_CGROUPS / "memory" / group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
         ):
-            limit, taken = _number(folder / most), _number(folder / used)
-            if limit is not None and taken is not None:
-                yield limit - taken + (_field(folder / "memory.stat", reclaimable) or 0)
+            limit, usage = _number(folder / limit_file), _number(folder / used)
+            if limit is not None and usage is not None:
+                yield limit - usage + (_field(folder / "memory.stat", reclaimable) or 0)
 
 
 def _lines(path: Path) -> list[str]:
@@ -244,7 +244,7 @@ def _number(path: Path) -> int | None:
 
 def _field(path: Path, name: str) -> int | None:
     """Return the number after a name at the start of a line."""
-    words = next((found for line in _lines(path) if (found := line.split())[:1] == [name]), ())
+    words = next((parts for line in _lines(path) if (parts := line.split())[:1] == [name]), ())
     return int(words[1]) if len(words) > 1 and words[1].isdigit() else None
 
 

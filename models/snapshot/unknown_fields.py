@@ -195,11 +195,11 @@ class FieldCheck:
 
     def _look_at_stored(self, kind: Kind, value: object, name: str, metadata: ObjectMeta) -> None:
         fields = [problem.partition(": ")[0] for problem in unknown(value, kind)]
-        found = [(field, "unknown field, ignored") for field in fields if field.startswith("spec.")]
+        effects = [(field, "unknown field, ignored") for field in fields if field.startswith("spec.")]
         key = _alike(metadata)
         if kind.name == "Pod" and key is not None:
-            self._alike[key] = found
-        for field, effect in found:
+            self._alike[key] = effects
+        for field, effect in effects:
             self._stored.note(name, field, effect)
 
     def warnings(self) -> list[str]:
@@ -223,9 +223,9 @@ def field_check(
     """
     if lenient and problem is None:
         return None
-    found = FieldCheck(problem, stored)
-    found.gates, found.lenient = gates, lenient
-    return found
+    check = FieldCheck(problem, stored)
+    check.gates, check.lenient = gates, lenient
+    return check
 
 
 def _alike(metadata: ObjectMeta) -> tuple[str, str] | None:

@@ -39,7 +39,7 @@ class YamlError(ValueError):
     """The text is not acceptable YAML; the message names the line."""
 
 
-class _Frame:
+class _YamlFrame:
     """A list or mapping under construction."""
 
     __slots__ = ("anchor", "key", "merges", "size", "value")
@@ -65,8 +65,8 @@ def documents(text: str | bytes) -> Iterator[Any]:
     try:
         yield from _checked(text)
     except YamlError as error:
-        found = _unrendered(text, str(error))
-        raise YamlError(found) if found is not None else error from None
+        message = _unrendered(text, str(error))
+        raise YamlError(message) if message is not None else error from None
 
 
 def _unrendered(text: str | bytes, problem: str) -> str | None:
@@ -77,9 +77,9 @@ def _unrendered(text: str | bytes, problem: str) -> str | None:
     number = int(at[1])
     lines = (text.decode("utf-8", "replace") if isinstance(text, bytes) else text).splitlines()
     for k in (number, number - 1):
-        found = _TEMPLATE.search(lines[k - 1][:2000]) if 0 < k <= len(lines) else None
-        if found is not None:
-            return f"line {k}: {found[1][:60]!r} looks like a template that is not rendered (helm template renders charts)"
+        template = _TEMPLATE.search(lines[k - 1][:2000]) if 0 < k <= len(lines) else None
+        if template is not None:
+            return f"line {k}: {template[1][:60]!r} looks like a template that is not rendered (helm template renders charts)"
     return None
 
 
@@ -103,11 +103,11 @@ def problem_of(error: yaml.MarkedYAMLError, levels: int) -> str:
 def _documents(text: str | bytes) -> Iterator[Any]:
     loader = LOADER(text)
     try:
-        builder = _Builder()
+        builder = _YamlBuilder()
         while loader.check_event():
             event = loader.get_event()
             if isinstance(event, yaml.DocumentStartEvent):
-                builder = _Builder()
+                builder = _YamlBuilder()
             elif isinstance(event, yaml.DocumentEndEvent):
                 yield builder.root
             elif isinstance(event, yaml.NodeEvent):
@@ -122,12 +122,12 @@ def _fail(event: Any, message: str) -> YamlError:
     return YamlError(f"line {event.start_mark.line + 1}: {message}")
 
 
-class _Builder:
+class _YamlBuilder:
     """Builds one document."""
 
     def __init__(self) -> None:
         self.root: Any = None
-        self._stack: list[_Frame] = []
+        self._stack: list[_YamlFrame] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._open: list[str] = []
         self._aliased = 0
@@ -146,7 +146,7 @@ class _Builder:
             mapping = isinstance(event, yaml.MappingStartEvent)
             if event.tag not in (None, "!", f"{_TAG}map" if mapping else f"{_TAG}seq"):
                 raise _fail(event, f"unknown tag {event.tag[:60]!r}, expected plain data")
-            self._stack.append(_Frame({} if mapping else [], event.anchor))
+            self._stack.append(_YamlFrame({} if mapping else [], event.anchor))
             if event.anchor is not None:
                 self._anchors.pop(event.anchor, None)
                 self._open.append(event.anchor)
@@ -203,7 +203,7 @@ class _Builder:
             raise _fail(event, f"duplicate key {value[:60]!r}")
         return value
 
-    def _merge(self, frame: _Frame, value: Any, event: Any) -> None:
+    def _merge(self, frame: _YamlFrame, value: Any, event: Any) -> None:
         sources = value if isinstance(value, list) else [value]
         for source in sources:
             if not isinstance(source, dict):

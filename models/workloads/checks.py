@@ -16,8 +16,8 @@ from kubestow.models.kube.validation.texts import forbidden
 from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import OwnedPods
-from kubestow.models.workloads.replicas import REPLICAS, asked
-from kubestow.models.workloads.view import Workload, listed, priority_of, selector, view
+from kubestow.models.workloads.replicas import REPLICAS, stated_pods
+from kubestow.models.workloads.view import WorkloadView, listed, priority_of, selector, view
 
 _SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, workload_objects.StatefulSet, workload_objects.DaemonSet)
 
@@ -30,27 +30,27 @@ def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
     Args:
         snapshot: Holds the classes of both inputs.
     """
-    found = view(obj)
-    if found is None:
+    workload = view(obj)
+    if workload is None:
         paths = {"CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template"}
         yield f"{paths.get(type(obj).__name__, 'spec.template')}.spec: missing, expected a pod template"
         return
     if isinstance(obj, _SELECTING):
-        yield from _selector(found, obj.spec.selector if obj.spec is not None else None)
+        yield from _selector(workload, obj.spec.selector if obj.spec is not None else None)
     elif isinstance(obj, workload_objects.ReplicationController) and obj.spec is not None:
-        yield from _selector(found, objects.LabelSelector(matchLabels=obj.spec.selector))
+        yield from _selector(workload, objects.LabelSelector(matchLabels=obj.spec.selector))
     elif isinstance(obj, workload_objects.PodTemplate):
-        for annotations in (obj.metadata.annotations, found.annotations):
+        for annotations in (obj.metadata.annotations, workload.annotations):
             text = (annotations or {}).get(REPLICAS, "1")
             if not (text.isascii() and text.isdigit() and len(text) < 10):
                 yield f"metadata.annotations[{REPLICAS}]: got {shorten(text)}, expected a whole number of at least 0"
-    yield from hints(found.template.metadata, found.spec, f"{found.path}.metadata")
+    yield from hints(workload.template.metadata, workload.spec, f"{workload.path}.metadata")
     if isinstance(obj, workload_objects.StatefulSet):
         for i, template in enumerate((obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()):
             if template.metadata is None or not template.metadata.name:
                 yield f"spec.volumeClaimTemplates[{i}].metadata.name: missing, expected text"
-    yield from refused_classes(found.spec, f"{found.path}.spec", snapshot)
-    yield from unknown_templates(found.spec, found.namespace, f"{found.path}.spec", snapshot)
+    yield from refused_classes(workload.spec, f"{workload.path}.spec", snapshot)
+    yield from unknown_templates(workload.spec, workload.namespace, f"{workload.path}.spec", snapshot)
 
 
 def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str) -> Iterator[str]:
@@ -109,8 +109,8 @@ def unreadable_selectors(obj: Any, gates: FeatureGates) -> Iterator[str]:
 
     if not device_selectors.available():
         return
-    for path, found in _device_selectors(obj):
-        for index, each in enumerate(found or ()):
+    for path, selectors in _device_selectors(obj):
+        for index, each in enumerate(selectors or ()):
             if each.cel is None:
                 continue
             try:
@@ -135,8 +135,8 @@ def _device_selectors(obj: Any) -> Iterator[tuple[str, list[device_objects.Devic
             yield f"{start}[{i}].firstAvailable[{j}].selectors", alternative.selectors
 
 
-def _selector(workload: Workload, found: objects.LabelSelector | None) -> Iterator[str]:
-    selector = canonical(found)
+def _selector(workload: WorkloadView, label_selector: objects.LabelSelector | None) -> Iterator[str]:
+    selector = canonical(label_selector)
     if not selector:
         yield "spec.selector: missing or empty, expected one that selects the template's labels"
     elif not selector_matches(selector, workload.labels):
@@ -169,9 +169,9 @@ def held_by_buffers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def is_held(obj: Any, held: Collection[tuple[str, str]]) -> bool:
+def is_held(obj: Any, buffered: Collection[tuple[str, str]]) -> bool:
     """Return True if an object is one of these PodTemplates."""
-    return isinstance(obj, workload_objects.PodTemplate) and (obj.metadata.namespace or "default", obj.metadata.name or "") in held
+    return isinstance(obj, workload_objects.PodTemplate) and (obj.metadata.namespace or "default", obj.metadata.name or "") in buffered
 
 
 def given_as_snapshot(snapshot: Snapshot) -> list[str]:
@@ -184,17 +184,17 @@ def given_as_snapshot(snapshot: Snapshot) -> list[str]:
         return []
     found: list[str] = []
     pods: OwnedPods | None = None
-    held = held_by_buffers(snapshot)
+    buffered = held_by_buffers(snapshot)
     for obj in listed(snapshot):
         if (
             obj.metadata.uid
-            or is_held(obj, held)
+            or is_held(obj, buffered)
             or getattr(obj, "status", None) not in (None, workload_objects.JobStatus())
             or objects.controller_of(obj) is not None
         ):
             continue
         workload = view(obj)
-        if workload is None or (asked(workload) == 0 and workload.kind != "DaemonSet"):
+        if workload is None or (stated_pods(workload) == 0 and workload.kind != "DaemonSet"):
             continue
         pods = pods or OwnedPods(snapshot)
         name = workload.kind, workload.namespace, workload.name
@@ -230,8 +230,8 @@ class Audience:
         ]
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
-        found = self._namespaces.get(name)
-        labels = found.metadata.labels if found is not None else None
+        namespace = self._namespaces.get(name)
+        labels = namespace.metadata.labels if namespace is not None else None
         return {"kubernetes.io/metadata.name": name, **(labels or {})}
 
 

@@ -26,9 +26,9 @@ ClaimRequests = list[tuple[str, str, objects.PersistentVolumeClaimSpec]]
 
 def templates(obj: workload_objects.StatefulSet, pod: str) -> ClaimRequests:
     """Return the claims that a StatefulSet makes for a pod (stateful_set_utils.go, getPersistentVolumeClaims)."""
-    found = (obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()
-    names = [(t.metadata.name if t.metadata is not None else None) or "" for t in found]
-    return [(f"{name}-{pod}", name, t.spec or objects.PersistentVolumeClaimSpec()) for name, t in zip(names, found, strict=True)]
+    listed = (obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()
+    names = [(t.metadata.name if t.metadata is not None else None) or "" for t in listed]
+    return [(f"{name}-{pod}", name, t.spec or objects.PersistentVolumeClaimSpec()) for name, t in zip(names, listed, strict=True)]
 
 
 def mounted(volumes: list[objects.Volume] | None, requested: ClaimRequests) -> list[objects.Volume] | None:
@@ -78,7 +78,7 @@ def provide(
             if key in effects:
                 notes.append(Unmodelled(objects.pod_key(pod), f"claim {key}", effects[key]))
     for effect in sorted(set(effects.values())):
-        keys = [key for key, found in effects.items() if found == effect]
+        keys = [key for key, each in effects.items() if each == effect]
         snapshot.warnings.append(f"claim{'s' if len(keys) > 1 else ''} {some(keys)}: {effect}")
     return notes
 
@@ -123,7 +123,7 @@ def _settled(
 ) -> objects.PersistentVolumeClaimSpec:
     """Return the spec of an unbound claim with a storage class that determines where its volume can be."""
     classes, name = snapshot.storage_classes, spec.storageClassName
-    real = [found for name_, found in classes.items() if not name_.startswith(ANYWHERE)]
+    real = [storage_class for name_, storage_class in classes.items() if not name_.startswith(ANYWHERE)]
     if name is None:
         name = defaults.default_storage_class(real)
         if name is None and real:
@@ -145,5 +145,5 @@ def _settled(
 
 
 def _anywhere(snapshot: Snapshot) -> str:
-    found = storage_objects.StorageClass(objects.ObjectMeta(ANYWHERE), provisioner=ANYWHERE, volumeBindingMode=_DELAYED)
-    return snapshot.storage_classes.setdefault(ANYWHERE, found).metadata.name or ""
+    storage_class = storage_objects.StorageClass(objects.ObjectMeta(ANYWHERE), provisioner=ANYWHERE, volumeBindingMode=_DELAYED)
+    return snapshot.storage_classes.setdefault(ANYWHERE, storage_class).metadata.name or ""

@@ -14,10 +14,10 @@ import msgspec
 
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
-from kubestow.models.kube.selectors import NodeTable, Tolerations
+from kubestow.models.kube.selectors import NodeColumns, Tolerations
 from kubestow.models.snapshot.scope import is_mirror
-from kubestow.models.workloads.replicas import Plan, Slot
-from kubestow.models.workloads.view import Workload
+from kubestow.models.workloads.replicas import ReplicaPlan, Slot
+from kubestow.models.workloads.view import WorkloadView
 
 _NAME: Final = "metadata.name"
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -41,7 +41,7 @@ def tolerations(spec: objects.PodSpec) -> list[objects.Toleration]:
     return own + [t for t in added if t not in own]
 
 
-def eligible(spec: objects.PodSpec, nodes: NodeTable, gates: FeatureGates) -> list[str]:
+def eligible(spec: objects.PodSpec, nodes: NodeColumns, gates: FeatureGates) -> list[str]:
     """Return the names of the nodes on which a DaemonSet with this template runs."""
     ok = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(Tolerations(tolerations(spec), gates), _HARD)
     affinity = spec.affinity.nodeAffinity if spec.affinity else None
@@ -58,9 +58,9 @@ def target(pod: objects.Pod) -> str | None:
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     for term in (required.nodeSelectorTerms if required else None) or ():
-        for found in term.matchFields or ():
-            if found.key == _NAME and found.operator == "In" and len(found.values or ()) == 1:
-                return (found.values or [""])[0]
+        for requirement in term.matchFields or ():
+            if requirement.key == _NAME and requirement.operator == "In" and len(requirement.values or ()) == 1:
+                return (requirement.values or [""])[0]
     return None
 
 
@@ -73,12 +73,14 @@ def pinned(affinity: objects.Affinity | None, node: str) -> objects.Affinity:
     return msgspec.structs.replace(affinity, nodeAffinity=own)
 
 
-def plan(workload: Workload, nodes: Sequence[objects.Node], gates: FeatureGates, existing: Iterable[objects.Pod], revision: str) -> Plan:
+def plan(
+    workload: WorkloadView, nodes: Sequence[objects.Node], gates: FeatureGates, existing: Iterable[objects.Pod], revision: str
+) -> ReplicaPlan:
     """Return a plan with a pod for each eligible node that has none."""
-    wanted = eligible(workload.spec, NodeTable(nodes), gates)
+    wanted = eligible(workload.spec, NodeColumns(nodes), gates)
     running = {target(pod) for pod in existing}
     labels = {"controller-revision-hash": revision}
-    return Plan(len(wanted), [Slot(base=f"{workload.name}-", labels=labels, node=node) for node in wanted if node not in running])
+    return ReplicaPlan(len(wanted), [Slot(base=f"{workload.name}-", labels=labels, node=node) for node in wanted if node not in running])
 
 
 def is_daemon(pod: objects.Pod) -> bool:

@@ -22,9 +22,9 @@ from kubestow.models.workloads import replicas as workloads_replicas
 from kubestow.models.workloads.merge import located, merge
 from kubestow.models.workloads.ownership import OwnedPods, named
 from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
-from kubestow.models.workloads.replicas import Plan, Slot
+from kubestow.models.workloads.replicas import ReplicaPlan, Slot
 from kubestow.models.workloads.revisions import reference, same_template
-from kubestow.models.workloads.view import Workload, find, labelled, listed, selector, view
+from kubestow.models.workloads.view import WorkloadView, find, labelled, listed, selector, view
 
 #: More pods than this are most likely a typing error.
 MAX_PODS: Final = 1_000_000
@@ -64,8 +64,8 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
     problems: list[str] = []
     merged = merge(snapshot, manifests, problems)
     counts = {find([manifests], name): count for name, count in (replicas or {}).items()}
-    held = checks.held_by_buffers(merged)
-    own = [obj for obj in listed(manifests) if not made_by_another(obj, merged) and not checks.is_held(obj, held)]
+    buffered = checks.held_by_buffers(merged)
+    own = [obj for obj in listed(manifests) if not made_by_another(obj, merged) and not checks.is_held(obj, buffered)]
     objects = [_labelled(named(merged, *_name(obj)), merged, manifests) for obj in own]
     for obj in objects:
         problems += [located(manifests, obj, problem) for problem in checks.problems(obj, merged)]
@@ -140,9 +140,9 @@ def revision_pods(
     if problems or workload is None:
         raise InputError([f"{where}: {problem}" for problem in problems])
     maker = Maker(snapshot.copy())
-    found = maker.revisions.new(workload)
-    slots = [Slot(base=f"{found.metadata.name}-", labels=maker.revisions.hash_label(found))] * count
-    return maker.pods(workload, slots, reference(found)), found
+    replica_set = maker.revisions.new(workload)
+    slots = [Slot(base=f"{replica_set.metadata.name}-", labels=maker.revisions.hash_label(replica_set))] * count
+    return maker.pods(workload, slots, reference(replica_set)), replica_set
 
 
 def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int) -> tuple[Snapshot, list[Unmodelled]]:
@@ -153,22 +153,22 @@ def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int)
     Raises:
         InputError: The workload has no template, cannot be scaled, or names an unknown class.
     """
-    found = snapshot.copy()
-    obj = _scaled(named(found, kind, namespace, name), count, found)
+    scaled = snapshot.copy()
+    obj = _scaled(named(scaled, kind, namespace, name), count, scaled)
     workload = view(obj)
     if workload is None:
         raise InputError([f"{kind} {namespace}/{name}: has no pod template in the input, expected one to make pods of"])
     _limit([workload])
-    maker = Maker(found)
+    maker = Maker(scaled)
     existing = maker.owners.of(kind, namespace, name, selector(obj))
     plan, owner = maker.plan(workload, existing, named(snapshot, kind, namespace, name))
     try:
         made = maker.fill(workload, plan.slots, owner)
     except NotAdmitted as error:
         raise InputError([f"{workload.ref}: {error}"]) from None
-    found.warnings += [f"{workload.ref}: {text}" for text in plan.warnings]
-    found.to_create += [kube_objects.pod_key(found.pods[i]) for i in made]
-    return found, claims.provide(found, [found.pods[i] for i in made], maker.claims, ())
+    scaled.warnings += [f"{workload.ref}: {text}" for text in plan.warnings]
+    scaled.to_create += [kube_objects.pod_key(scaled.pods[i]) for i in made]
+    return scaled, claims.provide(scaled, [scaled.pods[i] for i in made], maker.claims, ())
 
 
 # --- parts of expand --------------------------------------------------------------------------------------------------
@@ -189,27 +189,27 @@ def _scaled(obj: Any, count: int | None, merged: Snapshot) -> Any:
     """Return a workload's object of ``merged``, replaced if its number of pods changes."""
     if obj is None or count is None:
         return obj
-    found = workloads_replicas.scaled(obj, count)
-    if found is None:
+    scaled = workloads_replicas.scaled(obj, count)
+    if scaled is None:
         raise InputError([f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name}: cannot be scaled, it has a pod per node"])
-    return _put(merged, obj, found)
+    return _put(merged, obj, scaled)
 
 
 def _labelled(obj: Any, merged: Snapshot, manifests: Snapshot) -> Any:
-    found = labelled(obj)
-    if found is obj:
+    labelled_obj = labelled(obj)
+    if labelled_obj is obj:
         return obj
     merged.warnings.append(located(manifests, obj, "its template has no labels, which API servers reject; using those of spec.selector"))
-    return _put(merged, obj, found)
+    return _put(merged, obj, labelled_obj)
 
 
 def _put(merged: Snapshot, old: Any, new: Any) -> Any:
-    found = merged.workloads[type(old).__name__]
-    found[next(i for i, each in enumerate(found) if each is old)] = new
+    objects_of_kind = merged.workloads[type(old).__name__]
+    objects_of_kind[next(i for i, each in enumerate(objects_of_kind) if each is old)] = new
     return new
 
 
-def _without_finished(merged: Snapshot, workloads: list[Workload]) -> list[kube_objects.Pod]:
+def _without_finished(merged: Snapshot, workloads: list[WorkloadView]) -> list[kube_objects.Pod]:
     """Return the pods except the finished ones of these StatefulSets.
 
     A StatefulSet's controller deletes its finished pods and creates new ones of the same names.
@@ -255,22 +255,22 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
     return added
 
 
-def _limit(workloads: Iterable[Workload]) -> None:
+def _limit(workloads: Iterable[WorkloadView]) -> None:
     total = 0
     for workload in workloads:
-        total += workloads_replicas.asked(workload)
+        total += workloads_replicas.stated_pods(workload)
         if total > MAX_PODS:
             raise InputError([f"{workload.ref}: the workloads ask for more than {MAX_PODS:,} pods, expected fewer"])
 
 
-def _surplus(workload: Workload, plan: Plan, existing: int, *, stated: bool) -> list[str]:
+def _surplus(workload: WorkloadView, plan: ReplicaPlan, existing: int, *, stated: bool) -> list[str]:
     """Return a warning if a workload has more pods than it wants. ``stated``: an edit removes the surplus."""
     if existing <= plan.wanted or workload.kind == "DaemonSet" or stated:
         return []
     return [f"has {existing} pods and wants {plan.wanted}: no pods are made or removed"]
 
 
-def _other_revision(workload: Workload, plan: Plan, previous: Any | None, existing: int) -> list[str]:
+def _other_revision(workload: WorkloadView, plan: ReplicaPlan, previous: Any | None, existing: int) -> list[str]:
     if (
         previous is None
         or not existing
@@ -281,15 +281,15 @@ def _other_revision(workload: Workload, plan: Plan, previous: Any | None, existi
     return [f"its pods in the snapshot have another template; they stay, and {len(plan.slots)} pods of the new template are made"]
 
 
-def _point_out(merged: Snapshot, workloads: list[Workload], bare: set[str]) -> None:
+def _point_out(merged: Snapshot, workloads: list[WorkloadView], bare: set[str]) -> None:
     audience = checks.Audience(merged)
     for workload in workloads:
-        found = checks.misses(workload.spec, workload.namespace, f"{workload.path}.spec", audience)
-        merged.warnings += [f"{workload.ref}: {text}" for text in found]
+        sentences = checks.misses(workload.spec, workload.namespace, f"{workload.path}.spec", audience)
+        merged.warnings += [f"{workload.ref}: {text}" for text in sentences]
         if workload.spec.nodeName:
             text = f"names node {workload.spec.nodeName}: its pods are not scheduled and count as running there"
             merged.warnings.append(f"{workload.ref}: {workload.path}.spec.nodeName {text}")
     for pod in merged.pods:
         if kube_objects.pod_key(pod) in bare:
-            found = checks.misses(pod.spec, pod.metadata.namespace or "default", "spec", audience)
-            merged.warnings += [f"Pod {kube_objects.pod_key(pod)}: {text}" for text in found]
+            sentences = checks.misses(pod.spec, pod.metadata.namespace or "default", "spec", audience)
+            merged.warnings += [f"Pod {kube_objects.pod_key(pod)}: {text}" for text in sentences]

@@ -11,25 +11,25 @@ import msgspec
 from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from kubestow.models.gangs.markers import marker
 from kubestow.models.kube import objects
-from kubestow.models.workloads.view import Workload
+from kubestow.models.workloads.view import WorkloadView
 
 _STATED: Final = (GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
 _change = msgspec.structs.replace
 
 
-def stated(workload: Workload) -> dict[str, str]:
+def stated(workload: WorkloadView) -> dict[str, str]:
     """Return the gang annotations of template and workload; the template's take precedence. An empty name means no gang."""
-    found = {**(workload.obj.metadata.annotations or {}), **workload.annotations}
-    return {key: found[key] for key in _STATED if key in found}
+    annotations = {**(workload.obj.metadata.annotations or {}), **workload.annotations}
+    return {key: annotations[key] for key in _STATED if key in annotations}
 
 
-def elsewhere(workload: Workload) -> bool:
+def elsewhere(workload: WorkloadView) -> bool:
     """Return True if the template puts its pods into a gang of another system."""
     return marker(objects.Pod(workload.template.metadata or objects.ObjectMeta(), workload.spec)) is not None
 
 
-def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
-    """Return the gang of each workload that states none, by ``Workload.ref``.
+def default_names(workloads: Iterable[WorkloadView]) -> dict[str, str]:
+    """Return the gang of each workload that states none, by ``WorkloadView.ref``.
 
     The gang has the workload's name, with the kind if two workloads of a namespace share the name. A DaemonSet
     is no gang: it runs on each node that accepts its pod.
@@ -39,7 +39,7 @@ def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
     return {w.ref: w.name if counts[w.namespace, w.name] == 1 else f"{w.name}-{w.kind.lower()}" for w in open_}
 
 
-def marks(workload: Workload, default: str | None, wanted: int, *, partial: bool) -> dict[str, str]:
+def marks(workload: WorkloadView, default: str | None, wanted: int, *, partial: bool) -> dict[str, str]:
     """Return the gang annotations for all pods of a workload. Annotations that it states are kept.
 
     A single pod gets the default name only if it states other gang annotations.
@@ -50,12 +50,12 @@ def marks(workload: Workload, default: str | None, wanted: int, *, partial: bool
         wanted: Number of pods that the workload should have.
         partial: True if the gang may be placed in part.
     """
-    found = stated(workload)
-    if default is not None and (wanted > 1 or found):
-        found[GANG] = default
-    if partial and (found.get(GANG) or elsewhere(workload)):
-        found[MIN_MEMBER] = "1"
-    return found
+    annotations = stated(workload)
+    if default is not None and (wanted > 1 or annotations):
+        annotations[GANG] = default
+    if partial and (annotations.get(GANG) or elsewhere(workload)):
+        annotations[MIN_MEMBER] = "1"
+    return annotations
 
 
 def annotated(pod: objects.Pod, added: Mapping[str, str]) -> objects.Pod:

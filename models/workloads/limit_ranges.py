@@ -21,11 +21,11 @@ def filled(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects
     """Return the spec of a new pod with the defaults of its namespace's LimitRanges; the same object if none apply."""
     limits: objects.ResourceList = {}
     requests: objects.ResourceList = {}
-    for found in snapshot.limit_ranges.values():
-        for item in (found.spec.limits if found.spec else None) or ():
-            if (found.metadata.namespace or "default") == namespace and item.type == "Container":
-                default, asked = _defaults(item)
-                limits, requests = {**default, **limits}, {**asked, **requests}
+    for limit_range in snapshot.limit_ranges.values():
+        for item in (limit_range.spec.limits if limit_range.spec else None) or ():
+            if (limit_range.metadata.namespace or "default") == namespace and item.type == "Container":
+                default, default_requests = _defaults(item)
+                limits, requests = {**default, **limits}, {**default_requests, **requests}
     if not limits and not requests:
         return spec
     containers, init = _filled(spec.containers, limits, requests), _filled(spec.initContainers, limits, requests)

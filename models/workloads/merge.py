@@ -36,24 +36,24 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
         added: list[Any] = list(_objects(manifests, kind.name))
         if not added or kind.name == "Pod":
             continue
-        found: dict[str, Any] = {key_of(kind, obj): obj for obj in _objects(merged, kind.name)}
+        by_key: dict[str, Any] = {key_of(kind, obj): obj for obj in _objects(merged, kind.name)}
         for obj in added:
             slot = key_of(kind, obj)
-            old = found.get(slot)
+            old = by_key.get(slot)
             if old is None:
-                found[slot] = obj
+                by_key[slot] = obj
             elif kind.name == "Node":
                 if old != obj:
                     problems.append(located(manifests, obj, "already in the snapshot with other content, expected each node once"))
             elif kind.name in kinds.WORKLOADS:
-                found[slot] = _workload(old, obj)
+                by_key[slot] = _workload(old, obj)
             else:
-                found[slot], changed = _overlay(old, obj)
+                by_key[slot], changed = _overlay(old, obj)
                 if changed:
                     merged.warnings.append(
                         located(manifests, obj, f"{', '.join(changed)} differ from the snapshot's; the manifest's apply")
                     )
-        _put(merged, kind.name, found)
+        _put(merged, kind.name, by_key)
     return merged
 
 
@@ -65,8 +65,8 @@ def located(manifests: Snapshot, obj: Any, message: str) -> str:
 
 
 def _objects(snapshot: Snapshot, kind: str) -> list[Any]:
-    found = snapshot.collection(kind)
-    return list(found.values() if isinstance(found, dict) else found)
+    collection = snapshot.collection(kind)
+    return list(collection.values() if isinstance(collection, dict) else collection)
 
 
 def _put(snapshot: Snapshot, kind: str, objects: dict[str, Any]) -> None:
@@ -87,24 +87,24 @@ def _metadata(old: kube_objects.ObjectMeta, new: kube_objects.ObjectMeta) -> kub
 
 
 def _workload(old: Any, new: Any) -> Any:
-    found = _change(new, metadata=_metadata(old.metadata, new.metadata))
-    if getattr(old, "status", None) is not None and found.status is None:
-        found.status = old.status
-    return found
+    merged = _change(new, metadata=_metadata(old.metadata, new.metadata))
+    if getattr(old, "status", None) is not None and merged.status is None:
+        merged.status = old.status
+    return merged
 
 
 def _overlay(old: Any, new: Any) -> tuple[Any, list[str]]:
     """Return the manifest's object, completed with the cluster's fields, and the names of differing fields."""
-    found, changed = _fill(old, new, "")
-    found.metadata = _metadata(old.metadata, new.metadata)
+    merged, changed = _fill(old, new, "")
+    merged.metadata = _metadata(old.metadata, new.metadata)
     if getattr(old, "status", None) is not None:
-        found.status = old.status
+        merged.status = old.status
     if getattr(old, "spec", None) is not None:
-        found.spec, inner = (old.spec, []) if new.spec is None else _fill(old.spec, new.spec, "spec.")
+        merged.spec, inner = (old.spec, []) if new.spec is None else _fill(old.spec, new.spec, "spec.")
         changed += inner
     if isinstance(old, storage_objects.PersistentVolumeClaim) and old.spec is not None and old.spec.volumeName:
-        found.spec = old.spec  # the spec of a bound claim is immutable
-    return found, changed
+        merged.spec = old.spec  # the spec of a bound claim is immutable
+    return merged, changed
 
 
 def _fill(old: Any, new: Any, path: str) -> tuple[Any, list[str]]:

@@ -84,22 +84,22 @@ class OwnedPods:
         Args:
             adopts: Selector of the workload. Pods without a controller that it selects count, too.
         """
-        found = self._all(self._living, kind, namespace, name)
+        indices = self._all(self._living, kind, namespace, name)
         if kind == "PodTemplate":  # nothing controls these pods; their generated names identify them
-            found += [i for i in self._bare.get(namespace, ()) if self._pods[i].metadata.generateName == f"{name}-"]
+            indices += [i for i in self._bare.get(namespace, ()) if self._pods[i].metadata.generateName == f"{name}-"]
         elif adopts:
-            found += [i for i in self._bare.get(namespace, ()) if selector_matches(adopts, self._pods[i].metadata.labels or {})]
-        return sorted(found)
+            indices += [i for i in self._bare.get(namespace, ()) if selector_matches(adopts, self._pods[i].metadata.labels or {})]
+        return sorted(indices)
 
     def finished(self, kind: str, namespace: str, name: str) -> list[int]:
         """Return the indices of a workload's pods that succeeded or failed."""
         return sorted(self._all(self._finished, kind, namespace, name))
 
     def _all(self, where: Mapping[_Key, Iterable[int]], kind: str, namespace: str, name: str) -> list[int]:
-        found = list(where.get((kind, namespace, name), ()))
+        indices = list(where.get((kind, namespace, name), ()))
         for child in self._children.get((kind, namespace, name), ()):
-            found += where.get((_CHILDREN.get(kind, ""), namespace, child), ())
-        return found
+            indices += where.get((_CHILDREN.get(kind, ""), namespace, child), ())
+        return indices
 
 
 def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | None:
@@ -110,7 +110,7 @@ def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | Non
     return None
 
 
-class Owners:
+class PodOwners:
     """The owners of a snapshot's pods as text.
 
     These are ``Kind namespace/name`` for a workload, ``Pod namespace/name`` for a bare pod, and ``Pod
@@ -149,7 +149,7 @@ class Owners:
         Pods of a workload are sorted by ordinal; a controller would remove the last ones first. Bare pods with
         equal labels and spec have one owner.
         """
-        found: dict[str, list[int]] = {}
+        groups: dict[str, list[int]] = {}
         bare: dict[bytes, list[int]] = {}
         for i in pods:
             pod = self.snapshot.pods[i]
@@ -157,10 +157,10 @@ class Owners:
                 spec = msgspec.structs.replace(pod.spec, nodeName=None)
                 bare.setdefault(_encoder.encode((pod.metadata.namespace, pod.metadata.labels, spec)), []).append(i)
             else:
-                found.setdefault(self.of(pod), []).append(i)
+                groups.setdefault(self.of(pod), []).append(i)
         for members in bare.values():
-            found["Pod " + ",".join(objects.pod_key(self.snapshot.pods[i]) for i in members)] = members
-        return {owner: sorted(members, key=self._ordinal) for owner, members in found.items()}
+            groups["Pod " + ",".join(objects.pod_key(self.snapshot.pods[i]) for i in members)] = members
+        return {owner: sorted(members, key=self._ordinal) for owner, members in groups.items()}
 
     def _ordinal(self, i: int) -> tuple[int, int]:
         number = re.search(r"-(\d+)\Z", self.snapshot.pods[i].metadata.name or "")

@@ -15,10 +15,10 @@ from kubestow.models.snapshot import interning
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads import claims, daemon_sets, limit_ranges, replicas
 from kubestow.models.workloads.ownership import OwnedPods, named
-from kubestow.models.workloads.replicas import Plan, Slot
+from kubestow.models.workloads.replicas import ReplicaPlan, Slot
 from kubestow.models.workloads.revisions import Revisions, reference
-from kubestow.models.workloads.template import Names, minute
-from kubestow.models.workloads.view import Workload, priority_of
+from kubestow.models.workloads.template import PodNames, minute
+from kubestow.models.workloads.view import WorkloadView, priority_of
 
 #: plugin/pkg/admission/defaulttolerationseconds: every pod tolerates a short failure of its node.
 _TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -75,11 +75,13 @@ class Maker:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.claims: dict[str, objects.PersistentVolumeClaimSpec] = {}
-        self._names = Names({objects.pod_key(pod) for pod in snapshot.pods})
+        self._names = PodNames({objects.pod_key(pod) for pod in snapshot.pods})
         self.owners = OwnedPods(snapshot)
         self.revisions = Revisions(snapshot, self.owners)
 
-    def plan(self, workload: Workload, existing: Sequence[int], previous: Any | None = None) -> tuple[Plan, objects.OwnerReference | None]:
+    def plan(
+        self, workload: WorkloadView, existing: Sequence[int], previous: Any | None = None
+    ) -> tuple[ReplicaPlan, objects.OwnerReference | None]:
         """Return the missing pods of a workload and their owner.
 
         Args:
@@ -92,26 +94,26 @@ class Maker:
         if kind == "Deployment":
             wanted = replicas.replicas(workload.obj)
             if wanted <= len(pods):
-                return Plan(wanted), None
-            found = self.revisions.replica_set(workload, pods, previous)
-            labels = self.revisions.hash_label(found)
-            return replicas.replicated(workload, f"{found.metadata.name}-", len(pods), labels), reference(found)
+                return ReplicaPlan(wanted), None
+            replica_set = self.revisions.replica_set(workload, pods, previous)
+            labels = self.revisions.hash_label(replica_set)
+            return replicas.replicated(workload, f"{replica_set.metadata.name}-", len(pods), labels), reference(replica_set)
         if kind == "StatefulSet":
             revision = self.revisions.label(workload, pods, previous, f"{name}-")
-            return replicas.stateful(workload, pods, revision, lambda n: self._names.taken(namespace, n)), owner
+            return replicas.stateful(workload, pods, revision, lambda n: self._names.is_taken(namespace, n)), owner
         if kind == "DaemonSet":
             revision, snapshot = self.revisions.label(workload, pods, previous, ""), self.snapshot
             return daemon_sets.plan(workload, snapshot.nodes, snapshot.gates, pods, revision), owner
         if kind in ("Job", "CronJob"):
             if replicas.suspended(workload):
-                return Plan(0, warnings=("is suspended: no pods are made",)), None
+                return ReplicaPlan(0, warnings=("is suspended: no pods are made",)), None
             obj: Job = workload.obj if kind == "Job" else self._run(workload)
             run = obj.metadata.name or ""
             finished = [self.snapshot.pods[i] for i in self.owners.finished("Job", namespace, run)]
             return replicas.job(workload, run, obj.status, pods, finished), reference(obj)
         return replicas.replicated(workload, f"{name}-", len(pods)), None if kind == "PodTemplate" else owner
 
-    def fill(self, workload: Workload, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[int]:
+    def fill(self, workload: WorkloadView, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[int]:
         """Add the pods of ``slots`` to the snapshot, and return their indices.
 
         Raises:
@@ -122,7 +124,7 @@ class Maker:
         self.snapshot.pods += made
         return list(range(first, len(self.snapshot.pods)))
 
-    def pods(self, workload: Workload, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[objects.Pod]:
+    def pods(self, workload: WorkloadView, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[objects.Pod]:
         """Return the pods of ``slots`` without adding them to the snapshot.
 
         Raises:
@@ -137,7 +139,7 @@ class Maker:
 
     def _pod(
         self,
-        workload: Workload,
+        workload: WorkloadView,
         slot: Slot,
         spec: objects.PodSpec,
         annotations: dict[str, str] | None,
@@ -149,9 +151,9 @@ class Maker:
         if slot.node is not None:
             spec.affinity = daemon_sets.pinned(spec.affinity, slot.node)
         if workload.kind == "StatefulSet":
-            asked = claims.templates(workload.obj, name)
-            self.claims |= {f"{namespace}/{claim}": wants for claim, _, wants in asked}
-            spec.volumes = claims.mounted(spec.volumes, asked)
+            claim_templates = claims.templates(workload.obj, name)
+            self.claims |= {f"{namespace}/{claim}": wants for claim, _, wants in claim_templates}
+            spec.volumes = claims.mounted(spec.volumes, claim_templates)
         metadata = objects.ObjectMeta(
             name=name,
             namespace=namespace,
@@ -162,7 +164,7 @@ class Maker:
         )
         return objects.Pod(metadata, spec, _PENDING)
 
-    def _run(self, workload: Workload) -> Job:
+    def _run(self, workload: WorkloadView) -> Job:
         """Return the Job of a CronJob's current run, or of its next one."""
         namespace, name = workload.namespace, workload.name
         for child in self.owners.children("CronJob", namespace, name):
@@ -172,6 +174,6 @@ class Maker:
         while named(self.snapshot, "Job", namespace, f"{name}-{number}") is not None:
             number += 1
         metadata = objects.ObjectMeta(f"{name}-{number}", namespace, workload.labels or None, ownerReferences=[reference(workload.obj)])
-        found = Job(metadata, workload.job)
-        self.snapshot.workloads.setdefault("Job", []).append(found)
-        return found
+        job = Job(metadata, workload.job)
+        self.snapshot.workloads.setdefault("Job", []).append(job)
+        return job

@@ -15,7 +15,7 @@ import msgspec
 
 from kubestow.models.kube import objects
 from kubestow.models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodTemplate
-from kubestow.models.workloads.view import Workload
+from kubestow.models.workloads.view import WorkloadView
 
 #: Annotation of a PodTemplate with its number of pods.
 REPLICAS: Final = "kubestow.dev/replicas"
@@ -44,7 +44,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplicaPlan:
     """The pods that a workload wants and lacks.
 
     Attributes:
@@ -58,7 +58,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
 
-def asked(workload: Workload) -> int:
+def stated_pods(workload: WorkloadView) -> int:
     """Return the largest stated number of pods at a time; 0 if the number of nodes decides."""
     if workload.kind == "DaemonSet":
         return 0
@@ -73,8 +73,8 @@ def replicas(obj: Any) -> int:
         annotations = (obj.template.metadata.annotations if obj.template and obj.template.metadata else None) or {}
         text = (obj.metadata.annotations or {}).get(REPLICAS, annotations.get(REPLICAS, "1"))
         return int(text) if text.isascii() and text.isdigit() else 1
-    found = obj.spec.replicas
-    return 1 if found is None else int(found)
+    count = obj.spec.replicas
+    return 1 if count is None else int(count)
 
 
 def scaled(obj: Any, count: int) -> Any:
@@ -100,26 +100,26 @@ def _parallel(spec: JobSpec | None, count: int) -> JobSpec:
     return msgspec.structs.replace(spec, parallelism=count, completions=completions)
 
 
-def replicated(workload: Workload, base: str, existing: int, labels: Mapping[str, str] | None = None) -> Plan:
+def replicated(workload: WorkloadView, base: str, existing: int, labels: Mapping[str, str] | None = None) -> ReplicaPlan:
     """Return the plan of a Deployment, ReplicaSet, ReplicationController or PodTemplate, whose pods are all equal."""
     wanted = replicas(workload.obj)
-    return Plan(wanted, [Slot(base=base, labels=labels or {})] * max(0, wanted - existing))
+    return ReplicaPlan(wanted, [Slot(base=base, labels=labels or {})] * max(0, wanted - existing))
 
 
-def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str, taken: Callable[[str], bool]) -> Plan:
+def stateful(workload: WorkloadView, existing: Iterable[objects.Pod], revision: str, is_taken: Callable[[str], bool]) -> ReplicaPlan:
     """Return the plan with the pods of a StatefulSet's missing ordinals.
 
     Args:
         existing: Pods of the StatefulSet that are neither finished nor being deleted.
         revision: Value of the label ``controller-revision-hash`` of new pods.
-        taken: Returns True for names of existing pods in its namespace. Such ordinals get no new pod, only a warning.
+        is_taken: Returns True for names of existing pods in its namespace. Such ordinals get no new pod, only a warning.
     """
     spec = workload.obj.spec
     start = (spec.ordinals.start if spec.ordinals is not None else None) or 0
     wanted = replicas(workload.obj)
     living = {pod.metadata.name for pod in existing}
     names = {f"{workload.name}-{start + i}": start + i for i in range(wanted)}
-    blocked = {name for name in names if name not in living and taken(name)}
+    blocked = {name for name in names if name not in living and is_taken(name)}
     slots = [
         Slot(
             name,
@@ -133,16 +133,16 @@ def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str,
         if name not in living and name not in blocked
     ]
     warnings = tuple(f"cannot make its pod {name}: a pod of that name is being deleted or not its own" for name in sorted(blocked))
-    return Plan(wanted, slots, warnings)
+    return ReplicaPlan(wanted, slots, warnings)
 
 
 def job(
-    workload: Workload,
+    workload: WorkloadView,
     name: str,
     status: JobStatus | None,
     existing: Sequence[objects.Pod],
     finished: Sequence[objects.Pod],
-) -> Plan:
+) -> ReplicaPlan:
     """Return the plan of a Job with this name, which wants min(parallelism, completions - succeeded) pods.
 
     Args:
@@ -154,18 +154,18 @@ def job(
     spec = workload.job
     assert spec is not None
     if _ended(status):
-        return Plan(0, warnings=("is finished: no more pods are made",))
+        return ReplicaPlan(0, warnings=("is finished: no more pods are made",))
     wanted = job_wanted(workload, status, existing, finished)
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     if spec.completionMode == "Indexed":
         over, active = _finished_indexes(status, finished), _indexes(existing)
         free = (i for i in range(spec.completions or 0) if i not in active and not any(i in each for each in over))
         missing = islice(free, max(0, wanted - len(existing)))
-        return Plan(wanted, [Slot(base=_indexed(name, i), labels={**labels, INDEX: str(i)}) for i in missing])
-    return Plan(wanted, [Slot(base=f"{name}-", labels=labels)] * max(0, wanted - len(existing)))
+        return ReplicaPlan(wanted, [Slot(base=_indexed(name, i), labels={**labels, INDEX: str(i)}) for i in missing])
+    return ReplicaPlan(wanted, [Slot(base=f"{name}-", labels=labels)] * max(0, wanted - len(existing)))
 
 
-def job_wanted(workload: Workload, status: JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]) -> int:
+def job_wanted(workload: WorkloadView, status: JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]) -> int:
     """Return the number of pods that a Job should run now; 0 if it is finished or suspended.
 
     Args:
@@ -200,7 +200,7 @@ def _finished_indexes(status: JobStatus | None, finished: Sequence[objects.Pod])
     return over + [range(i, i + 1) for i in _indexes(_succeeded(finished)) if not any(i in each for each in over)]
 
 
-def suspended(workload: Workload) -> bool:
+def suspended(workload: WorkloadView) -> bool:
     """Return True if a Job or CronJob makes no pods for now."""
     spec = workload.job
     if workload.kind == "CronJob" and workload.obj.spec.suspend:
@@ -222,6 +222,6 @@ def _indexes(pods: Iterable[objects.Pod]) -> set[int]:
 def _ranges(text: str | None) -> Iterator[range]:
     """Yield the ranges of a set of indexes in a Job's status, such as ``0,2-4``."""
     for part in (text or "").split(","):
-        found = _RANGE.match(part)
-        if found is not None:
-            yield range(int(found[1]), int(found[2] or found[1]) + 1)
+        match = _RANGE.match(part)
+        if match is not None:
+            yield range(int(match[1]), int(match[2] or match[1]) + 1)

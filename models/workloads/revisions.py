@@ -16,7 +16,7 @@ from kubestow.models.kube.workload_objects import ReplicaSet, WorkloadSpec
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import HASH, OwnedPods
 from kubestow.models.workloads.template import fingerprint, template_hash
-from kubestow.models.workloads.view import Workload
+from kubestow.models.workloads.view import WorkloadView
 
 _REVISION: Final = "controller-revision-hash"
 _API: Final = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1"}
@@ -29,10 +29,10 @@ def reference(obj: Any) -> objects.OwnerReference:
     return objects.OwnerReference(kind, obj.metadata.name, _API.get(kind, "apps/v1"), obj.metadata.uid, True)
 
 
-def same_template(workload: Workload, other: Any | None) -> bool:
+def same_template(workload: WorkloadView, other: Any | None) -> bool:
     """Return True if another object of the workload's kind has the same template in the fields that placement reads."""
-    found = other.spec.template if other is not None and other.spec is not None else None
-    return found is not None and fingerprint(found) == fingerprint(workload.template)
+    template = other.spec.template if other is not None and other.spec is not None else None
+    return template is not None and fingerprint(template) == fingerprint(workload.template)
 
 
 class Revisions:
@@ -42,7 +42,7 @@ class Revisions:
         self._snapshot = snapshot
         self._owners = owners
 
-    def label(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None, prefix: str) -> str:
+    def label(self, workload: WorkloadView, pods: Sequence[objects.Pod], previous: Any | None, prefix: str) -> str:
         """Return the value of controller-revision-hash for new pods of a workload.
 
         It is that of ``pods`` if ``previous``, the workload's object in the cluster, has the same template.
@@ -52,17 +52,19 @@ class Revisions:
             return max(sorted(set(known)), key=known.count)
         return prefix + template_hash(workload.template)
 
-    def hash_label(self, found: ReplicaSet) -> dict[str, str]:
+    def hash_label(self, replica_set: ReplicaSet) -> dict[str, str]:
         """Return the pod-template-hash that a Deployment's ReplicaSet gives its pods."""
-        template = found.spec.template if found.spec is not None else None
+        template = replica_set.spec.template if replica_set.spec is not None else None
         labels = (
-            (template.metadata.labels if template is not None and template.metadata is not None else None) or found.metadata.labels or {}
+            (template.metadata.labels if template is not None and template.metadata is not None else None)
+            or replica_set.metadata.labels
+            or {}
         )
-        owner = objects.controller_of(found)
-        guess = (found.metadata.name or "").removeprefix(f"{owner.name}-" if owner is not None else "")
+        owner = objects.controller_of(replica_set)
+        guess = (replica_set.metadata.name or "").removeprefix(f"{owner.name}-" if owner is not None else "")
         return {HASH: labels.get(HASH, guess)}
 
-    def replica_set(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None) -> ReplicaSet:
+    def replica_set(self, workload: WorkloadView, pods: Sequence[objects.Pod], previous: Any | None) -> ReplicaSet:
         """Return the ReplicaSet of a Deployment's template; add one if the cluster has none.
 
         Among several with this template, the one with most of ``pods`` wins, then the newest. If the snapshot
@@ -83,24 +85,24 @@ class Revisions:
             return self._add(_replica_set(workload, name.removeprefix(f"{workload.name}-")))
         return self.new(workload)
 
-    def new(self, workload: Workload) -> ReplicaSet:
+    def new(self, workload: WorkloadView) -> ReplicaSet:
         """Add a ReplicaSet with an unused hash for a Deployment's template to the snapshot, and return it."""
-        taken = {rs.metadata.name for rs in self._sets(workload.namespace)}
-        taken |= set(self._owners.children("Deployment", workload.namespace, workload.name))
+        used = {rs.metadata.name for rs in self._sets(workload.namespace)}
+        used |= set(self._owners.children("Deployment", workload.namespace, workload.name))
         salt = 0
-        while f"{workload.name}-{template_hash(workload.template, salt)}" in taken:
+        while f"{workload.name}-{template_hash(workload.template, salt)}" in used:
             salt += 1
         return self._add(_replica_set(workload, template_hash(workload.template, salt)))
 
     def _sets(self, namespace: str) -> list[ReplicaSet]:
         return [rs for rs in self._snapshot.workloads.get("ReplicaSet", ()) if (rs.metadata.namespace or "default") == namespace]
 
-    def _add(self, found: ReplicaSet) -> ReplicaSet:
-        self._snapshot.workloads.setdefault("ReplicaSet", []).append(found)
-        return found
+    def _add(self, replica_set: ReplicaSet) -> ReplicaSet:
+        self._snapshot.workloads.setdefault("ReplicaSet", []).append(replica_set)
+        return replica_set
 
 
-def _replica_set(workload: Workload, label: str) -> ReplicaSet:
+def _replica_set(workload: WorkloadView, label: str) -> ReplicaSet:
     deployment = workload.obj
     selector = deployment.spec.selector or objects.LabelSelector()
     labels = {**workload.labels, HASH: label}

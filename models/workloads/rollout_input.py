@@ -92,11 +92,11 @@ def kind_of(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> tuple[
             raise InputError([f"--rollout {name}: got a {kind}, expected one of {', '.join(ROLLING)}"])
         return known, short
     for among in (snapshot, manifests):
-        found = [each for each in ROLLING if among is not None and _named(among, each, short)]
-        if len(found) > 1:
-            raise InputError([f"--rollout {name}: a {' and a '.join(found)} have this name, expected KIND/NAMESPACE/NAME"])
-        if found:
-            return found[0], short
+        matching = [each for each in ROLLING if among is not None and _named(among, each, short)]
+        if len(matching) > 1:
+            raise InputError([f"--rollout {name}: a {' and a '.join(matching)} have this name, expected KIND/NAMESPACE/NAME"])
+        if matching:
+            return matching[0], short
     return "Deployment", short
 
 
@@ -132,10 +132,10 @@ def updated(snapshot: Snapshot, kind: str, name: str, manifests: Snapshot | None
     merged = merge(snapshot, replace(manifests, workloads={kind: there}), problems)
     if problems:
         raise InputError(problems)
-    found = next(d for d in _named(merged, kind, name) if _key(d) == _key(there[0]))
-    if here and _scaled(here[0], edits) and found.spec is not None and here[0].spec is not None:
-        found = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, replicas=here[0].spec.replicas))
-    return merged, found
+    changed = next(d for d in _named(merged, kind, name) if _key(d) == _key(there[0]))
+    if here and _scaled(here[0], edits) and changed.spec is not None and here[0].spec is not None:
+        changed = msgspec.structs.replace(changed, spec=msgspec.structs.replace(changed.spec, replicas=here[0].spec.replicas))
+    return merged, changed
 
 
 def _scaled(obj: Any, edits: Edits | None) -> bool:
@@ -165,6 +165,6 @@ def _named(snapshot: Snapshot, kind: str, name: str) -> list[Any]:
 
 def _moved(manifests: Snapshot, kind: str, like: Any) -> list[Any]:
     """Return the manifest's workloads in the namespace of the snapshot's, because manifests often state no namespace."""
-    found = [d for d in _named(manifests, kind, like.metadata.name or "") if (d.metadata.namespace or "default") == "default"]
-    moved = [msgspec.structs.replace(d.metadata, namespace=like.metadata.namespace) for d in found]
-    return [msgspec.structs.replace(d, metadata=metadata) for d, metadata in zip(found, moved, strict=True)]
+    unplaced = [d for d in _named(manifests, kind, like.metadata.name or "") if (d.metadata.namespace or "default") == "default"]
+    moved = [msgspec.structs.replace(d.metadata, namespace=like.metadata.namespace) for d in unplaced]
+    return [msgspec.structs.replace(d, metadata=metadata) for d, metadata in zip(unplaced, moved, strict=True)]

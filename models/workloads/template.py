@@ -64,7 +64,7 @@ def essence(template: workload_objects.PodTemplateSpec, generated: Collection[st
 
 
 def _essence(value: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    reduced: dict[str, Any] = {}
     for key, below in value.items():
         if key in _NOT_COMPARED:
             continue
@@ -76,8 +76,8 @@ def _essence(value: dict[str, Any]) -> dict[str, Any]:
             below = [_essence(each) if isinstance(each, dict) else each for each in below]
             below = [each for each in below if each.keys() != {"name"}] if key == "volumes" else below
         if below or (key in _KEPT_IF_EMPTY and below is not None):
-            found[key] = below
-    return found
+            reduced[key] = below
+    return reduced
 
 
 def _hash_text(template: workload_objects.PodTemplateSpec) -> bytes:
@@ -98,8 +98,8 @@ def _hash_text(template: workload_objects.PodTemplateSpec) -> bytes:
 
 
 def _plain(container: objects.Container) -> objects.Container:
-    found = container.resources or objects.ResourceRequirements()
-    resources = objects.ResourceRequirements(_amounts(found.requests), _amounts(found.limits), found.claims)
+    stated = container.resources or objects.ResourceRequirements()
+    resources = objects.ResourceRequirements(_amounts(stated.requests), _amounts(stated.limits), stated.claims)
     return msgspec.structs.replace(container, image=None, resources=None if resources == objects.ResourceRequirements() else resources)
 
 
@@ -158,15 +158,15 @@ def minute(namespace: str, name: str) -> int:
     return 90_000_000 + _number(namespace.encode(), name.encode()) % 10_000_000
 
 
-class Names:
+class PodNames:
     """Generator of names for new pods: deterministic and unused."""
 
-    def __init__(self, taken: set[str]) -> None:
+    def __init__(self, used: set[str]) -> None:
         """Initialise with the ``namespace/name`` of all pods; the set grows."""
-        self._taken = taken
+        self._taken = used
         self._next: dict[tuple[str, str], int] = {}
 
-    def taken(self, namespace: str, name: str) -> bool:
+    def is_taken(self, namespace: str, name: str) -> bool:
         return f"{namespace}/{name}" in self._taken
 
     def take(self, namespace: str, name: str) -> str:
@@ -183,6 +183,6 @@ class Names:
                 number, digit = divmod(number, len(ALPHABET))
                 name += ALPHABET[digit]
             counter += 1
-            if not self.taken(namespace, name):
+            if not self.is_taken(namespace, name):
                 self._next[namespace, base] = counter
                 return self.take(namespace, name)

@@ -10,7 +10,7 @@ import msgspec
 
 from kubestow.models.kube import defaults, kinds, objects, workload_objects
 from kubestow.models.kube.lenient_decode import shorten
-from kubestow.models.kube.selectors import Requirement, Selector, canonical
+from kubestow.models.kube.selectors import LabelRequirement, Selector, canonical
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: kubectl's short names of kinds, in addition to names and plurals.
@@ -31,7 +31,7 @@ _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 
 
 @dataclass(frozen=True)
-class Workload:
+class WorkloadView:
     """A workload object with its pod template at the field ``path``."""
 
     kind: str
@@ -77,10 +77,10 @@ class Workload:
         return None
 
 
-def view(obj: Any) -> Workload | None:
+def view(obj: Any) -> WorkloadView | None:
     """Return the view of a workload object; None if its pod template or pod spec is missing."""
-    found = kinds.pod_template(obj)
-    return None if found is None or found[1].spec is None else Workload(type(obj).__name__, obj, *found)
+    template = kinds.pod_template(obj)
+    return None if template is None or template[1].spec is None else WorkloadView(type(obj).__name__, obj, *template)
 
 
 def labelled(obj: Any) -> Any:
@@ -88,12 +88,14 @@ def labelled(obj: Any) -> Any:
 
     For example, a kustomization adds common labels only when it is built.
     """
-    found, adopts = view(obj), getattr(getattr(obj, "spec", None), "selector", None)
-    if found is None or found.labels or adopts is None or found.job is not None:
+    workload, adopts = view(obj), getattr(getattr(obj, "spec", None), "selector", None)
+    if workload is None or workload.labels or adopts is None or workload.job is not None:
         return obj
     labels = adopts if isinstance(adopts, dict) else adopts.matchLabels
     change = msgspec.structs.replace
-    template = change(found.template, metadata=change(found.template.metadata or objects.ObjectMeta(), labels=dict(labels or {}) or None))
+    template = change(
+        workload.template, metadata=change(workload.template.metadata or objects.ObjectMeta(), labels=dict(labels or {}) or None)
+    )
     return change(obj, spec=change(obj.spec, template=template))
 
 
@@ -108,19 +110,19 @@ def selector(obj: Any) -> Selector | None:
     spec = getattr(obj, "spec", None)
     if spec is None or isinstance(obj, workload_objects.CronJob | workload_objects.PodTemplate):
         return None
-    found = spec.selector
-    if isinstance(found, dict):
-        found = objects.LabelSelector(matchLabels=found)
-    if isinstance(obj, workload_objects.Job) and found is None:
-        return (Requirement(_JOB_NAME, "In", (obj.metadata.name or "",)),)
-    return canonical(found) or None
+    stated = spec.selector
+    if isinstance(stated, dict):
+        stated = objects.LabelSelector(matchLabels=stated)
+    if isinstance(obj, workload_objects.Job) and stated is None:
+        return (LabelRequirement(_JOB_NAME, "In", (obj.metadata.name or "",)),)
+    return canonical(stated) or None
 
 
 def split(text: str) -> tuple[str | None, str]:
     """Return the kind that ``[KIND/][NAMESPACE/]NAME`` begins with (None: no kind), and the remainder."""
-    head, _, rest = text.partition("/")
-    kind = _KINDS.get(head.lower()) if rest else None
-    return (None, text) if kind is None else (kind, rest)
+    head, _, name = text.partition("/")
+    kind = _KINDS.get(head.lower()) if name else None
+    return (None, text) if kind is None else (kind, name)
 
 
 def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
@@ -137,19 +139,19 @@ def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
         qualifiers = qualifiers[1:]
     if len(qualifiers) > 1 or not name:
         raise InputError([f"workload {shorten(text)}: expected [KIND/][NAMESPACE/]NAME, the kind one of {', '.join(kinds.WORKLOADS)}"])
-    found = {
+    matches = {
         (type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or "")
         for snapshot in snapshots
         for obj in listed(snapshot)
         if obj.metadata.name == name and (kind is not None or objects.controller_of(obj) is None)
     }
-    found = {(k, s, n) for k, s, n in found if kind in (None, k) and (not qualifiers or s == qualifiers[0])}
-    if not found:
+    matches = {(k, s, n) for k, s, n in matches if kind in (None, k) and (not qualifiers or s == qualifiers[0])}
+    if not matches:
         raise InputError([f"workload {shorten(text)}: no such workload in the input"])
-    if len(found) > 1:
-        several = ", ".join(f"{k}/{s}/{n}" for k, s, n in sorted(found))
+    if len(matches) > 1:
+        several = ", ".join(f"{k}/{s}/{n}" for k, s, n in sorted(matches))
         raise InputError([f"workload {shorten(text)}: is ambiguous, expected one of {several}"])
-    return found.pop()
+    return matches.pop()
 
 
 def priority_of(spec: objects.PodSpec, snapshot: Snapshot) -> int | None:
@@ -157,8 +159,8 @@ def priority_of(spec: objects.PodSpec, snapshot: Snapshot) -> int | None:
 
     If the input lacks its class, this is the priority of any pod of the class.
     """
-    found = defaults.priority(spec, snapshot.priority_classes)
-    if found is None:
+    stated = defaults.priority(spec, snapshot.priority_classes)
+    if stated is None:
         same = (pod.spec.priority for pod in snapshot.pods if pod.spec.priorityClassName == spec.priorityClassName)
-        found = next((priority for priority in same if priority is not None), None)
-    return found
+        stated = next((priority for priority in same if priority is not None), None)
+    return stated

@@ -21,7 +21,7 @@ from kubestow.models.documents.survival import Survival
 from kubestow.models.documents.upgrade import Upgrade
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.report.documents import devices
 from kubestow.report.documents.node_rows import zone_of
 from kubestow.report.documents.output import one_line
@@ -293,7 +293,7 @@ def _zones(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _workloads(snapshot: Snapshot, pods: set[str]) -> dict[str, str]:
-    owners = Owners(snapshot)
+    owners = PodOwners(snapshot)
     return {key: owners.of(pod) for pod in snapshot.pods if (key := pod_key(pod)) in pods}
 
 

@@ -106,7 +106,7 @@ def _finish(row: NodeRow) -> None:
 def _add_devices(snapshot: Snapshot, rows: dict[str, NodeRow]) -> None:
     """Count the devices that each node can use, and the unallocated ones."""
     from kubestow.models.devices.read import inventory  # importing numpy takes longer than building rows
-    from kubestow.models.kube.selectors import NodeTable as Nodes
+    from kubestow.models.kube.selectors import NodeColumns as Nodes
 
     found = inventory(snapshot, Nodes(snapshot.nodes))
     taken = found.books.in_use | (found.books.shares > 0)

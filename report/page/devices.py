@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from kubestow.models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod
 from kubestow.models.kube import objects, quantity
 from kubestow.models.kube.device_objects import DeviceRequestAllocationResult, ResourceClaim, owning_pod, pod_identity
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.report.page.places import Places, Result
 
@@ -51,7 +51,7 @@ def columns(snapshot: Snapshot, result: Result, places: Places, *, grouped: bool
         return None
     from kubestow.models.devices.read import inventory  # not needed for snapshots without devices
 
-    found = inventory(snapshot, NodeTable(snapshot.nodes), reads=())
+    found = inventory(snapshot, NodeColumns(snapshot.nodes), reads=())
     ids = dict(found.units)
     for row in rows:
         ids.setdefault(row.unit, len(ids))  # allocated devices may no longer be published

@@ -10,7 +10,7 @@ import msgspec
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -19,10 +19,10 @@ def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple
     """Return the workloads as (``Kind namespace/name``, namespace), in order of their first pods, and each pod's
     workload index.
 
-    Pods of a ReplicaSet count for its Deployment (:class:`kubestow.models.workloads.ownership.Owners`). Static pods
+    Pods of a ReplicaSet count for its Deployment (:class:`kubestow.models.workloads.ownership.PodOwners`). Static pods
     form one workload over all nodes, and bare pods with equal labels and spec form one workload.
     """
-    owners = Owners(snapshot)
+    owners = PodOwners(snapshot)
     names: list[tuple[str, str]] = []
     ids: dict[object, int] = {}
     bare: dict[int, list[int]] = {}
@@ -50,7 +50,7 @@ def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple
     return names, found
 
 
-def _owner(pod: objects.Pod, namespace: str, owners: Owners) -> tuple[object, str]:
+def _owner(pod: objects.Pod, namespace: str, owners: PodOwners) -> tuple[object, str]:
     """Return the identity of a workload, and its name."""
     if is_mirror(pod):
         name = (pod.metadata.name or "").removesuffix(f"-{pod.spec.nodeName}")

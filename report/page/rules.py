@@ -12,7 +12,7 @@ from kubestow.models.kube.objects import Pod
 from kubestow.models.kube.pod_spec import preferred_terms, required_terms
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Selector, Tolerations, canonical, label_key_requirements, selector_matches
 from kubestow.models.numa.annotations import has_hints
-from kubestow.models.numa.container_affinity import AnnotationError, Entry, parse
+from kubestow.models.numa.container_affinity import AffinityEntry, AnnotationError, parse
 from kubestow.models.numa.container_expressions import Expression
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.page import pod_requirements, words
@@ -167,7 +167,7 @@ def _counted(constraint: objects.TopologySpreadConstraint) -> str:
     return (f", nodes count with {more}" if more else "") + (f", {'and' if more else 'nodes count'} without {less}" if less else "")
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: AffinityEntry) -> str:
     where = "of its pod" if entry.scope is None else f"of pods where {_expression(entry.scope)}"
     if entry.scope is not None and entry.scope.operator == "AlwaysTrue":
         where = "of any pod"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kubestow.models.kube import objects
-from kubestow.models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
+from kubestow.models.kube.selectors import LabelRequirement, Selector, canonical, label_key_requirements, selector_matches
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Maximum number of workloads that a rule names. A rule that matches more names none.
@@ -117,7 +117,7 @@ class Ties:
         pools += [found for each in selector if (found := self._pool(where, each)) is not None]
         return min(pools, key=len)
 
-    def _pool(self, where: str | None, requirement: Requirement) -> list[Class] | None:
+    def _pool(self, where: str | None, requirement: LabelRequirement) -> list[Class] | None:
         if requirement.operator == "In":
             return [found for value in requirement.values for found in self._by.get((where, requirement.key, value), ())]
         return self._by.get((where, requirement.key, None), []) if requirement.operator == "Exists" else None

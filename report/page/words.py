@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kubestow.models.kube import objects, quantity
-from kubestow.models.kube.selectors import Requirement, Selector
+from kubestow.models.kube.selectors import LabelRequirement, Selector
 from kubestow.report.documents import numbers
 from kubestow.report.documents.output import some
 
@@ -60,7 +60,7 @@ def selector(found: Selector) -> str:
     return listed([_requirement(each) for each in found], ",")
 
 
-def _requirement(found: Requirement) -> str:
+def _requirement(found: LabelRequirement) -> str:
     return requirement(found.key, found.operator, found.values)
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from kubestow.models.documents.placement import Placement
 from kubestow.models.kube.objects import is_terminal, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.report.documents.node_rows import zone_of
 from kubestow.report.documents.output import counted, some
 from kubestow.report.terminal.canvas import Surface, grid, inset, more, plain
@@ -25,7 +25,7 @@ _MAX_PLACES: Final = 4
 
 def owners(snapshot: Snapshot, pods: Iterable[str]) -> dict[str, str]:
     """Return the owner (``Kind namespace/name``) by pod (``namespace/name``). Pods missing from the snapshot are left out."""
-    wanted, found = set(pods), Owners(snapshot)
+    wanted, found = set(pods), PodOwners(snapshot)
     return {key: found.of(pod) for pod in snapshot.pods if (key := pod_key(pod)) in wanted} if wanted else {}
 
 
@@ -41,7 +41,7 @@ def added_pods(snapshot: Snapshot, workloads: Iterable[str]) -> dict[str, list[s
     """Return the pods of each workload (``Kind namespace/name``) that have not terminated."""
     found: dict[str, list[str]] = {workload: [] for workload in workloads}
     if found:
-        of = Owners(snapshot)
+        of = PodOwners(snapshot)
         for pod in snapshot.pods:
             if not is_terminal(pod) and (members := found.get(of.of(pod))) is not None:
                 members.append(pod_key(pod))

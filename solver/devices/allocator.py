@@ -20,9 +20,9 @@ from typing import Final
 
 from kubestow.models.cel.selectors import CelError
 from kubestow.models.devices.claims import MAX_CLAIM_DEVICES
-from kubestow.models.devices.demand import Claim, Constraint, Request
-from kubestow.models.devices.inventory import Attribute, Books, Inventory, Kind, Pick, Site
-from kubestow.models.devices.selecting import Selecting
+from kubestow.models.devices.demand import DemandedClaim, DemandedConstraint, DemandedRequest
+from kubestow.models.devices.inventory import Attribute, DeviceBooks, DeviceKind, Inventory, Pick, Site
+from kubestow.models.devices.selecting import DeviceSelecting
 
 #: Maximum number of candidates of a search; more is an error.
 MAX_STEPS: Final = 1_000_000
@@ -35,7 +35,9 @@ class AllocationError(Exception):
     """An error that ends the search and rejects the node. The message gives the reason."""
 
 
-def allocate(inventory: Inventory, matches: Selecting, claims: Sequence[Claim], site: Site, books: Books) -> tuple[Pick, ...] | None:
+def allocate(
+    inventory: Inventory, matches: DeviceSelecting, claims: Sequence[DemandedClaim], site: Site, books: DeviceBooks
+) -> tuple[Pick, ...] | None:
     """Return the devices of the claims; None if there are not enough.
 
     Raises:
@@ -58,7 +60,7 @@ class _RequestPart:
         positions: Positions that the search considers.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: DemandedRequest) -> None:
         self.request = request
         self.count = request.count or 0
         self.listed: list[int] | None = None
@@ -67,13 +69,13 @@ class _RequestPart:
         self._amounts: dict[int, _Amounts | None] = {}
         self._barred: dict[int, bool] = {}
 
-    def amounts(self, kind: Kind) -> _Amounts | None:
+    def amounts(self, kind: DeviceKind) -> _Amounts | None:
         """Return the amounts it takes of each capacity of a kind; None if the kind cannot serve it."""
         if kind.id not in self._amounts:
             self._amounts[kind.id] = kind.amounts(self.request.capacity)
         return self._amounts[kind.id]
 
-    def barred(self, kind: Kind) -> bool:
+    def barred(self, kind: DeviceKind) -> bool:
         """Return True if a gate or an untolerated taint excludes devices of a kind."""
         if kind.id not in self._barred:
             self._barred[kind.id] = not kind.open_to(self.request.tolerations)
@@ -83,11 +85,11 @@ class _RequestPart:
 class _ConstraintState:
     """A constraint over the devices taken so far, in ``values``."""
 
-    def __init__(self, constraint: Constraint) -> None:
+    def __init__(self, constraint: DemandedConstraint) -> None:
         self.attribute, self._distinct = constraint.attribute, constraint.distinct
         self.values: list[Attribute] = []
 
-    def add(self, kind: Kind) -> bool:
+    def add(self, kind: DeviceKind) -> bool:
         """Add a device of a kind; return True if it satisfies the constraint."""
         value = kind.attributes.get(self.attribute)
         if value is None:
@@ -106,7 +108,9 @@ class _ConstraintState:
 
 
 class _DeviceSearch:
-    def __init__(self, inventory: Inventory, matches: Selecting, claims: Sequence[Claim], site: Site, books: Books) -> None:
+    def __init__(
+        self, inventory: Inventory, matches: DeviceSelecting, claims: Sequence[DemandedClaim], site: Site, books: DeviceBooks
+    ) -> None:
         self.inventory, self.matches, self.site, self.books = inventory, matches, site, books
         self.ids: list[int] = site.visible.tolist()
         self.devices = [inventory.devices[i] for i in self.ids]

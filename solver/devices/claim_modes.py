@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from kubestow.models.devices.demand import Claim, Constraint, Request
-from kubestow.models.devices.inventory import Books
+from kubestow.models.devices.demand import DemandedClaim, DemandedConstraint, DemandedRequest
+from kubestow.models.devices.inventory import DeviceBooks
 from kubestow.solver.devices.device_groups import DeviceGroup, DeviceGroups, Wish, wish
 
 #: Maximum number of modes of one bundle at one site. With more, attributes with the most values need not match.
@@ -28,8 +28,8 @@ Value = tuple[str, object]
 class Bundle:
     """Requests that constraints connect, or a single request. Names that nothing refers to are empty."""
 
-    requests: tuple[tuple[Request, ...], ...]
-    constraints: tuple[Constraint, ...] = ()
+    requests: tuple[tuple[DemandedRequest, ...], ...]
+    constraints: tuple[DemandedConstraint, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -65,9 +65,9 @@ class Mode:
     distinct: list[tuple[tuple[int, ...], str]]
 
 
-def bundles(claim: Claim) -> list[Bundle]:
+def bundles(claim: DemandedClaim) -> list[Bundle]:
     """Return the requests of a claim in parts that no constraint connects."""
-    parts: list[tuple[set[int], list[Constraint]]] = [({i}, []) for i in range(len(claim.requests))]
+    parts: list[tuple[set[int], list[DemandedConstraint]]] = [({i}, []) for i in range(len(claim.requests))]
     for constraint in claim.constraints:
         connected = {i for i, ways in enumerate(claim.requests) if any(constraint.about(request.name) for request in ways)}
         if not connected:
@@ -84,7 +84,7 @@ def bundles(claim: Claim) -> list[Bundle]:
     return listed
 
 
-def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> tuple[list[Mode], bool]:
+def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: DeviceBooks, *, broken: bool) -> tuple[list[Mode], bool]:
     """Return the modes in which a bundle can be served at a site.
 
     Args:
@@ -116,7 +116,7 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
 
 
 def _constrained(
-    mode: Mode | None, ways: Sequence[Request], constraints: Sequence[Constraint]
+    mode: Mode | None, ways: Sequence[DemandedRequest], constraints: Sequence[DemandedConstraint]
 ) -> tuple[Mode | None, list[tuple[tuple[int, ...], str, list[Value]]]]:
     """Narrow a mode to devices that have the attributes of the constraints.
 
@@ -145,7 +145,7 @@ def _constrained(
     return mode, matching
 
 
-def _take(request: Request, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> Take | None:
+def _take(request: DemandedRequest, site: int, groups: DeviceGroups, books: DeviceBooks, *, broken: bool) -> Take | None:
     """Return the devices that a request takes at a site. None if a request for all devices can never be served.
 
     Args:
@@ -214,7 +214,7 @@ def _matched(mode: Mode, matching: Sequence[tuple[tuple[int, ...], str, list[Val
             yield narrowed
 
 
-def _enough(take: Take, books: Books) -> bool:
+def _enough(take: Take, books: DeviceBooks) -> bool:
     """Return True if the groups of a take have enough free devices for one pod."""
     there = sum(len(group.units) if take.admin else group.free(books) for group in take.groups)
     return there >= take.count and (bool(take.groups) or not take.every or any(group.free(books) for group in take.spare))

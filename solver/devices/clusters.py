@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from kubestow.models.devices.demand import Claim, Request
+from kubestow.models.devices.demand import DemandedClaim, DemandedRequest
 from kubestow.solver.devices.device_groups import DeviceGroups, wish
 
-Claims = tuple[Claim, ...]
+Claims = tuple[DemandedClaim, ...]
 Amounts = tuple[tuple[str, int], ...]
 
 
@@ -26,7 +26,7 @@ class ClaimOption:
         constraints: Positions of the claim's constraints on it.
     """
 
-    request: Request
+    request: DemandedRequest
     groups: tuple[tuple[int, Amounts], ...]
     constraints: tuple[int, ...]
 
@@ -71,7 +71,7 @@ class DeviceClusters:
         return denominators
 
     def _options(
-        self, groups: DeviceGroups, site: int, number: Mapping[int, int], claim: Claim, alternatives: Sequence[Request]
+        self, groups: DeviceGroups, site: int, number: Mapping[int, int], claim: DemandedClaim, alternatives: Sequence[DemandedRequest]
     ) -> list[ClaimOption]:
         options = []
         for request in alternatives:

@@ -14,8 +14,8 @@ from functools import cache
 import numpy as np
 
 from kubestow.models.cel.selectors import CelError
-from kubestow.models.devices.demand import Request, Toleration
-from kubestow.models.devices.inventory import Books, Kind
+from kubestow.models.devices.demand import DemandedRequest, Toleration
+from kubestow.models.devices.inventory import DeviceBooks, DeviceKind
 from kubestow.models.devices.table import DeviceTable
 
 
@@ -37,14 +37,14 @@ class DeviceGroup:
         pool: Name of the pool if several sites see it; empty otherwise.
         counters: Counters that each device consumes, with amounts.
         node: True if an allocation serves only its node, see
-            :class:`kubestow.models.devices.inventory.Device`.
+            :class:`kubestow.models.devices.inventory.InventoryDevice`.
         selector: The selector of nodes that an allocation serves, see the same class.
         row: Key under which the room is counted; equal for groups of one device that several slices publish.
         units: The devices, as the books name them.
     """
 
     id: int
-    kind: Kind
+    kind: DeviceKind
     pool: str
     sites: tuple[int, ...]
     counters: tuple[tuple[int, Fraction], ...]
@@ -53,7 +53,7 @@ class DeviceGroup:
     row: Hashable
     units: list[int] = field(default_factory=list)
 
-    def free(self, books: Books) -> int:
+    def free(self, books: DeviceBooks) -> int:
         """Return the number of devices that are not allocated as a whole."""
         return len(self.units) - int(np.count_nonzero(books.in_use[self.units]))
 
@@ -129,6 +129,6 @@ def groups_of(table: DeviceTable) -> DeviceGroups:
     return table.cached("groups", lambda: DeviceGroups(table))
 
 
-def wish(request: Request) -> Wish:
+def wish(request: DemandedRequest) -> Wish:
     """Return the requirements of a request on every single device."""
     return Wish(request.selectors, request.tolerations, request.capacity)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kubestow.models.devices.demand import Constraint
-from kubestow.models.devices.inventory import Books, Kind
+from kubestow.models.devices.demand import DemandedConstraint
+from kubestow.models.devices.inventory import DeviceBooks, DeviceKind
 from kubestow.solver.devices.clusters import Amounts, ClaimOption, Claims, DeviceClusters
 
 #: Maximum number of pod orders, and of steps of each search.
@@ -26,7 +26,7 @@ Taken = tuple[int, ...]
 
 
 def pack(
-    clusters: DeviceClusters, books: Books, pods: Sequence[Claims], *, tries: int = MAX_ATTEMPTS, steps: int = MAX_STEPS
+    clusters: DeviceClusters, books: DeviceBooks, pods: Sequence[Claims], *, tries: int = MAX_ATTEMPTS, steps: int = MAX_STEPS
 ) -> tuple[list[Taken] | None, bool]:
     """Return the groups of the devices that each pod gets, in the given order and in addition to the books, and True.
 
@@ -49,11 +49,11 @@ class _SearchPosition:
     pod: int
     claim: int
     request: int
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[DemandedConstraint, ...]
 
 
 class _PackingSearch:
-    def __init__(self, clusters: DeviceClusters, books: Books, pods: Sequence[Claims], steps: int, rng: random.Random | None) -> None:
+    def __init__(self, clusters: DeviceClusters, books: DeviceBooks, pods: Sequence[Claims], steps: int, rng: random.Random | None) -> None:
         self._p, self._pods, self._steps = clusters, pods, steps
         self._options = [clusters.options[claims] for claims in pods]
         groups, scale = clusters.groups, clusters.scale
@@ -311,7 +311,7 @@ class _PackingSearch:
         return False
 
 
-def _constrained(constraints: Sequence[Constraint], about: Sequence[int], kind: Kind, values: Held) -> Held | None:
+def _constrained(constraints: Sequence[DemandedConstraint], about: Sequence[int], kind: DeviceKind, values: Held) -> Held | None:
     """Return the values of the constraints with one more device; None if one of them rejects it."""
     if not about:
         return values

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kubestow.models.cel.selectors import CelError
-from kubestow.models.devices.demand import Claim, Request
-from kubestow.models.devices.inventory import Device
+from kubestow.models.devices.demand import DemandedClaim, DemandedRequest
+from kubestow.models.devices.inventory import InventoryDevice
 from kubestow.solver.devices.state import DeviceState
 
 #: Maximum number of distinct reasons in one message.
@@ -38,7 +38,7 @@ class Available:
     alike: int | None = None
 
 
-def asked(claim: Claim, request: Request) -> str:
+def asked(claim: DemandedClaim, request: DemandedRequest) -> str:
     """Return a request as text: ``4 a100``, ``all gpu`` or ``4 a100 of one gpu.example.com/nvlink``."""
     many = request.count is None or request.count > 1
     ties = [
@@ -50,13 +50,13 @@ def asked(claim: Claim, request: Request) -> str:
     return " ".join([amount, request.device_class, *(" and ".join(ties[:_MAX_REASONS]),)]).strip()
 
 
-def claims_asked(claims: Sequence[Claim]) -> str:
+def claims_asked(claims: Sequence[DemandedClaim]) -> str:
     """Return the requests of claims as text: ``2 gpu, 1 nic``. Of alternatives, only the first is shown."""
     words = [asked(claim, alternatives[0]) for claim in claims for alternatives in claim.requests if alternatives]
     return ", ".join([*words[:_MAX_REASONS], *(["…"] if len(words) > _MAX_REASONS else [])]) or "nothing"
 
 
-def available(state: DeviceState, claim: Claim, request: Request, n: int) -> Available:
+def available(state: DeviceState, claim: DemandedClaim, request: DemandedRequest, n: int) -> Available:
     """Return the devices of node n for a request of a claim in the current state.
 
     Raises:
@@ -75,12 +75,12 @@ def available(state: DeviceState, claim: Claim, request: Request, n: int) -> Ava
     return Available(len(devices), len(matching), len(may), len(free), alike)
 
 
-def _open(state: DeviceState, request: Request, device: Device) -> bool:
+def _open(state: DeviceState, request: DemandedRequest, device: InventoryDevice) -> bool:
     kind = state.inventory.kinds[device.kind]
     return kind.open_to(request.tolerations) and kind.amounts(request.capacity) is not None
 
 
-def _free(state: DeviceState, request: Request, device: Device) -> bool:
+def _free(state: DeviceState, request: DemandedRequest, device: InventoryDevice) -> bool:
     books, kind = state.books, state.inventory.kinds[device.kind]
     if books.in_use[device.unit] and not request.admin:
         return False
@@ -92,7 +92,7 @@ def _free(state: DeviceState, request: Request, device: Device) -> bool:
     )
 
 
-def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, str]:
+def why_not(state: DeviceState, claims: Sequence[DemandedClaim], n: int) -> tuple[str, str]:
     """Return the unserved part of the claims and the reason on node n, where they currently get no devices."""
     # List-valued attributes may match in part. Then ``alike`` is a lower bound, and the text still says too few.
     error = state.error(tuple(claims), n)
@@ -123,13 +123,13 @@ def _cut(error: str) -> str:
     return error if len(error) <= _MAX_ERROR_CHARACTERS else f"{error[:_MAX_ERROR_CHARACTERS]}…"
 
 
-def _choices(claims: Sequence[Claim]) -> Iterator[tuple[Claim, tuple[Request, ...]]]:
+def _choices(claims: Sequence[DemandedClaim]) -> Iterator[tuple[DemandedClaim, tuple[DemandedRequest, ...]]]:
     for claim in claims:
         for alternatives in claim.requests:
             yield claim, alternatives
 
 
-def _short(request: Request, counts: Available) -> str:
+def _short(request: DemandedRequest, counts: Available) -> str:
     if not counts.total:
         return "no devices"
     if not counts.matching:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kubestow.models.devices.demand import Claim
-from kubestow.models.devices.inventory import Books, Ids, Inventory, Pick, View
+from kubestow.models.devices.demand import DemandedClaim
+from kubestow.models.devices.inventory import DeviceBooks, Ids, Inventory, Pick, View
 from kubestow.models.devices.table import DeviceTable
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.devices.allocator import AllocationError, allocate
 
-Claims = tuple[Claim, ...]
+Claims = tuple[DemandedClaim, ...]
 #: The result of a search: devices by position in ``Site.visible``, a message if it is an error, None if it
 #: fails.
 _Answer = tuple[Pick, ...] | str | None
@@ -63,7 +63,7 @@ class DeviceState:
 
     def __init__(self, table: DeviceTable) -> None:
         self.table, self.inventory = table, table.inventory
-        self.books: Books = table.inventory.books.copy()
+        self.books: DeviceBooks = table.inventory.books.copy()
         memo = self._memo = table.cached("states", lambda: _memo(table.inventory))
         self._dirty: set[int] = set()
         self._views, self._sites = list(memo.first_views), memo.first_sites.copy()

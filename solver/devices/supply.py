@@ -18,8 +18,8 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 
 if TYPE_CHECKING:  # selectors are slow to import
-    from kubestow.models.devices.demand import Claim, Request
-    from kubestow.models.devices.inventory import Kind
+    from kubestow.models.devices.demand import DemandedClaim, DemandedRequest
+    from kubestow.models.devices.inventory import DeviceKind
     from kubestow.models.devices.table import DeviceTable
 
 #: Number of further columns: for pieces of which a device or counter holds at most 1, 2, …
@@ -46,7 +46,7 @@ class _Supply:
 
         self._wish = wish
         self._table, self._cluster, self._groups = table, cluster, groups_of(table)
-        self._serving: dict[Request, Kinds] = {}
+        self._serving: dict[DemandedRequest, Kinds] = {}
         self._least: dict[int, dict[Measure, Fraction]] = {}  # minimum counters that a device of a kind consumes
         for group in self._groups.groups:
             uses: dict[Measure, Fraction] = {("counter", at): amount for at, (_, amount) in enumerate(group.counters)}
@@ -94,7 +94,7 @@ class _Supply:
         common = [claim for claim in variants[0] if all(claim in claims for claims in variants[1:])] if variants else []
         return [piece for claim in common if claim.key is None for piece in self._pieces(claim)]
 
-    def _pieces(self, claim: Claim) -> Iterator[_Piece]:
+    def _pieces(self, claim: DemandedClaim) -> Iterator[_Piece]:
         for request, *others in claim.requests:
             if others or request.admin or not request.count:
                 continue
@@ -105,13 +105,13 @@ class _Supply:
                 measures = [measure for measure in each[0] if all(measure in takes for takes in each)]
                 yield serving, request.count, {measure: min(takes[measure] for takes in each) for measure in measures}
 
-    def _takes(self, request: Request, kind: Kind) -> dict[Measure, Fraction]:
+    def _takes(self, request: DemandedRequest, kind: DeviceKind) -> dict[Measure, Fraction]:
         """Return the minimum amounts that a device of a kind provides to a request."""
         if not kind.shared:
             return {_DEVICES: Fraction(1), **self._least.get(kind.id, {})}
         return {(kind.driver, name): amount for name, amount in kind.amounts(request.capacity) or ()}
 
-    def _served(self, request: Request) -> Kinds:
+    def _served(self, request: DemandedRequest) -> Kinds:
         """Return the kinds that may serve a request at any site."""
         kinds = self._serving.get(request)
         if kinds is None:

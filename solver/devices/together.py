@@ -11,7 +11,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 
 if TYPE_CHECKING:  # selectors are slow to import
-    from kubestow.models.devices.inventory import Books
+    from kubestow.models.devices.inventory import DeviceBooks
     from kubestow.solver.devices.clusters import Claims, DeviceClusters
     from kubestow.solver.devices.packing import Taken
 
@@ -61,7 +61,7 @@ class DevicePacker:
         self._shares: dict[tuple[int, int], tuple[Taken, int, int] | None] = {}  # by state and position in ``_asks``
 
     @property
-    def books(self) -> Books:
+    def books(self) -> DeviceBooks:
         """The allocation of the snapshot."""
         return self._inventory.books
 
@@ -140,7 +140,7 @@ class DevicePacker:
             )
         return fits
 
-    def plan(self, n: int, books: Books, pods: Pods) -> tuple[dict[int, list[Taken]] | None, bool]:
+    def plan(self, n: int, books: DeviceBooks, pods: Pods) -> tuple[dict[int, list[Taken]] | None, bool]:
         """Return the devices of each class's pods on node n, in addition to those that ``books`` records as taken.
 
         Args:

@@ -12,7 +12,7 @@ from kubestow.models.documents.policy import DEFAULT, Policy
 from kubestow.models.kube.objects import is_terminal, pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.solver import rules
 from kubestow.solver.explain.nominated import Nominated
 from kubestow.solver.rules.base import Rule
@@ -135,7 +135,7 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
         known = owned(snapshot, kind, namespace, name)
         if known:
             return known
-    owners = Owners(snapshot)
+    owners = PodOwners(snapshot)
     wanted = workload.lower()
     pods: dict[str, list[int]] = {}
     for i, one in enumerate(snapshot.pods):

@@ -42,16 +42,16 @@ Vector = tuple[int, ...]
 class _Bound:
     """An upper bound on a tier.
 
-    Among the end states that remained when it was found, none with at least the values ``held`` in the earlier
-    tiers exceeds ``most`` in this tier.
+    Among the end states that remained when it was found, none with at least ``earlier_values`` in the earlier tiers
+    exceeds ``limit`` in this tier.
 
     Attributes:
         open: Number of end states set aside before.
     """
 
     tier: int
-    held: Vector
-    most: int
+    earlier_values: Vector
+    limit: int
     open: int
 
 
@@ -81,7 +81,7 @@ class ExactPlanSearch:
         active = rules.build(self.problem.cluster)
         self.model = TargetModel(self.problem, active)
         self.points = self.values.encode(TargetRules(self.model, active))
-        self._ceilings = [min(most, p.constant + p.most) for most, p in zip(self.values.bounds(), self.points, strict=True)]
+        self._ceilings = [min(upper, p.constant + p.most) for upper, p in zip(self.values.bounds(), self.points, strict=True)]
         self._bounds: list[_Bound] = []
         self._open: list[Vector] = []  # possible values of end states without a known order that are not proved to have none
         self._detoured: set[int] = set()  # classes whose stopovers the model counts as moves
@@ -100,16 +100,16 @@ class ExactPlanSearch:
             last = relaxed
             if relaxed.values <= best_values:
                 continue  # not proved: try again in the remaining time
-            found = self._order(relaxed.counts)
-            if found.steps is not None:
-                kept = within_waves(self.values, found.steps)
-                worth = self.values.of_steps(kept)
-                if worth > best_values:
-                    best, best_values = kept, worth
-                if kept is not found.steps:  # another order might take fewer waves
-                    found.steps = None
+            ordered = self._order(relaxed.counts)
+            if ordered.steps is not None:
+                kept = within_waves(self.values, ordered.steps)
+                values = self.values.of_steps(kept)
+                if values > best_values:
+                    best, best_values = kept, values
+                if kept is not ordered.steps:  # another order might take fewer waves
+                    ordered.steps = None
             if best_values < relaxed.values:
-                self._cut_off(relaxed, found)
+                self._cut_off(relaxed, ordered)
             elif relaxed.proved:
                 break
         bounds = [self._bound(t, best_values) for t in range(len(best_values))]
@@ -121,51 +121,51 @@ class ExactPlanSearch:
 
     def _order(self, counts: Ints) -> OrderResult:
         problem = self.problem
-        most = None
+        max_steps = None
         if problem.limits.maxMoves is not None:
             change = counts - problem.start
             bound = int(change[problem.pending].sum())
             gone = -int(change[~problem.pending].sum())
-            most = problem.limits.maxMoves + bound + gone
+            max_steps = problem.limits.maxMoves + bound + gone
         self.deadline.charge(CHECK_SECONDS)
-        return order(problem, counts, self.context, seconds=max(0.1, self.deadline.left() * ORDER_TIME_FRACTION), steps_at_most=most)
+        return order(problem, counts, self.context, seconds=max(0.1, self.deadline.left() * ORDER_TIME_FRACTION), steps_at_most=max_steps)
 
-    def _record_open(self, relaxed: _Relaxed, found: OrderResult) -> None:
+    def _record_open(self, relaxed: _Relaxed, ordered: OrderResult) -> None:
         """Record the possible values of the end state unless they are known."""
-        if found.steps is None:
-            if found.stuck and self.problem.limits.maxMoves is None and (self._stuck is None or relaxed.values > self._stuck[0]):
-                self._stuck = relaxed.values, found.stuck
-            if found.exhausted:
+        if ordered.steps is None:
+            if ordered.stuck and self.problem.limits.maxMoves is None and (self._stuck is None or relaxed.values > self._stuck[0]):
+                self._stuck = relaxed.values, ordered.stuck
+            if ordered.exhausted:
                 self._note("an end state that no order of steps reaches was excluded; proofs refer to plans that can be carried out")
             else:
                 few = " within the wave limit" if self.problem.limits.maxWaves is not None else ""
                 self._note(f"an end state was set aside because no order of steps{few} was found in time; bounds count it as possible")
                 self._open.append(relaxed.values)
             return
-        worth = self.values.of_steps(found.steps)
+        values = self.values.of_steps(ordered.steps)
         at_best = list(self.values.of(relaxed.counts))
-        if found.fewest:  # in steps; the fewest steps need not be the cheapest
-            extra = count_pods(found.steps) - count_pods(steps_to(self.problem, relaxed.counts))
+        if ordered.fewest:  # in steps; the fewest steps need not be the cheapest
+            extra = count_pods(ordered.steps) - count_pods(steps_to(self.problem, relaxed.counts))
             at_best = [value - extra * tier.per_move(self.problem) for value, tier in zip(at_best, self.values.tiers, strict=True)]
-        if tuple(at_best) > worth:
+        if tuple(at_best) > values:
             self._note("an end state was set aside because no shortest order of steps was found in time; bounds count it as possible")
             self._open.append(tuple(at_best))
 
-    def _cut_off(self, relaxed: _Relaxed, found: OrderResult) -> None:
+    def _cut_off(self, relaxed: _Relaxed, ordered: OrderResult) -> None:
         """Exclude an end state that is worth less than the model says, or correct its value in the model.
 
         If a few classes prove that it has no order, all end states with the same places of these classes are
         excluded.
         """
         problem = self.problem
-        if self._confine(relaxed, found):
-            if found.steps is None:
-                self._record_open(relaxed, found)
+        if self._confine(relaxed, ordered):
+            if ordered.steps is None:
+                self._record_open(relaxed, ordered)
             return
-        self._record_open(relaxed, found)
+        self._record_open(relaxed, ordered)
         self.model.forbid(relaxed.counts, [g for g in sorted(self.model.left) if problem.movable[g] or problem.pending[g]])
 
-    def _confine(self, relaxed: _Relaxed, found: OrderResult) -> bool:
+    def _confine(self, relaxed: _Relaxed, ordered: OrderResult) -> bool:
         """Confine classes to the states that they can reach.
 
         Returns:
@@ -173,9 +173,9 @@ class ExactPlanSearch:
         """
         problem, counts = self.problem, relaxed.counts
         excluded, extra, cost = False, 0, 0
-        for each in found.confined:
+        for each in ordered.confined:
             apart = self._detoured.isdisjoint(each.classes)
-            moves = [most - arrivals(problem, each.classes, there) for most, there in zip(each.moves, each.reachable, strict=True)]
+            moves = [limit - arrivals(problem, each.classes, there) for limit, there in zip(each.moves, each.reachable, strict=True)]
             detours = self.model.confine(each.classes, each.reachable, moves)
             mine = each.detours(problem, counts)
             excluded |= detours is not None and mine is None
@@ -188,10 +188,10 @@ class ExactPlanSearch:
             extra, cost = extra + (mine or 0), cost + (mine or 0) * cheapest
         if extra or excluded:
             self.model.limit_moves(self._detours)
-        if found.steps is None:
-            most = problem.limits.maxMoves
-            return excluded or (bool(extra) and most is not None and problem.moves(counts) + extra > most)
-        return bool(cost) and self.values.of_steps(found.steps) == (*relaxed.values[:-1], relaxed.values[-1] - cost)
+        if ordered.steps is None:
+            max_moves = problem.limits.maxMoves
+            return excluded or (bool(extra) and max_moves is not None and problem.moves(counts) + extra > max_moves)
+        return bool(cost) and self.values.of_steps(ordered.steps) == (*relaxed.values[:-1], relaxed.values[-1] - cost)
 
     def _note(self, text: str) -> None:
         if text not in self._notes:
@@ -216,18 +216,18 @@ class ExactPlanSearch:
         """
         began = self.deadline.left()
         solution = self.cpsat.assignment(self.model, counts)
-        held: list[int] = []
-        proved, tied = True, True  # tied: equal to ``least`` in all tiers so far
+        reached: list[int] = []
+        proved, equal_so_far = True, True  # equal_so_far: equal to ``least`` in all tiers so far
         model = self.model.model.clone()
         size = len(self.points)
         for t, points in enumerate(self.points):
-            floor = least[t] if tied else None
+            floor = least[t] if equal_so_far else None
             ceiling = self._ceilings[t]
-            if last is not None and last.proved and tuple(held) == last.values[:t]:
+            if last is not None and last.proved and tuple(reached) == last.values[:t]:
                 ceiling = min(ceiling, last.values[t])
             if proved and solution is not None and points.value(solution) >= ceiling:
                 value = ceiling
-                self._bounds.append(_Bound(t, tuple(held), value, len(self._open)))
+                self._bounds.append(_Bound(t, tuple(reached), value, len(self._open)))
             else:
                 attempt = model.clone()
                 target = self._expression(attempt, points)
@@ -244,34 +244,34 @@ class ExactPlanSearch:
                     # no remaining end state is as good as the plan, so the plan's values bound the remaining
                     # tiers
                     for later in range(t, size):
-                        self._bounds.append(_Bound(later, (*held, *least[t:later]), least[later], len(self._open)))
+                        self._bounds.append(_Bound(later, (*reached, *least[t:later]), least[later], len(self._open)))
                     return None
                 if answer.status == cp_model.INFEASIBLE:
                     return None
                 if answer.bound is not None:
-                    self._bounds.append(_Bound(t, tuple(held), min(answer.bound, ceiling), len(self._open)))
+                    self._bounds.append(_Bound(t, tuple(reached), min(answer.bound, ceiling), len(self._open)))
                 proved &= answer.status == cp_model.OPTIMAL
                 if answer.solution is not None:
                     solution = answer.solution
                 if solution is None:
                     return None
                 value = points.value(solution)
-            if tied and value < least[t]:
+            if equal_so_far and value < least[t]:
                 return None
-            tied = tied and value == least[t]
-            held.append(value)
+            equal_so_far = equal_so_far and value == least[t]
+            reached.append(value)
             model.add(self._expression(model, points) >= value)
         assert solution is not None
-        return _Relaxed(self.model.counts(solution), solution, tuple(held), proved)
+        return _Relaxed(self.model.counts(solution), solution, tuple(reached), proved)
 
     def _reporter(self, t: int) -> Callable[[int, int], None]:
         return lambda value, bound: self.context.report("exact", self.values.tiers[t].name, value, bound)
 
     def _bound(self, t: int, best: Vector) -> int:
         """Return an upper bound on tier t for plans with at least the values ``best`` in the earlier tiers."""
-        most = self._ceilings[t]
+        upper = self._ceilings[t]
         for bound in self._bounds:
-            if bound.tier == t and all(h <= b for h, b in zip(bound.held, best, strict=False)):
+            if bound.tier == t and all(h <= b for h, b in zip(bound.earlier_values, best, strict=False)):
                 aside = [v[t] for v in self._open[: bound.open] if all(a >= b for a, b in zip(v[:t], best, strict=False))]
-                most = min(most, max([bound.most, *aside]))
-        return max(most, best[t])
+                upper = min(upper, max([bound.limit, *aside]))
+        return max(upper, best[t])

@@ -37,48 +37,48 @@ def excuse(snapshot: Snapshot, plan_options: PlanOptions) -> tuple[PlanOptions, 
     """
     if "repair" not in plan_options.goals:
         return plan_options, Forgiveness()
-    found = forgive(snapshot, plan_options.history, plan_options.options.exempt)
-    if not found.rules:
-        return plan_options, found
+    forgiveness = forgive(snapshot, plan_options.history, plan_options.options.exempt)
+    if not forgiveness.rules:
+        return plan_options, forgiveness
     before = _broken(snapshot, plan_options)
     excused: dict[int, frozenset[str]] = {}
     for name, fields in FIELDS.items():
-        rules: list[tuple[int, Rule]] = [each for each in found.rules if each[1][0] in fields]
+        rules: list[tuple[int, Rule]] = [each for each in forgiveness.rules if each[1][0] in fields]
         if rules:
             after = _broken(without(snapshot, rules), replace(plan_options, anchors=frozenset(i for i, _ in rules)))
             for i, broken in before.items():
                 if name in broken and name not in after.get(i, ()):
                     excused[i] = excused.get(i, frozenset()) | {name}
-    return replace(plan_options, forgiven=frozenset(found.rules), excused=excused), found
+    return replace(plan_options, forgiven=frozenset(forgiveness.rules), excused=excused), forgiveness
 
 
-def account(plan: RebalancePlan, snapshot: Snapshot, plan_options: PlanOptions, found: Forgiveness) -> None:
+def account(plan: RebalancePlan, snapshot: Snapshot, plan_options: PlanOptions, forgiveness: Forgiveness) -> None:
     """Record in a plan the forgiven rules and the notes about them."""
     history = plan_options.history
     if "repair" not in plan_options.goals:
         return
-    if history.grace or history.earlier or found.rules:
+    if history.grace or history.earlier or forgiveness.rules:
         earlier = [
             EarlierSnapshot(each.sha256, each.capture.time if each.capture is not None else "")
             for each in sorted(history.earlier, key=time_of)
         ]
         names = sorted((pod_key(snapshot.pods[i]), name) for i, excused in plan_options.excused.items() for name in excused)
         plan.executionGrace = ExecutionGrace(history.grace, earlier, [ForgivenRule(*each) for each in names])
-    plan.notes += [*warnings(snapshot.pods), *sentences(snapshot, history, found)]
+    plan.notes += [*warnings(snapshot.pods), *sentences(snapshot, history, forgiveness)]
 
 
-def sentences(snapshot: Snapshot, history: History, found: Forgiveness) -> list[str]:
+def sentences(snapshot: Snapshot, history: History, excused: Forgiveness) -> list[str]:
     """Return the notes on forgiven rules, and on rules that count because earlier snapshots are missing."""
     said = [
         f"{pod_key(snapshot.pods[i])} breaks {field} that holds during execution; within its grace of {grace} s it does not count yet"
-        for (i, (field, _)), grace in found.rules.items()
+        for (i, (field, _)), grace in excused.rules.items()
     ]
     said = list(dict.fromkeys(said))
     texts = said[:_MAX_NAMED_RULES]
     if len(said) > _MAX_NAMED_RULES:
         texts.append(f"{len(said) - _MAX_NAMED_RULES} more rules that hold during execution are within their grace")
-    if found.uncovered:
-        rules = f"{found.uncovered} broken rule{'s' * (found.uncovered > 1)} that hold{'s' * (found.uncovered == 1)} during execution"
+    if excused.uncovered:
+        rules = f"{excused.uncovered} broken rule{'s' * (excused.uncovered > 1)} that hold{'s' * (excused.uncovered == 1)} during execution"
         why = "the earlier snapshots do not cover the whole grace" if history.earlier else "no earlier snapshot is given (--since)"
         texts.append(f"{rules} may be within the grace but count: {why}")
     return texts

@@ -47,7 +47,7 @@ class PlanLns:
 
     def __init__(self, values: PlanObjective, goals: Sequence[str], context: RunContext) -> None:
         problem = values.problem
-        self.problem, self.values, self.context, self.left = problem, values, context, context.deadline.left
+        self.problem, self.values, self.context, self.remaining_seconds = problem, values, context, context.deadline.left
         self.cpsat = CpSat(context)
         self.rng = np.random.default_rng(context.options.seed)
         self._active = rules.build(problem.cluster)
@@ -60,35 +60,35 @@ class PlanLns:
             self._searched.tiers = self._searched.tiers[:-1]
         self.size = INITIAL_VARIABLES
 
-    def run(self, found: PlanSearchResult) -> PlanSearchResult:
+    def run(self, result: PlanSearchResult) -> PlanSearchResult:
         """Improve an accepted sequence of steps."""
         if not self._mobile.any():
-            return found
-        found.engine = "lns"
-        kept = self.left() * (LATER_TIME_FRACTION if self._later else ORDER_TIME_FRACTION)
-        counts = self.problem.end(found.steps)
+            return result
+        result.engine = "lns"
+        kept = self.remaining_seconds() * (LATER_TIME_FRACTION if self._later else ORDER_TIME_FRACTION)
+        counts = self.problem.end(result.steps)
         idle, changed = 0, False
-        while not self.context.stop.is_set() and self.left() > kept and idle < MAX_IDLE_NEIGHBOURHOODS:
+        while not self.context.stop.is_set() and self.remaining_seconds() > kept and idle < MAX_IDLE_NEIGHBOURHOODS:
             if not self._step(counts):
                 idle += 1
                 continue
             idle, changed = 0, True
-            for tier, value, bound in zip(self.values.tiers, self.values.of(counts), found.bounds, strict=True):
+            for tier, value, bound in zip(self.values.tiers, self.values.of(counts), result.bounds, strict=True):
                 self.context.report("lns", tier.name, value, max(value, bound), priority=tier.priority)
         if changed:
-            self._take(found, counts)
-        return found
+            self._take(result, counts)
+        return result
 
-    def _take(self, found: PlanSearchResult, counts: Ints) -> None:
+    def _take(self, result: PlanSearchResult, counts: Ints) -> None:
         """Adopt an end state if an order of steps leads to it and its values are better."""
-        ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.left() / (2 if self._later else 1)))
+        ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.remaining_seconds() / (2 if self._later else 1)))
         if ordered.steps is None:
-            found.notes.append("a better end state was set aside because no order of steps was found in time")
+            result.notes.append("a better end state was set aside because no order of steps was found in time")
             return
         steps = within_waves(self.values, ordered.steps)
         values = self.values.of_steps(steps)
-        if values > found.values:
-            found.steps, found.values = steps, values
+        if values > result.values:
+            result.steps, result.values = steps, values
 
     # --- neighbourhoods -----------------------------------------------------------------------------------------------------------
 
@@ -166,9 +166,9 @@ class PlanLns:
         for g in np.flatnonzero(self._mobile & (here.any(axis=1) | problem.pending)).tolist():
             waiting = int(problem.cluster.classes[g].count - counts[g].sum()) if problem.pending[g] or problem.evictable[g] else 0
             number = int(here[g].sum()) + waiting
-            most = np.minimum(np.maximum(self.values.room[g, nodes], np.maximum(problem.start[g, nodes], here[g])), number)
-            inside = most > 0
+            limit = np.minimum(np.maximum(self.values.room[g, nodes], np.maximum(problem.start[g, nodes], here[g])), number)
+            inside = limit > 0
             if number and inside.any():
-                cells[g] = nodes[inside].astype(np.int32), most[inside]
+                cells[g] = nodes[inside].astype(np.int32), limit[inside]
                 pods[g] = number
         return Cells(cells, pods) if cells else None

@@ -75,15 +75,15 @@ def rebalance(
     report("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
     deadline = Deadline(options, (started if began is None else began) - _reserve(options.time_limit, compiled - started))
     context = RunContext(options, deadline, stop or threading.Event(), report)
-    found = search(problem, values, plan_options.goals, context)
+    result = search(problem, values, plan_options.goals, context)
     if problem.drain and "improve" not in plan_options.goals:
-        found.steps = even_drain(values, found.steps, context.over)
-        found.values = values.of_steps(found.steps)
-    _loosen(problem, values, found)
+        result.steps = even_drain(values, result.steps, context.over)
+        result.values = values.of_steps(result.steps)
+    _loosen(problem, values, result)
     report("waves")
-    waves = group(problem, found.steps)
+    waves = group(problem, result.steps)
     solved = time.monotonic()
-    plan = _document(problem, values, plan_options, found, waves)
+    plan = _document(problem, values, plan_options, result, waves)
     account(plan, snapshot, plan_options, forgiveness)
     report("verify")
     plan.before, plan.after, plan.leastWaves = summary(snapshot, plan)
@@ -107,29 +107,29 @@ def _unsure(problem: RebalanceProblem) -> bool:
     return is_undecided(snapshot, range(len(snapshot.pods)))
 
 
-def _loosen(problem: RebalanceProblem, values: PlanObjective, found: PlanSearchResult) -> None:
+def _loosen(problem: RebalanceProblem, values: PlanObjective, result: PlanSearchResult) -> None:
     """Weaken the bounds (in place) of tiers that depend on rules if unknown labels decide which pods these match."""
     if not _unsure(problem):
         return
     for t, tier in enumerate(values.tiers):
         if tier.name == "placed":
-            most = problem.cluster.count[problem.pending & (problem.cluster.priority == tier.priority)]
-            found.bounds[t] = max(found.values[t], int(most.sum()))
+            pending = problem.cluster.count[problem.pending & (problem.cluster.priority == tier.priority)]
+            result.bounds[t] = max(result.values[t], int(pending.sum()))
         elif tier.name in ("rules", "drained"):
-            found.bounds[t] = 0
+            result.bounds[t] = 0
 
 
 def _document(
-    problem: RebalanceProblem, values: PlanObjective, plan_options: PlanOptions, found: PlanSearchResult, waves: Sequence[Sequence[Step]]
+    problem: RebalanceProblem, values: PlanObjective, plan_options: PlanOptions, result: PlanSearchResult, waves: Sequence[Sequence[Step]]
 ) -> plans.RebalancePlan:
     snapshot, options = problem.cluster.snapshot, plan_options.options
     broken = _broken(problem) if "repair" in plan_options.goals else {}
-    end = problem.end(found.steps)
+    end = problem.end(result.steps)
     freed = values.freed(end) & ~values.freed(problem.start)
     moves, evictions = name_moves(problem, waves, _units(problem, waves), Reasons(problem, broken, freed, plan_options.goals))
     tiers = [
         TierResult(tier.name, value, max(value, bound), tier.priority)
-        for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True)
+        for tier, value, bound in zip(values.tiers, result.values, result.bounds, strict=True)
     ]
     nothing = plans.Summary(0, 0)
     names = problem.cluster.nodes.names
@@ -141,7 +141,7 @@ def _document(
             kubernetesVersion=snapshot.gates.version, featureGates=dict(snapshot.gates.given),
         ),
         goals=[*(["drain"] if plan_options.drain else []), *plan_options.goals],
-        engine=found.engine,
+        engine=result.engine,
         status="optimal" if all(t.value == t.bound for t in tiers) and not _unsure(problem) else "feasible",
         objective=tiers,
         moves=moves,
@@ -151,14 +151,14 @@ def _document(
         drain=[names[n] for n in sorted(problem.drain)],
         freed=[names[n] for n in np.flatnonzero(freed)] if "consolidate" in plan_options.goals else [],
         limits=plan_options.limits,
-        obstacles=obstacles(problem, values, found, plan_options),
+        obstacles=obstacles(problem, values, result, plan_options),
         excluded=problem.excluded,
         unmodelled=[
             *unmodelled.find(snapshot, (snapshot.pods[i] for i in scope.pending), tiers=options.policy.networkTiers),
             *_unknown(problem),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=[*found.notes, *_notes(problem, plan_options), *_many_waves(problem, found.steps)],
+        notes=[*result.notes, *_notes(problem, plan_options), *_many_waves(problem, result.steps)],
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.sequencing.sequence import order
-from kubestow.solver.rebalance.tiers.improvement import Improvement
+from kubestow.solver.rebalance.tiers.improvement import ImprovementTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.rules.eligibility import possible
@@ -28,65 +28,65 @@ MAX_STRAIGHTEN_SECONDS = 60.0
 
 def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str], context: RunContext) -> PlanSearchResult:
     """Return the best steps that the engine finds in time."""
-    options, left = context.options, context.deadline.left
+    options, remaining_seconds = context.options, context.deadline.left
     if problem.limits.maxWaves == 0:
         nothing = values.of_steps([])
         return PlanSearchResult([], nothing, list(nothing))
-    whole = left()
+    whole = remaining_seconds()
 
     def over() -> bool:  # construction ignores the clock in a deterministic run
-        return context.stop.is_set() or (not options.deterministic and left() < whole * (1 - CONSTRUCTION_TIME_FRACTION))
+        return context.stop.is_set() or (not options.deterministic and remaining_seconds() < whole * (1 - CONSTRUCTION_TIME_FRACTION))
 
     context.report("greedy")
     builder = MoveBuilder(problem, over)
     best = within_waves(values, construct(builder, values, goals))
-    found = PlanSearchResult(best, values.of_steps(best), values.bounds())
-    if problem.limits.maxWaves is not None and found.values < (nothing := values.of_steps([])):
-        found.steps, found.values = [], nothing  # the remaining steps may be worth less than no steps
-    _straighten(values, found, context)
-    _bound_moves(found, values)
-    _report(found, values, context)
-    if found.proved or options.engine == "greedy" or context.over():
-        return found
+    result = PlanSearchResult(best, values.of_steps(best), values.bounds())
+    if problem.limits.maxWaves is not None and result.values < (nothing := values.of_steps([])):
+        result.steps, result.values = [], nothing  # the remaining steps may be worth less than no steps
+    _straighten(values, result, context)
+    _bound_moves(result, values)
+    _report(result, values, context)
+    if result.proved or options.engine == "greedy" or context.over():
+        return result
     pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
     if options.engine == "exact" or (options.engine == "auto" and pairs <= MAX_EXACT_CELLS):
         from kubestow.solver.rebalance.exact import ExactPlanSearch
 
         try:
-            result = ExactPlanSearch(values, context).solve(found.steps)
+            exact_result = ExactPlanSearch(values, context).solve(result.steps)
         except OverflowError:
-            found.notes.append("skipped the exact engine: utilisation exceeds the numbers that CP-SAT can sum")
-            return found
-        return _better(found, result, values, context)
+            result.notes.append("skipped the exact engine: utilisation exceeds the numbers that CP-SAT can sum")
+            return result
+        return _better(result, exact_result, values, context)
     from kubestow.solver.rebalance.lns import PlanLns
 
     if options.engine == "auto":
-        found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {MAX_EXACT_CELLS})")
-    first = next((t for t, tier in enumerate(values.tiers) if isinstance(tier, Improvement)), len(values.tiers))
-    if found.values[:first] < tuple(found.bounds[:first]):
-        found = PlanLns(values, goals, context).run(found)
+        result.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {MAX_EXACT_CELLS})")
+    first = next((t for t, tier in enumerate(values.tiers) if isinstance(tier, ImprovementTier)), len(values.tiers))
+    if result.values[:first] < tuple(result.bounds[:first]):
+        result = PlanLns(values, goals, context).run(result)
     if first < len(values.tiers) and not context.over():
         from kubestow.solver.rebalance.improvement.search import ImprovementSearch
 
-        found = ImprovementSearch(values, found, context).run()
-    _bound_moves(found, values)
-    return found
+        result = ImprovementSearch(values, result, context).run()
+    _bound_moves(result, values)
+    return result
 
 
-def _bound_moves(found: PlanSearchResult, values: PlanObjective) -> None:
+def _bound_moves(result: PlanSearchResult, values: PlanObjective) -> None:
     """Lower the bound on moves to the fewest that reach the values of the other tiers."""
-    found.bounds[-1] = min(found.bounds[-1], values.bound_of_moves(found.values))
+    result.bounds[-1] = min(result.bounds[-1], values.bound_of_moves(result.values))
 
 
-def _straighten(values: PlanObjective, found: PlanSearchResult, context: RunContext) -> None:
+def _straighten(values: PlanObjective, result: PlanSearchResult, context: RunContext) -> None:
     """Reach the same end state by fewer moves if construction moved pods more than once."""
-    counts = values.problem.end(found.steps)
-    moves = sum(step.k for step in found.steps if step.a >= 0 and step.b >= 0)
+    counts = values.problem.end(result.steps)
+    moves = sum(step.k for step in result.steps if step.a >= 0 and step.b >= 0)
     if moves > values.problem.moves(counts):
         ordered = order(values.problem, counts, context, seconds=max(1.0, min(context.deadline.left() / 4, MAX_STRAIGHTEN_SECONDS)))
-        steps = within_waves(values, ordered.steps) if ordered.steps is not None else found.steps
-        if (worth := values.of_steps(steps)) > found.values:
-            found.steps, found.values = steps, worth
+        steps = within_waves(values, ordered.steps) if ordered.steps is not None else result.steps
+        if (reached := values.of_steps(steps)) > result.values:
+            result.steps, result.values = steps, reached
 
 
 def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str]) -> list[Step]:
@@ -98,7 +98,7 @@ def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str])
         "repair": repair.repair,
         "admit": admit.admit,
         "consolidate": lambda builder: drain_and_consolidate.consolidate(
-            builder, values.worth, problem.limits.maxFreed if values.price is None else None, values.packing
+            builder, values.node_value, problem.limits.maxFreed if values.price is None else None, values.packing
         ),
         "improve": improve.improve,
     }
@@ -115,23 +115,27 @@ def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str])
     return list(builder.steps)
 
 
-def _report(found: PlanSearchResult, values: PlanObjective, context: RunContext) -> None:
-    for tier, value, bound in zip(values.tiers, found.values, found.bounds, strict=True):
+def _report(result: PlanSearchResult, values: PlanObjective, context: RunContext) -> None:
+    for tier, value, bound in zip(values.tiers, result.values, result.bounds, strict=True):
         context.report("search", tier.name, value, max(value, bound), priority=tier.priority)
 
 
-def _better(found: PlanSearchResult, result: PlanSearchResult, values: PlanObjective, context: RunContext) -> PlanSearchResult:
+def _better(construction: PlanSearchResult, exact: PlanSearchResult, values: PlanObjective, context: RunContext) -> PlanSearchResult:
     """Return the better of two results. Bounds of the exact engine are used in any case.
 
     Args:
-        found: Result of the construction.
-        result: Result of the exact engine.
+        construction: Result of the construction.
+        exact: Result of the exact engine.
     """
-    steps, reached = result.steps, result.values
-    if reached < found.values:
-        steps, reached = found.steps, found.values
-    lower = [min(a, b) for a, b in zip(found.bounds, result.bounds, strict=True)] if reached[:-1] == found.values[:-1] else result.bounds
-    better = PlanSearchResult(steps, reached, lower, "exact", [*found.notes, *result.notes], result.stuck)
+    steps, reached = exact.steps, exact.values
+    if reached < construction.values:
+        steps, reached = construction.steps, construction.values
+    lower = (
+        [min(a, b) for a, b in zip(construction.bounds, exact.bounds, strict=True)]
+        if reached[:-1] == construction.values[:-1]
+        else exact.bounds
+    )
+    better = PlanSearchResult(steps, reached, lower, "exact", [*construction.notes, *exact.notes], exact.stuck)
     _bound_moves(better, values)
     _report(better, values, context)
     return better

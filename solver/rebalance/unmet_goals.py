@@ -15,7 +15,7 @@ from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
-from kubestow.solver.rebalance.tiers.pods import BrokenRules, Drained, Placed
+from kubestow.solver.rebalance.tiers.pods import BrokenRulesTier, DrainedTier, PlacedTier
 from kubestow.solver.rebalance.tiers.tier import Tier
 
 #: Obstacles listed per kind; the last one sums up the others.
@@ -35,13 +35,13 @@ _WHY = {
 }
 
 
-def obstacles(problem: RebalanceProblem, values: PlanObjective, reached: PlanSearchResult, asked: PlanOptions) -> list[Obstacle]:
+def obstacles(problem: RebalanceProblem, values: PlanObjective, reached: PlanSearchResult, plan_options: PlanOptions) -> list[Obstacle]:
     """Return the obstacles of every goal that the steps do not reach.
 
     These are pods left on drained nodes, rules still broken, pods still pending, and moves that wait for each
     other.
     """
-    goals = {*asked.goals, *(["drain"] if problem.drain else [])}
+    goals = {*plan_options.goals, *(["drain"] if problem.drain else [])}
     if goals.isdisjoint(kind.goal for kind in _FIND):
         return []
     state = PlanState(problem)
@@ -143,8 +143,8 @@ def _held_back(problem: RebalanceProblem, what: str) -> str:
         what: The word for the step, ``move`` or ``binding``.
     """
     limits = problem.limits
-    asked = [limits.maxMoves, limits.maxMovesPerNamespace, limits.maxMovesPerWorkload] if what == "move" else []
-    if any(most is not None for most in (*asked, limits.maxWaves)):
+    move_limits = [limits.maxMoves, limits.maxMovesPerNamespace, limits.maxMovesPerWorkload] if what == "move" else []
+    if any(limit is not None for limit in (*move_limits, limits.maxWaves)):
         few = f" (at most {_waves(limits.maxWaves)})" if limits.maxWaves is not None else ""
         return f"the limits of the plan{few} do not allow its {what}, or an earlier goal would get worse"
     return f"its {what} would be accepted, but an earlier goal would get worse, or time ran out"
@@ -153,19 +153,19 @@ def _held_back(problem: RebalanceProblem, what: str) -> str:
 def _too_many_evictions(problem: RebalanceProblem, state: PlanState, g: int) -> str | None:
     """Return the reason why no more pods of a class are evicted, if it is the budget and the number of waves."""
     budget = problem.budget[g]
-    most = problem.eviction_limits.get(budget) if budget is not None else None
-    if budget is None or most is None:
+    limit = problem.eviction_limits.get(budget) if budget is not None else None
+    if budget is None or limit is None:
         return None
-    left = np.maximum(problem.start - state.counts, 0)[(problem.guarded == budget) & problem.movable]
-    if int(left.sum()) < most:
+    evicted = np.maximum(problem.start - state.counts, 0)[(problem.guarded == budget) & problem.movable]
+    if int(evicted.sum()) < limit:
         return None
     name = problem.budgets[budget].name
-    evictions = f"{most} eviction{'s' * (most != 1)}"
+    evictions = f"{limit} eviction{'s' * (limit != 1)}"
     return f"PodDisruptionBudget {name} allows {evictions} in {_waves(problem.limits.maxWaves)}, already used by other pods"
 
 
-def _waves(most: int | None) -> str:
-    return f"{most} wave{'s' if most != 1 else ''}"
+def _waves(limit: int | None) -> str:
+    return f"{limit} wave{'s' if limit != 1 else ''}"
 
 
 def _rejections(state: PlanState, g: int, nodes: Bools) -> str:
@@ -207,7 +207,7 @@ def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
     gangs = problem.limits.allowEviction and any(entry.reason == "gang" for entry in problem.excluded)
     stay = "; a plan evicts no pods of running gangs" if gangs else ""
 
-    def describe(g: int, left: int) -> list[Obstacle]:
+    def describe(g: int, unplaced: int) -> list[Obstacle]:
         cls = problem.cluster.classes[g]
         gang = problem.cluster.gangs[cls.gang] if cls.gang is not None else None
         placed = int(state.counts[list(gang.classes)].sum()) if gang is not None else 0
@@ -219,18 +219,18 @@ def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
             why = _held_back(problem, "binding")
         else:
             why = "no node takes it: " + _rejections(state, g, every) + stay
-        keys = [objects.pod_key(snapshot.pods[i]) for i in cls.pods[cls.count - left :]]
+        keys = [objects.pod_key(snapshot.pods[i]) for i in cls.pods[cls.count - unplaced :]]
         return [Obstacle("admit", f"{key} stays pending: {why}", key) for key in keys]
 
     found: list[_Described] = []
     for g in np.flatnonzero(problem.pending).tolist():
-        left = problem.cluster.classes[g].count - int(state.counts[g].sum())
-        if left:
-            found.append((left, partial(describe, g, left)))
+        pods = problem.cluster.classes[g].count - int(state.counts[g].sum())
+        if pods:
+            found.append((pods, partial(describe, g, pods)))
     return _short("admit", found)
 
 
 #: Tiers that may have obstacles, and the functions that find them.
 _FIND: dict[type[Tier], Callable[[RebalanceProblem, PlanState], list[Obstacle]]] = {
-    Drained: _left, BrokenRules: _broken, Placed: _pending,
+    DrainedTier: _left, BrokenRulesTier: _broken, PlacedTier: _pending,
 }  # fmt: skip

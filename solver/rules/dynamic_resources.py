@@ -20,7 +20,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 
 if TYPE_CHECKING:
-    from kubestow.models.devices.demand import Claim, Demand
+    from kubestow.models.devices.demand import DemandedClaim, DeviceDemand
     from kubestow.models.devices.inventory import Pick
     from kubestow.solver.cpsat.model import PlacementModel
     from kubestow.solver.devices.state import DeviceState
@@ -52,8 +52,8 @@ class _ClassDemand:
         allocations: By node, the devices of running pods.
     """
 
-    demand: Demand
-    variants: list[tuple[Bools, tuple[Claim, ...]]]
+    demand: DeviceDemand
+    variants: list[tuple[Bools, tuple[DemandedClaim, ...]]]
     barred: Bools
     shared: tuple[str, ...] = ()
     allocations: dict[int, list[tuple[Pick, ...]]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class DynamicResources(Rule):
                     self._requests[g] = self._read(g, cls.devices)
             self._never = {g: self._hopeless(requests) for g, requests in enumerate(self._requests) if requests is not None}
 
-    def _read(self, g: int, demand: Demand) -> _ClassDemand:
+    def _read(self, g: int, demand: DeviceDemand) -> _ClassDemand:
         table = self.cluster.devices
         assert table is not None
         barred = self._nothing | (demand.refusal is not None)
@@ -113,7 +113,7 @@ class DynamicResources(Rule):
         requests = self._requests[g]
         return requests is None or not (requests.shared or ((requests.demand.claims or requests.demand.extended) and self.state.joined))
 
-    def _unallocated(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+    def _unallocated(self, claims: tuple[DemandedClaim, ...]) -> tuple[DemandedClaim, ...]:
         """Return the claims that are not allocated yet."""
         return tuple(claim for claim in claims if claim.key not in self._shared) if self._shared else claims
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Cluster, Ids, Ints, domain_sum
+from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, RequiredAffinity, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
 from kubestow.solver.rules.encodings.inter_pod_affinity import AffinityEncoder, Attraction, Repulsion, encode_repulsion
@@ -66,7 +66,7 @@ class InterPodAffinity(Rule):
             )  # fmt: skip
         return ids[term]
 
-    def _attraction(self, groups: dict[tuple[int, tuple[str, ...]], int], affinity: Affinity) -> int:
+    def _attraction(self, groups: dict[tuple[int, tuple[str, ...]], int], affinity: RequiredAffinity) -> int:
         key = (affinity.full, affinity.keys)
         if key not in groups:
             groups[key] = len(self._attractions)

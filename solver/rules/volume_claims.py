@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster
-from kubestow.models.cluster.volumes import Claim
+from kubestow.models.cluster.volumes import VolumeClaim
 from kubestow.models.kube.pod_spec import named_claims
 from kubestow.models.kube.selectors import Bools
 
 
-def claims_of(cluster: Cluster, g: int, *, named: bool = False) -> list[Claim]:
+def claims_of(cluster: Cluster, g: int, *, named: bool = False) -> list[VolumeClaim]:
     """Return the claims of a class.
 
     Args:
@@ -36,7 +36,7 @@ def shared_claims(cluster: Cluster) -> frozenset[str]:
     return frozenset(key for key, classes in users_of(cluster).items() if int(cluster.count[classes].sum()) > 1)
 
 
-def reach_of(cluster: Cluster, claim: Claim, volume: str, shared: frozenset[str]) -> Bools:
+def reach_of(cluster: Cluster, claim: VolumeClaim, volume: str, shared: frozenset[str]) -> Bools:
     """Return bool[N], the nodes where pods may use a static volume that their claim takes.
 
     The first pod is bound by the volume as written, later ones by the volume as bound.
@@ -87,12 +87,12 @@ class VolumeChoices:
                 return None
         return picked
 
-    def undecided(self, handle: str) -> Claim | None:
+    def undecided(self, handle: str) -> VolumeClaim | None:
         """Return the claim of a handle (:mod:`kubestow.models.cluster.volumes`), if it can still take a static volume."""
         claim = self._open.get(handle)
         return claim if claim is not None and claim.key not in self.chosen else None
 
-    def attainable(self, claim: Claim) -> Bools:
+    def attainable(self, claim: VolumeClaim) -> Bools:
         """Return bool[N], the nodes where some volume of a claim is reachable while the placed pods stay.
 
         Competition for volumes is ignored.
@@ -105,11 +105,11 @@ class VolumeChoices:
                 mask |= self.reach_of(claim, volume)
         return mask
 
-    def reach_of(self, claim: Claim, volume: str) -> Bools:
+    def reach_of(self, claim: VolumeClaim, volume: str) -> Bools:
         """Return bool[N], the nodes where pods may use a static volume that their claim takes."""
         return reach_of(self._cluster, claim, volume, self.shared)
 
-    def _reached(self, claim: Claim, n: int, *, meeting: bool) -> bool:
+    def _reached(self, claim: VolumeClaim, n: int, *, meeting: bool) -> bool:
         """Return True if node n reaches the volume that an earlier pod took for a claim.
 
         A volume to be created reaches the nodes where it may be created.
@@ -201,7 +201,7 @@ class InstalledDrivers:
                 lacking[driver] = lacking[driver] | nodes if driver in lacking else nodes
         return {name: lacking[name] for name in self._lacking if name in lacking}
 
-    def _needed(self, claim: Claim) -> Needed:
+    def _needed(self, claim: VolumeClaim) -> Needed:
         volume = self._choices.chosen.get(claim.key)
         driver, _, counted = claim.attached if volume is None else self._attached(volume)
         return driver, counted

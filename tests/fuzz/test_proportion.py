@@ -15,7 +15,7 @@ from kubestow.checker.placement import verify
 from kubestow.checker.rules import matching, node_rules
 from kubestow.models.documents.placement import Placement
 from kubestow.models.kube import objects
-from kubestow.models.kube.selectors import NodeTable, Requirement, requirement_holds
+from kubestow.models.kube.selectors import LabelRequirement, NodeColumns, requirement_holds
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.solve import place
@@ -164,7 +164,7 @@ def test_many_values_are_looked_up(operator: str) -> None:
     values = [f"v{i}" for i in reversed(range(count))]
     nodes = [objects.Node(objects.ObjectMeta(f"n{i}", labels={"z": _Counted(f"v{i}")})) for i in range(count)]
     term = objects.NodeSelectorTerm([objects.NodeSelectorRequirement("z", operator, values)])
-    assert _compared(lambda: NodeTable(nodes).term(term)) < 20 * count
+    assert _compared(lambda: NodeColumns(nodes).term(term)) < 20 * count
     assert _compared(lambda: [matching.term_holds(term, each.metadata.labels or {}, "") for each in nodes]) < 20 * count
-    selector = Requirement("z", operator, tuple(sorted(values)))
+    selector = LabelRequirement("z", operator, tuple(sorted(values)))
     assert _compared(lambda: [requirement_holds(selector, each.metadata.labels or {}) for each in nodes]) < 20 * count

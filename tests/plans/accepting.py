@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans import guards
-from tests.plans.world import ABSENT, State, World, matches_node, node_terms, required, takes
+from tests.plans.cluster import ABSENT, State, TinyCluster, matches_node, node_terms, required, takes
 
 Object = Mapping[str, Any]
 
@@ -39,68 +39,68 @@ class Accepting:
         allow_eviction: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        self.world = world = World(objects, drain)
+        self.cluster = cluster = TinyCluster(objects, drain)
         self.goals = tuple(goals)
         assert set(self.goals) <= set(_GOALS)
-        self.closed = {world.names.index(name) for name in drain}
+        self.closed = {cluster.names.index(name) for name in drain}
         self.limits = limits or Limits()
-        running = [pod for pod in world.pods if pod.home != ABSENT]
-        self.guards = guards.read(world)
-        self.movable = {p.index for p in running if guards.exclusion(world, p, self.guards, self.limits.alsoMove) is None}
-        self.pending = {p.index for p in world.pods if p.home == ABSENT and not p.terminating} if "admit" in self.goals else set[int]()
+        running = [pod for pod in cluster.pods if pod.home != ABSENT]
+        self.guards = guards.read(cluster)
+        self.movable = {p.index for p in running if guards.exclusion(cluster, p, self.guards, self.limits.alsoMove) is None}
+        self.pending = {p.index for p in cluster.pods if p.home == ABSENT and not p.terminating} if "admit" in self.goals else set[int]()
         self._guard = {i: guard for guard in self.guards for i in guard.pods - guard.free}
         self._once = {i for guard in self.guards for i in guard.free}
-        start = world.start
-        self.before = {p.index: world.breaks(p.index, start) for p in running if not p.terminating}
-        self._filters = {i: world.broken(i, start) for i in self.before}
-        self.depths = {p.index: world.excess(p.index, p.home, start) for p in running if not p.terminating}
-        self.subjects = {i for i in self.before if i in self.movable or world.pods[i].spread or self._required(i)}
+        start = cluster.start
+        self.before = {p.index: cluster.breaks(p.index, start) for p in running if not p.terminating}
+        self._filters = {i: cluster.broken(i, start) for i in self.before}
+        self.depths = {p.index: cluster.excess(p.index, p.home, start) for p in running if not p.terminating}
+        self.subjects = {i for i in self.before if i in self.movable or cluster.pods[i].spread or self._required(i)}
         self.evictable = self._evictable() if allow_eviction else set[int]()
         self.gangs = self._gangs()
-        self.rank = {i: world.pods[i].priority for i in self.pending}
+        self.rank = {i: cluster.pods[i].priority for i in self.pending}
         for members, _, _ in self.gangs:
-            self.rank |= dict.fromkeys(members, min(world.pods[i].priority for i in members))
+            self.rank |= dict.fromkeys(members, min(cluster.pods[i].priority for i in members))
         self._alike = self._twins()
         self._valid: dict[Position, bool] = {}
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def _required(self, i: int) -> bool:
-        affinity = self.world.pods[i].spec.get("affinity", {})
+        affinity = self.cluster.pods[i].spec.get("affinity", {})
         return any(required(affinity.get(part)) for part in ("podAffinity", "podAntiAffinity"))
 
     def _evictable(self) -> set[int]:
         """Pods that may go for good: on nodes to be drained, of less priority than one that waits, or breaking an enforced rule."""
-        world, found = self.world, set[int]()
+        cluster, found = self.cluster, set[int]()
         if "repair" in self.goals:
             for i in self.before:
                 found |= self._enforced(i)
             found |= self._followers(found)
-        preempting = [world.pods[i].priority for i in self.pending if world.pods[i].spec.get("preemptionPolicy") != "Never"]
+        preempting = [cluster.pods[i].priority for i in self.pending if cluster.pods[i].spec.get("preemptionPolicy") != "Never"]
         if preempting:
             top = max(preempting)
-            found |= {i for i in self.movable if world.pods[i].priority < top}
-        found |= {i for i in self.movable if world.start[i] in self.closed}
+            found |= {i for i in self.movable if cluster.pods[i].priority < top}
+        found |= {i for i in self.movable if cluster.start[i] in self.closed}
         return found & self.movable
 
     def _enforced(self, i: int) -> set[int]:
         """Who goes for the rules of pod ``i`` that hold during execution and are broken."""
-        world, found = self.world, set[int]()
-        pod = world.pods[i]
-        labels = world.labels
+        cluster, found = self.cluster, set[int]()
+        pod = cluster.pods[i]
+        labels = cluster.labels
         here = labels[pod.home]
         if any(not matches_node(terms, here) for terms in node_terms(pod.spec, enforced=True)):
             found.add(i)
         affinity = pod.spec.get("affinity", {})
         terms = required(affinity.get("podAffinity"), enforced=True)
         if terms and "lacking" in self.before[i]:
-            others = [other for other in world.pods if other is not pod and all(takes(term, pod, other) for term in terms)]
+            others = [other for other in cluster.pods if other is not pod and all(takes(term, pod, other) for term in terms)]
             there = [labels[other.home] for other in others if other.home != ABSENT]
             if not all(any(t["topologyKey"] in here and p.get(t["topologyKey"]) == here[t["topologyKey"]] for p in there) for t in terms):
                 found.add(i)
         for term in required(affinity.get("podAntiAffinity"), enforced=True):
             key = term["topologyKey"]
-            for other in world.pods:
+            for other in cluster.pods:
                 if other is pod or other.home == ABSENT or other.terminating or not takes(term, pod, other):
                     continue
                 if key in here and labels[other.home].get(key) == here[key]:
@@ -109,17 +109,17 @@ class Accepting:
 
     def _followers(self, going: set[int]) -> set[int]:
         """Return pods whose required neighbours are all in ``going``, or follow these in turn."""
-        world, found = self.world, set(going)
-        for _ in world.pods:
-            for pod in world.pods:
+        cluster, found = self.cluster, set(going)
+        for _ in cluster.pods:
+            for pod in cluster.pods:
                 terms = required(pod.spec.get("affinity", {}).get("podAffinity"), enforced=True)
                 for term in terms if pod.home != ABSENT else ():
-                    key, here = term["topologyKey"], world.labels[pod.home]
+                    key, here = term["topologyKey"], cluster.labels[pod.home]
                     mates = {
                         other.index
-                        for other in world.pods
+                        for other in cluster.pods
                         if other is not pod and other.home != ABSENT and all(takes(each, pod, other) for each in terms)
-                        and key in here and world.labels[other.home].get(key) == here[key]
+                        and key in here and cluster.labels[other.home].get(key) == here[key]
                     }  # fmt: skip
                     if mates and mates <= found:
                         found.add(pod.index)
@@ -129,12 +129,12 @@ class Accepting:
         """Of each gang that waits: its members, how many are needed if any is placed, and the key whose domain they share."""
         found: dict[str, list[int]] = {}
         for i in sorted(self.pending):
-            name = self.world.pods[i].annotations.get("kubestow.dev/gang")
+            name = self.cluster.pods[i].annotations.get("kubestow.dev/gang")
             if name:
                 found.setdefault(name, []).append(i)
         gangs = []
         for members in found.values():
-            notes = self.world.pods[members[0]].annotations
+            notes = self.cluster.pods[members[0]].annotations
             gangs.append((members, int(notes.get("kubestow.dev/min-member", len(members))), notes.get("kubestow.dev/required-topology")))
         return gangs
 
@@ -142,17 +142,17 @@ class Accepting:
         """Pods that may change and that differ in their node only."""
         groups: dict[str, list[int]] = {}
         for i in sorted(self.movable | self.pending):
-            pod = self.world.pods[i]
+            pod = self.cluster.pods[i]
             spec = {key: value for key, value in pod.spec.items() if key != "nodeName"}
             metadata = {key: value for key, value in pod.raw["metadata"].items() if key != "name"}
-            groups.setdefault(repr((spec, metadata, pod.held, i in self.pending, i in self._once, i in self.evictable)), []).append(i)
+            groups.setdefault(repr((spec, metadata, pod.holding, i in self.pending, i in self._once, i in self.evictable)), []).append(i)
         return [group for group in groups.values() if len(group) > 1]
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
     @property
     def first(self) -> Position:
-        return Position(self.world.start, frozenset())
+        return Position(self.cluster.start, frozenset())
 
     def accepted(self, position: Position, i: int, n: int) -> Position | None:
         """The state after pod ``i`` went to node ``n`` (ABSENT: for good); None: some rule is against it. Budgets, limits and what may
@@ -162,7 +162,7 @@ class Accepting:
             return None
         if i in self._once and i in position.done:
             return None  # its replacement is Ready, and was not when the budget was read
-        if n != ABSENT and (self.world.rejecting(i, n, at, position.done) or not self._joins(i, n, at)):
+        if n != ABSENT and (self.cluster.rejecting(i, n, at, position.done) or not self._joins(i, n, at)):
             return None
         after = Position((*at[:i], n, *at[i + 1 :]), position.done | {i})
         if after not in self._valid:
@@ -173,24 +173,24 @@ class Accepting:
         """Return whether a pending pod comes to the domain that its gang must share."""
         for members, _, key in self.gangs:
             if key is not None and i in members:
-                homes = [self.world.labels[m].get(key) for m in (n, *(at[j] for j in members if at[j] != ABSENT))]
+                homes = [self.cluster.labels[m].get(key) for m in (n, *(at[j] for j in members if at[j] != ABSENT))]
                 return homes[0] is not None and len(set(homes)) == 1
         return True
 
     def valid(self, position: Position) -> bool:
         """Return whether nothing is worse than in the snapshot, and moved pods violate no rule."""
-        world, at = self.world, position.at
+        cluster, at = self.cluster, position.at
         for i, n in enumerate(at):
-            if n == ABSENT or world.pods[i].terminating:
+            if n == ABSENT or cluster.pods[i].terminating:
                 continue
-            broken = world.broken(i, at, position.done)
+            broken = cluster.broken(i, at, position.done)
             if i in position.done:
                 if broken:
                     return False
             elif not broken <= self._filters[i]:
                 return False
             elif broken:
-                pairs = zip(world.excess(i, n, at), self.depths[i], strict=True)
+                pairs = zip(cluster.excess(i, n, at), self.depths[i], strict=True)
                 if any(now is not None and now > max(0, then or 0) for now, then in pairs):
                     return False
         return True
@@ -206,6 +206,6 @@ class Accepting:
         """Return the number of subjects that violate each rule."""
         found: dict[str, int] = {}
         for i in self.subjects:
-            for rule in self.world.broken(i, position.at, position.done) if position.at[i] != ABSENT else ():
+            for rule in self.cluster.broken(i, position.at, position.done) if position.at[i] != ABSENT else ():
                 found[rule] = found.get(rule, 0) + 1
         return found

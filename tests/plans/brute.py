@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans import guards
 from tests.plans.accepting import Accepting, Position
-from tests.plans.world import ABSENT, CORDONS, State
+from tests.plans.cluster import ABSENT, CORDONS, State
 
 Object = Mapping[str, Any]
 Tier = tuple[str, int | None, int]  # name, priority, value
@@ -61,43 +61,43 @@ class Brute(Accepting):
                 return None
         found: list[Tier] = []
         if self.closed:
-            left = [
-                p for p in self.world.pods if at[p.index] in self.closed and not p.terminating and not guards.stays_with_node(p)
+            undrained = [
+                p for p in self.cluster.pods if at[p.index] in self.closed and not p.terminating and not guards.stays_with_node(p)
             ]  # fmt: skip
-            found.append(("drained", None, -len(left)))
+            found.append(("drained", None, -len(undrained)))
         for goal in self.goals:
             match goal:
                 case "repair":
                     found.append(("rules", None, -sum(self.broken(position).values())))
                 case "admit":
-                    gone = [self.world.pods[i].priority for i in self.movable if at[i] == ABSENT]
+                    gone = [self.cluster.pods[i].priority for i in self.movable if at[i] == ABSENT]
                     placed = [self.rank[i] for i in self.pending if at[i] != ABSENT]
-                    going = {self.world.pods[i].priority for i in self.evictable}
+                    going = {self.cluster.pods[i].priority for i in self.evictable}
                     for priority in sorted({*going, *self.rank.values()}, reverse=True):
                         if priority in going:
                             found.append(("evictions", priority, -gone.count(priority)))
                         if priority in self.rank.values():
                             found.append(("placed", priority, placed.count(priority)))
                 case "consolidate":
-                    found.append(("freed", None, sum(self._free(n, at) for n in range(len(self.world.nodes)))))
+                    found.append(("freed", None, sum(self._free(n, at) for n in range(len(self.cluster.nodes)))))
                 case "improve":
                     assert self.score is not None
-                    named = {p.key: self.world.names[at[p.index]] for p in self.world.pods if at[p.index] != ABSENT}
+                    named = {p.key: self.cluster.names[at[p.index]] for p in self.cluster.pods if at[p.index] != ABSENT}
                     found.append(("improve", None, self.score(named) - 100 * self.limits.minGain * moves))
         if self.evictable and "admit" not in self.goals:
             last = max(place for place, tier in enumerate(found) if tier[0] in ("drained", "rules"))
-            lost = [self.world.pods[i].priority for i in self.movable if at[i] == ABSENT]
-            owned = sorted({self.world.pods[i].priority for i in self.evictable}, reverse=True)
+            lost = [self.cluster.pods[i].priority for i in self.movable if at[i] == ABSENT]
+            owned = sorted({self.cluster.pods[i].priority for i in self.evictable}, reverse=True)
             found[last + 1 : last + 1] = [("evictions", priority, -lost.count(priority)) for priority in owned]
         return tuple(found)
 
     def _free(self, n: int, at: State) -> bool:
-        metadata = self.world.nodes[n]["metadata"]
+        metadata = self.cluster.nodes[n]["metadata"]
         if any(key in metadata.get("labels", {}) for key in _CONTROL):
             return False
         if any(metadata.get("annotations", {}).get(key) == "true" for key in _KEPT):
             return False
-        return all(guards.stays_with_node(p) for p in self.world.pods if at[p.index] == n)
+        return all(guards.stays_with_node(p) for p in self.cluster.pods if at[p.index] == n)
 
     # --- search -----------------------------------------------------------------------------------------------------
 
@@ -109,12 +109,12 @@ class Brute(Accepting):
             if at[i] == ABSENT or not self.guarded(position, i):
                 continue
             if limits.maxMoves is None or moves < limits.maxMoves:
-                yield from ((i, n) for n in range(len(self.world.nodes)))
+                yield from ((i, n) for n in range(len(self.cluster.nodes)))
             if i in self.evictable and (limits.maxEvictions is None or evicted < limits.maxEvictions):
                 yield i, ABSENT
         for i in sorted(self.pending):
             if at[i] == ABSENT:
-                yield from ((i, n) for n in range(len(self.world.nodes)))
+                yield from ((i, n) for n in range(len(self.cluster.nodes)))
 
     def _key(self, position: Position) -> Position:
         """The same for all states that differ by exchangeable pods only."""
@@ -129,14 +129,14 @@ class Brute(Accepting):
     def _spent(self, spent: tuple[int, ...], i: int) -> tuple[int, ...] | None:
         """Moves counted per namespace and workload after one of pod ``i``, as far as they are limited; None: too many."""
         found = list(spent)
-        for slot, most in self._slots(i):
+        for slot, limit in self._slots(i):
             found[slot] += 1
-            if found[slot] > most:
+            if found[slot] > limit:
                 return None
         return tuple(found)
 
     def _slots(self, i: int) -> list[tuple[int, int]]:
-        pods, limits = self.world.pods, self.limits
+        pods, limits = self.cluster.pods, self.limits
         pod, owner = pods[i], guards.controller(pods[i])
         found = []
         spaces = sorted({p.namespace for p in pods})
@@ -153,7 +153,7 @@ class Brute(Accepting):
         Raises:
             TooLarge: there are more states.
         """
-        nothing = (0,) * (2 * len(self.world.pods))
+        nothing = (0,) * (2 * len(self.cluster.pods))
         seen = {(self._key(self.first), nothing)}
         level: list[tuple[Position, tuple[int, ...], tuple[Step, ...]]] = [(self.first, nothing, ())]
         found: tuple[tuple[int, ...], Best] | None = None
@@ -186,8 +186,8 @@ class Brute(Accepting):
         return Best(best.tiers, best.evictions, best.moves, best.steps, len(seen))
 
     def _step(self, position: Position, i: int, n: int) -> Step:
-        names, here = self.world.names, position.at[i]
-        return Step(self.world.pods[i].key, names[here] if here != ABSENT else None, names[n] if n != ABSENT else None)
+        names, here = self.cluster.names, position.at[i]
+        return Step(self.cluster.pods[i].key, names[here] if here != ABSENT else None, names[n] if n != ABSENT else None)
 
     def _perfect(self, best: Best) -> bool:
         """Return whether no other end can be better: every tier at a bound that needs no search. More steps then only cost more."""
@@ -198,13 +198,13 @@ class Brute(Accepting):
                     top = 0
                 case "rules":  # pods that cannot move keep violations without other pods
                     fixed = self.subjects - self.movable
-                    top = -sum(len(self.world.pods[i].static[self.world.start[i]] - CORDONS) for i in fixed)
+                    top = -sum(len(self.cluster.pods[i].static[self.cluster.start[i]] - CORDONS) for i in fixed)
                 case "evictions":
                     top = 0
                 case "placed":
                     top = placed.count(priority or 0)
                 case "freed":
-                    top = len(self.world.nodes)
+                    top = len(self.cluster.nodes)
                 case _:
                     return False
             if value < top:

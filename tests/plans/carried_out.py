@@ -7,7 +7,7 @@ from typing import Any
 
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from tests.plans import guards
-from tests.plans.world import World
+from tests.plans.cluster import TinyCluster
 
 Object = dict[str, Any]
 
@@ -16,7 +16,7 @@ def carried_out(objects: Iterable[Mapping[str, Any]], plan: RebalancePlan) -> li
     """The objects with moved and bound pods at their targets; evicted pods wait. Conditions of pods stay, and so does what budgets
     allow, though pods that the plan bound would soon be healthy ones."""
     objects = list(objects)
-    world = World(objects)
+    cluster = TinyCluster(objects)
     at: dict[str, str | None] = {}
     for move in sorted(plan.moves, key=lambda move: move.step):
         at[move.pod] = move.to
@@ -41,6 +41,6 @@ def carried_out(objects: Iterable[Mapping[str, Any]], plan: RebalancePlan) -> li
                     if not kept:
                         changed["status"].pop("conditions", None)
         elif thing["kind"] == "PodDisruptionBudget":
-            changed["status"] = dict(guards.status_of(world, thing))
+            changed["status"] = dict(guards.status_of(cluster, thing))
         found.append(changed)
     return found

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.plans.world import ABSENT, Pod, World, selects
+from tests.plans.cluster import ABSENT, Pod, TinyCluster, selects
 
 Object = Mapping[str, Any]
 
@@ -25,7 +25,7 @@ def controller(pod: Pod) -> Object | None:
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
-def exclusion(world: World, pod: Pod, budgets: Sequence[Guard], also_move: Collection[str] = ()) -> str | None:
+def exclusion(cluster: TinyCluster, pod: Pod, budgets: Sequence[Guard], also_move: Collection[str] = ()) -> str | None:
     """Why a running pod may not be moved; None if it may."""
     notes, owner = pod.annotations, controller(pod)
     if pod.terminating:
@@ -45,7 +45,7 @@ def exclusion(world: World, pod: Pod, budgets: Sequence[Guard], also_move: Colle
     if owner is not None and owner["kind"] not in REPLACED:
         return "owner"
     gang = notes.get("kubestow.dev/gang")
-    if gang is not None and sum(p.annotations.get("kubestow.dev/gang") == gang and not p.terminating for p in world.pods) > 1:
+    if gang is not None and sum(p.annotations.get("kubestow.dev/gang") == gang and not p.terminating for p in cluster.pods) > 1:
         return "gang"
     local = any(
         "hostPath" in volume or ("emptyDir" in volume and volume["emptyDir"].get("medium") != "Memory")
@@ -91,14 +91,14 @@ def healthy(pod: Pod) -> bool:
     return not conditions or any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def read(world: World) -> list[Guard]:
+def read(cluster: TinyCluster) -> list[Guard]:
     """The budgets of a cluster that guard some running pod."""
     found = []
-    for budget in world.objects:
+    for budget in cluster.objects:
         if budget["kind"] != "PodDisruptionBudget":
             continue
-        selected = [pod for pod in world.pods if guards(budget, pod)]
-        status = status_of(world, budget)
+        selected = [pod for pod in cluster.pods if guards(budget, pod)]
+        status = status_of(cluster, budget)
         desired = status["desiredHealthy"]
         guard = Guard(status["disruptionsAllowed"])
         for pod in selected:
@@ -114,13 +114,13 @@ def read(world: World) -> list[Guard]:
     return found
 
 
-def status_of(world: World, budget: Object) -> Object:
+def status_of(cluster: TinyCluster, budget: Object) -> Object:
     """Return the status of a budget, computed if it is absent."""
     found: Object | None = budget.get("status")
-    return found or _computed(world, budget["spec"], [pod for pod in world.pods if guards(budget, pod)])
+    return found or _computed(cluster, budget["spec"], [pod for pod in cluster.pods if guards(budget, pod)])
 
 
-def _computed(world: World, spec: Object, selected: list[Pod]) -> dict[str, int]:
+def _computed(cluster: TinyCluster, spec: Object, selected: list[Pod]) -> dict[str, int]:
     """Status as the disruption controller writes it."""
     current = sum(healthy(pod) for pod in selected)
     owners = {(owner["kind"], pod.namespace, owner["name"]) for pod in selected if (owner := controller(pod)) is not None}
@@ -131,7 +131,7 @@ def _computed(world: World, spec: Object, selected: list[Pod]) -> dict[str, int]
         return {"disruptionsAllowed": 0, "currentHealthy": current, "desiredHealthy": 0}
     expected = sum(
         thing["spec"]["replicas"]
-        for thing in world.objects
+        for thing in cluster.objects
         if (thing["kind"], thing["metadata"].get("namespace", "default"), thing["metadata"]["name"]) in owners
     )
     if "maxUnavailable" in spec:

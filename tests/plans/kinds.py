@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kubestow.models.documents.rebalance_plan import Limits
-from tests.plans.world import World
+from tests.plans.cluster import TinyCluster
 
 Object = dict[str, Any]
 
@@ -45,10 +45,16 @@ def _pod(name: str, app: str, node: str | None, cpu: int, spec: Object, *, bare:
         metadata["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": True}]
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": f"{cpu}m"}}}
     containers = [{**container, **({"ports": spec["ports"]} if "ports" in spec else {})}]
-    rest = {key: value for key, value in spec.items() if key != "ports"}
+    others = {key: value for key, value in spec.items() if key != "ports"}
     there = {} if node is None else {"nodeName": node}
     status = {"phase": "Pending" if node is None else "Running"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **rest, **there}, "status": status}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": containers, **others, **there},
+        "status": status,
+    }
 
 
 def _term(rng: random.Random, apps: str) -> Object:
@@ -155,8 +161,8 @@ def broken(seed: int) -> Case:
             app = rng.choice("abc")
             rules = shared[app] if rng.random() < 0.5 else _rules(rng, app, "abc")
             objects.append(_pod(f"p{i}", app, rng.choice(names), rng.choice((200, 400, 700)), rules, bare=rng.random() < 0.2))
-        world = World(objects)
-        if 3 * sum(bool(world.broken(pod.index, world.start)) for pod in world.pods) >= len(world.pods):
+        cluster = TinyCluster(objects)
+        if 3 * sum(bool(cluster.broken(pod.index, cluster.start)) for pod in cluster.pods) >= len(cluster.pods):
             break
     goals, drained = rng.choice(
         ((("repair",), 0.0), (("repair",), 1.0), ((), 1.0), (("consolidate",), 0.4), (("repair", "consolidate"), 0.3))

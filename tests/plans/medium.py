@@ -90,7 +90,7 @@ class Medium:
             return {"matchExpressions": [{"key": "app", "operator": "In", "values": [app, "x"]}]}
         return {"matchLabels": {"app": app}}
 
-    def asked(self) -> tuple[tuple[str, ...], tuple[str, ...], Limits]:
+    def plan_options(self) -> tuple[tuple[str, ...], tuple[str, ...], Limits]:
         """Goals, nodes to be drained and limits, such as the command line allows."""
         rng = self.rng
         goals = tuple(rng.sample(_GOALS, rng.choice((1, 1, 1, 2, 2, 3, 4))))
@@ -286,8 +286,8 @@ def _spread(m: Medium) -> None:
             found.append(one)
         for each in pods:
             old = each["spec"].setdefault("topologySpreadConstraints", [])
-            taken = {(c["topologyKey"], c["whenUnsatisfiable"]) for c in old}
-            old += [one for one in found if (one["topologyKey"], one["whenUnsatisfiable"]) not in taken]
+            used = {(c["topologyKey"], c["whenUnsatisfiable"]) for c in old}
+            old += [one for one in found if (one["topologyKey"], one["whenUnsatisfiable"]) not in used]
 
 
 def _preferences(m: Medium) -> None:

@@ -25,7 +25,7 @@ def cluster(seed: int, kind: str) -> list[Object]:
     return _Maker(random.Random(f"plan-{kind}-{seed}"), kind).make()
 
 
-def asked(seed: int, kind: str) -> tuple[tuple[str, ...], tuple[str, ...], Limits]:
+def plan_options(seed: int, kind: str) -> tuple[tuple[str, ...], tuple[str, ...], Limits]:
     """Goals, nodes to be drained, and limits that suit the cluster of this seed and kind."""
     rng = random.Random(f"asked-{kind}-{seed}")
     goals: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -57,14 +57,14 @@ def resized(objects: list[Object], seed: int, *, share: float = 0.4) -> list[Obj
     """The same cluster with pods that hold other than they ask for: a resize in place waits, mostly to more, sometimes to less."""
     rng, found = random.Random(f"resized-{seed}"), list[Object]()
     for thing in objects:
-        asked = thing["spec"]["containers"][0].get("resources", {}).get("requests", {}) if thing["kind"] == "Pod" else {}
-        if "cpu" in asked and "nodeName" in thing["spec"] and rng.random() < share:
-            held = {**asked, "cpu": f"{max(1, int(asked['cpu'][:-1]) * rng.choice((1, 1, 2, 6)) // 4)}m"}
+        requested = thing["spec"]["containers"][0].get("resources", {}).get("requests", {}) if thing["kind"] == "Pod" else {}
+        if "cpu" in requested and "nodeName" in thing["spec"] and rng.random() < share:
+            holding = {**requested, "cpu": f"{max(1, int(requested['cpu'][:-1]) * rng.choice((1, 1, 2, 6)) // 4)}m"}
             waits = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
             status = {
                 **thing["status"],
                 "conditions": [*thing["status"].get("conditions", ()), waits],
-                "containerStatuses": [{"name": "c", "resources": {"requests": held}}],
+                "containerStatuses": [{"name": "c", "resources": {"requests": holding}}],
             }
             thing = {**thing, "status": status}
         found.append(thing)
@@ -89,10 +89,10 @@ class _Maker:
             self.node(f"n{i}", i)
         apps = ("a", "b", "c")[: rng.choice((2, 2, 3))]
         waiting = self.kind in ("admit", "mixed")
-        left = rng.choice((4, 5, 5, 6))
+        remaining = rng.choice((4, 5, 5, 6))
         for i, app in enumerate(apps):
-            count = left if i == len(apps) - 1 else min(left - (len(apps) - 1 - i), rng.choice((1, 2, 2, 3)))
-            left -= count
+            count = remaining if i == len(apps) - 1 else min(remaining - (len(apps) - 1 - i), rng.choice((1, 2, 2, 3)))
+            remaining -= count
             self.group(app, count)
         self.extras()
         for app in apps:
@@ -276,14 +276,14 @@ class _Maker:
 
     def pending(self, apps: tuple[str, ...]) -> None:
         rng = self.rng
-        most = max(250, *(self.cpu[name] - self.load[name] for name in self.names))
+        largest_cpu = max(250, *(self.cpu[name] - self.load[name] for name in self.names))
         if self.chance(0.3):
             notes = {"kubestow.dev/gang": "default/train"}
             if self.chance(0.3):
                 notes["kubestow.dev/min-member"] = "2"
             if self.chance(0.3):
                 notes["kubestow.dev/required-topology"] = ZONE
-            size = rng.choice(("500m", "1000m", f"{most}m"))
+            size = rng.choice(("500m", "1000m", f"{largest_cpu}m"))
             spec: Object = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": size}}}]}
             spec["priority"] = rng.choice((0, 50, 100))
             for _ in range(rng.choice((2, 2, 3))):
@@ -293,7 +293,9 @@ class _Maker:
             app = rng.choice((*apps, "x"))
             spec = self.spec(app)
             if self.chance(0.8):  # more than any node has left
-                spec["containers"][0]["resources"] = {"requests": {"cpu": f"{min(most + rng.choice((250, 250, 500, 500, 1000)), 4000)}m"}}
+                spec["containers"][0]["resources"] = {
+                    "requests": {"cpu": f"{min(largest_cpu + rng.choice((250, 250, 500, 500, 1000)), 4000)}m"}
+                }
             if self.chance(0.6):
                 spec["priority"] = rng.choice((0, 50, 100))
             self.add({"name": f"p{self.count}", "namespace": "default", "labels": {"app": app}}, spec, {"phase": "Pending"})

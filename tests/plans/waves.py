@@ -20,7 +20,7 @@ from typing import Any
 from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans.accepting import Position
 from tests.plans.brute import Best, Brute, Step, TooLarge
-from tests.plans.world import ABSENT
+from tests.plans.cluster import ABSENT
 
 Object = Mapping[str, Any]
 Way = tuple[int, int]  # a pod and where it goes, or ABSENT
@@ -83,18 +83,18 @@ class _InWaves(Brute):
         self.looks -= len(ways) * 3 ** (len(ways) - 1)
         if self.looks < 0:
             raise TooLarge("waves that are too large")
-        asked = Counter(id(self._guard[i]) for i, _ in ways if i in self._guard)
+        requested = Counter(id(self._guard[i]) for i, _ in ways if i in self._guard)
         for i, _ in ways:
             guard = self._guard.get(i)
             if guard is not None:
                 gone = sum(position.at[j] == ABSENT for j in guard.pods - guard.free)
-                if asked[id(guard)] > guard.allowed - gone:
+                if requested[id(guard)] > guard.allowed - gone:
                     return False
         for k, (i, n) in enumerate(ways):
             others = [*ways[:k], *ways[k + 1 :]]
             for phase in product((0, 1, 2), repeat=len(others)) if n != ABSENT else ():
                 there = self._phase(position, others, phase)
-                if self.world.rejecting(i, n, there.at, there.done) or not self._joins(i, n, there.at):
+                if self.cluster.rejecting(i, n, there.at, there.done) or not self._joins(i, n, there.at):
                     return False
         return all(
             self.valid(self._after(position, ways, [way for way, done in zip(ways, phase, strict=True) if done]))

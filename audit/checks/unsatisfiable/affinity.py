@@ -21,7 +21,7 @@ from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import Ids, Ints
 from kubestow.models.documents.findings.audit import Finding, Severity
-from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.kube.selectors import Bools, NodeColumns
 from kubestow.models.workloads.checks import describe
 
 _KEY: Final = Code(
@@ -141,7 +141,7 @@ def _providers(matches: LabelMatches, usable_nodes: UsableNodes, targets: Bools)
     return possible, now
 
 
-def _near(nodes: NodeTable, keys: Sequence[str], usable: Bools, providers: Bools) -> Bools:
+def _near(nodes: NodeColumns, keys: Sequence[str], usable: Bools, providers: Bools) -> Bools:
     """Return bool[N]: usable nodes whose domain of each key has a provider."""
     found = usable.copy()
     for key in keys:
@@ -182,13 +182,13 @@ def _clash(matches: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -
 
 
 @lru_cache(maxsize=8)
-def _columns(nodes: NodeTable, inner: str, outer: str) -> bool:
+def _columns(nodes: NodeColumns, inner: str, outer: str) -> bool:
     a, b = nodes.column(inner)[0], nodes.column(outer)[0]
     pairs = np.unique(np.stack([a, b])[:, a >= 0], axis=1)
     return bool((pairs[1] >= 0).all() and len(np.unique(pairs[0])) == pairs.shape[1])
 
 
-def _within(nodes: NodeTable, inner: str, outer: str) -> bool:
+def _within(nodes: NodeColumns, inner: str, outer: str) -> bool:
     """Return True if each domain of the inner key is inside a domain of the outer key."""
     return inner == outer or _columns(nodes, inner, outer)
 

@@ -15,7 +15,7 @@ from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import HARD_EFFECTS
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube import objects
-from kubestow.models.kube.selectors import NodeTable, Tolerations
+from kubestow.models.kube.selectors import NodeColumns, Tolerations
 
 _MATCH: Final = Code(
     "KS211", "node-rules-match-no-node", "error",
@@ -187,7 +187,7 @@ def _impossible(term: objects.NodeSelectorTerm, plain: list[objects.NodeSelector
             return f"no value of {key} meets {_all(found)}"
     if term.matchFields:
         named = [value for r in term.matchFields for value in r.values or ()]
-        table = NodeTable([objects.Node(objects.ObjectMeta(name)) for name in dict.fromkeys([*named, "other"])])
+        table = NodeColumns([objects.Node(objects.ObjectMeta(name)) for name in dict.fromkeys([*named, "other"])])
         if not table.term(objects.NodeSelectorTerm(None, term.matchFields)).any():
             return f"no node name meets {_all(term.matchFields)}"
     return None
@@ -206,7 +206,7 @@ def _possible(key: str, found: list[objects.NodeSelectorRequirement]) -> bool:
     while other in values:
         other += "x"
     labels: list[Mapping[str, str]] = [{}, *({key: value} for value in (*values, other))]
-    table = NodeTable([objects.Node(objects.ObjectMeta(labels=dict(each))) for each in labels])
+    table = NodeColumns([objects.Node(objects.ObjectMeta(labels=dict(each))) for each in labels])
     return bool(table.term(objects.NodeSelectorTerm(found)).any())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kubestow.audit.checks.violated.running_pods import Group, Running, runs, whose
 from kubestow.audit.view.finding import Code, some
-from kubestow.models.cluster.volumes import Claim
+from kubestow.models.cluster.volumes import VolumeClaim
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube.pod_spec import named_claims
 from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
@@ -91,7 +91,7 @@ def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _broken(running: Running, claim: Claim, n: int, *, named: bool) -> tuple[Code, str] | None:
+def _broken(running: Running, claim: VolumeClaim, n: int, *, named: bool) -> tuple[Code, str] | None:
     """Return the problem of a claim for pods on a node, or None. ``named``: the pods mount it by name, so VolumeZone checks it."""
     snapshot = running.snapshot
     known = snapshot.persistent_volume_claims.get(claim.key)

@@ -21,7 +21,7 @@ from kubestow.models.cluster.pod_terms import namespace_labels
 from kubestow.models.kube.objects import Pod, PodAffinityTerm, pod_key
 from kubestow.models.kube.pod_requests import allocatable
 from kubestow.models.kube.pod_spec import required_terms
-from kubestow.models.kube.selectors import Bools, NodeTable, canonical, label_key_requirements, selector_matches
+from kubestow.models.kube.selectors import Bools, NodeColumns, canonical, label_key_requirements, selector_matches
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: The label with its name that every namespace has, and a placeholder name for future namespaces, which no term can list.
@@ -29,7 +29,7 @@ _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 _FUTURE_NAMESPACE: Final = "\0"
 #: Operators that require a label. The others also select pods without labels.
 _REQUIRING_OPERATORS: Final = ("In", "Exists")
-#: A topology key and the code of one of its values in :meth:`NodeTable.column`.
+#: A topology key and the code of one of its values in :meth:`NodeColumns.column`.
 _Domain = tuple[str, int]
 
 
@@ -95,9 +95,9 @@ class OpportunityCosts:
         if not term.namespaces and term.namespaceSelector is None:
             return True, False
         selector, listed = canonical(term.namespaceSelector), set(term.namespaces or ())
-        found = listed | {name for name, labels in self._namespaces.items() if selector_matches(selector, labels)}
+        namespaces = listed | {name for name, labels in self._namespaces.items() if selector_matches(selector, labels)}
         to_come = selector_matches(selector, {_NAME_LABEL: _FUTURE_NAMESPACE})
-        return own in found or to_come, to_come or bool(found - self._exempt - {own})
+        return own in namespaces or to_come, to_come or bool(namespaces - self._exempt - {own})
 
     @cached_property
     def _namespaces(self) -> dict[str, Mapping[str, str]]:
@@ -191,8 +191,8 @@ class OpportunityCosts:
         return self._sums[domains]
 
     @cached_property
-    def _table(self) -> NodeTable:
-        return NodeTable(self._snapshot.nodes)
+    def _table(self) -> NodeColumns:
+        return NodeColumns(self._snapshot.nodes)
 
     @cached_property
     def _index(self) -> dict[str, int]:

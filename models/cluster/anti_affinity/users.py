@@ -21,7 +21,7 @@ FIELDS: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuri
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedTerm:
     """A term that the policy refuses to its pod.
 
     Attributes:
@@ -43,7 +43,7 @@ class AntiAffinityUsers:
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self._users, self._refuse_all = policy.antiAffinityUsers, policy.refuseAllNamespacesAntiAffinity
         self._namespaces: Mapping[str, Mapping[str, str]] = namespace_labels(snapshot) if self._refuse_all else {}
-        defaults = [(found.value, name) for name, found in snapshot.priority_classes.items() if found.globalDefault]
+        defaults = [(each.value, name) for name, each in snapshot.priority_classes.items() if each.globalDefault]
         self._default_class = min(defaults, default=None)
 
     @property
@@ -51,7 +51,7 @@ class AntiAffinityUsers:
         """True if the policy refuses no term."""
         return not self._users and not self._refuse_all
 
-    def refused(self, pod: Pod) -> Iterator[Refused]:
+    def refused(self, pod: Pod) -> Iterator[RefusedTerm]:
         """Yield the required anti-affinity terms of a pod that the policy refuses."""
         part = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
         if part is None or self.silent:
@@ -62,11 +62,11 @@ class AntiAffinityUsers:
                 path, key = f"affinity.podAntiAffinity.{field}[{i}]", term.topologyKey
                 if self._refuse_all and key != HOSTNAME and looks_everywhere(term, self._namespaces):
                     text = f"required over all namespaces with topologyKey {key!r}, expected {HOSTNAME}"
-                    yield Refused(path, key, True, f"{text} (policy: refuseAllNamespacesAntiAffinity)")
+                    yield RefusedTerm(path, key, True, f"{text} (policy: refuseAllNamespacesAntiAffinity)")
                 if self._users and "any" not in granted and not (key == HOSTNAME and "hostname" in granted):
                     expected = f"a preferred term or {HOSTNAME}" if "hostname" in granted else "a preferred term"
                     text = f"required anti-affinity with topologyKey {key!r} is not granted to {self._whom(pod)}, expected {expected}"
-                    yield Refused(path, key, False, f"{text} (policy: antiAffinityUsers)")
+                    yield RefusedTerm(path, key, False, f"{text} (policy: antiAffinityUsers)")
 
     def _is(self, user: AntiAffinityUser, pod: Pod) -> bool:
         """Return True if a policy entry matches the pod. An empty list matches every pod."""

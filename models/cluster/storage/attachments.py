@@ -74,8 +74,8 @@ def holders(snapshot: Snapshot, pods: Iterable[int]) -> dict[str, Holders]:
         if is_terminal(pod) or is_terminating(pod):
             continue
         for volume, claim in exclusive_claims(pod, snapshot).items():
-            held = found.setdefault(volume, Holders(volume, claim))
-            held.pods.setdefault(pod.spec.nodeName or "", []).append(i)
+            holder = found.setdefault(volume, Holders(volume, claim))
+            holder.pods.setdefault(pod.spec.nodeName or "", []).append(i)
     return found
 
 
@@ -102,16 +102,16 @@ def held_elsewhere(snapshot: Snapshot, feasible: Mapping[str, Sequence[str]]) ->
         feasible: Feasible nodes by pod (``namespace/name``).
     """
     waiting = {i: key for i, pod in enumerate(snapshot.pods) if pod.spec.volumes and (key := pod_key(pod)) in feasible}
-    held = holders(snapshot, (i for i in range(len(snapshot.pods)) if i not in waiting)) if waiting else {}
+    holders_of = holders(snapshot, (i for i in range(len(snapshot.pods)) if i not in waiting)) if waiting else {}
     found = []
     for i, key in sorted(waiting.items(), key=lambda each: each[1]):
         for volume, claim in exclusive_claims(snapshot.pods[i], snapshot).items():
-            others = [node for node in feasible[key] if volume in held and node not in held[volume].pods]
+            others = [node for node in feasible[key] if volume in holders_of and node not in holders_of[volume].pods]
             if others:
-                there = [pod_key(snapshot.pods[j]) for j in held[volume].pods[held[volume].node]]
+                there = [pod_key(snapshot.pods[j]) for j in holders_of[volume].pods[holders_of[volume].node]]
                 found.append(
                     f"{key} fits on {some(others)}, and waits there with a Multi-Attach error: volume {volume} of claim {claim} goes to "
-                    f"one node at a time, and {some(there)} has it on {held[volume].node}"
+                    f"one node at a time, and {some(there)} has it on {holders_of[volume].node}"
                 )
     return found
 

@@ -85,8 +85,8 @@ def aws_volume(text: str) -> str | None:
     """Return the volume of an ID such as ``aws://zone/vol-1`` or ``vol-1``, or None if malformed (KubernetesVolumeIDToEBSVolumeID)."""
     if not text.startswith(_AWS_PREFIX):
         return text
-    found = text.removeprefix(_AWS_PREFIX).partition("/")[2].partition("?")[0].strip("/")
-    return found if _AWS_VOLUME.fullmatch(found) else None
+    volume = text.removeprefix(_AWS_PREFIX).partition("/")[2].partition("?")[0].strip("/")
+    return volume if _AWS_VOLUME.fullmatch(volume) else None
 
 
 def _gce_place(zones: list[str]) -> str | None:

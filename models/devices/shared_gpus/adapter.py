@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.models.devices.shared_gpus.cards import Ask, Card, Share, System
+from kubestow.models.devices.shared_gpus.cards import Card, GpuRequest, GpuShare, System
 from kubestow.models.devices.shared_gpus.hami import HAMI, VOLCANO
 from kubestow.models.devices.shared_gpus.kai import KAI
 from kubestow.models.kube import device_objects as api
@@ -47,13 +47,13 @@ def apply(snapshot: Snapshot, name: str) -> None:
     cards = {node.metadata.name or "": system.cards(node) for node in snapshot.nodes}
     _warn(snapshot, name, system, cards)
     known = {each.spec.nodeName for each in snapshot.resource_slices.values() if each.spec.driver == DRIVER}
-    for node, found in cards.items():
-        if found and node not in known:
-            made = _slice(node, found)
+    for node, node_cards in cards.items():
+        if node_cards and node not in known:
+            made = _slice(node, node_cards)
             snapshot.resource_slices[made.metadata.name or ""] = made
     selector = api.DeviceSelector(api.CELDeviceSelector(f'device.driver == "{DRIVER}"'))
     snapshot.device_classes.setdefault(DRIVER, api.DeviceClass(objects.ObjectMeta(DRIVER), api.DeviceClassSpec([selector])))
-    sizes = sorted({card.memory for found in cards.values() for card in found})
+    sizes = sorted({card.memory for listed in cards.values() for card in listed})
     running: dict[str, list[int]] = {}
     for index, pod in enumerate(snapshot.pods):
         if objects.is_terminal(pod) or any(entry.name == ENTRY for entry in pod.spec.resourceClaims or ()):
@@ -70,11 +70,11 @@ def apply(snapshot: Snapshot, name: str) -> None:
                 snapshot.not_understood[objects.pod_key(pod)] = [*snapshot.not_understood.get(objects.pod_key(pod), ()), *unread]
         _without(snapshot, index, system.resources)
     for node, indices in running.items():
-        held = system.held([snapshot.pods[i] for i in indices], cards.get(node, []))
-        for position, shares in held.items():
+        shares_by_pod = system.held_shares([snapshot.pods[i] for i in indices], cards.get(node, []))
+        for position, shares in shares_by_pod.items():
             pod = snapshot.pods[indices[position]]
-            asked = _spec(system.asks(pod) or [Ask(len(shares))], sizes, pod)
-            _give(snapshot, indices[position], asked, _allocation(node, cards.get(node, []), shares, asked, pod))
+            spec = _spec(system.asks(pod) or [GpuRequest(len(shares))], sizes, pod)
+            _give(snapshot, indices[position], spec, _allocation(node, cards.get(node, []), shares, spec, pod))
         for index in indices:
             _without(snapshot, index, system.resources)
     snapshot.gates = _with_gates(snapshot.gates)
@@ -126,7 +126,7 @@ def _slice(node: str, cards: list[Card]) -> api.ResourceSlice:
 # --- pods ---------------------------------------------------------------------------------------------------------------
 
 
-def _spec(asks: Iterable[Ask], sizes: list[int], pod: objects.Pod) -> api.ResourceClaimSpec:
+def _spec(asks: Iterable[GpuRequest], sizes: list[int], pod: objects.Pod) -> api.ResourceClaimSpec:
     wanted = _selectors(pod.metadata.annotations or {})
     requests: list[api.DeviceRequest] = []
     for index, ask in enumerate(asks):
@@ -144,7 +144,7 @@ def _spec(asks: Iterable[Ask], sizes: list[int], pod: objects.Pod) -> api.Resour
     return api.ResourceClaimSpec(api.DeviceClaim(requests))
 
 
-def _exactly(ask: Ask, memory: int | None, expressions: list[str]) -> api.ExactDeviceRequest:
+def _exactly(ask: GpuRequest, memory: int | None, expressions: list[str]) -> api.ExactDeviceRequest:
     """Return a request for an ask, with the given memory in MiB. Capacities that are not named are taken as a whole."""
     capacity: dict[str, str | int | float] = {"cores": ask.cores}
     if memory is not None:
@@ -173,10 +173,10 @@ def _selectors(annotations: dict[str, str]) -> list[str]:
 
 
 def _allocation(
-    node: str, cards: list[Card], shares: list[Share], asked: api.ResourceClaimSpec, pod: objects.Pod
+    node: str, cards: list[Card], shares: list[GpuShare], spec: api.ResourceClaimSpec, pod: objects.Pod
 ) -> api.AllocationResult | None:
     places = {card.uuid: (index, card) for index, card in enumerate(cards)}
-    requests = (asked.devices.requests if asked.devices is not None else None) or []
+    requests = (spec.devices.requests if spec.devices is not None else None) or []
     results = []
     for number, share in enumerate(shares):
         if share.uuid not in places:
@@ -218,21 +218,23 @@ def _without(snapshot: Snapshot, index: int, resources: frozenset[str]) -> None:
     """Remove the resources that the system handles itself from a pod's requests."""
     pod = snapshot.pods[index]
 
-    def left(found: list[objects.Container] | None) -> list[objects.Container] | None:
-        return found and [_change(c, resources=_left(c.resources, resources)) for c in found]
+    def without_resources(containers: list[objects.Container] | None) -> list[objects.Container] | None:
+        return containers and [_change(c, resources=_left(c.resources, resources)) for c in containers]
 
     if any(
         not resources.isdisjoint((c.resources.requests or {}) | (c.resources.limits or {}))
         for c in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
         if c.resources is not None
     ):
-        spec = _change(pod.spec, containers=left(pod.spec.containers), initContainers=left(pod.spec.initContainers))
+        spec = _change(
+            pod.spec, containers=without_resources(pod.spec.containers), initContainers=without_resources(pod.spec.initContainers)
+        )
         snapshot.pods[index] = _change(pod, spec=spec)
 
 
-def _left(found: objects.ResourceRequirements | None, resources: frozenset[str]) -> objects.ResourceRequirements | None:
-    if found is None:
+def _left(resources_given: objects.ResourceRequirements | None, resources: frozenset[str]) -> objects.ResourceRequirements | None:
+    if resources_given is None:
         return None
-    requests = {name: raw for name, raw in (found.requests or {}).items() if name not in resources}
-    limits = {name: raw for name, raw in (found.limits or {}).items() if name not in resources}
-    return _change(found, requests=requests or None, limits=limits or None)
+    requests = {name: raw for name, raw in (resources_given.requests or {}).items() if name not in resources}
+    limits = {name: raw for name, raw in (resources_given.limits or {}).items() if name not in resources}
+    return _change(resources_given, requests=requests or None, limits=limits or None)

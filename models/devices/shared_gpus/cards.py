@@ -27,7 +27,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Ask:
+class GpuRequest:
     """A request for ``count`` cards. Without ``memory`` and ``portion``, it takes all memory of each card.
 
     Attributes:
@@ -45,7 +45,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Share:
+class GpuShare:
     """The share of a card that a running pod has. ``memory``: MiB; None: all memory."""
 
     uuid: str
@@ -60,15 +60,15 @@ class System:
 
     Attributes:
         resources: Names of the resources that it handles itself.
-        held: Returns the shares that the pods of a node have of its cards.
+        held_shares: Returns the shares that the pods of a node have of its cards.
         register: Annotation or label in which a node lists its cards.
         annotations: Annotations by which a pod requests a card.
     """
 
     resources: frozenset[str]
     cards: Callable[[objects.Node], list[Card]]
-    asks: Callable[[objects.Pod], list[Ask]]
-    held: Callable[[list[objects.Pod], list[Card]], Mapping[int, list[Share]]]
+    asks: Callable[[objects.Pod], list[GpuRequest]]
+    held_shares: Callable[[list[objects.Pod], list[Card]], Mapping[int, list[GpuShare]]]
     register: str
     annotations: tuple[str, ...] = ()
 

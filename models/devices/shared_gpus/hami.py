@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubestow.models.devices.shared_gpus.cards import Ask, Card, Share, System, whole
+from kubestow.models.devices.shared_gpus.cards import Card, GpuRequest, GpuShare, System, whole
 from kubestow.models.kube import objects
 
 
@@ -83,7 +83,7 @@ def _cards_of_json(text: str) -> list[Card]:
     ]
 
 
-def _asks(names: _Names, pod: objects.Pod) -> list[Ask]:
+def _asks(names: _Names, pod: objects.Pod) -> list[GpuRequest]:
     found = []
     for container in pod.spec.containers or ():
         resources = container.resources
@@ -96,19 +96,19 @@ def _asks(names: _Names, pod: objects.Pod) -> list[Ask]:
         percentage = whole(given[names.percentage]) if names.percentage in given and memory is None else None
         cores = whole(given.get(names.cores, 0)) or 0
         portion = None if percentage is None or percentage >= 100 else Fraction(percentage, 100)
-        found.append(Ask(count, memory, portion, cores, cores >= _EXCLUSIVE_CORES))
+        found.append(GpuRequest(count, memory, portion, cores, cores >= _EXCLUSIVE_CORES))
     return found
 
 
-def _held(names: _Names, pods: list[objects.Pod], _: list[Card]) -> dict[int, list[Share]]:
-    found: dict[int, list[Share]] = {}
+def _held(names: _Names, pods: list[objects.Pod], _: list[Card]) -> dict[int, list[GpuShare]]:
+    found: dict[int, list[GpuShare]] = {}
     for index, pod in enumerate(pods):
         text = (pod.metadata.annotations or {}).get(names.allocated, "")
         for line in text.replace(";", ":").split(":"):
             items = line.strip().split(",")
             if len(items) >= 4:
                 cores = whole(items[3]) or 0
-                found.setdefault(index, []).append(Share(items[0].partition("[")[0], whole(items[2]), cores, cores >= _EXCLUSIVE_CORES))
+                found.setdefault(index, []).append(GpuShare(items[0].partition("[")[0], whole(items[2]), cores, cores >= _EXCLUSIVE_CORES))
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from kubestow.models.devices.shared_gpus.cards import Ask, Card, Share, System, whole
+from kubestow.models.devices.shared_gpus.cards import Card, GpuRequest, GpuShare, System, whole
 from kubestow.models.kube import objects
 
 _RESOURCE: Final = "nvidia.com/gpu"
@@ -28,24 +28,24 @@ def _cards(node: objects.Node) -> list[Card]:
     return [Card(f"{node.metadata.name}-{i}", memory, _SLOTS, model=model) for i in range(count or 0)] if memory else []
 
 
-def _asks(pod: objects.Pod) -> list[Ask]:
+def _asks(pod: objects.Pod) -> list[GpuRequest]:
     if pod.metadata.namespace in _RESERVATIONS:
         return []
     annotations = pod.metadata.annotations or {}
     count = whole(annotations.get("gpu-fraction-num-devices", "1")) or 1
     memory = whole(annotations.get("gpu-memory", ""))
     if memory:
-        return [Ask(count, memory)]
+        return [GpuRequest(count, memory)]
     portion = _portion(annotations.get("gpu-fraction", ""))
     if portion is not None:
-        return [Ask(count, portion=portion)]
+        return [GpuRequest(count, portion=portion)]
     found = []
     for container in pod.spec.containers or ():
         resources = container.resources
         given = {} if resources is None else {**(resources.requests or {}), **(resources.limits or {})}
         cards = whole(given.get(_RESOURCE, 0))
         if cards:
-            found.append(Ask(cards, cores=100, alone=True))
+            found.append(GpuRequest(cards, cores=100, alone=True))
     return found
 
 
@@ -57,12 +57,12 @@ def _portion(text: str) -> Fraction | None:
     return portion if 0 < portion < 1 else None
 
 
-def _held(pods: list[objects.Pod], cards: list[Card]) -> dict[int, list[Share]]:
+def _held(pods: list[objects.Pod], cards: list[Card]) -> dict[int, list[GpuShare]]:
     """Return the shares of a node's cards that its pods hold, by index into ``pods``.
 
     Pods with whole cards get the next free cards of the node, since its cards are equal.
     """
-    found: dict[int, list[Share]] = {}
+    found: dict[int, list[GpuShare]] = {}
     free = iter(cards)
     groups: dict[str, Card | None] = {}
     for index, pod in enumerate(pods):
@@ -76,7 +76,7 @@ def _held(pods: list[objects.Pod], cards: list[Card]) -> dict[int, list[Share]]:
                 card = groups[group] if group is not None else next(free, None)
                 if card is not None:
                     memory = ask.memory if ask.portion is None else int(ask.portion * card.memory)
-                    found.setdefault(index, []).append(Share(card.uuid, memory, ask.cores, ask.alone))
+                    found.setdefault(index, []).append(GpuShare(card.uuid, memory, ask.cores, ask.alone))
     return found
 
 

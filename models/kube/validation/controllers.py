@@ -109,9 +109,9 @@ def _stateful_set(spec: Mapping[str, Any], path: str) -> Refused:
         yield f"{at}.partition", invalid(rolling["partition"], _NONNEGATIVE)
     retention = mapping(spec.get("persistentVolumeClaimRetentionPolicy"))
     for field in ("whenDeleted", "whenScaled"):
-        found = retention.get(field)
-        if isinstance(found, str) and found not in ("", "Retain", "Delete"):
-            yield f"{path}.persistentVolumeClaimRetentionPolicy.{field}", unsupported(found, ("Retain", "Delete"))
+        choice = retention.get(field)
+        if isinstance(choice, str) and choice not in ("", "Retain", "Delete"):
+            yield f"{path}.persistentVolumeClaimRetentionPolicy.{field}", unsupported(choice, ("Retain", "Delete"))
 
 
 def _job(spec: Mapping[str, Any], path: str) -> Refused:

@@ -183,16 +183,16 @@ def _host_ports(pods: NewPods) -> Refused:
     """
     shared: set[tuple[str, str, int]] = set()
     for field, where, container in pods.containers():
-        taken = shared if field == "containers" else set()
+        used = shared if field == "containers" else set()
         for index, port in listed(container.get("ports")):
             number, own = port.get("hostPort"), port.get("containerPort")
             at = f"{where}.ports[{index}].hostPort"
             if not isinstance(number, int) or number == 0:
                 continue
             key = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)
-            if key in taken:
+            if key in used:
                 yield at, duplicate("/".join(map(str, key)))
-            taken.add(key)
+            used.add(key)
             if field == "containers" and pods.spec.get("hostNetwork") is True and number != own:
                 yield at, invalid(number, "must match `containerPort` when `hostNetwork` is true")
 
@@ -220,7 +220,7 @@ def _volumes(pods: NewPods) -> Refused:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-class Rule(NamedTuple):
+class CreationRule(NamedTuple):
     """A part of the API server's validation.
 
     Attributes:
@@ -233,23 +233,23 @@ class Rule(NamedTuple):
 
 
 RULES: Final = (
-    Rule("ValidatePodTemplateSpec", _metadata),
-    Rule("validateContainerCommon", _container_names),
-    Rule("ValidateContainerResourceRequirements", _container_resources),
-    Rule("validateContainerPorts", _ports),
-    Rule("checkHostPortConflicts, validatePodHostNetworkDeps", _host_ports),
-    Rule("validateContainerRestartPolicy", _container_restarts),
-    Rule("validateInitContainers", _init_containers),
-    Rule("ValidateVolumes, ValidateVolumeMounts", _volumes),
-    Rule("ValidatePodSpec", _pod),
-    Rule("validatePodResources", _pod_level),
-    Rule("validateOverhead", _overhead),
-    Rule("validateSchedulingGates", _gates),
-    Rule("validateRestartPolicy, ValidateDeploymentSpec, ValidateJobSpec", _restart_policy),
-    Rule("ValidateTolerations", scheduling.tolerations),
-    Rule("validateNodeAffinity", scheduling.node_affinity),
-    Rule("validatePodAffinity", scheduling.pod_affinity),
-    Rule("validateTopologySpreadConstraints", scheduling.spread),
+    CreationRule("ValidatePodTemplateSpec", _metadata),
+    CreationRule("validateContainerCommon", _container_names),
+    CreationRule("ValidateContainerResourceRequirements", _container_resources),
+    CreationRule("validateContainerPorts", _ports),
+    CreationRule("checkHostPortConflicts, validatePodHostNetworkDeps", _host_ports),
+    CreationRule("validateContainerRestartPolicy", _container_restarts),
+    CreationRule("validateInitContainers", _init_containers),
+    CreationRule("ValidateVolumes, ValidateVolumeMounts", _volumes),
+    CreationRule("ValidatePodSpec", _pod),
+    CreationRule("validatePodResources", _pod_level),
+    CreationRule("validateOverhead", _overhead),
+    CreationRule("validateSchedulingGates", _gates),
+    CreationRule("validateRestartPolicy, ValidateDeploymentSpec, ValidateJobSpec", _restart_policy),
+    CreationRule("ValidateTolerations", scheduling.tolerations),
+    CreationRule("validateNodeAffinity", scheduling.node_affinity),
+    CreationRule("validatePodAffinity", scheduling.pod_affinity),
+    CreationRule("validateTopologySpreadConstraints", scheduling.spread),
 )
 
 
@@ -257,7 +257,7 @@ def refused(kind: str, value: Any, gates: FeatureGates) -> list[str]:
     """Return the faults that the API server would find in a new object given as plain data, each as ``path: reason``."""
     if not isinstance(value, Mapping):
         return []
-    found = list(_of_metadata(mapping(value.get("metadata")), "metadata"))
+    problems = list(_of_metadata(mapping(value.get("metadata")), "metadata"))
     steps = _TEMPLATES.get(kind)
     if steps is not None:
         template = value
@@ -265,10 +265,10 @@ def refused(kind: str, value: Any, gates: FeatureGates) -> list[str]:
             template = mapping(template.get(step))
         spec = mapping(value.get("spec"))
         if kind != "ReplicationController" and steps:
-            found += label_selector(spec.get("selector"), "spec.selector")
+            problems += label_selector(spec.get("selector"), "spec.selector")
         claims = frozenset(str(mapping(each.get("metadata")).get("name")) for _, each in listed(spec.get("volumeClaimTemplates")))
         pods = NewPods(kind, template, ".".join(steps), gates, claims)
         for rule in RULES:
-            found += rule.check(pods)
-        found += controllers.refused(kind, spec)
-    return [f"{path}: {reason}" for path, reason in dict.fromkeys(found)]
+            problems += rule.check(pods)
+        problems += controllers.refused(kind, spec)
+    return [f"{path}: {reason}" for path, reason in dict.fromkeys(problems)]

@@ -48,9 +48,9 @@ def _once(names: Iterable[str], path: str, what: str, out: Problems) -> None:
         seen.add(name)
 
 
-def _at_most(found: Sequence[object] | None, most: int, path: str, out: Problems) -> None:
-    if found is not None and len(found) > most:
-        out.append(f"{path}: got {len(found)}, expected at most {most}")
+def _at_most(items: Sequence[object] | None, limit: int, path: str, out: Problems) -> None:
+    if items is not None and len(items) > limit:
+        out.append(f"{path}: got {len(items)}, expected at most {limit}")
 
 
 def _taint(taint: api.DeviceTaint, path: str, out: Problems) -> None:
@@ -63,15 +63,15 @@ def _taint(taint: api.DeviceTaint, path: str, out: Problems) -> None:
 # --- slices -------------------------------------------------------------------------------------------------------------
 
 
-def resource_slice(found: api.ResourceSlice, gates: FeatureGates | None, out: Problems) -> None:
+def resource_slice(obj: api.ResourceSlice, gates: FeatureGates | None, out: Problems) -> None:
     """Append the problems of a ResourceSlice to ``out``.
 
     Args:
-        found: The slice.
+        obj: The slice.
         gates: Feature gates of the API server that will receive it. None for a stored object: only unreadable values count.
         out: The problems.
     """
-    spec = found.spec
+    spec = obj.spec
     for index, device in enumerate(spec.devices or ()):
         _readable(device, f"spec.devices[{index}]", out)
     for index, counters in enumerate(spec.sharedCounters or ()):
@@ -156,34 +156,34 @@ def _device(device: api.Device, per_device: bool, path: str, out: Problems) -> N
 # --- classes, rules, claims ---------------------------------------------------------------------------------------------
 
 
-def device_class(found: api.DeviceClass, gates: FeatureGates | None, out: Problems) -> None:
+def device_class(obj: api.DeviceClass, gates: FeatureGates | None, out: Problems) -> None:
     """Append the problems of a DeviceClass to ``out``. ``gates`` is None for a stored object."""
-    if gates is not None and found.spec is not None:
-        _selectors(found.spec.selectors, "spec.selectors", out)
-        name = found.spec.extendedResourceName
+    if gates is not None and obj.spec is not None:
+        _selectors(obj.spec.selectors, "spec.selectors", out)
+        name = obj.spec.extendedResourceName
         if name is not None and (not _QUALIFIED.match(name) or name.startswith(("kubernetes.io/", "requests."))):
             out.append(f"spec.extendedResourceName: got {shorten(name)}, expected an extended resource of the form domain/name")
 
 
-def taint_rule(found: api.DeviceTaintRule, gates: FeatureGates | None, out: Problems) -> None:
+def taint_rule(obj: api.DeviceTaintRule, gates: FeatureGates | None, out: Problems) -> None:
     """Append the problems of a DeviceTaintRule to ``out``."""
     if gates is not None:
-        _taint(found.spec.taint, "spec.taint", out)
+        _taint(obj.spec.taint, "spec.taint", out)
 
 
-def resource_claim(found: api.ResourceClaim, gates: FeatureGates | None, out: Problems) -> None:
+def resource_claim(obj: api.ResourceClaim, gates: FeatureGates | None, out: Problems) -> None:
     """Append the problems of a ResourceClaim to ``out``. ``gates`` is None for a stored object."""
-    _claim(found.spec, "spec", gates, out)
-    allocation = found.status.allocation if found.status is not None else None
+    _claim(obj.spec, "spec", gates, out)
+    allocation = obj.status.allocation if obj.status is not None else None
     if allocation is not None:
         for index, result in enumerate((allocation.devices.results if allocation.devices is not None else None) or ()):
             for name, raw in (result.consumedCapacity or {}).items():
                 _quantity(raw, f"status.allocation.devices.results[{index}].consumedCapacity.{name}", out)
 
 
-def claim_template(found: api.ResourceClaimTemplate, gates: FeatureGates | None, out: Problems) -> None:
+def claim_template(obj: api.ResourceClaimTemplate, gates: FeatureGates | None, out: Problems) -> None:
     """Append the problems of a ResourceClaimTemplate to ``out``. ``gates`` is None for a stored object."""
-    _claim(found.spec.spec if found.spec is not None else None, "spec.spec", gates, out)
+    _claim(obj.spec.spec if obj.spec is not None else None, "spec.spec", gates, out)
 
 
 def _claim(spec: api.ResourceClaimSpec | None, path: str, gates: FeatureGates | None, out: Problems) -> None:
@@ -237,9 +237,9 @@ def _request(request: api.ExactDeviceRequest | api.DeviceSubRequest, path: str, 
             out.append(f"{where}.value: got {shorten(toleration.value)}, expected none with operator Exists")
 
 
-def _selectors(found: list[api.DeviceSelector] | None, path: str, out: Problems) -> None:
-    _at_most(found, _MAX_REQUESTS, path, out)
-    for index, selector in enumerate(found or ()):
+def _selectors(selectors: list[api.DeviceSelector] | None, path: str, out: Problems) -> None:
+    _at_most(selectors, _MAX_REQUESTS, path, out)
+    for index, selector in enumerate(selectors or ()):
         if selector.cel is None:
             out.append(f"{path}[{index}].cel: missing, expected an expression")
         elif len(selector.cel.expression.encode()) > _MAX_EXPRESSION:

@@ -70,8 +70,8 @@ def _volume(volume: PersistentVolume, out: Problems) -> None:
         check_node_selector(volume.spec.nodeAffinity.required if volume.spec.nodeAffinity else None, "spec.nodeAffinity.required", out)
 
 
-def _topology(found: topology_objects.NodeResourceTopology, out: Problems) -> None:
-    for i, zone in enumerate(found.zones or ()):
+def _topology(obj: topology_objects.NodeResourceTopology, out: Problems) -> None:
+    for i, zone in enumerate(obj.zones or ()):
         for j, cost in enumerate(zone.costs or ()):
             check_range(cost.value, -MAX_INT64 - 1, MAX_INT64, f"zones[{i}].costs[{j}].value", out)
         for j, resource in enumerate(zone.resources or ()):
@@ -156,24 +156,24 @@ def _scheduling_workload(workload: Workload, out: Problems) -> None:
         _gang_policy(group.policy, f"spec.podGroups[{index}].policy", out)
 
 
-def _runtime_class(found: RuntimeClass, gates: FeatureGates | None, out: Problems) -> None:
-    check_resources(found.overhead.podFixed if found.overhead else None, "overhead.podFixed", out)
-    for index, toleration in enumerate((found.scheduling.tolerations if found.scheduling else None) or ()):
+def _runtime_class(obj: RuntimeClass, gates: FeatureGates | None, out: Problems) -> None:
+    check_resources(obj.overhead.podFixed if obj.overhead else None, "overhead.podFixed", out)
+    for index, toleration in enumerate((obj.scheduling.tolerations if obj.scheduling else None) or ()):
         check_toleration(toleration, f"scheduling.tolerations[{index}]", gates, out)
 
 
-def _limit_range(found: LimitRange, out: Problems) -> None:
-    for index, item in enumerate((found.spec.limits if found.spec else None) or ()):
+def _limit_range(obj: LimitRange, out: Problems) -> None:
+    for index, item in enumerate((obj.spec.limits if obj.spec else None) or ()):
         for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
             check_resources(getattr(item, field), f"spec.limits[{index}].{field}", out)
 
 
-def _capacity_buffer(found: CapacityBuffer, gates: FeatureGates | None, out: Problems) -> None:
+def _capacity_buffer(obj: CapacityBuffer, gates: FeatureGates | None, out: Problems) -> None:
     """Append the problems of a CapacityBuffer by the rules of its CustomResourceDefinition.
 
     Older definitions lack the rules about references, so stored objects may break them.
     """
-    spec = found.spec
+    spec = obj.spec
     if spec is None:
         return
     for field in ("replicas", "percentage"):
@@ -190,16 +190,16 @@ def _capacity_buffer(found: CapacityBuffer, gates: FeatureGates | None, out: Pro
 
 _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     objects.Node: _node,
-    PersistentVolumeClaim: lambda found, out: check_claim_spec(found.spec, "spec", out),
+    PersistentVolumeClaim: lambda obj, out: check_claim_spec(obj.spec, "spec", out),
     PersistentVolume: _volume,
-    StorageClass: lambda found, out: check_choice(found.volumeBindingMode, _MODES, "volumeBindingMode", out, "it is treated as Immediate"),
+    StorageClass: lambda obj, out: check_choice(obj.volumeBindingMode, _MODES, "volumeBindingMode", out, "it is treated as Immediate"),
     topology_objects.NodeResourceTopology: _topology,
     workload_objects.PodDisruptionBudget: _budget,
     CSINode: _csi_node,
-    objects.PriorityClass: lambda found, out: check_range(found.value, -MAX_INT32 - 1, MAX_INT32, "value", out),
+    objects.PriorityClass: lambda obj, out: check_range(obj.value, -MAX_INT32 - 1, MAX_INT32, "value", out),
     PodGroup: _pod_group,
     Workload: _scheduling_workload,
-    ResourceQuota: lambda found, out: check_resources(found.spec.hard if found.spec else None, "spec.hard", out),
+    ResourceQuota: lambda obj, out: check_resources(obj.spec.hard if obj.spec else None, "spec.hard", out),
     LimitRange: _limit_range,
 }
 

@@ -75,9 +75,9 @@ def named(value: Any, path: str, check: Callable[[str], Iterator[str]]) -> Refus
         yield from ((path, invalid(value, reason)) for reason in check(value))
 
 
-def requirements(found: Any, path: str, *, values: bool = True) -> Refused:
+def requirements(expressions: Any, path: str, *, values: bool = True) -> Refused:
     """Yield the invalid keys of match expressions and, with ``values``, their invalid values, each with its reason."""
-    for index, each in listed(found):
+    for index, each in listed(expressions):
         where = f"{path}[{index}]"
         key = each.get("key")
         if isinstance(key, str):
@@ -88,6 +88,6 @@ def requirements(found: Any, path: str, *, values: bool = True) -> Refused:
 
 def label_selector(selector: Any, path: str) -> Refused:
     """Yield the invalid keys and values of a label selector, each with its reason."""
-    found = mapping(selector)
-    yield from labels(found.get("matchLabels"), f"{path}.matchLabels")
-    yield from requirements(found.get("matchExpressions"), f"{path}.matchExpressions")
+    fields = mapping(selector)
+    yield from labels(fields.get("matchLabels"), f"{path}.matchLabels")
+    yield from requirements(fields.get("matchExpressions"), f"{path}.matchExpressions")

@@ -226,13 +226,13 @@ def _container(container: objects.Container, path: str, out: Problems) -> None:
         check_choice(port.protocol, ("TCP", "UDP", "SCTP"), f"{where}.protocol", out, "its ports conflict with no other")
 
 
-def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity") -> Problems:
+def affinity_problems(affinity: objects.Affinity | None, path: str = "spec.affinity") -> Problems:
     """Return the problems of a pod's affinity."""
     out: Problems = []
-    if found is not None:
-        _node_affinity(found.nodeAffinity, f"{path}.nodeAffinity", out)
-        _pod_affinity(found.podAffinity, f"{path}.podAffinity", out)
-        _pod_affinity(found.podAntiAffinity, f"{path}.podAntiAffinity", out)
+    if affinity is not None:
+        _node_affinity(affinity.nodeAffinity, f"{path}.nodeAffinity", out)
+        _pod_affinity(affinity.podAffinity, f"{path}.podAffinity", out)
+        _pod_affinity(affinity.podAntiAffinity, f"{path}.podAntiAffinity", out)
     return out
 
 
@@ -297,14 +297,14 @@ def _named_claims(container: objects.Container, entries: Collection[str], where:
 def _total(spec: objects.PodSpec, path: str, out: Problems) -> None:
     """Append a problem if the pod's totals exceed 64 bits, although each container's amounts fit."""
 
-    def asked(resources: objects.ResourceRequirements) -> objects.ResourceList:
+    def requested(resources: objects.ResourceRequirements) -> objects.ResourceList:
         return {**(resources.limits or {}), **(resources.requests or {})}
 
-    lists = [asked(c.resources) for c in (*(spec.containers or ()), *(spec.initContainers or ())) if c.resources is not None]
-    counted = [_counted(raw, _scale(name)) for found in (*lists, spec.overhead or {}) for name, raw in found.items()]
+    lists = [requested(c.resources) for c in (*(spec.containers or ()), *(spec.initContainers or ())) if c.resources is not None]
+    counted = [_counted(raw, _scale(name)) for amounts in (*lists, spec.overhead or {}) for name, raw in amounts.items()]
     if sum(value for value in counted if isinstance(value, int)) <= quantity.INT64_MAX:
         return  # even the sum over all resources fits
-    total = defaults.aggregate(spec, asked)
+    total = defaults.aggregate(spec, requested)
     for name, raw in (spec.overhead or {}).items():
         total[name] = total.get(name, Fraction(0)) + quantity.parse(raw)
     for name, value in total.items():
@@ -318,10 +318,10 @@ def check_claim_spec(spec: objects.PersistentVolumeClaimSpec | None, path: str, 
         check_label_selector(spec.selector, f"{path}.selector", out)
 
 
-def volume_problems(found: list[objects.Volume] | None, path: str = "spec.volumes") -> Problems:
+def volume_problems(volumes: list[objects.Volume] | None, path: str = "spec.volumes") -> Problems:
     """Return the problems of a pod's volumes. Only the claim templates of ephemeral volumes are checked."""
     out: Problems = []
-    for index, volume in enumerate(found or ()):
+    for index, volume in enumerate(volumes or ()):
         template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral else None
         if template is not None:
             check_claim_spec(template.spec, f"{path}[{index}].ephemeral.volumeClaimTemplate.spec", out)

@@ -29,10 +29,10 @@ _STANDARD: Final = _COUNTED | {
 _POD: Final = ("cpu", "memory")
 
 
-def amounts(found: Any) -> dict[str, Fraction]:
+def amounts(values: Any) -> dict[str, Fraction]:
     """Return the amounts of a resource list given as plain data, without values that are not quantities."""
     read = {}
-    for name, raw in found.items() if isinstance(found, Mapping) else ():
+    for name, raw in values.items() if isinstance(values, Mapping) else ():
         if not isinstance(raw, str | int | float):
             continue
         try:
@@ -89,15 +89,15 @@ def _amount(name: str, amount: Fraction, raw: Any) -> Iterator[str]:
             yield invalid(_shown(raw), f"{_shown(raw)} is not positive integer multiple of {name}")
 
 
-def requirements(found: Any, path: str, names: Callable[[str], Iterator[str]] = _container_name) -> Refused:
+def requirements(resources: Any, path: str, names: Callable[[str], Iterator[str]] = _container_name) -> Refused:
     """Yield the fields of ``resources`` that the server rejects, each with its reason.
 
     Args:
-        found: The value of the field.
+        resources: The value of the field.
         path: Its path.
         names: Yields the reasons why the name of a resource is rejected.
     """
-    given: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    given: Mapping[str, Any] = resources if isinstance(resources, Mapping) else {}
     raw = {field: given[field] if isinstance(given.get(field), Mapping) else {} for field in ("limits", "requests")}
     read = {field: amounts(listed) for field, listed in raw.items()}
     for field, listed in read.items():
@@ -114,8 +114,8 @@ def requirements(found: Any, path: str, names: Callable[[str], Iterator[str]] = 
             yield f"{path}.requests", invalid(shown, f"must be equal to {name} limit of {_shown(raw['limits'][name])}")
         elif amount > limit:
             yield f"{path}.requests", invalid(shown, f"must be less than or equal to {name} limit of {_shown(raw['limits'][name])}")
-    asked = {str(name) for listed in raw.values() for name in listed}
-    if any(name.startswith(_HUGE) for name in asked) and not asked & {"cpu", "memory"}:
+    resource_names = {str(name) for listed in raw.values() for name in listed}
+    if any(name.startswith(_HUGE) for name in resource_names) and not resource_names & {"cpu", "memory"}:
         yield path, forbidden("HugePages require cpu or memory")
 
 
@@ -136,12 +136,12 @@ def pod_level(spec: Mapping[str, Any], path: str) -> Refused:
                 yield f"{where}.{field}[{name}]", unsupported(name, ("cpu", _HUGE, "memory"))
     yield from requirements(given, where, _pod_name)
     limits, requests = amounts(given.get("limits")), amounts(given.get("requests"))
-    asked, most = _sum(spec, "requests"), _sum(spec, "limits")
+    total_requests, total_limits = _sum(spec, "requests"), _sum(spec, "limits")
     for name, amount in requests.items():
-        if asked.get(name, Fraction(0)) > amount:
-            reason = f"must be greater than or equal to aggregate container requests of {quantity.canonical(asked[name])}"
+        if total_requests.get(name, Fraction(0)) > amount:
+            reason = f"must be greater than or equal to aggregate container requests of {quantity.canonical(total_requests[name])}"
             yield f"{where}.requests[{name}]", invalid(_shown(given["requests"][name]), reason)
-    for name, amount in most.items():
+    for name, amount in total_limits.items():
         if name.startswith(_HUGE) and name in limits and amount > limits[name]:
             reason = f"must be greater than or equal to aggregate container limits of {quantity.canonical(amount)}"
             yield f"{where}.limits[{name}]", invalid(_shown(given["limits"][name]), reason)
@@ -155,8 +155,8 @@ def pod_level(spec: Mapping[str, Any], path: str) -> Refused:
 
 
 def _containers(spec: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
-    found = spec.get(field)
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+    containers = spec.get(field)
+    return [each for each in containers if isinstance(each, Mapping)] if isinstance(containers, list) else []
 
 
 def _listed(container: Mapping[str, Any], field: str) -> dict[str, Fraction]:

@@ -75,10 +75,10 @@ def pod_affinity(pods: NewPods) -> Refused:
     """Yield the fields of pod affinity and anti-affinity that the server rejects, each with its reason."""
     affinity = mapping(pods.spec.get("affinity"))
     for name in ("podAffinity", "podAntiAffinity"):
-        found, path = mapping(affinity.get(name)), f"{pods.start}.affinity.{name}"
-        for index, term in listed(found.get(_REQUIRED)):
+        fields, path = mapping(affinity.get(name)), f"{pods.start}.affinity.{name}"
+        for index, term in listed(fields.get(_REQUIRED)):
             yield from _pod_term(term, f"{path}.{_REQUIRED}[{index}]")
-        for index, weighted in listed(found.get(_PREFERRED)):
+        for index, weighted in listed(fields.get(_PREFERRED)):
             yield from _pod_term(mapping(weighted.get("podAffinityTerm")), f"{path}.{_PREFERRED}[{index}].podAffinityTerm")
 
 

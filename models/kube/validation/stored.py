@@ -56,10 +56,10 @@ def _settle(spec: objects.PodSpec) -> None:
 def _affinity(affinity: objects.Affinity, *, bound: bool) -> objects.Affinity:
     made, whole = {}, True
     for name in ("podAffinity", "podAntiAffinity"):
-        found = getattr(affinity, name)
-        broken = [field for field in _LISTS if found is not None and not _all_readable(getattr(found, field))]
+        part = getattr(affinity, name)
+        broken = [field for field in _LISTS if part is not None and not _all_readable(getattr(part, field))]
         if broken:
-            whole, made[name] = False, msgspec.structs.replace(found, **dict.fromkeys(broken))
+            whole, made[name] = False, msgspec.structs.replace(part, **dict.fromkeys(broken))
     if whole:
         return affinity
     if not bound:

@@ -117,9 +117,9 @@ def port_name(text: str) -> Iterator[str]:
         yield "must not begin or end with a hyphen"
 
 
-def labels(found: Any, path: str) -> Iterator[tuple[str, str]]:
+def labels(stated: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield the fields and reasons of invalid labels, given as plain data."""
-    for key, value in found.items() if isinstance(found, dict) else ():
+    for key, value in stated.items() if isinstance(stated, dict) else ():
         yield from ((path, invalid(key, reason)) for reason in qualified_name(str(key)))
         if isinstance(value, str):
             yield from ((path, invalid(value, reason)) for reason in label_value(value))

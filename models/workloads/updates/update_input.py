@@ -16,7 +16,7 @@ import msgspec
 from kubestow.models.documents.placement import Edits, Unmodelled
 from kubestow.models.kube import objects
 from kubestow.models.kube.lenient_decode import shorten
-from kubestow.models.kube.selectors import NodeTable, Tolerations
+from kubestow.models.kube.selectors import NodeColumns, Tolerations
 from kubestow.models.kube.workload_objects import DeploymentStrategy, RollingUpdate
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads import checks, claims, daemon_sets
@@ -27,7 +27,7 @@ from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
 from kubestow.models.workloads.replicas import Slot, replicas
 from kubestow.models.workloads.revisions import reference
 from kubestow.models.workloads.rollout_input import undeleted, updated
-from kubestow.models.workloads.view import Workload, labelled, view
+from kubestow.models.workloads.view import WorkloadView, labelled, view
 
 #: The feature gate without which maxUnavailable of StatefulSets is 1.
 MAX_UNAVAILABLE: Final = "MaxUnavailableStatefulSet"
@@ -35,7 +35,7 @@ _HASH: Final = "controller-revision-hash"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class UpdatePod:
     """A pod that the workload has or may get.
 
     Attributes:
@@ -81,7 +81,7 @@ class Update:
     workload: str
     obj: Any
     snapshot: Snapshot
-    members: tuple[Member, ...]
+    members: tuple[UpdatePod, ...]
     strategy: Literal["RollingUpdate", "OnDelete"]
     replicas: int
     unmodelled: list[Unmodelled]
@@ -95,7 +95,7 @@ class Update:
     going: tuple[int, ...] = ()
 
     @property
-    def new(self) -> list[Member]:
+    def new(self) -> list[UpdatePod]:
         """The pods of the new revision that the update creates."""
         return [member for member in self.members if member.new and not member.there]
 
@@ -136,7 +136,7 @@ def read_update(
     strategy = obj.spec.updateStrategy or DeploymentStrategy()
     if strategy.type not in (None, "", "RollingUpdate", "OnDelete"):
         raise InputError([f"{where}: spec.updateStrategy.type: got {shorten(strategy.type)}, expected RollingUpdate or OnDelete"])
-    reading = _Reading(merged, workload, named(snapshot, kind, workload.namespace, workload.name), mine, is_new)
+    reading = _UpdateReader(merged, workload, named(snapshot, kind, workload.namespace, workload.name), mine, is_new)
     try:
         return reading.stateful(strategy) if kind == "StatefulSet" else reading.daemon(strategy)
     except NotAdmitted as error:
@@ -150,7 +150,7 @@ def ordinal(name: str, parent: str) -> int | None:
 
 
 @dataclass
-class _Reading:
+class _UpdateReader:
     """Reads an update.
 
     Attributes:
@@ -159,7 +159,7 @@ class _Reading:
     """
 
     merged: Snapshot
-    workload: Workload
+    workload: WorkloadView
     previous: Any | None
     mine: Sequence[int]
     is_new: Callable[[objects.Pod], bool]
@@ -191,7 +191,7 @@ class _Reading:
         spec = admitted(self.workload.spec, self.workload.namespace, self.merged)
         spec = msgspec.structs.replace(spec, tolerations=daemon_sets.tolerations(spec))
         places = {node.metadata.name or "": n for n, node in enumerate(nodes)}
-        table = NodeTable(nodes)
+        table = NodeColumns(nodes)
         runs = {places[name] for name in daemon_sets.eligible(spec, table, self.merged.gates)}
         stays = daemon_sets.eligible(
             msgspec.structs.replace(spec, tolerations=[objects.Toleration(operator="Exists")]), table, self.merged.gates
@@ -222,13 +222,13 @@ class _Reading:
         except ValueError as error:
             raise InputError([f"{self.workload.ref}: spec.updateStrategy.rollingUpdate: {error}"]) from error
 
-    def _old(self, slots: dict[int, int]) -> tuple[list[Member], list[int]]:
+    def _old(self, slots: dict[int, int]) -> tuple[list[UpdatePod], list[int]]:
         """Return the existing pods as members, and the indices of pods that are being deleted.
 
         Args:
             slots: Slot of each pod, by index into ``merged.pods``.
         """
-        found, going = [], []
+        members, going = [], []
         for i, slot in slots.items():
             pod = self.merged.pods[i]
             if objects.is_terminating(pod):
@@ -236,12 +236,12 @@ class _Reading:
                 continue
             node, ready = pod.spec.nodeName or None, is_ready(pod)
             born = pod.metadata.creationTimestamp or ""
-            found.append(Member(i, objects.pod_key(pod), slot, self.is_new(pod), node, bool(node) and ready, True, born))
-        return found, going
+            members.append(UpdatePod(i, objects.pod_key(pod), slot, self.is_new(pod), node, bool(node) and ready, True, born))
+        return members, going
 
     def _made(
-        self, parts: Sequence[tuple[Workload | None, list[int], bool]], start: int
-    ) -> tuple[Snapshot, list[Member], list[Unmodelled]]:
+        self, parts: Sequence[tuple[WorkloadView | None, list[int], bool]], start: int
+    ) -> tuple[Snapshot, list[UpdatePod], list[Unmodelled]]:
         """Return the snapshot with the pods that the controller may make, these pods, and the assumptions about
         their claims.
 
@@ -252,7 +252,7 @@ class _Reading:
         mine = set(self.mine) if self.workload.kind == "StatefulSet" else set()  # its new pods have the names of the old ones
         bare = replace(self.merged.copy(), pods=[pod for i, pod in enumerate(self.merged.pods) if i not in mine])
         made: list[tuple[objects.Pod, int, bool]] = []
-        asked: dict[str, Any] = {}
+        claim_templates: dict[str, Any] = {}
         for workload, slots, new in parts:
             if workload is None or not slots:
                 continue
@@ -260,24 +260,24 @@ class _Reading:
             revision = self._revision(maker, workload, new=new)
             pods = maker.pods(workload, [self._slot(workload, slot, start, revision) for slot in slots], reference(workload.obj))
             made += zip(pods, slots, [new] * len(slots), strict=True)
-            asked |= maker.claims
+            claim_templates |= maker.claims
         snapshot = self.merged.copy()
-        unmodelled = claims.provide(snapshot, [pod for pod, _, _ in made], asked, ())
+        unmodelled = claims.provide(snapshot, [pod for pod, _, _ in made], claim_templates, ())
         first = len(snapshot.pods)
         snapshot.pods = [*snapshot.pods, *(pod for pod, _, _ in made)]
-        members = [Member(first + n, objects.pod_key(pod), slot, new, None, False, False) for n, (pod, slot, new) in enumerate(made)]
+        members = [UpdatePod(first + n, objects.pod_key(pod), slot, new, None, False, False) for n, (pod, slot, new) in enumerate(made)]
         return snapshot, members, unmodelled
 
-    def _revision(self, maker: Maker, workload: Workload, *, new: bool) -> str:
+    def _revision(self, maker: Maker, workload: WorkloadView, *, new: bool) -> str:
         """Return the label of a revision: an unused one for the new revision, that of most pods for the old one."""
         known = [label for i in self.mine if (label := (self.merged.pods[i].metadata.labels or {}).get(_HASH))]
         if not new and known:
             return max(sorted(set(known)), key=known.count)
         prefix = f"{workload.name}-" if workload.kind == "StatefulSet" else ""
-        found = maker.revisions.label(workload, [], None, prefix)
-        return f"{found}-next" if found in known else found
+        hash_label = maker.revisions.label(workload, [], None, prefix)
+        return f"{hash_label}-next" if hash_label in known else hash_label
 
-    def _slot(self, workload: Workload, slot: int, start: int, revision: str) -> Slot:
+    def _slot(self, workload: WorkloadView, slot: int, start: int, revision: str) -> Slot:
         if workload.kind == "DaemonSet":
             return Slot(base=f"{workload.name}-", labels={_HASH: revision}, node=self.merged.nodes[slot].metadata.name or "")
         name = f"{workload.name}-{start + slot}"

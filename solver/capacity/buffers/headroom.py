@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kubestow.models.buffers.chunks import buffer_of, priority_of, with_chunks
-from kubestow.models.buffers.demand import Demand
+from kubestow.models.buffers.demand import BufferDemand
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.documents.headroom import BufferRoom, Headroom
@@ -59,7 +59,7 @@ class HeadroomReader:
     """
 
     edited: Snapshot
-    demands: Sequence[Demand]
+    demands: Sequence[BufferDemand]
     unsure: bool
     keys: list[str] = field(init=False)
     chunks: dict[str, str] = field(init=False)

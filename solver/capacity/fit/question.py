@@ -22,8 +22,8 @@ from kubestow.models.workloads.checks import held_by_buffers, is_held
 from kubestow.models.workloads.expand import Expansion, made_by_another
 from kubestow.models.workloads.gang_markers import elsewhere, stated
 from kubestow.models.workloads.ownership import OwnedPods
-from kubestow.models.workloads.replicas import asked, suspended
-from kubestow.models.workloads.view import Workload, listed, selector, view
+from kubestow.models.workloads.replicas import stated_pods, suspended
+from kubestow.models.workloads.view import WorkloadView, listed, selector, view
 from kubestow.solver import rules
 from kubestow.solver.capacity.fit.reserved_room import ZoneRoom, with_room_kept
 from kubestow.solver.rules.eligibility import possible
@@ -227,7 +227,7 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
     ]
     before = apply(snapshot, None, msgspec.structs.replace(edits, namespace=None)).snapshot
     owned = OwnedPods(before)
-    workloads: list[tuple[Workload, int]] = []
+    workloads: list[tuple[WorkloadView, int]] = []
     buffered = held_by_buffers(manifests) | held_by_buffers(snapshot)
     for obj in listed(manifests):
         workload = view(obj)
@@ -245,7 +245,7 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
             problems.append(f"{workload.ref}: {workload.path}.spec.schedulingGates: its pods wait; expected none, or --include-gated")
         else:
             workloads.append((workload, len(owned.of(workload.kind, workload.namespace, workload.name, selector(obj)))))
-    stated_counts = [asked(workload) for workload, _ in workloads]
+    stated_counts = [stated_pods(workload) for workload, _ in workloads]
     if len(workloads) > 1:
         problems += [
             f"{workload.ref}: has 0 replicas; expected at least 1, because several templates are placed in the ratio of their replicas"

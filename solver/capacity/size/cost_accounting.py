@@ -17,7 +17,7 @@ from kubestow.models.kube.pod_requests import allocatable, pod_request
 from kubestow.models.snapshot.scope import is_mirror, is_replicated
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.daemon_sets import is_daemon
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 
 ZONE = "topology.kubernetes.io/zone"
 #: Maximum number of pod names in a note.
@@ -50,7 +50,7 @@ def account(sizing: Sizing, snapshot: Snapshot) -> None:
     nodes = _nodes(sizing, snapshot)
     requests = _Requests(snapshot)
     sizing.utilisation = _utilisation(list(nodes.values()), [p.shape for p in sizing.buy], requests)
-    sizing.workloads = _costs(nodes, requests, Owners(snapshot))
+    sizing.workloads = _costs(nodes, requests, PodOwners(snapshot))
 
 
 class _Requests:
@@ -118,7 +118,7 @@ def _utilisation(nodes: Sequence[_PurchasedNode], shapes: Iterable[str], request
 # --- costs ----------------------------------------------------------------------------------------------------------------
 
 
-def _costs(nodes: Mapping[str, _PurchasedNode], requests: _Requests, owners: Owners) -> list[WorkloadCost]:
+def _costs(nodes: Mapping[str, _PurchasedNode], requests: _Requests, owners: PodOwners) -> list[WorkloadCost]:
     """Return the cost of each workload, the dearest first. The cost of nodes without pods has an empty owner."""
     costs: Counter[str] = Counter()
     pods: Counter[str] = Counter()
@@ -136,7 +136,7 @@ def _costs(nodes: Mapping[str, _PurchasedNode], requests: _Requests, owners: Own
     return [WorkloadCost(owner, pods[owner], money.number(costs[owner]), owner in daemons) for owner in ordered]
 
 
-def _owner(pod: Pod, node: str, owners: Owners) -> str:
+def _owner(pod: Pod, node: str, owners: PodOwners) -> str:
     """Return the owner of a pod. Static pods with equal names, apart from the node's, are one workload."""
     if not is_mirror(pod):
         return owners.of(pod)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kubestow.models.devices.demand import Demand
+from kubestow.models.devices.demand import DeviceDemand
 from kubestow.models.documents.placement import Fact
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
@@ -72,7 +72,7 @@ def _shortage(fact: Fact, view: RemainingNodes, topic: DeviceShortage, classes: 
     return f"{where} {has}, {view.whom(classes)} ask{_s(view, classes)} for {requests}{each}"
 
 
-def _requested(demand: Demand | None) -> str:
+def _requested(demand: DeviceDemand | None) -> str:
     if demand is None:
         return "nothing"
     resources = [f"{each.count} {each.resource}" for each in demand.extended]

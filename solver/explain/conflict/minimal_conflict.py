@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Spread
+from kubestow.models.cluster.cluster import AffinityTerm, RequiredAffinity, Spread
 from kubestow.models.documents.placement import Cause, Fact
 from kubestow.models.kube.objects import pod_key
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.solver import rules
 from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
@@ -90,7 +90,7 @@ def _reduced(encoding: FactEncoding, needed: int, context: RunContext, seconds: 
 def _hopeless(question: PlacementQuestion) -> Fact | None:
     """Return the cause that involves no scheduling rule: a gang larger than its pod count, or a cluster without nodes."""
     if question.needed > len(question.pods):
-        owners = Owners(question.snapshot)
+        owners = PodOwners(question.snapshot)
         message = f"at least {question.needed} pods must be placed, but there are only {len(question.pods)}"
         return Fact(GangScheduling.name, listed(map(owners.of, (question.snapshot.pods[i] for i in question.pods))), message)
     return Fact(NodeResourcesFit.name, "Node", "the input has no nodes") if question.needed and not question.snapshot.nodes else None
@@ -106,7 +106,7 @@ class Reduction:
     def __init__(self, check: SubsetCheck, seconds: float) -> None:
         self._check, self._encoding = check, check.encoding
         self._seconds = seconds
-        self._owners = Owners(self._encoding.cluster.snapshot)
+        self._owners = PodOwners(self._encoding.cluster.snapshot)
         self.exact = True
 
     def run(self) -> list[FactGroup] | None:
@@ -223,7 +223,7 @@ class Reduction:
             topic = tag.topic[1] if isinstance(tag.topic, tuple) else tag.topic
             if tag.rule == GangScheduling.name:
                 rank |= {gang.key: 0 for gang in self._encoding.cluster.gangs if gang.key is not None}
-            elif isinstance(topic, Affinity):
+            elif isinstance(topic, RequiredAffinity):
                 rank |= dict.fromkeys(topic.keys, 0)
             elif isinstance(topic, AffinityTerm | Spread):
                 rank.setdefault(topic.key, 1)

@@ -9,7 +9,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.kube.selectors import Bools
-from kubestow.models.workloads.ownership import Owners, name
+from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
 from kubestow.solver.explain.conflict.wording import listed
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
@@ -31,7 +31,7 @@ class RemainingNodes:
 
     def __init__(self, encoding: FactEncoding, core: Core) -> None:
         self.encoding, self.cluster, self.core = encoding, encoding.cluster, core
-        self._owners = Owners(encoding.cluster.snapshot)
+        self._owners = PodOwners(encoding.cluster.snapshot)
         self.bars: dict[str, dict[int, Bools]] = {}
         for tags, _ in core:
             for g, mask in self.excluded(tags).items():

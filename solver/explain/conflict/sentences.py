@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Affinity, domain_sum
+from kubestow.models.cluster.cluster import RequiredAffinity, domain_sum
 from kubestow.models.documents.placement import Fact
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
@@ -133,7 +133,7 @@ def _selected(view: RemainingNodes, classes: Sequence[int], nodes: Bools) -> str
 
 def _best_domain(view: RemainingNodes, resource: str, nodes: Bools) -> str:
     """Return a clause on the best domain, if all pods must be in one domain of a key."""
-    keys = {key for tags, _ in view.core for tag in tags if isinstance(tag.topic, Affinity) for key in tag.topic.keys}
+    keys = {key for tags, _ in view.core for tag in tags if isinstance(tag.topic, RequiredAffinity) for key in tag.topic.keys}
     keys |= {gang.key for gang in view.cluster.gangs if gang.key and any(tags[0].rule == GangScheduling.name for tags, _ in view.core)}
     said = []
     for key in sorted(keys):

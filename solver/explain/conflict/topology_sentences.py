@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Spread, domain_sum
+from kubestow.models.cluster.cluster import AffinityTerm, RequiredAffinity, Spread, domain_sum
 from kubestow.models.documents.placement import Fact
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.explain.conflict.remaining_nodes import RemainingNodes
@@ -75,12 +75,12 @@ def affinity_words(fact: Fact, view: RemainingNodes, topic: object, classes: Seq
     """Return a sentence on required affinity, or on anti-affinity.
 
     Args:
-        topic: An Affinity, or (case, term) of anti-affinity. The cases are "running", "symmetric" and that of pending pods
+        topic: A RequiredAffinity, or (case, term) of anti-affinity. The cases are "running", "symmetric" and that of pending pods
             among each other. Other topics are pods that would each be the first of their group.
         classes: Classes of the pods that the sentence is about.
         barred: Nodes that the fact excludes, bool[N].
     """
-    if isinstance(topic, Affinity):
+    if isinstance(topic, RequiredAffinity):
         return _affinity(view, topic, classes)
     if not isinstance(topic, tuple):
         return "pods that would each be the first of their own affinity group exclude each other"
@@ -109,7 +109,7 @@ def _among(fact: Fact, view: RemainingNodes, term: AffinityTerm, matched: str, c
     return f"{head}: no {per} has one of these and another of the {int(cluster.count[hit].sum())} that match; {remainder}"
 
 
-def _affinity(view: RemainingNodes, topic: Affinity, classes: Sequence[int]) -> str:
+def _affinity(view: RemainingNodes, topic: RequiredAffinity, classes: Sequence[int]) -> str:
     cluster = view.cluster
     head = f"affinity of {view.whom(classes)} over {', '.join(topic.keys)} to pods {selector(cluster, topic.full)}"
     waiting = [g for g in np.flatnonzero(cluster.matches(topic.full)).tolist() if g not in classes]

@@ -15,7 +15,7 @@ from kubestow.models.gangs import gangs
 from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy import device_edits, raise_quotas
 from kubestow.solver.explain.remedy.pod_edits import NEW_PODS_ONLY, POD_CHANGES, Arguments
@@ -52,7 +52,7 @@ def _edited(question: PlacementQuestion, change: str, arguments: Arguments) -> P
 
     Host ports change only for the question's own pods, because a running pod keeps its ports.
     """
-    owners = Owners(question.snapshot)
+    owners = PodOwners(question.snapshot)
     chosen: set[int] = set()
     for owner in arguments["workload"].split("; "):
         chosen.update(owners.members(owner))
@@ -100,7 +100,7 @@ def _min_member(question: PlacementQuestion, arguments: Arguments) -> PlacementQ
 
 def _replicas(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
     """Return the question without the last pods of the workload, so that ``to`` replicas remain including the running ones."""
-    owners = Owners(question.snapshot)
+    owners = PodOwners(question.snapshot)
     pods = owners.group(question.pods)[arguments["workload"]]
     gone = pods[int(arguments["to"]) - len(running(question, arguments["workload"])) :]
     return replace(without_pods(question, gone), needed=len(question.pods) - len(gone))
@@ -109,7 +109,7 @@ def _replicas(question: PlacementQuestion, arguments: Arguments) -> PlacementQue
 def running(question: PlacementQuestion, owner: str) -> list[int]:
     """Return the pods of a workload that hold a node and are not part of the question."""
     own = set(question.pods)
-    return [i for i in Owners(question.snapshot).members(owner) if i not in own and question.snapshot.pods[i].spec.nodeName]
+    return [i for i in PodOwners(question.snapshot).members(owner) if i not in own and question.snapshot.pods[i].spec.nodeName]
 
 
 def _evict(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:

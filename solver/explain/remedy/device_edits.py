@@ -14,7 +14,7 @@ from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners, name
+from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.pod_edits import Arguments, text
 
@@ -39,7 +39,7 @@ class ClaimToRelax:
 def claims_to_relax(question: PlacementQuestion) -> Iterator[ClaimToRelax]:
     """Yield the unallocated claims of a question's pods, by owner and entry."""
     snapshot, seen = question.snapshot, set[tuple[str, str, bytes]]()
-    for owner, pods in Owners(snapshot).group(question.pods).items():
+    for owner, pods in PodOwners(snapshot).group(question.pods).items():
         for i in pods:
             for entry, key in entries(snapshot.pods[i]):
                 claim = snapshot.resource_claims.get(key)
@@ -103,7 +103,7 @@ def counts(question: PlacementQuestion) -> Iterator[tuple[int, Callable[[int], R
 
 def edited(question: PlacementQuestion, change: str, arguments: Arguments) -> PlacementQuestion:
     """Return the question with the named claims of its pods changed."""
-    owners, claims = Owners(question.snapshot), dict(question.snapshot.resource_claims)
+    owners, claims = PodOwners(question.snapshot), dict(question.snapshot.resource_claims)
     wanted = {i for owner in arguments["workload"].split("; ") for i in owners.members(owner)} & set(question.pods)
     for key in {key for i in wanted for entry, key in entries(question.snapshot.pods[i]) if entry == arguments["claim"]}:
         claim = claims.get(key)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kubestow.models.documents.placement import Remedy
-from kubestow.models.workloads.ownership import Owners, name, named
+from kubestow.models.workloads.ownership import PodOwners, name, named
 from kubestow.solver import rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import applied, gang_of, running
@@ -31,7 +31,9 @@ def replicas(question: PlacementQuestion, clock: TimeSlices, share: float) -> li
     if question.needed < len(question.pods) or (gang is not None and gang.minimum is not None):
         return []
     owners = {
-        o: pods for o, pods in Owners(question.snapshot).group(question.pods).items() if o.partition(" ")[0] in SCALABLE and len(pods) > 1
+        o: pods
+        for o, pods in PodOwners(question.snapshot).group(question.pods).items()
+        if o.partition(" ")[0] in SCALABLE and len(pods) > 1
     }
     section = clock.section(share)
     remedies = []
@@ -61,7 +63,7 @@ def members(question: PlacementQuestion, clock: TimeSlices, share: float) -> Rem
     gang = gang_of(question)
     if gang is None or question.needed < 2:
         return None
-    owners = Owners(question.snapshot).group(question.pods)
+    owners = PodOwners(question.snapshot).group(question.pods)
     if gang.minimum is None and len(owners) == 1 and next(iter(owners)).partition(" ")[0] in SCALABLE:
         return None  # covered by replicas
     n_bound = len(gang.bound)

@@ -16,7 +16,7 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, PodAffinityTerm, Taint
 from kubestow.models.kube.pod_spec import host_ports, required_terms
 from kubestow.models.kube.selectors import Selector, Tolerations, canonical
-from kubestow.models.workloads.ownership import Owners, name
+from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy import device_edits
 from kubestow.solver.explain.remedy.apply import gang_of
@@ -88,7 +88,7 @@ def _joint(group: list[Idea]) -> Idea:
 def _templates(question: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
     """Yield an owner and one of its pods, for each distinct set of rules."""
     snapshot = question.snapshot
-    for owner, pods in Owners(snapshot).group(question.pods).items():
+    for owner, pods in PodOwners(snapshot).group(question.pods).items():
         seen: set[bytes] = set()
         for i in pods:
             spec = snapshot.pods[i].spec
@@ -168,7 +168,7 @@ def _repelling(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
     }  # fmt: skip
     if not where:
         return
-    owners = Owners(snapshot)
+    owners = PodOwners(snapshot)
     own = [pod for _, pod in _templates(question)]
     seen: set[tuple[str, str]] = set()
     for i in cluster.scope.fixed:

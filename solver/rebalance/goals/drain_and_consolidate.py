@@ -11,7 +11,7 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
-from kubestow.solver.rebalance.tiers.packing import Packing
+from kubestow.solver.rebalance.tiers.packing import FreedNodesProgram
 
 #: Repetitions of consolidation with the nodes freed last time closed from the start.
 MAX_REPEATED_PASSES = 3
@@ -35,14 +35,14 @@ def drain(builder: MoveBuilder) -> None:
     leaving = [(g, n) for n in sorted(problem.drain, key=lambda n: len(builder.running(n))) for g in builder.running(n)]
     if problem.evictable.any():
         leaving.sort(key=lambda entry: -int(problem.cluster.priority[entry[0]]))
-    left: list[tuple[int, int]] = []
+    remaining: list[tuple[int, int]] = []
     for g, n in leaving:
         if builder.over():
             return
         if not move_off(builder, g, n):
-            left.append((g, n))
+            remaining.append((g, n))
     failed: dict[int, int] = {}  # by class: consecutive failures to make room
-    for g, n in left:
+    for g, n in remaining:
         if builder.over():
             return
         if move_off(builder, g, n) or (failed.get(g, 0) < MAX_FAILURES_PER_CLASS and make_room(builder, g, n)):
@@ -101,7 +101,7 @@ def make_room(builder: MoveBuilder, g: int, a: int, allowed: Bools | None = None
     return False
 
 
-def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None, packing: Packing | None = None) -> None:
+def consolidate(builder: MoveBuilder, price: Ints, max_freed: int | None = None, packing: FreedNodesProgram | None = None) -> None:
     """Free nodes one by one, those with the lowest cost of moves relative to their price first.
 
     Pods that went to a node which was freed later moved twice. So the nodes that can be freed are closed from
@@ -110,73 +110,75 @@ def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None, pack
 
     Args:
         price: Value of a freed node, int64[N].
-        most: Largest number of nodes to free.
-        packing: Proposes the nodes of the first guess if ``most`` is None.
+        max_freed: Largest number of nodes to free.
+        packing: Proposes the nodes of the first guess if ``max_freed`` is None.
     """
     problem = builder.problem
     begin = len(builder.steps)
     load = (problem.movable | problem.pending) @ builder.state.counts
     used = problem.freeable & (load > 0) & ~(problem.pending @ builder.state.counts > 0)
     open_ = ~(problem.freeable & (load == 0)) & ~problem.closed  # empty nodes stay empty
-    worth = (problem.movable * problem.cost) @ builder.state.counts
+    move_cost = (problem.movable * problem.cost) @ builder.state.counts
     order = np.flatnonzero(used)
-    order = order[np.lexsort((order, (worth[order] * 1000) // np.maximum(price[order], 1)))]
-    firsts = [_guess(builder, order, open_, most)]
-    if packing is not None and most is None and len(order):
-        chosen = packing.chosen(price, worth)
+    order = order[np.lexsort((order, (move_cost[order] * 1000) // np.maximum(price[order], 1)))]
+    firsts = [_guess(builder, order, open_, max_freed)]
+    if packing is not None and max_freed is None and len(order):
+        chosen = packing.chosen(price, move_cost)
         firsts += [] if chosen is None else [chosen & used]
-    best, steps = _freed_from(builder, order, open_, firsts[0], price, most)
+    best, steps = _freed_from(builder, order, open_, firsts[0], price, max_freed)
     for first in firsts[1:]:
         if builder.over():
             break
         builder.rewind_to(begin)
-        found, made = _freed_from(builder, order, open_, first, price, most)
-        if (int(price[found].sum()), -_moves(made)) > (int(price[best].sum()), -_moves(steps)):
-            best, steps = found, made
+        freed, made = _freed_from(builder, order, open_, first, price, max_freed)
+        if (int(price[freed].sum()), -_moves(made)) > (int(price[best].sum()), -_moves(steps)):
+            best, steps = freed, made
     builder.rewind_to(begin)
     for step in steps:
         builder.take(step)
     if best.any():
-        _push(builder, order, open_ & ~best, best, most)
+        _push(builder, order, open_ & ~best, best, max_freed)
 
 
-def _freed_from(builder: MoveBuilder, order: Ints, open_: Bools, first: Bools, price: Ints, most: int | None) -> tuple[Bools, list[Step]]:
+def _freed_from(
+    builder: MoveBuilder, order: Ints, open_: Bools, first: Bools, price: Ints, max_freed: int | None
+) -> tuple[Bools, list[Step]]:
     """Empty nodes, assuming that ``first`` (bool[N]) can be freed; then repeat with the nodes that were freed.
 
     Returns:
         The freed nodes, bool[N], and the steps.
     """
     begin = len(builder.steps)
-    best = _pass(builder, order, open_, first, most)
+    best = _pass(builder, order, open_, first, max_freed)
     steps = builder.steps[begin:]
     for _ in range(MAX_REPEATED_PASSES):
         if builder.over() or not best.any():
             break
         builder.rewind_to(begin)
-        found = _pass(builder, order, open_, best, most)
-        gained = int(price[found].sum()) - int(price[best].sum())
+        freed = _pass(builder, order, open_, best, max_freed)
+        gained = int(price[freed].sum()) - int(price[best].sum())
         if gained < 0 or (not gained and _moves(builder.steps[begin:]) >= _moves(steps)):
             break
-        best, steps = found, builder.steps[begin:]
+        best, steps = freed, builder.steps[begin:]
     return best, steps
 
 
-def _guess(builder: MoveBuilder, order: Ints, open_: Bools, most: int | None) -> Bools:
+def _guess(builder: MoveBuilder, order: Ints, open_: Bools, max_freed: int | None) -> Bools:
     """Return the first nodes in order whose total load nearly fills the residual capacity of the others, bool[N]."""
     cluster, state = builder.problem.cluster, builder.state
     counts = state.counts * builder.problem.movable[:, None]
     load = np.concatenate([counts.T @ cluster.demand, counts.sum(axis=0)[:, None]], axis=1)[order]
     room = np.concatenate([np.maximum(state.fit.free, 0), np.maximum(state.fit.slots, 0)[:, None]], axis=1)
     wanted = np.cumsum(load, axis=0)
-    left = room[open_].sum(axis=0) - np.cumsum(room[order], axis=0)
-    fine = (wanted * 100 <= left * MAX_GUESSED_FILL_PERCENT).all(axis=1)
+    residual = room[open_].sum(axis=0) - np.cumsum(room[order], axis=0)
+    fine = (wanted * 100 <= residual * MAX_GUESSED_FILL_PERCENT).all(axis=1)
     size = int(np.argmin(fine)) if not fine.all() else len(order)
     found = np.zeros(len(open_), dtype=bool)
-    found[order[: size if most is None else min(size, most)]] = True
+    found[order[: size if max_freed is None else min(size, max_freed)]] = True
     return found
 
 
-def _push(builder: MoveBuilder, order: Ints, target: Bools, freed: Bools, most: int | None) -> None:
+def _push(builder: MoveBuilder, order: Ints, target: Bools, freed: Bools, max_freed: int | None) -> None:
     """Retry the remaining nodes, now also moving pods of other nodes.
 
     Args:
@@ -185,7 +187,7 @@ def _push(builder: MoveBuilder, order: Ints, target: Bools, freed: Bools, most: 
     """
     count, failed = int(np.count_nonzero(freed)), 0
     for n in order[~freed[order]].tolist():
-        if builder.over() or failed > MAX_FAILED_NODES or (most is not None and count >= most):
+        if builder.over() or failed > MAX_FAILED_NODES or (max_freed is not None and count >= max_freed):
             return
         failed += 1
         if _empty(builder, n, target, push=True):
@@ -197,12 +199,12 @@ def _moves(steps: list[Step]) -> int:
     return sum(step.k for step in steps if step.b >= 0)
 
 
-def _pass(builder: MoveBuilder, order: Ints, open_: Bools, wanted: Bools, most: int | None) -> Bools:
+def _pass(builder: MoveBuilder, order: Ints, open_: Bools, wanted: Bools, max_freed: int | None) -> Bools:
     """Empty nodes in order, those in ``wanted`` (bool[N]) first; these accept no pods. Return the freed nodes."""
     freed = np.zeros(len(open_), dtype=bool)
     target = open_ & ~wanted
     for n in [*order[wanted[order]].tolist(), *order[~wanted[order]].tolist()]:
-        if builder.over() or (most is not None and np.count_nonzero(freed) >= most):
+        if builder.over() or (max_freed is not None and np.count_nonzero(freed) >= max_freed):
             break
         if not builder.state.counts[builder.problem.movable, n].any():
             continue

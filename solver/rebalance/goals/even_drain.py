@@ -78,7 +78,7 @@ class _EqualPlans:
     def choose_each(self, chosen: Sequence[int]) -> None:
         """Change one target at a time as long as the rest of the plan is still accepted."""
         gains = Gains(self.problem, self.problem.end(self.steps))
-        left = MAX_REPLAYED_STEPS
+        remaining_steps = MAX_REPLAYED_STEPS
         for _ in range(MAX_PASSES):
             changed = False
             for i in chosen:
@@ -87,9 +87,9 @@ class _EqualPlans:
                 for target in np.argsort(-utility, kind="stable").tolist():
                     if utility[target] <= utility[step.b] or target in self.problem.drain:
                         break
-                    if left < len(self.steps) or self.over():
+                    if remaining_steps < len(self.steps) or self.over():
                         return
-                    left -= len(self.steps)
+                    remaining_steps -= len(self.steps)
                     if self._change(i, target):
                         _follow(gains, Step(step.g, step.b, target))
                         changed = True

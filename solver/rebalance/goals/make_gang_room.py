@@ -87,14 +87,14 @@ class _Prices:
 
     def of(self, nodes: Ids) -> int:
         """Return the estimated cost of the members on some nodes; INFEASIBLE_COST if the nodes hold too few."""
-        cost = held = 0
+        cost = capacity = 0
         for count, price, room in zip(self.counts, self.price, self.room, strict=True):
             order = nodes[np.argsort(price[nodes], kind="stable")]
             order = order[price[order] < INFEASIBLE_COST]
-            taken = np.minimum(np.cumsum(room[order]), count)
-            cost += int((np.diff(taken, prepend=0) * price[order]).sum())
-            held += count if len(order) else 0
-        return cost if held >= self.needed else INFEASIBLE_COST
+            members = np.minimum(np.cumsum(room[order]), count)
+            cost += int((np.diff(members, prepend=0) * price[order]).sum())
+            capacity += count if len(order) else 0
+        return cost if capacity >= self.needed else INFEASIBLE_COST
 
 
 def _fill(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: Bools | None, limit: int) -> list[Step] | None:

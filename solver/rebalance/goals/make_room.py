@@ -133,26 +133,26 @@ class RoomMaker:
             By class, arrays of domain numbers, int32[N], -1: none.
         """
         if g not in self._conflicting:
-            cluster, found = self.problem.cluster, dict[int, dict[str, Ids]]()
+            cluster, conflicts = self.problem.cluster, dict[int, dict[str, Ids]]()
             mine = cluster.classes[g]
             against = [(h, term.key) for term in mine.anti for h in cluster.matching(term.matcher).tolist()]
             against += [(h, term.key) for h, term in self._carriers if cluster.matches(term.matcher)[g]]
             for h, key in against:
-                found.setdefault(h, {})[key] = cluster.domains(key)[0]
+                conflicts.setdefault(h, {})[key] = cluster.domains(key)[0]
             nodes = np.arange(cluster.n_nodes, dtype=np.int32)
             for h, cls in enumerate(cluster.classes) if mine.ports else ():
                 if clash(mine.ports, cls.ports):
-                    found.setdefault(h, {})[""] = nodes
-            self._conflicting[g] = {h: list(keys.values()) for h, keys in found.items()}
+                    conflicts.setdefault(h, {})[""] = nodes
+            self._conflicting[g] = {h: list(keys.values()) for h, keys in conflicts.items()}
         return self._conflicting[g]
 
-    def _candidates(self, g: int, a: int, open_: Bools, most: int, choices: int) -> list[tuple[int, int]]:
+    def _candidates(self, g: int, a: int, open_: Bools, max_cost: int, choices: int) -> list[tuple[int, int]]:
         """Return (lower bound on moves, node) pairs where room may be made, the cheapest first."""
         problem = self.problem
         forced, free, slots = self._forced(g)
         lack = self._lack(g, free)
         short = lack.any(axis=1) | (slots < 1)
-        fine = open_ & (forced + short <= most) & (forced + short > 0) & ~self._lack(g, self._room).any(axis=1)
+        fine = open_ & (forced + short <= max_cost) & (forced + short > 0) & ~self._lack(g, self._room).any(axis=1)
         if a >= 0:
             fine[a] = False
         nodes = np.flatnonzero(fine)
@@ -169,7 +169,7 @@ class RoomMaker:
             least = np.maximum(least, forced[nodes] + needed)
         share = (lack[nodes] / self._most).sum(axis=1)
         order = np.lexsort((share, least))
-        return [(int(least[i]), int(nodes[i])) for i in order[:choices].tolist() if least[i] <= most]
+        return [(int(least[i]), int(nodes[i])) for i in order[:choices].tolist() if least[i] <= max_cost]
 
     # --- moves --------------------------------------------------------------------------------------------------------------------
 
@@ -177,19 +177,19 @@ class RoomMaker:
         """Return the cost of the moves and evictions since step ``before``."""
         return sum(int((self.problem.cost if step.b >= 0 else self._loss)[step.g]) for step in self.builder.steps[before:] if step.a >= 0)
 
-    def _best(self, g: int, a: int, open_: Bools, top: int, depth: int, most: int) -> bool:
-        """Bring a pod to the node where room costs least, within a cost of ``most``; return True if there is one.
+    def _best(self, g: int, a: int, open_: Bools, top: int, depth: int, max_cost: int) -> bool:
+        """Bring a pod to the node where room costs least, within a cost of ``max_cost``; return True if there is one.
 
         Args:
             depth: Levels of further pods that may make room in turn.
         """
         builder, before = self.builder, len(self.builder.steps)
         best: list[Step] | None = None
-        for least, n in self._candidates(g, a, open_, most, MAX_NODES_BY_DEPTH[min(top - depth, len(MAX_NODES_BY_DEPTH) - 1)]):
-            if least > most or self._over():
+        for least, n in self._candidates(g, a, open_, max_cost, MAX_NODES_BY_DEPTH[min(top - depth, len(MAX_NODES_BY_DEPTH) - 1)]):
+            if least > max_cost or self._over():
                 break
-            if self._open(g, a, n, open_, top, depth, most):
-                most = self._spent(before) - 1
+            if self._open(g, a, n, open_, top, depth, max_cost):
+                max_cost = self._spent(before) - 1
                 best = [*builder.steps[before:], Step(g, a, n)]
             builder.rewind_to(before)
         for step in best or ():
@@ -203,7 +203,7 @@ class RoomMaker:
         self._checks_left -= 1
         return bool(self.builder.places(g, a)[n])
 
-    def _open(self, g: int, a: int, n: int, open_: Bools, top: int, depth: int, most: int) -> bool:
+    def _open(self, g: int, a: int, n: int, open_: Bools, top: int, depth: int, max_cost: int) -> bool:
         """Move others off node n until a pod of class g is accepted there. Return False if that fails.
 
         The moves made until a failure stay in the builder.
@@ -212,13 +212,15 @@ class RoomMaker:
         outside = open_.copy() if a >= 0 else np.ones_like(open_)
         outside[n] = False
         while not self._lands(g, a, n):
-            left = most - self._spent(before)
-            if left < 1 or self._over():
+            remaining_cost = max_cost - self._spent(before)
+            if remaining_cost < 1 or self._over():
                 return False
             pods, region = self._movers(g, n)
             there = outside & ~region
             levels = (0, depth) if depth else (0,)
-            if not any(self._away(h, m, there, top, level, left) for level in levels for h, m in pods) and not self._evict(pods, left):
+            if not any(self._away(h, m, there, top, level, remaining_cost) for level in levels for h, m in pods) and not self._evict(
+                pods, remaining_cost
+            ):
                 return False
         if 1 < len(self.builder.steps) - before <= MAX_CHAIN_MOVES:
             self.builder.drop_needless(before, lambda: self._lands(g, a, n))
@@ -250,16 +252,16 @@ class RoomMaker:
         order = np.lexsort((size, -gain, problem.cost[here], ~enough))
         return [(int(here[i]), n) for i in order.tolist() if helps[i]], region
 
-    def _away(self, h: int, m: int, open_: Bools, top: int, depth: int, most: int) -> bool:
+    def _away(self, h: int, m: int, open_: Bools, top: int, depth: int, max_cost: int) -> bool:
         """Move a pod of class h off node m; with ``depth`` above 0, to a node where room is made for it.
 
         Return True if it was moved.
         """
-        left = most - int(self.problem.cost[h])
-        if left < 0 or self._over():
+        remaining_cost = max_cost - int(self.problem.cost[h])
+        if remaining_cost < 0 or self._over():
             return False
         if depth:
-            return left > 0 and self._best(h, m, open_, top, depth - 1, most)
+            return remaining_cost > 0 and self._best(h, m, open_, top, depth - 1, max_cost)
         self._checks_left -= 1
         mask = self.builder.places(h, m) & open_
         if mask.any():
@@ -267,12 +269,12 @@ class RoomMaker:
             return True
         return False
 
-    def _evict(self, pods: list[tuple[int, int]], most: int) -> bool:
+    def _evict(self, pods: list[tuple[int, int]], max_cost: int) -> bool:
         """Evict a pod for the one to be placed: the one of least loss that may be evicted. Return True if there was one.
 
         Args:
             pods: Candidates as (class, node), most useful first.
-            most: Maximum loss.
+            max_cost: Maximum loss.
         """
         problem, builder = self.problem, self.builder
         lower = (
@@ -281,7 +283,7 @@ class RoomMaker:
             else []
         )
         for h, m in sorted(lower, key=lambda pod: int(self._loss[pod[0]])):
-            if self._loss[h] <= most and builder.within(h, eviction=True) and builder.state.may_go(h, m):
+            if self._loss[h] <= max_cost and builder.within(h, eviction=True) and builder.state.may_go(h, m):
                 builder.take(Step(h, m, -1))
                 return True
         return False

@@ -55,8 +55,8 @@ class MoveBuilder:
         if budget is not None and self._gone.get(budget, 0) >= self.problem.budgets[budget].allowed:
             return False
         for kind, which in self._counters(Step(g, 0, -1 if eviction else 0)):
-            most = self._most[kind] if kind != "budget" else self.problem.eviction_limits.get(which)
-            if most is not None and self._spent.get((kind, which), 0) >= most:
+            limit = self._most[kind] if kind != "budget" else self.problem.eviction_limits.get(which)
+            if limit is not None and self._spent.get((kind, which), 0) >= limit:
                 return False
         return True
 
@@ -84,10 +84,10 @@ class MoveBuilder:
         """Take back needless steps since ``before``: ``lands`` still holds and the others are still accepted."""
         made = self.steps[before:]
         for skipped in list(made):
-            rest = [step for step in made if step is not skipped]
+            others = [step for step in made if step is not skipped]
             self.rewind_to(before)
-            if self.replay(rest) and lands():
-                made = rest
+            if self.replay(others) and lands():
+                made = others
         if self.steps[before:] != made:
             self.rewind_to(before)
             self.replay(made)
@@ -129,7 +129,7 @@ class MoveBuilder:
             bias: Values that take precedence, the highest first, int64[N].
         """
         nodes = np.flatnonzero(mask)
-        left = (self.state.fit.free[nodes] / self._weight).sum(axis=1)
+        residual = (self.state.fit.free[nodes] / self._weight).sum(axis=1)
         if bias is not None:
-            return int(nodes[np.lexsort((left, -bias[nodes]))[0]])
-        return int(nodes[np.argmin(left)])
+            return int(nodes[np.lexsort((residual, -bias[nodes]))[0]])
+        return int(nodes[np.argmin(residual)])

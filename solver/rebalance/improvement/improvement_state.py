@@ -40,13 +40,13 @@ class ImprovementState(SoftState):
         #: Per limit of the plan: group of each class int64[G], most moves and moves so far, int64[groups] each.
         self.limits: list[tuple[Ints, Ints, Ints]] = []
         arrived = np.where(problem.movable, np.maximum(counts - problem.start, 0).sum(axis=1), 0)
-        for ids, most in (
+        for ids, limit in (
             (every, limits.maxMoves), (problem.namespaces, limits.maxMovesPerNamespace), (problem.workloads, limits.maxMovesPerWorkload),
         ):  # fmt: skip
-            if most is not None:
+            if limit is not None:
                 numbers = np.unique(ids, return_inverse=True)[1].reshape(-1)
                 made = np.bincount(numbers, weights=arrived).astype(np.int64)
-                self.limits.append((numbers, np.full(len(made), most, dtype=np.int64), made))
+                self.limits.append((numbers, np.full(len(made), limit, dtype=np.int64), made))
         if problem.eviction_limits:
             gone = np.where(problem.evictable, (problem.start - counts).sum(axis=1), 0)
             numbers = problem.guarded + 1  # 0: no budget
@@ -87,5 +87,5 @@ class ImprovementState(SoftState):
 
     def _price(self, g: int, back: int = 0) -> int:
         """Return the charge for one more move of the class, once ``back`` of the moves so far are taken back."""
-        beyond = any(made[numbers[g]] - back >= most[numbers[g]] for numbers, most, made in self.limits)
+        beyond = any(made[numbers[g]] - back >= limit[numbers[g]] for numbers, limit, made in self.limits)
         return self.charge + (LIMIT_PENALTY if beyond else 0)

@@ -35,8 +35,8 @@ class MovingSearch(LocalSearch):
 
     def __init__(self, measures: Measures, state: PlanState, eligibility: Ints, *, seed: int) -> None:
         self.problem: RebalanceProblem = measures.problem
-        self.worth = ImprovementState(self.problem, measures.preferences, measures.spread, state.counts)
-        super().__init__(measures.preferences, state.rules, eligibility, state.counts, seed=seed, soft=self.worth)
+        self.improvement = ImprovementState(self.problem, measures.preferences, measures.spread, state.counts)
+        super().__init__(measures.preferences, state.rules, eligibility, state.counts, seed=seed, soft=self.improvement)
 
     def _movable(self, g: int) -> bool:
         return self.loose(g) and int(np.count_nonzero((self.eligibility[g] > 0) | (self.counts[g] > 0))) > 1
@@ -53,11 +53,11 @@ class MovingSearch(LocalSearch):
         return BALANCE_PER_POINT * super().scale()
 
     def _points(self, classes: Sequence[int]) -> int:
-        worth, problem = self.worth, self.problem
+        improvement, problem = self.improvement, self.problem
         came = np.maximum(self.counts - problem.start, 0)[list(classes)][problem.movable[list(classes)]]
-        beyond = sum(int(np.maximum(made - most, 0).sum()) for _, most, made in worth.limits)
-        balance = int(worth.balance.spread.cost(worth.balance.used).sum())
-        return BALANCE_PER_POINT * super()._points(classes) - worth.charge * int(came.sum()) - LIMIT_PENALTY * beyond - balance
+        beyond = sum(int(np.maximum(made - limit, 0).sum()) for _, limit, made in improvement.limits)
+        balance = int(improvement.balance.spread.cost(improvement.balance.used).sum())
+        return BALANCE_PER_POINT * super()._points(classes) - improvement.charge * int(came.sum()) - LIMIT_PENALTY * beyond - balance
 
 
 class MovingLns(Lns):
@@ -68,26 +68,26 @@ class MovingLns(Lns):
 
     def __init__(self, search: MovingSearch, cpsat: CpSat) -> None:
         super().__init__(search, cpsat)
-        self.worth, self.problem = search.worth, search.problem
+        self.improvement, self.problem = search.improvement, search.problem
 
     def points(self, encoding: PlacementModel) -> Points:
-        found, model, worth = Points(), encoding.model, self.worth
-        found.extend(super().points(encoding), BALANCE_PER_POINT)
-        added = {g: worth.balance.added(g) for g in sorted({g for g, _ in encoding.x})}
+        points, model, improvement = Points(), encoding.model, self.improvement
+        points.extend(super().points(encoding), BALANCE_PER_POINT)
+        added = {g: improvement.balance.added(g) for g in sorted({g for g, _ in encoding.x})}
         moved: list[tuple[int, cp_model.IntVar]] = []
         for (g, n), variable in encoding.x.items():
-            most = encoding.upper(g, n)
-            found.add(variable, -int(added[g][n]), 0, most)
+            upper = encoding.upper(g, n)
+            points.add(variable, -int(added[g][n]), 0, upper)
             home = max(0, int(self.problem.start[g, n] - self.search.counts[g, n]))
-            if not self.problem.movable[g] or most <= home:
+            if not self.problem.movable[g] or upper <= home:
                 continue
             arriving = variable
             if home:
-                arriving = model.new_int_var(0, most - home, "")
+                arriving = model.new_int_var(0, upper - home, "")
                 model.add(arriving >= variable - home)
-            found.add(arriving, -worth.charge, 0, most - home)
+            points.add(arriving, -improvement.charge, 0, upper - home)
             moved.append((g, arriving))
-        for numbers, limit, made in worth.limits:
+        for numbers, limit, made in improvement.limits:
             for i in np.unique(numbers[[g for g, _ in moved]]).tolist():
                 model.add(encoding.sum([v for g, v in moved if numbers[g] == i]) <= max(0, int(limit[i] - made[i])))
-        return found
+        return points

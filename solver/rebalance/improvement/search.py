@@ -20,8 +20,8 @@ from kubestow.solver.rebalance.problem.end_state import state_of
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.sequencing.sequence import order
-from kubestow.solver.rebalance.tiers.freed import Freed
-from kubestow.solver.rebalance.tiers.improvement import Improvement
+from kubestow.solver.rebalance.tiers.freed import FreedTier
+from kubestow.solver.rebalance.tiers.improvement import ImprovementTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
@@ -72,16 +72,16 @@ PARAMETERS = ImprovementParameters()
 class ImprovementSearch:
     """One search that starts from an accepted sequence of steps. One tier of ``values`` is ``improve``."""
 
-    def __init__(self, values: PlanObjective, found: PlanSearchResult, context: RunContext) -> None:
-        self.values, self.problem, self.found, self.context = values, values.problem, found, context
-        self.parameters, self.cpsat, self.left = PARAMETERS, CpSat(context), context.deadline.left
-        self._tier = next(t for t, tier in enumerate(values.tiers) if isinstance(tier, Improvement))
-        counts = self.problem.end(found.steps)
+    def __init__(self, values: PlanObjective, result: PlanSearchResult, context: RunContext) -> None:
+        self.values, self.problem, self.result, self.context = values, values.problem, result, context
+        self.parameters, self.cpsat, self.remaining_seconds = PARAMETERS, CpSat(context), context.deadline.left
+        self._tier = next(t for t, tier in enumerate(values.tiers) if isinstance(tier, ImprovementTier))
+        counts = self.problem.end(result.steps)
         self.search = MovingSearch(values, state_of(self.problem, counts), self._limits(counts), seed=context.options.seed)
         self._easy = values.components.without_moves() if values.components is not None else None
         self._lns = MovingLns(self.search, self.cpsat)
         self._best, self._gained = counts, 0  # best end state, and its gain over the first one
-        self._reached = found.values[self._tier]
+        self._reached = result.values[self._tier]
         self._waiting: list[Ints] = []  # better end states since the last one for which an order was found
         self._ordering = 0.0
         self._clock = SearchClock(context, self.problem.cluster.n_nodes, PARAMETERS.move_seconds)
@@ -89,14 +89,14 @@ class ImprovementSearch:
     def _limits(self, counts: Ints) -> Ints:
         """Return the most pods that each node may hold, int64[G, N]. Nodes freed for an earlier goal stay free."""
         eligibility = self.values.room.copy()
-        if any(isinstance(tier, Freed) for tier in self.values.tiers[: self._tier]):
+        if any(isinstance(tier, FreedTier) for tier in self.values.tiers[: self._tier]):
             eligibility[:, self.values.freed(counts)] = 0
         return eligibility
 
     def run(self) -> PlanSearchResult:
         """Improve the steps until every group is proved optimal or time is up."""
-        self.found.engine = "lns"
-        began = self.left()
+        self.result.engine = "lns"
+        began = self.remaining_seconds()
         keep = began * self.parameters.reserve_fraction
         if self.values.components is not None:
             self.values.components.bound_jointly(self.cpsat)
@@ -105,7 +105,7 @@ class ImprovementSearch:
             self._turns(began, keep)
         self._take_last()
         self._bound()
-        return self.found
+        return self.result
 
     # --- turns ------------------------------------------------------------------------------------------------------------------
 
@@ -121,22 +121,22 @@ class ImprovementSearch:
         self._anneal(min(parameters.max_first_seconds, (began - keep) * parameters.first_fraction))
         self._end_turn(began)
         turn = idle = 0
-        while rates and not self._over() and idle < parameters.max_idle_turns and (rest := self.left() - keep) > 0:
+        while rates and not self._over() and idle < parameters.max_idle_turns and (remaining := self.remaining_seconds() - keep) > 0:
             turn += 1
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
             # every Nth turn is for another method: the one with the best gain rate and the other one alternate
             due = turn % parameters.other_every == 0
             name = "groups" if "groups" in rates and not (due and others) else others[turn % 2 % len(others)]
-            before, bound, started = self._gained, self.found.bounds[self._tier], self.left()
-            if not kinds[name](min(length, rest)):
+            before, bound, started = self._gained, self.result.bounds[self._tier], self.remaining_seconds()
+            if not kinds[name](min(length, remaining)):
                 del rates[name]
             self._end_turn(began)
-            idle = 0 if self._gained > before or self.found.bounds[self._tier] < bound else idle + 1
+            idle = 0 if self._gained > before or self.result.bounds[self._tier] < bound else idle + 1
             if name in rates:
-                rates[name] = (self._gained - before) / max(started - self.left(), 1e-3)
+                rates[name] = (self._gained - before) / max(started - self.remaining_seconds(), 1e-3)
 
     def _over(self) -> bool:
-        return self.context.over() or self._reached + self._gained >= self.found.bounds[self._tier]
+        return self.context.over() or self._reached + self._gained >= self.result.bounds[self._tier]
 
     def _end_turn(self, began: float) -> None:
         """Keep the gain of a turn, or return to the best end state; now and then look for an order of steps."""
@@ -150,7 +150,7 @@ class ImprovementSearch:
         if len(self._waiting) > self.parameters.max_end_states:  # each is int64[G, N]
             del self._waiting[len(self._waiting) // 2]
         self._report()
-        if self._ordering <= self.parameters.order_fraction * (began - self.left()):
+        if self._ordering <= self.parameters.order_fraction * (began - self.remaining_seconds()):
             self._take(self._best)
 
     def _value(self) -> int:
@@ -158,7 +158,7 @@ class ImprovementSearch:
 
     def _report(self) -> None:
         value = self._reached + self._gained
-        self.context.report("lns", self.values.tiers[self._tier].name, value, max(value, self.found.bounds[self._tier]))
+        self.context.report("lns", self.values.tiers[self._tier].name, value, max(value, self.result.bounds[self._tier]))
 
     def _anneal(self, seconds: float) -> bool:
         anneal(
@@ -170,8 +170,8 @@ class ImprovementSearch:
         return bool(self.search.pairs)
 
     def _neighbourhoods(self, seconds: float) -> bool:
-        floor = self.left() - seconds
-        self._lns.improve(lambda: self.left() <= floor)
+        floor = self.remaining_seconds() - seconds
+        self._lns.improve(lambda: self.remaining_seconds() <= floor)
         return bool(self.search.pairs)
 
     # --- groups -----------------------------------------------------------------------------------------------------------------
@@ -187,17 +187,17 @@ class ImprovementSearch:
         components, easy, search = self.values.components, self._easy, self.search
         if components is None or easy is None:
             return False
-        started = self.left()
+        started = self.remaining_seconds()
         lost = [components.loss(i, search.counts) for i in range(len(components.found))]
         waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
-        while waiting and not self.context.over() and started - self.left() < seconds:
+        while waiting and not self.context.over() and started - self.remaining_seconds() < seconds:
             looks = {i: components.found[i].turns + easy.found[i].turns for i in sorted(waiting)}
             i = max(looks, key=lambda i: (not looks[i], lost[i] / components.found[i].slice))
             component, simple = components.found[i], easy.found[i]
             first = not simple.proved and simple.turns < component.turns + self.parameters.easy_turns
-            self._solve(easy if first else components, simple if first else component, min(component.slice, self.left()))
+            self._solve(easy if first else components, simple if first else component, min(component.slice, self.remaining_seconds()))
             component.bound = min(component.bound, simple.bound)
             component.slice *= 2 if looks[i] else 1
             lost[i] = components.loss(i, search.counts)
@@ -222,7 +222,7 @@ class ImprovementSearch:
 
     def _bound(self) -> None:
         """Lower the bound of the tier to the one that the groups have proved."""
-        bounds = self.found.bounds
+        bounds = self.result.bounds
         bounds[self._tier] = min(bounds[self._tier], self.values.tiers[self._tier].bound(self.values))
 
     # --- orders of steps --------------------------------------------------------------------------------------------------------
@@ -232,25 +232,28 @@ class ImprovementSearch:
 
         Moves that wait for each other are removed from it.
         """
-        started, ordered = self.left(), order(self.problem, counts, self.context, seconds=max(1.0, self.left() / 2))
+        started, ordered = (
+            self.remaining_seconds(),
+            order(self.problem, counts, self.context, seconds=max(1.0, self.remaining_seconds() / 2)),
+        )
         for _ in range(self.parameters.max_repairs):
             if ordered.steps is not None or not ordered.stuck or self.context.over():
                 break
             mended = self._without(counts, ordered.stuck)
-            if mended is None or self.values.of(mended) <= self.found.values:
+            if mended is None or self.values.of(mended) <= self.result.values:
                 break
             counts = mended
-            ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.left() / 2))
-        self._ordering += started - self.left()
+            ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.remaining_seconds() / 2))
+        self._ordering += started - self.remaining_seconds()
         if ordered.steps is None:
             return False
         steps = within_waves(self.values, ordered.steps)
         values = self.values.of_steps(steps)
-        if values <= self.found.values:
+        if values <= self.result.values:
             return False
         if steps is not ordered.steps:
             counts = self.problem.end(steps)
-        self.found.steps, self.found.values = steps, values
+        self.result.steps, self.result.values = steps, values
         self._waiting.clear()
         if counts is not self._best:
             self._best, self._gained = counts, self.values.of(counts)[self._tier] - self._reached
@@ -261,11 +264,11 @@ class ImprovementSearch:
         """Return the end state without some moves; None if these include a binding or an eviction."""
         if any(step.a < 0 or step.b < 0 for step in moves):
             return None
-        found = counts.copy()
+        undone = counts.copy()
         for step in moves:
-            found[step.g, step.a] += step.k
-            found[step.g, step.b] -= step.k
-        return found
+            undone[step.g, step.a] += step.k
+            undone[step.g, step.b] -= step.k
+        return undone
 
     def _take_last(self) -> None:
         """Look for an order of steps to the best end state, then to earlier ones."""
@@ -274,5 +277,5 @@ class ImprovementSearch:
             place = len(waiting) - 1 - (len(waiting) * t) // self.parameters.max_end_states
             if self._take(waiting[place]):
                 break
-            if not t and self.values.of(waiting[-1]) > self.found.values:
-                self.found.notes.append("a better end state was set aside because no order of steps was found in time")
+            if not t and self.values.of(waiting[-1]) > self.result.values:
+                self.result.notes.append("a better end state was set aside because no order of steps was found in time")

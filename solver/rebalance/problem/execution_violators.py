@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kubestow.models.cluster.pod_terms import term_matches
 from kubestow.models.execution.execution_grace import Rule
 from kubestow.models.kube.objects import Pod, PodAffinity, PodAffinityTerm, is_terminal, is_terminating, pod_key
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.snapshot import Snapshot
 
 
@@ -74,13 +74,13 @@ class Enforced:
         #: with all.
         self._affinities: dict[int, list[_RequiredAffinity]] = {}
         self._here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in self._labels and not is_terminal(pod)]
-        table: NodeTable | None = None
+        table: NodeColumns | None = None
         for i in self._here:
             affinity = pods[i].spec.affinity
             if affinity is None or is_terminating(pods[i]):
                 continue
             if affinity.nodeAffinity is not None and affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution is not None:
-                table = table or NodeTable(snapshot.nodes)
+                table = table or NodeColumns(snapshot.nodes)
                 mask = table.selector(affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution)
                 if (i, ("nodeAffinity", 0)) not in forgiven and not mask[table.names.index(pods[i].spec.nodeName or "")]:
                     self.selection.add(i)
@@ -99,20 +99,20 @@ class Enforced:
 
     def broken(self) -> set[tuple[int, Rule]]:
         """Return the broken rules, each with the pod that has it (not necessarily the pod that would leave)."""
-        found: set[tuple[int, Rule]] = {(i, ("nodeAffinity", 0)) for i in self.selection}
-        found |= {(i, ("podAffinity", 0)) for i in self._affinities if self.misses_affinity(i, ())}
-        return found | {(i, ("podAntiAffinity", k)) for i, k in self._apart}
+        rules: set[tuple[int, Rule]] = {(i, ("nodeAffinity", 0)) for i in self.selection}
+        rules |= {(i, ("podAffinity", 0)) for i in self._affinities if self.misses_affinity(i, ())}
+        return rules | {(i, ("podAntiAffinity", k)) for i, k in self._apart}
 
     def violators(self) -> set[int]:
         """Return the pods that may have to leave, in any order of departures."""
-        found = self.selection | self.losing.keys() | {i for i in self._affinities if self.misses_affinity(i, ())}
-        queue = list(found)
+        violators = self.selection | self.losing.keys() | {i for i in self._affinities if self.misses_affinity(i, ())}
+        queue = list(violators)
         for j in queue:
             for i in self._needed_by.get(j, ()):
-                if i not in found and any(near and near <= found for near in self._affinities[i][0].near):
-                    found.add(i)
+                if i not in violators and any(near and near <= violators for near in self._affinities[i][0].near):
+                    violators.add(i)
                     queue.append(i)
-        return found
+        return violators
 
     def misses_affinity(self, i: int, gone: Container[int]) -> bool:
         """Return True if a pod misses a pod it must be near once the pods in ``gone`` have left.
@@ -132,12 +132,12 @@ class Enforced:
         miss a departing pod leaves before it, which may already be enough.
         """
         rank = {i: k for k, i in enumerate(_young_first(self.pods, self.selection | self.losing.keys() | self._affinities.keys()))}
-        found: dict[int, int] = {}
+        causes: dict[int, int] = {}
         sure = {i for i in self._affinities if self.misses_affinity(i, ()) and i not in self._affinities[i][0].full}
         for i in sorted(self.selection | sure, key=rank.__getitem__):
-            if i not in found:
-                self._let_go(i, found, rank)
-        open_ = {i for i in self.losing.keys() | self._affinities.keys() if i not in found}
+            if i not in causes:
+                self._let_go(i, causes, rank)
+        open_ = {i for i in self.losing.keys() | self._affinities.keys() if i not in causes}
         winning: dict[int, set[int]] = {}
         for i, others in self.losing.items():
             for j in others:
@@ -145,49 +145,49 @@ class Enforced:
 
         def mended(i: int) -> int:
             ties = self.losing.get(i, set()) | winning.get(i, set())
-            return len(ties - found.keys())
+            return len(ties - causes.keys())
 
         while True:
-            open_ = {i for i in open_ if i not in found and self._breaks(i, found)}
+            open_ = {i for i in open_ if i not in causes and self._breaks(i, causes)}
             if not open_:
-                return self._needed(found, winning)
+                return self._needed(causes, winning)
             first = min(open_, key=lambda i: (self.pods[i].spec.priority or 0, -mended(i), rank[i]))
-            self._let_go(first, found, rank)
+            self._let_go(first, causes, rank)
 
-    def _needed(self, found: dict[int, int], winning: Mapping[int, set[int]]) -> dict[int, int]:
-        """Return ``found`` without pods that may stay after all because other pods left later.
+    def _needed(self, causes: dict[int, int], winning: Mapping[int, set[int]]) -> dict[int, int]:
+        """Return ``causes`` without pods that may stay after all because other pods left later.
 
         Args:
-            found: Cause by pod that leaves.
+            causes: Cause by pod that leaves.
             winning: Per pod, the pods that have to leave for it.
         """
-        for i in list(found):
-            rest = {j: cause for j, cause in found.items() if j != i}
-            touched = {i, *winning.get(i, ()), *self._needed_by.get(i, ())} - rest.keys()
-            if not any(self._breaks(j, rest) for j in touched):
-                turn = list(found).index(i)
+        for i in list(causes):
+            others = {j: cause for j, cause in causes.items() if j != i}
+            touched = {i, *winning.get(i, ()), *self._needed_by.get(i, ())} - others.keys()
+            if not any(self._breaks(j, others) for j in touched):
+                turn = list(causes).index(i)
                 self.begun = {j: begun - (begun > turn) for j, begun in self.begun.items()}
-                found = rest
-        return found
+                causes = others
+        return causes
 
     def relieved_by(self, i: int, gone: Mapping[int, int]) -> set[int]:
         """Return the departing pods whose absence lets pod ``i`` stay, among those with which it broke a rule."""
         near = set[int]().union(*(wanted.full for wanted in self._affinities.get(i, ())))
         return (self.losing.get(i, set()) | near) & gone.keys()
 
-    def _let_go(self, i: int, found: dict[int, int], rank: dict[int, int]) -> None:
+    def _let_go(self, i: int, causes: dict[int, int], rank: dict[int, int]) -> None:
         """Add a pod to the departures, preceded by the pods that would miss it."""
-        gone = {*found, i}
+        gone = {*causes, i}
         queue = [i]
         for j in queue:
             for k in sorted(self._needed_by.get(j, ()), key=rank.__getitem__):
-                if k not in gone and self.misses_affinity(k, gone) and not self.misses_affinity(k, found):
+                if k not in gone and self.misses_affinity(k, gone) and not self.misses_affinity(k, causes):
                     gone.add(k)
                     queue.append(k)
-        self.begun[i] = len(found)
-        found.update((j, i) for j in reversed(queue[1:]))
-        if self._breaks(i, found):
-            found[i] = i
+        self.begun[i] = len(causes)
+        causes.update((j, i) for j in reversed(queue[1:]))
+        if self._breaks(i, causes):
+            causes[i] = i
 
     def _breaks(self, i: int, gone: Mapping[int, int]) -> bool:
         """Return True if a pod breaks a rule once the pods in ``gone`` have left."""
@@ -210,15 +210,15 @@ class Enforced:
                     self._apart.add((i, k))
 
     def _read(self, i: int, terms: list[PodAffinityTerm]) -> _RequiredAffinity:
-        here, found = self._at(i), _RequiredAffinity([term.topologyKey for term in terms])
+        here, affinity = self._at(i), _RequiredAffinity([term.topologyKey for term in terms])
         for j in self._here:
             if all(term_matches(self._snapshot, self.pods[i], term, self.pods[j]) for term in terms) and not self._at(j).keys().isdisjoint(
-                found.keys
+                affinity.keys
             ):
-                found.full.add(j)
-        found.near = [{j for j in found.full if j != i and self._together(i, j, key)} for key in found.keys]
-        found.lost = not here.keys() >= set(found.keys)
-        return found
+                affinity.full.add(j)
+        affinity.near = [{j for j in affinity.full if j != i and self._together(i, j, key)} for key in affinity.keys]
+        affinity.lost = not here.keys() >= set(affinity.keys)
+        return affinity
 
     def _at(self, i: int) -> dict[str, str]:
         return self._labels[self.pods[i].spec.nodeName or ""]
@@ -231,9 +231,9 @@ class Enforced:
 
 def _young_first(pods: list[Pod], chosen: Iterable[int]) -> list[int]:
     """Return pods in the order in which equals would leave: by priority, lowest first, then youngest, then by name."""
-    found = sorted(chosen, key=lambda i: pod_key(pods[i]))
-    found.sort(key=lambda i: pods[i].metadata.creationTimestamp or "", reverse=True)
-    return sorted(found, key=lambda i: pods[i].spec.priority or 0)
+    ordered = sorted(chosen, key=lambda i: pod_key(pods[i]))
+    ordered.sort(key=lambda i: pods[i].metadata.creationTimestamp or "", reverse=True)
+    return sorted(ordered, key=lambda i: pods[i].spec.priority or 0)
 
 
 def _terms(part: PodAffinity | None, *, ignored: bool = False) -> list[PodAffinityTerm]:

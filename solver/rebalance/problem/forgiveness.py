@@ -42,9 +42,9 @@ def forgive(snapshot: Snapshot, history: History, exempt: Collection[str] = ()) 
     """
     if not history.earlier and not history.grace and not any(stated(pod) for pod in snapshot.pods):
         return Forgiveness()
-    seen = _Seen(exempt)
+    seen = _EarlierViolations(exempt)
     now = time_of(snapshot) if history.earlier else None
-    found = Forgiveness()
+    forgiveness = Forgiveness()
     uncovered = 0
     for i, rule in sorted(Enforced(snapshot, exempt).broken()):
         pod = snapshot.pods[i]
@@ -52,10 +52,10 @@ def forgive(snapshot: Snapshot, history: History, exempt: Collection[str] = ()) 
         grace = history.grace if own is None else own
         window = history.within(now, grace) if now is not None else []
         if not all(seen.breaks(earlier, pod, rule) for earlier in window):
-            found.rules[i, rule] = grace
+            forgiveness.rules[i, rule] = grace
         elif grace and not (now is not None and _reaches(history, now, grace)):
             uncovered += 1
-    return Forgiveness(found.rules, uncovered)
+    return Forgiveness(forgiveness.rules, uncovered)
 
 
 def _reaches(history: History, now: datetime, grace: int) -> bool:
@@ -63,7 +63,7 @@ def _reaches(history: History, now: datetime, grace: int) -> bool:
     return any((now - time_of(earlier)).total_seconds() >= grace for earlier in history.earlier)
 
 
-class _Seen:
+class _EarlierViolations:
     """The broken rules of earlier snapshots, by name of the pod; computed once per snapshot."""
 
     def __init__(self, exempt: Collection[str]) -> None:

@@ -29,7 +29,7 @@ from kubestow.models.kube.pod_spec import required_terms
 from kubestow.models.kube.selectors import Bools
 from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.solver.objective.tie_break import occupies
 from kubestow.solver.rebalance.problem import waiting_resizes
 from kubestow.solver.rebalance.problem.cordon import cordoned
@@ -109,28 +109,28 @@ class RebalanceProblem:
     def counted_rules(self, g: int, broken: Mapping[str, Any]) -> dict[str, Any]:
         """Return the rules that pods of class g break and that count, by name of the filter."""
         excused = self.excused[g] if self.excused else ()
-        return {name: found for name, found in broken.items() if name not in excused}
+        return {name: mask for name, mask in broken.items() if name not in excused}
 
     @cached_property
     def _departure_ranks(self) -> dict[tuple[int, int], list[int]]:
         """Per class and node, the positions of its pods in the order of ``leaving``."""
         names = {name: n for n, name in enumerate(self.cluster.nodes.names)}
-        pods, found = self.cluster.snapshot.pods, dict[tuple[int, int], list[int]]()
+        pods, ranks = self.cluster.snapshot.pods, dict[tuple[int, int], list[int]]()
         of = {i: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods} if self.leaving else {}
         for turn, i in enumerate(self.leaving):
             if i in of:
-                found.setdefault((of[i], names[pods[i].spec.nodeName or ""]), []).append(turn)
-        return found
+                ranks.setdefault((of[i], names[pods[i].spec.nodeName or ""]), []).append(turn)
+        return ranks
 
-    def departure_rank(self, g: int, n: int, left: int) -> int:
+    def departure_rank(self, g: int, n: int, remaining: int) -> int:
         """Return the position in ``leaving`` of the next departing pod of class g on node n, or the number of
         positions.
 
         Args:
-            left: Number of pods of the class still on the node.
+            remaining: Number of pods of the class still on the node.
         """
         turns = self._departure_ranks.get((g, n), [])
-        gone = max(int(self.start[g, n]) - left, 0)
+        gone = max(int(self.start[g, n]) - remaining, 0)
         return turns[gone] if gone < len(turns) else len(self.leaving)
 
     @cached_property
@@ -145,7 +145,7 @@ class RebalanceProblem:
         return np.asarray(self.cluster.free + self.start.T @ less - self.reserve, dtype=np.int64)
 
     @cached_property
-    def held(self) -> Bools:
+    def shares_unbound_claim(self) -> Bools:
         """Classes with an unbound claim that another running pod uses, too; bool[G].
 
         No real cluster has such claims. The first pod to land would choose the volume for the other, wherever
@@ -201,10 +201,10 @@ def read_problem(snapshot: Snapshot, plan_options: PlanOptions) -> RebalanceProb
     Raises:
         InputError: A node to drain does not exist, or a quantity, annotation or gang cannot be read.
     """
-    return _Reader(snapshot, plan_options).read()
+    return _ProblemReader(snapshot, plan_options).read()
 
 
-class _Reader:
+class _ProblemReader:
     """Compiles a problem from per-pod data (indices into ``snapshot.pods``) and per-node data.
 
     Attributes:
@@ -236,7 +236,7 @@ class _Reader:
         self.leaving = self.enforced.order() if self.enforced is not None else {}
         self.evictable = self._evictable()
         self.costs = move_cost.costs(snapshot, options.policy, self.movable)
-        self.owners = Owners(snapshot) if limits.maxMovesPerWorkload is not None else None
+        self.owners = PodOwners(snapshot) if limits.maxMovesPerWorkload is not None else None
         self.workloads: dict[str, int] = {}
 
     def read(self) -> RebalanceProblem:
@@ -296,9 +296,9 @@ class _Reader:
                 owner = self.workloads.setdefault(self.owners.of(pod), len(self.workloads))
             space = pod.metadata.namespace if self.plan_options.limits.maxMovesPerNamespace is not None else None
             budget = self.budget_of.get(i), i in self.free
-            held = waiting_resizes.resized(pod, self.snapshot.gates)
+            resized = waiting_resizes.resized(pod, self.snapshot.gates)
             excused = tuple(sorted(self.plan_options.excused.get(i, ())))
-            kind = (excused, i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, held)
+            kind = (excused, i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, resized)
             found[i] = numbers.setdefault(kind, len(numbers))
         return found
 
@@ -324,12 +324,12 @@ class _Reader:
             return set()
         pods = self.pods
         highest = max((pods[i].spec.priority or 0 for i in self.waiting if pods[i].spec.preemptionPolicy != "Never"), default=None)
-        found = {i for i in self.movable if self.closed[self._node(i)]}
+        evictable = {i for i in self.movable if self.closed[self._node(i)]}
         if highest is not None:
-            found |= {i for i in self.movable if (pods[i].spec.priority or 0) < highest}
+            evictable |= {i for i in self.movable if (pods[i].spec.priority or 0) < highest}
         if self.enforced is not None:
-            found |= self.enforced.violators() & set(self.movable)
-        return found
+            evictable |= self.enforced.violators() & set(self.movable)
+        return evictable
 
 
 def _holds_rules(pod: Pod) -> bool:

@@ -56,12 +56,12 @@ class Providers:
         index, affinity = self.rule.attraction(h), self.rule.cluster.classes[h].affinity
         if index is None or affinity is None:
             return np.zeros(len(nodes), dtype=bool)
-        found = self.rule.attractions[index]
+        attraction = self.rule.attractions[index]
         lacks = np.zeros(len(nodes), dtype=bool)
-        for codes, count in zip(found.codes, found.counts, strict=True):
+        for codes, count in zip(attraction.codes, attraction.counts, strict=True):
             domains = codes[nodes]
             own = int(affinity.itself)
-            first = affinity.itself & (found.total - (found.any_key[nodes] & affinity.itself) == 0)
+            first = affinity.itself & (attraction.total - (attraction.any_key[nodes] & affinity.itself) == 0)
             lacks |= (domains < 0) | (~first & (np.append(count, 0)[domains] - own < 1))
         return lacks
 
@@ -69,15 +69,15 @@ class Providers:
         """Return where a pod of class g, absent now, may land so that no resident pod misses one, bool[N]; None: anywhere."""
         mask: Bools | None = None
         for i in self.rule.feeds(g):
-            found = self.rule.attractions[i]
+            attraction = self.rule.attractions[i]
             for h in self.holders[i]:
                 nodes = self._needy(h)
                 if not len(nodes):
                     continue
-                own = int(bool(found.matches[h]))
-                alone = found.total - (found.any_key[nodes] & bool(own))
+                own = int(bool(attraction.matches[h]))
+                alone = attraction.total - (attraction.any_key[nodes] & bool(own))
                 opened = (alone == 0) & bool(own)  # no other pod matches: the pod needs none until this one lands elsewhere
-                for codes, count in zip(found.codes, found.counts, strict=True):
+                for codes, count in zip(attraction.codes, attraction.counts, strict=True):
                     domains = codes[nodes]
                     lonely = np.unique(domains[np.append(count, 0)[domains] - own < 1])
                     lonely = lonely[lonely >= 0]
@@ -86,7 +86,7 @@ class Providers:
                     mask = np.ones(len(codes), dtype=bool) if mask is None else mask
                     for d in lonely.tolist():
                         free = bool(opened[domains == d].all())
-                        mask &= (codes == d) | (~found.any_key if free else False)
+                        mask &= (codes == d) | (~attraction.any_key if free else False)
         return mask
 
     def gone(self, g: int) -> bool:
@@ -108,7 +108,7 @@ class Providers:
 
 
 @dataclass
-class _Guard:
+class _ResidentGuard:
     """One combination of tally, maxSkew, minDomains and plus.
 
     Attributes:
@@ -137,7 +137,7 @@ class Skews:
 
     def __init__(self, rule: PodTopologySpread) -> None:
         self.rule = rule
-        self._guards: list[_Guard] = []
+        self._guards: list[_ResidentGuard] = []
         self._by_tally: list[list[int]] = [[] for _ in rule.tallies]
         self._of: list[list[tuple[int, int]]] = []  # by class: pairs of a guard on nodes that count and a guard on the others
         self._ids: dict[tuple[int, int, int, int], int] = {}
@@ -156,7 +156,7 @@ class Skews:
             self._ids[key] = len(self._guards)
             self._by_tally[tally].append(len(self._guards))
             holders, placed, excess = (np.zeros(self.rule.tallies[tally].size, dtype=np.int64) for _ in range(3))
-            self._guards.append(_Guard(tally, max_skew, min_domains, plus, holders, placed, excess))
+            self._guards.append(_ResidentGuard(tally, max_skew, min_domains, plus, holders, placed, excess))
         return self._ids[key]
 
     def begin(self) -> None:
@@ -231,16 +231,16 @@ class Skews:
             tally = self.rule.tallies[i]
             for index in self._by_tally[i]:
                 guard = self._guards[index]
-                slack, held = self._slack(guard)
-                if not held.any():
+                slack, occupied = self._slack(guard)
+                if not occupied.any():
                     continue
                 floor = tally.floor(guard.min_domains)
                 raised = np.full(tally.size, floor, dtype=np.int64)
                 lowest = tally.counted & (tally.counts == floor)
                 if np.count_nonzero(tally.counted) >= guard.min_domains and np.count_nonzero(lowest) == 1:
                     raised[lowest] = floor + 1
-                least = int(slack[held].min())
-                fine = (least + raised >= 0) & (~held | (slack + raised >= 1))
+                least = int(slack[occupied].min())
+                fine = (least + raised >= 0) & (~occupied | (slack + raised >= 1))
                 here = np.append(fine, least + floor >= 0)[np.where(tally.eligible, tally.codes, -1)]
                 mask = here if mask is None else mask & here
         return mask
@@ -250,12 +250,12 @@ class Skews:
         for i in self.rule.feeds(g):
             for index in self._by_tally[i]:
                 guard = self._guards[index]
-                slack, held = self._slack(guard)
-                if held.any() and int(slack[held].min()) + self.rule.tallies[i].floor(guard.min_domains) < 0:
+                slack, occupied = self._slack(guard)
+                if occupied.any() and int(slack[occupied].min()) + self.rule.tallies[i].floor(guard.min_domains) < 0:
                     return False
         return True
 
-    def _slack(self, guard: _Guard) -> tuple[Ints, Bools]:
+    def _slack(self, guard: _ResidentGuard) -> tuple[Ints, Bools]:
         """Return the slack of each domain and the domains with holders.
 
         Returns:

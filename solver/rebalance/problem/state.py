@@ -73,14 +73,14 @@ class PlanState:
 
     def never(self, g: int) -> Bools:
         """Return the nodes that never accept a pod of the class, even if all others leave, bool[N]."""
-        found = self._static.get(g)
-        if found is None:
-            found = self.problem.closed | self.problem.held[g]
+        closed = self._static.get(g)
+        if closed is None:
+            closed = self.problem.closed | self.problem.shares_unbound_claim[g]
             for rule in self.rules:
                 if rule.static or rule not in self._moving[g]:
-                    found |= rule.never(g)
-            self._static[g] = found
-        return found
+                    closed |= rule.never(g)
+            self._static[g] = closed
+        return closed
 
     def _put(self, g: int, n: int, k: int, placed: int) -> None:
         for rule in self._moving[g]:
@@ -154,8 +154,8 @@ class PlanState:
             free = self.fit.free[here] - demand + self.problem.extra[h]
             found[here[(free[:, asks] < 0).any(axis=1)]] = True
         if len(self._reserved):
-            left, reserve = self.fit.free[self._reserved] - demand, self.problem.reserve[self._reserved]
-            found[self._reserved[((reserve > 0) & (left < reserve)).any(axis=1)]] = True
+            residual, reserve = self.fit.free[self._reserved] - demand, self.problem.reserve[self._reserved]
+            found[self._reserved[((reserve > 0) & (residual < reserve)).any(axis=1)]] = True
         return found
 
     def _fitting(self, h: int) -> Ints:
@@ -178,9 +178,9 @@ class PlanState:
         """Return the (class, node) of resident pods that would miss a pod of class g evicted from node a."""
         back = self._placed_first(g, a, 1)
         self._put(g, a, -1, -back)
-        found = self.providers.missing(g)
+        missing = self.providers.missing(g)
         self._put(g, a, 1, back)
-        return found
+        return missing
 
     def accepts(self, step: Step) -> bool:
         """Return True if the step of one pod is accepted now."""
@@ -253,10 +253,10 @@ class PlanState:
         Returns:
             By rule, int64[len(nodes)].
         """
-        found = {name: np.where(mask, self.counts[g, nodes], 0) for name, mask in self.breaks(g, nodes).items()}
-        if self.fit.name in found:
-            found[self.fit.name] = self._unfit(g, nodes)
-        return found
+        pods_by_rule = {name: np.where(mask, self.counts[g, nodes], 0) for name, mask in self.breaks(g, nodes).items()}
+        if self.fit.name in pods_by_rule:
+            pods_by_rule[self.fit.name] = self._unfit(g, nodes)
+        return pods_by_rule
 
     def _unfit(self, g: int, nodes: Ints) -> Ints:
         """Return the number of pods of class g that do not fit, int64[len(nodes)].

@@ -24,8 +24,8 @@ def resized(pod: Pod, gates: FeatureGates) -> Holding | None:
     """Return the resources that a pod holds, if its status differs from its spec; None otherwise."""
     if not pod_requests.is_resized(pod):
         return None
-    held = pod_requests.pod_request(pod, gates)
-    return None if held == _asked(pod, gates) else tuple(sorted(held.items()))
+    holding = pod_requests.pod_request(pod, gates)
+    return None if holding == _asked(pod, gates) else tuple(sorted(holding.items()))
 
 
 def _asked(pod: Pod, gates: FeatureGates) -> dict[str, int]:
@@ -40,9 +40,9 @@ def extra(cluster: Cluster, running: Container[int]) -> Ints:
     """
     found = np.zeros_like(cluster.demand)
     for g, cls in enumerate(cluster.classes):
-        held = resized(cluster.snapshot.pods[cls.pods[0]], cluster.snapshot.gates) if cls.pods[0] in running else None
-        if held is not None:
-            amounts = dict(held)
+        holding = resized(cluster.snapshot.pods[cls.pods[0]], cluster.snapshot.gates) if cls.pods[0] in running else None
+        if holding is not None:
+            amounts = dict(holding)
             found[g] = [amounts.get(name, 0) - int(cluster.demand[g, r]) for r, name in enumerate(cluster.resources)]
     return found
 
@@ -63,11 +63,11 @@ def reserved(cluster: Cluster, free: Ints, slots: Ints, fixed: Iterable[int]) ->
     index: dict[str, int] = {}
     for i in fixed:
         pod = snapshot.pods[i]
-        held = resized(pod, snapshot.gates) if not is_terminating(pod) else None
-        if held is None:
+        holding = resized(pod, snapshot.gates) if not is_terminating(pod) else None
+        if holding is None:
             continue
         index = index or {name: n for n, name in enumerate(cluster.nodes.names)}
-        n, amounts = index[pod.spec.nodeName or ""], dict(held)
+        n, amounts = index[pod.spec.nodeName or ""], dict(holding)
         more = {name: amount - amounts.get(name, 0) for name, amount in _asked(pod, snapshot.gates).items() if amount}
         if slots[n] >= 0 and _is_met(cluster, n, more, {name: int(free[n, r]) for name, r in columns.items()}):
             for name, amount in more.items():
@@ -87,7 +87,7 @@ def _is_met(cluster: Cluster, n: int, more: Mapping[str, int], free: Mapping[str
         provided = cluster.devices.provided.get(name) if cluster.devices is not None else None
         if provided is not None and provided[n]:
             continue  # devices have their own rule
-        left = free[name] if name in free else pod_requests.allocatable(listed).get(name, 0)
-        if amount > left:
+        residual = free[name] if name in free else pod_requests.allocatable(listed).get(name, 0)
+        if amount > residual:
             return False
     return True

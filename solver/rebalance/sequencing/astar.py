@@ -27,10 +27,10 @@ QUERY_VERDICTS = 40
 
 
 @dataclass(slots=True)
-class _Node:
+class _SearchNode:
     """A path to a state: ``steps`` after those of ``parent``."""
 
-    parent: _Node | None
+    parent: _SearchNode | None
     steps: tuple[Step, ...]
 
 
@@ -61,16 +61,16 @@ class OrderSearch:
         self.problem, self.state, self.remaining, self.over, self.verdicts = problem, state, remaining, over, verdicts
         self._rows = np.flatnonzero(problem.movable | problem.pending)
         self._movers = np.flatnonzero(problem.movable).tolist()
-        self._path: list[_Node] = []
+        self._path: list[_SearchNode] = []
         self._work = 0
         self._cut = False  # the search ended early
         self._apart = True  # no gang was bound as a unit whose pods might be bound apart
 
     def run(self, most_detours: int | None) -> ShortestOrder:
         """Search for a sequence with no more than ``most_detours`` detours (None: any number)."""
-        root = _Node(None, ())
+        root = _SearchNode(None, ())
         # (detours of the next successors, -number, detours that these add, node)
-        queue: list[tuple[int, int, int, _Node]] = [(0, 0, 0, root)]
+        queue: list[tuple[int, int, int, _SearchNode]] = [(0, 0, 0, root)]
         number = 0
         seen: set[Hashable] = set()
         found: list[Step] | None = None
@@ -90,7 +90,7 @@ class OrderSearch:
                 break
             for steps in self._successors(level):
                 number += 1
-                heapq.heappush(queue, (detours, -number, 0, _Node(node, steps)))
+                heapq.heappush(queue, (detours, -number, 0, _SearchNode(node, steps)))
             if level < 2 and (most_detours is None or detours < most_detours):
                 number += 1
                 heapq.heappush(queue, (detours + 1, -number, level + 1, node))
@@ -102,10 +102,10 @@ class OrderSearch:
         paths = tuple(path for rule in self.state.rules if (path := rule.path()) is not None)
         return (self.state.counts[self._rows].tobytes(), self.state.arrived[self._rows].tobytes(), paths, self.remaining.spent())
 
-    def _go(self, node: _Node) -> None:
+    def _go(self, node: _SearchNode) -> None:
         """Bring the state to a node of the search, by way of the last common ancestor."""
-        way: list[_Node] = []
-        at: _Node | None = node
+        way: list[_SearchNode] = []
+        at: _SearchNode | None = node
         while at is not None and at.parent is not None:
             way.append(at)
             at = at.parent

@@ -65,14 +65,14 @@ class DeadlockStudy:
     """Proofs about one end state from a few classes.
 
     Attributes:
-        found: Confinements. One that excludes the end state is the only one; otherwise no two share a class.
+        confinements: Confinements. One that excludes the end state is the only one; otherwise no two share a class.
         excluded: True if no order of steps leads to the end state.
         detours: Moves that any order needs beyond those that the counts require.
     """
 
     def __init__(self, problem: RebalanceProblem, state: PlanState, target: Ints, over: Callable[[], bool]) -> None:
         self.problem, self.state, self.target, self.over = problem, state, target, over
-        self.found: list[Confinement] = []
+        self.confinements: list[Confinement] = []
         self.excluded = False
         self.detours = 0
         self._tried: set[tuple[int, ...]] = set()
@@ -95,7 +95,7 @@ class DeadlockStudy:
             self._search(group, detours=False)
 
     def _search(self, group: Collection[int], *, detours: bool = True) -> None:
-        """Search for a confinement of a group, first with the classes that its rules count, then alone, and record it in ``found``.
+        """Search for a confinement of a group, first with the classes that its rules count, then alone, and record it in ``confinements``.
 
         Args:
             detours: Record also a confinement that needs detours. Otherwise only one that excludes the target.
@@ -103,13 +103,13 @@ class DeadlockStudy:
         if self.excluded:
             return
         for chosen in dict.fromkeys((_closed(self.problem, self.state, group), tuple(sorted(group)))):
-            found = self._reach(chosen)
-            extra = 0 if found is None else found.detours(self.problem, self.target)
-            if found is not None and extra is None:
-                self.found, self.excluded, self.detours = [found], True, 0
+            confinement = self._reach(chosen)
+            extra = 0 if confinement is None else confinement.detours(self.problem, self.target)
+            if confinement is not None and extra is None:
+                self.confinements, self.excluded, self.detours = [confinement], True, 0
                 return
-            if found is not None and extra and detours and not any({*each.classes} & {*chosen} for each in self.found):
-                self.found.append(found)
+            if confinement is not None and extra and detours and not any({*each.classes} & {*chosen} for each in self.confinements):
+                self.confinements.append(confinement)
                 self.detours += extra
                 return
 
@@ -121,9 +121,9 @@ class DeadlockStudy:
         if any(problem.pending[g] and problem.cluster.classes[g].gang is not None for g in chosen):
             return None  # members of a gang bind as a unit
         search = _ConfinedSearch(problem, self.state, chosen, self.over)
-        found = search.run(self._left)
+        confinement = search.run(self._left)
         self._left -= search.states
-        return found
+        return confinement
 
     def _larger(self, cycle: set[int], waiting: Sequence[Step], needed: Sequence[Step]) -> list[set[int]]:
         """Return groups with more classes than the cycle, the smaller ones first.
@@ -136,19 +136,19 @@ class DeadlockStudy:
         near = problem.start[:, nodes].sum(axis=1)
         others = [g for g in np.flatnonzero(problem.movable).tolist() if g not in cycle]
         others.sort(key=lambda g: (near[g] == 0, -int(size[g]), g))
-        most = MAX_CLASSES - len(cycle)
-        with_others = [cycle | set(others[:extra]) for extra in (1, 2, 4, most) if 0 < extra <= most]
+        max_others = MAX_CLASSES - len(cycle)
+        with_others = [cycle | set(others[:extra]) for extra in (1, 2, 4, max_others) if 0 < extra <= max_others]
         return [{step.g for step in waiting}, {step.g for step in needed}, *with_others]
 
 
 def _cycles(waiting: Sequence[Step]) -> list[set[int]]:
     """Return the classes of moves that wait for each other, cycle by cycle; no two cycles share a class."""
-    found, left = list[set[int]](), list(waiting)
-    while left:
-        cycle = {step.g for step in waiting_in_cycle(left)}
-        found.append(cycle)
-        left = [step for step in left if step.g not in cycle]
-    return found
+    cycles, remaining = list[set[int]](), list(waiting)
+    while remaining:
+        cycle = {step.g for step in waiting_in_cycle(remaining)}
+        cycles.append(cycle)
+        remaining = [step for step in remaining if step.g not in cycle]
+    return cycles
 
 
 def _matched(state: PlanState, g: int) -> Bools:
@@ -206,8 +206,8 @@ class _ConfinedSearch:
         stays[self._rows] = False
         return np.asarray(room - self.state.problem.start[stays].T @ self._demand[stays], dtype=np.int64)
 
-    def run(self, most: int) -> Confinement | None:
-        """Return all reachable states, those with the fewest moves first; None at ``most`` states or if time is up."""
+    def run(self, max_states: int) -> Confinement | None:
+        """Return all reachable states, those with the fewest moves first; None at ``max_states`` states or if time is up."""
         state, seen = self.state, set[tuple[bytes, bytes]]()
         ends: dict[bytes, tuple[Ints, int]] = {}
         queue: deque[tuple[int, tuple[Step, ...]]] = deque([(0, ())])
@@ -218,7 +218,7 @@ class _ConfinedSearch:
                 continue
             seen.add(key)
             self.states = len(seen)
-            if self.states > most or self.over():
+            if self.states > max_states or self.over():
                 return None
             ends.setdefault(key[0], (self._counts(), moves))
             before = self._left()

@@ -30,23 +30,23 @@ def waiting_in_cycle(moves: Sequence[Step]) -> list[Step]:
     for root in range(len(moves)):
         path: list[int] = []
         at: dict[int, int] = {}
-        rest = [[root]]
-        while rest:
-            if not rest[-1]:
-                rest.pop()
+        stack = [[root]]
+        while stack:
+            if not stack[-1]:
+                stack.pop()
                 if path:
                     gone = path.pop()
                     done.add(gone)
                     del at[gone]
                 continue
-            i = rest[-1].pop(0)
+            i = stack[-1].pop(0)
             if i in at:
                 return [moves[j] for j in path[at[i] :]]
             if i in done:
                 continue
             at[i] = len(path)
             path.append(i)
-            rest.append(list(leaving.get(moves[i].b, ())))
+            stack.append(list(leaving.get(moves[i].b, ())))
     return list(moves)
 
 
@@ -66,8 +66,8 @@ def _places(greedy: GreedyPass, g: int, a: int) -> list[int]:
     nodes = np.flatnonzero(greedy.state.landing(g, a))
     if greedy.rng is not None:
         return [int(n) for n in greedy.rng.sample(nodes.tolist(), min(MAX_SPARE_NODES, len(nodes)))]
-    demand, held = greedy.problem.cluster.demand[g], greedy.problem.cluster.allocatable.sum(axis=0)
-    scarcest = int(np.argmax(demand * 1000 // np.maximum(held, 1))) if len(demand) else 0
+    demand, total = greedy.problem.cluster.demand[g], greedy.problem.cluster.allocatable.sum(axis=0)
+    scarcest = int(np.argmax(demand * 1000 // np.maximum(total, 1))) if len(demand) else 0
     free = fit.free[nodes, scarcest] if len(demand) else fit.slots[nodes]
     order = np.lexsort((-free, remaining.leaving[nodes], remaining.coming[nodes]))
     return [int(nodes[i]) for i in order[:MAX_SPARE_NODES]]
@@ -84,7 +84,7 @@ def _freed(greedy: GreedyPass, g: int, a: int) -> list[Step]:
     for h in [*here, *near][:MAX_WAITING_MOVES]:
         if greedy.problem.pending[h] and greedy.problem.cluster.classes[h].gang is not None:
             continue  # bound as a unit, by the pass
-        for source in remaining.sources(h)[: MAX_WAITING_MOVES if greedy.links.tied[h] else 1]:
+        for source in remaining.sources(h)[: MAX_WAITING_MOVES if greedy.links.cross_node[h] else 1]:
             mask = state.landing(h, source)
             found += [Step(h, source, b) for b in remaining.sinks(h) if mask[b]][:1]
     return found

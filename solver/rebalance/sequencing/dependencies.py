@@ -11,13 +11,13 @@ class Dependencies:
     """Links between classes through rules.
 
     Attributes:
-        tied: Per class, True if a rule that looks at more than one node concerns it.
+        cross_node: Per class, True if a rule that looks at more than one node concerns it.
         simple: Per class, True if capacity is the only rule that concerns it.
     """
 
     def __init__(self, cluster: Cluster, rules: list[Rule]) -> None:
         classes = range(cluster.n_classes)
-        self.tied = [any(not r.local and r.concerned(g) for r in rules) for g in classes]
+        self.cross_node = [any(not r.local and r.concerned(g) for r in rules) for g in classes]
         self.simple = [not any(r.concerned(g) for r in rules if not isinstance(r, NodeResourcesFit)) for g in classes]
         self._edges: list[list[int]] = []
         by_topic: dict[object, set[int]] = {}
@@ -45,8 +45,8 @@ class Dependencies:
 
     def near(self, g: int) -> frozenset[int]:
         """Return the classes that a step of class g may affect on any node."""
-        found = self._near.get(g)
-        if found is None:
-            own = (g,) if self.tied[g] else ()
-            found = self._near[g] = frozenset(h for i in self._of[g] for h in self._edges[i]).union(own)
-        return found
+        near = self._near.get(g)
+        if near is None:
+            own = (g,) if self.cross_node[g] else ()
+            near = self._near[g] = frozenset(h for i in self._of[g] for h in self._edges[i]).union(own)
+        return near

@@ -22,38 +22,38 @@ def bind_gang(state: PlanState, cells: Cells) -> list[Step] | None:
     binder = Binder(state.problem.cluster, state.rules)
     classes = sorted({g for g, _ in cells})
     for level in range(3):
-        found = _attempt(state, binder, dict(cells), binder.units(classes, level))
-        if found is not None:
-            return found
+        steps = _attempt(state, binder, dict(cells), binder.units(classes, level))
+        if steps is not None:
+            return steps
     return None
 
 
-def _attempt(state: PlanState, binder: Binder, left: Cells, units: Sequence[Sequence[int]]) -> list[Step] | None:
+def _attempt(state: PlanState, binder: Binder, remaining: Cells, units: Sequence[Sequence[int]]) -> list[Step] | None:
     steps: list[Step] = []
     united = {g for unit in units for g in unit}
     waiting = [sorted(unit) for unit in units]
     moved = True
-    while moved and left:
+    while moved and remaining:
         moved = False
         for unit in list(waiting):
-            part = [(g, n, k) for (g, n), k in sorted(left.items()) if g in unit]
+            part = [(g, n, k) for (g, n), k in sorted(remaining.items()) if g in unit]
             bound = state.bind_unit(binder, part) if part else []
             if bound is not None:
                 moved |= bool(part)
                 steps += bound
                 waiting.remove(unit)
                 for g, n, _ in part:
-                    del left[g, n]
-        for g, n in sorted(left):
-            while g not in united and (g, n) in left and state.landing(g, -1)[n]:
+                    del remaining[g, n]
+        for g, n in sorted(remaining):
+            while g not in united and (g, n) in remaining and state.landing(g, -1)[n]:
                 step = Step(g, -1, n)
                 state.apply(step)
                 steps.append(step)
                 moved = True
-                left[g, n] -= 1
-                if not left[g, n]:
-                    del left[g, n]
-    if not left:
+                remaining[g, n] -= 1
+                if not remaining[g, n]:
+                    del remaining[g, n]
+    if not remaining:
         return steps
     for step in reversed(steps):
         state.undo(step)

@@ -46,8 +46,8 @@ class GreedyPass:
         self.fit = NodeResourcesFit.of(state.rules)
         self._spread = PodTopologySpread.of(state.rules)
         self._dirty = set(remaining.active())
-        most = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
-        self.size: Ints = (problem.cluster.demand * 1000 // most).max(axis=1, initial=0)  # thousandths of the largest node
+        largest = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
+        self.size: Ints = (problem.cluster.demand * 1000 // largest).max(axis=1, initial=0)  # thousandths of the largest node
 
     # --- steps -----------------------------------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class GreedyPass:
                 for g in self._by_urgency(self._dirty):
                     self._dirty.discard(g)
                     if not self._in_gang(g):
-                        self._tied(g) if self.links.tied[g] else self._local(g)
+                        self._cross_node(g) if self.links.cross_node[g] else self._local(g)
                     if self.over():
                         return not self.remaining.required_steps
             if not sum(self._bind(members) for members in gangs):
@@ -111,34 +111,34 @@ class GreedyPass:
 
     def _by_urgency(self, classes: Iterable[int]) -> list[int]:
         """Return classes in the order to move them: those whose sources others wait for, then the largest. Random with ``rng``."""
-        found = sorted(classes)
+        ordered = sorted(classes)
         if self.rng is not None:
-            self.rng.shuffle(found)
-            return found
-        wanted = {g: sum(int(self.remaining.coming[a]) for a in self.remaining.sources(g) if a >= 0) for g in found}
-        found.sort(key=lambda g: (-int(wanted[g] > 0), -int(self.size[g]), -wanted[g]))
-        return found
+            self.rng.shuffle(ordered)
+            return ordered
+        wanted = {g: sum(int(self.remaining.coming[a]) for a in self.remaining.sources(g) if a >= 0) for g in ordered}
+        ordered.sort(key=lambda g: (-int(wanted[g] > 0), -int(self.size[g]), -wanted[g]))
+        return ordered
 
     def _sources(self, g: int) -> list[int]:
         """Return the nodes to leave, first those that others wait for."""
-        found = self.remaining.sources(g)
+        sources = self.remaining.sources(g)
         if self.rng is not None:
-            self.rng.shuffle(found)
+            self.rng.shuffle(sources)
         else:
-            found.sort(key=lambda a: -int(self.remaining.coming[a]) if a >= 0 else 0)
-        return found
+            sources.sort(key=lambda a: -int(self.remaining.coming[a]) if a >= 0 else 0)
+        return sources
 
     def _open_sinks(self, g: int, mask: Bools) -> list[int]:
         """Return the sinks that a mask allows.
 
         The emptiest domains of constraints come first, then nodes that no pod is to leave.
         """
-        found = [b for b in self.remaining.sinks(g) if mask[b]]
+        sinks = [b for b in self.remaining.sinks(g) if mask[b]]
         if self.rng is not None:
-            self.rng.shuffle(found)
-        level = self._spread.level(g) if len(found) > 1 and self._spread.touches(g) else None
-        found.sort(key=lambda b: (0 if level is None else int(level[b]), 0 if self.rng is not None else int(self.remaining.leaving[b])))
-        return found
+            self.rng.shuffle(sinks)
+        level = self._spread.level(g) if len(sinks) > 1 and self._spread.touches(g) else None
+        sinks.sort(key=lambda b: (0 if level is None else int(level[b]), 0 if self.rng is not None else int(self.remaining.leaving[b])))
+        return sinks
 
     def _local(self, g: int) -> None:
         """Take steps of a class that judges each node on its own: one query for all its pods."""
@@ -163,7 +163,7 @@ class GreedyPass:
         self._evict(g)
         self._dirty.discard(g)
 
-    def _tied(self, g: int) -> None:
+    def _cross_node(self, g: int) -> None:
         """Take steps of a class that rules over several nodes concern, one pod at a time, as long as some node accepts one.
 
         Then evict pods of the class as :meth:`_evict` does.

@@ -47,22 +47,22 @@ class RemainingMoves:
         """Return the allowed detours, by limit and its id."""
         problem, limits = self.problem, self.problem.limits
         come = np.array([sum(k for k in of.values() if k > 0) for of in self.of], dtype=np.int64) * problem.movable
-        most: dict[str, dict[int, int]] = {}
+        allowed: dict[str, dict[int, int]] = {}
         bounds = [] if limits.maxMoves is None else [limits.maxMoves - int(come.sum())]
         if steps_at_most is not None:
             bounds.append(steps_at_most - self.required_steps)
         if bounds:
-            most["all"] = {0: min(bounds)}
+            allowed["all"] = {0: min(bounds)}
         for kind, limit, ids in (
             ("namespace", limits.maxMovesPerNamespace, problem.namespaces),
             ("workload", limits.maxMovesPerWorkload, problem.workloads),
         ):
             if limit is not None:
-                most[kind] = {i: limit - int(come[ids == i].sum()) for i in np.unique(ids[problem.movable]).tolist()}
+                allowed[kind] = {i: limit - int(come[ids == i].sum()) for i in np.unique(ids[problem.movable]).tolist()}
         if problem.eviction_limits:
             gone = np.array([self.going.get(g, 0) for g in range(len(self.of))], dtype=np.int64)
-            most["budget"] = {b: k - int((come + gone)[problem.guarded == b].sum()) for b, k in problem.eviction_limits.items()}
-        return most
+            allowed["budget"] = {b: k - int((come + gone)[problem.guarded == b].sum()) for b, k in problem.eviction_limits.items()}
+        return allowed
 
     def _shift(self, g: int, n: int, k: int) -> None:
         of = self.of[g]
@@ -110,8 +110,8 @@ class RemainingMoves:
 
     def allows_any(self) -> bool:
         """Return True if the limits allow a further detour of some class."""
-        most = self.most_detours()
-        return most is None or self.detours.get(("all", 0), 0) < most
+        max_detours = self.most_detours()
+        return max_detours is None or self.detours.get(("all", 0), 0) < max_detours
 
     def most_detours(self) -> int | None:
         """Return the total number of detours that the limits allow.

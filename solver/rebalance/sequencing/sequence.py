@@ -80,12 +80,12 @@ def order(
         steps_at_most: Limit on steps, counted by pods, bindings and evictions included.
     """
     effort = Effort(context, seconds, problem.cluster.n_nodes)
-    found = _Ordering(problem, target, effort, steps_at_most).run()
+    result = _Ordering(problem, target, effort, steps_at_most).run()
     context.deadline.charge(effort.spent())
-    if found.steps and problem.evictable.any():
-        steps = respect_budgets(problem, found.steps)
-        return OrderResult(steps, fewest=found.fewest and steps is not None, stuck=found.stuck, confined=found.confined)
-    return found
+    if result.steps and problem.evictable.any():
+        steps = respect_budgets(problem, result.steps)
+        return OrderResult(steps, fewest=result.fewest and steps is not None, stuck=result.stuck, confined=result.confined)
+    return result
 
 
 class _Ordering:
@@ -101,7 +101,7 @@ class _Ordering:
     def __init__(self, problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_most: int | None) -> None:
         self.problem, self.target, self.effort = problem, target, effort
         self.remaining = RemainingMoves(problem, target, steps_at_most)
-        self.needed, self.most = self.remaining.required_steps, self.remaining.most_detours()
+        self.needed, self.max_detours = self.remaining.required_steps, self.remaining.most_detours()
         self.best: list[Step] | None = None
         self.stuck: list[Step] = []
         self.waiting: list[Step] = []
@@ -109,7 +109,7 @@ class _Ordering:
 
     def run(self) -> OrderResult:
         problem, remaining = self.problem, self.remaining
-        if self.most is not None and self.most < 0:
+        if self.max_detours is not None and self.max_detours < 0:
             return OrderResult(None, exhausted=True, stuck=waiting_in_cycle(remaining.moves()))
         if not self.needed:
             return OrderResult([], fewest=True)
@@ -147,7 +147,7 @@ class _Ordering:
     def _proved(self) -> OrderResult | None:
         """Return the result that the study of a few classes proves, or None."""
         study = self.study
-        if study.excluded or (self.best is None and self.most is not None and study.detours > self.most):
+        if study.excluded or (self.best is None and self.max_detours is not None and study.detours > self.max_detours):
             return self._result(exhausted=True)
         if self.best is not None and self._rank(self.best) == (False, self.needed + study.detours):
             return self._result(fewest=True)
@@ -155,7 +155,7 @@ class _Ordering:
 
     def _result(self, *, fewest: bool = False, exhausted: bool = False) -> OrderResult:
         steps = None if exhausted else self.best
-        return OrderResult(steps, fewest=fewest, exhausted=exhausted, stuck=[] if steps else self.stuck, confined=self.study.found)
+        return OrderResult(steps, fewest=fewest, exhausted=exhausted, stuck=[] if steps else self.stuck, confined=self.study.confinements)
 
     def _few(self) -> OrderResult | None:
         """Return an order with the fewest steps, or a proof that there is none; None if neither is found.
@@ -163,11 +163,11 @@ class _Ordering:
         The search runs briefly, then with larger groups of classes, then at length.
         """
         if self.needed <= MAX_EXHAUSTIVE_STEPS:
-            found = self._fewest(MAX_QUICK_VERDICTS)
-            if found is not None:
-                if found.exhausted and self.most is None and self._extend():
-                    found.confined = self.study.found
-                return found
+            result = self._fewest(MAX_QUICK_VERDICTS)
+            if result is not None:
+                if result.exhausted and self.max_detours is None and self._extend():
+                    result.confined = self.study.confinements
+                return result
         for _ in range(MAX_EARLY_RESTARTS):
             if self.best is None and not self.effort.over(CONFINED_TIME_FRACTION):
                 self._attempt(self.rng, CONFINED_TIME_FRACTION)
@@ -184,13 +184,13 @@ class _Ordering:
     def _fewest(self, verdicts: int) -> OrderResult | None:
         """Search for the fewest steps; return None if the search is inconclusive."""
         problem, best = self.problem, self.best
-        allowed = self.most if best is None or not fits(problem, best) else count_pods(best) - self.needed - 1
-        found = OrderSearch(problem, self.state, self.remaining, lambda: self.effort.over(0.8), verdicts).run(allowed)
-        if found.steps is not None and (best is None or self._rank(found.steps) < self._rank(best)):
-            best = self.best = found.steps
+        allowed = self.max_detours if best is None or not fits(problem, best) else count_pods(best) - self.needed - 1
+        shortest = OrderSearch(problem, self.state, self.remaining, lambda: self.effort.over(0.8), verdicts).run(allowed)
+        if shortest.steps is not None and (best is None or self._rank(shortest.steps) < self._rank(best)):
+            best = self.best = shortest.steps
             if fits(problem, best):  # the first result has the fewest, unless gangs could be bound in another way
-                return self._result(fewest=found.complete or len(best) == self.needed)
-        if found.complete and (best is None or fits(problem, best)):
+                return self._result(fewest=shortest.complete or len(best) == self.needed)
+        if shortest.complete and (best is None or fits(problem, best)):
             return self._result(fewest=best is not None, exhausted=best is None)
         return None
 

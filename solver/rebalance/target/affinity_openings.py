@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 class AffinityOpenings:
     """The domains of one key that pods with some affinity terms can occupy at the end.
 
-    At the end, they are only in domains of ``held``, or all in one other domain.
+    At the end, they are only in domains of ``start_domains``, or all in one other domain.
 
     Attributes:
         key: The topology key.
         members: The classes that have the terms; only these match them.
         codes: Domain of each node, int32[N].
-        held: Domains with some of these pods at the start, bool[D].
+        start_domains: Domains with some of these pods at the start, bool[D].
         bound: True if too many of these pods always stay for any other domain to be opened.
     """
 
     key: str
     members: list[int]
     codes: Ids
-    held: Bools
+    start_domains: Bools
     bound: bool
 
     def allows(self, counts: Ints) -> bool:
         """Return True if steps can lead to an end state int64[G, N] as far as these terms are concerned."""
-        used = domain_sum(self.codes, len(self.held), counts[self.members].sum(axis=0)) > 0
-        return not (used & ~self.held).any() or (not self.bound and int(np.count_nonzero(used)) == 1)
+        used = domain_sum(self.codes, len(self.start_domains), counts[self.members].sum(axis=0)) > 0
+        return not (used & ~self.start_domains).any() or (not self.bound and int(np.count_nonzero(used)) == 1)
 
 
 def openings(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
@@ -66,8 +66,8 @@ def openings(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) ->
         running = int(problem.start[members][:, a.any_key].sum())
         going = int(problem.start[[g for g in members if problem.evictable[g]]].sum())
         for key, codes, size in zip(a.keys, a.codes, a.sizes, strict=True):
-            held = domain_sum(codes, size, problem.start[members].sum(axis=0)) > 0
-            found.append(AffinityOpenings(key, members, codes, np.asarray(held, dtype=bool), running - going > 1))
+            occupied = domain_sum(codes, size, problem.start[members].sum(axis=0)) > 0
+            found.append(AffinityOpenings(key, members, codes, np.asarray(occupied, dtype=bool), running - going > 1))
     return found
 
 
@@ -79,13 +79,13 @@ def encode(model: TargetModel, rule: InterPodAffinity) -> None:
     """
     for opening in openings(model.problem, rule, np.zeros_like(model.problem.start)):
         nodes = model.problem.cluster.members(opening.key)
-        resting = domain_sum(opening.codes, len(opening.held), model.rest[opening.members].sum(axis=0)) > 0
+        resting = domain_sum(opening.codes, len(opening.start_domains), model.unmoved[opening.members].sum(axis=0)) > 0
         used: dict[int, cp_model.IntVar] = {}
         for d in sorted({*model.domains(opening.members, opening.codes), *np.flatnonzero(resting).tolist()}):
             present = model.present(opening.members, nodes[d])
             if present:
                 used[d] = present[0]
-        opened = [d for d in used if not opening.held[d]]
+        opened = [d for d in used if not opening.start_domains[d]]
         if opening.bound:
             for d in opened:
                 model.model.add(used[d] == 0)

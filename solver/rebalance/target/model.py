@@ -31,8 +31,8 @@ class TargetModel(PlacementModel):
     Attributes:
         left: Per pending class, pods that get no node; per running class, pods that are evicted.
         y: Arrivals per cell where there can be any.
-        rest: Pods that the model does not move, int64[G, N].
-        rest_came: Pods of ``rest`` that arrived, int64[G, N].
+        unmoved: Pods that the model does not move, int64[G, N].
+        unmoved_arrived: Pods of ``unmoved`` that arrived, int64[G, N].
 
     Args:
         rules: The rules, in the state of the fixed pods.
@@ -54,14 +54,14 @@ class TargetModel(PlacementModel):
     ) -> None:
         self.problem = problem
         self.room = reach(problem, rules) if room is None else room
-        self.rest = np.zeros_like(problem.start)
+        self.unmoved = np.zeros_like(problem.start)
         if part is not None:
-            self.rest = (problem.start if base is None else base).copy()
+            self.unmoved = (problem.start if base is None else base).copy()
             for g, (nodes, _) in part.cells.items():
-                self.rest[g, nodes] = 0
+                self.unmoved[g, nodes] = 0
         super().__init__(problem.cluster, part if part is not None else self._all())
         self.y: dict[tuple[int, int], cp_model.IntVar] = {}
-        self.rest_came = np.maximum(self.rest - problem.start, 0)
+        self.unmoved_arrived = np.maximum(self.unmoved - problem.start, 0)
         self._clear: dict[tuple[int, int], cp_model.IntVar] = {}  # (node, resource or -1): not overcommitted
         self._over: set[tuple[int, int]] = set()  # the same where the model moves no pod that requests the resource
         self._met: dict[tuple[int, int, int], cp_model.IntVar | None] = {}  # (node, resource, largest total request)
@@ -80,23 +80,23 @@ class TargetModel(PlacementModel):
         """Return every cell where pods are or can be; immovable pods are fixed by their number."""
         problem, cells, pods = self.problem, {}, {}
         for g in range(problem.cluster.n_classes):
-            most = np.maximum(problem.start[g], self.room[g])
-            nodes = np.flatnonzero(most)
+            upper = np.maximum(problem.start[g], self.room[g])
+            nodes = np.flatnonzero(upper)
             if len(nodes):
                 running = int(problem.start[g].sum())
-                cells[g] = nodes.astype(np.int32), np.minimum(most, problem.cluster.count[g])[nodes]
-                pods[g] = running or int(min(problem.cluster.count[g], most.sum()))
+                cells[g] = nodes.astype(np.int32), np.minimum(upper, problem.cluster.count[g])[nodes]
+                pods[g] = running or int(min(problem.cluster.count[g], upper.sum()))
         return Cells(cells, pods, partial=False)
 
     def _arrivals(self) -> None:
         """Add y ≥ x - start. A cell that can hold no more pods than at the start needs no y."""
         for (g, n), variable in self.x.items():
-            start, most = int(self.problem.start[g, n]), self.upper(g, n)
+            start, upper = int(self.problem.start[g, n]), self.upper(g, n)
             if not start:
                 self.y[g, n] = variable
-            elif most > start and self.room[g, n]:
-                came = self.y[g, n] = self.model.new_int_var(0, most, "")
-                if most > 1:
+            elif upper > start and self.room[g, n]:
+                came = self.y[g, n] = self.model.new_int_var(0, upper, "")
+                if upper > 1:
                     self._wide.add(came.index)
                 self.model.add(came >= variable - start)
                 self.model.add(came <= variable)
@@ -104,25 +104,25 @@ class TargetModel(PlacementModel):
     # --- queries of the rules
     # -----------------------------------------------------------------------------------------------------
 
-    def resting(self, classes: Sequence[int], nodes: Ids | Ints) -> int:
+    def count_unmoved(self, classes: Sequence[int], nodes: Ids | Ints) -> int:
         """Return the number of pods of these classes on these nodes that the model does not move."""
-        return int(self.rest[np.asarray(classes)[:, None], nodes].sum()) if self.partial and len(classes) else 0
+        return int(self.unmoved[np.asarray(classes)[:, None], nodes].sum()) if self.partial and len(classes) else 0
 
     def arriving(self, classes: Iterable[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
         """Return literals such that at least one is true if a pod of these classes arrives on these nodes."""
         listed = list(classes)
-        if self.partial and listed and self.rest_came[np.asarray(listed)[:, None], nodes].any():
+        if self.partial and listed and self.unmoved_arrived[np.asarray(listed)[:, None], nodes].any():
             return [self.true]
         here = [v for g in listed for n in nodes.tolist() if (v := self.y.get((g, n))) is not None]
-        found = self.any_of(here)
-        return [] if found is None else [found]
+        literal = self.any_of(here)
+        return [] if literal is None else [literal]
 
     def present(self, classes: Sequence[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
         """Return literals such that at least one is true if a pod of these classes is on these nodes at the end."""
-        if self.resting(classes, nodes):
+        if self.count_unmoved(classes, nodes):
             return [self.true]
-        found = self.any_of(self.cells(classes, nodes))
-        return [] if found is None else [found]
+        literal = self.any_of(self.cells(classes, nodes))
+        return [] if literal is None else [literal]
 
     @property
     def true(self) -> cp_model.IntVar:
@@ -158,9 +158,11 @@ class TargetModel(PlacementModel):
 
     def limit_moves(self, detours: Sequence[cp_model.IntVar]) -> None:
         """Count detours under the limit of moves. No two may concern the same class."""
-        most = self.problem.limits.maxMoves
-        if most is not None:
-            self.model.add(self.sum([*(v for _, v in self.moved), *detours]) <= most - int(self.rest_came[self.problem.movable].sum()))
+        max_moves = self.problem.limits.maxMoves
+        if max_moves is not None:
+            self.model.add(
+                self.sum([*(v for _, v in self.moved), *detours]) <= max_moves - int(self.unmoved_arrived[self.problem.movable].sum())
+            )
 
     # --- capacity and limits ------------------------------------------------------------------------------------------------
 
@@ -170,25 +172,25 @@ class TargetModel(PlacementModel):
         found = []
         for r in (-1, *np.flatnonzero(demand[g]).tolist()):
             own = int(problem.extra[g, r]) if r >= 0 else 0
-            most = 0 if r < 0 else int(problem.room[n, r] + problem.reserve[n, r]) + (min(own, 0) if problem.movable[g] else own)
-            literal = self._at_most(n, r, most) if own else self._clear.get((n, r))
+            capacity = 0 if r < 0 else int(problem.room[n, r] + problem.reserve[n, r]) + (min(own, 0) if problem.movable[g] else own)
+            literal = self._at_most(n, r, capacity) if own else self._clear.get((n, r))
             if literal is not None:
                 found.append(literal)
             elif not own and (n, r) in self._over:
                 return []
         return found or [self.true]
 
-    def _at_most(self, n: int, r: int, most: int) -> cp_model.IntVar | None:
-        """Return a literal that limits the requests of a resource on the node to ``most``; None if they never exceed it."""
-        key = n, r, most
+    def _at_most(self, n: int, r: int, capacity: int) -> cp_model.IntVar | None:
+        """Return a literal that limits the requests of a resource on the node to ``capacity``; None if they never exceed it."""
+        key = n, r, capacity
         if key not in self._met:
             here, demand = self.classes_on(n), self.cluster.demand[:, r]
-            rest = int(self.rest[:, n] @ demand)
+            unmoved = int(self.unmoved[:, n] @ demand)
             self._met[key] = None
-            if max(int(self.problem.room[n, r]), int(self.problem.start[:, n] @ demand)) > most:
+            if max(int(self.problem.room[n, r]), int(self.problem.start[:, n] @ demand)) > capacity:
                 literal = self._met[key] = self.model.new_bool_var("")
                 used = self.weighted_sum([self.x[g, n] for g in here], [int(demand[g]) for g in here])
-                self.model.add(used <= most - rest).only_enforce_if(literal)
+                self.model.add(used <= capacity - unmoved).only_enforce_if(literal)
         return self._met[key]
 
     def staying(self, g: int, n: int) -> cp_model.IntVar:
@@ -196,37 +198,37 @@ class TargetModel(PlacementModel):
         start = int(self.problem.start[g, n])
         if self.upper(g, n) <= start:
             return self.x[g, n]
-        found = self.model.new_int_var(0, start, "")
-        self.model.add_min_equality(found, [self.x[g, n], start])
-        return found
+        pods = self.model.new_int_var(0, start, "")
+        self.model.add_min_equality(pods, [self.x[g, n], start])
+        return pods
 
     def _capacity(self, n: int) -> None:
         here = self.classes_on(n)
         variables = [self.x[g, n] for g in here]
         upper = [self.upper(g, n) for g in here]
-        columns = [(-1, [1] * len(here), int(self.cluster.slots[n]), int(self.problem.start[:, n].sum()), int(self.rest[:, n].sum()))]
+        columns = [(-1, [1] * len(here), int(self.cluster.slots[n]), int(self.problem.start[:, n].sum()), int(self.unmoved[:, n].sum()))]
         for r in range(len(self.cluster.resources)):
             demand = self.cluster.demand[:, r]
-            loads = int(self.problem.start[:, n] @ demand), int(self.rest[:, n] @ demand)
+            loads = int(self.problem.start[:, n] @ demand), int(self.unmoved[:, n] @ demand)
             columns.append((r, [int(demand[g]) for g in here], int(self.problem.room[n, r]), *loads))
-        for r, weights, free, start, rest in columns:
+        for r, weights, free, start, unmoved in columns:
             unit = gcd(*weights)
             if not unit:
-                if rest > free:
+                if unmoved > free:
                     self._over.add((n, r))
                 continue
             if self.problem.limits.maxWaves == 1:  # leaving pods free no capacity in time
-                came = int(self.rest_came[:, n].sum() if r < 0 else self.rest_came[:, n] @ self.cluster.demand[:, r])
+                came = int(self.unmoved_arrived[:, n].sum() if r < 0 else self.unmoved_arrived[:, n] @ self.cluster.demand[:, r])
                 arriving = {g: w // unit for g, w in zip(here, weights, strict=True) if (g, n) in self.y}
                 arrived = self.weighted_sum([self.y[g, n] for g in arriving], list(arriving.values()))
                 self.model.add(arrived <= max(0, free - start - came) // unit)
             used = self.weighted_sum(variables, [w // unit for w in weights])
             least = sum(w * u for w, u in zip(weights, upper, strict=True))
-            if least + rest > max(free, start):
-                self.model.add(used <= (max(free, start) - rest) // unit)
+            if least + unmoved > max(free, start):
+                self.model.add(used <= (max(free, start) - unmoved) // unit)
             if start > free:
                 clear = self._clear[n, r] = self.model.new_bool_var("")
-                self.model.add(used <= (free - rest) // unit).only_enforce_if(clear)
+                self.model.add(used <= (free - unmoved) // unit).only_enforce_if(clear)
                 for literal in self.arriving([g for g, w in zip(here, weights, strict=True) if w], np.array([n])):
                     self.model.add_implication(literal, clear)
 
@@ -237,11 +239,11 @@ class TargetModel(PlacementModel):
             (limits.maxMovesPerNamespace, [problem.namespaces == i for i in np.unique(problem.namespaces[problem.movable])]),
             (limits.maxMovesPerWorkload, [problem.workloads == i for i in np.unique(problem.workloads[problem.movable])]),
         ]
-        for most, masks in groups:
-            for mask in masks if most is not None else ():
+        for limit, masks in groups:
+            for mask in masks if limit is not None else ():
                 chosen = mask & problem.movable
                 moved = [v for (g, _), v in self.y.items() if chosen[g]]
-                self.model.add(self.sum(moved) <= (most or 0) - int(self.rest_came[chosen].sum()))
+                self.model.add(self.sum(moved) <= (limit or 0) - int(self.unmoved_arrived[chosen].sum()))
         self._limit_waves()
         if limits.maxEvictions is not None:
             self._at_most_gone(problem.evictable, limits.maxEvictions)
@@ -254,11 +256,11 @@ class TargetModel(PlacementModel):
                     if guarded[g]:
                         self.model.add(variable == int(problem.start[g, n]))
 
-    def _at_most_gone(self, chosen: Bools, most: int) -> None:
-        """Limit the evictions among some classes (bool[G]) to ``most``."""
+    def _at_most_gone(self, chosen: Bools, limit: int) -> None:
+        """Limit the evictions among some classes (bool[G]) to ``limit``."""
         here = [g for g in self.left if chosen[g]]
-        before = int((self.problem.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in here)
-        self.model.add(self.sum([self.left[g] for g in here]) <= most - before)
+        before = int((self.problem.start - self.unmoved)[chosen].sum()) - sum(self.fits[g] for g in here)
+        self.model.add(self.sum([self.left[g] for g in here]) <= limit - before)
 
     def _limit_waves(self) -> None:
         """Limit the pods of each budget that leave a node, moved or evicted, to the allowance over the plan's waves."""
@@ -268,10 +270,10 @@ class TargetModel(PlacementModel):
                 leaving.setdefault(int(problem.guarded[g]), []).append(variable)
         pods = problem.start.sum(axis=1)
         for b, variables in leaving.items():
-            chosen, most = (problem.guarded == b) & problem.movable, problem.eviction_limits[b]
-            if int(pods[chosen].sum()) > most:
-                gone = int((problem.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in self.left if chosen[g])
-                self.model.add(self.sum(variables) <= most - int(self.rest_came[chosen].sum()) - gone)
+            chosen, limit = (problem.guarded == b) & problem.movable, problem.eviction_limits[b]
+            if int(pods[chosen].sum()) > limit:
+                gone = int((problem.start - self.unmoved)[chosen].sum()) - sum(self.fits[g] for g in self.left if chosen[g])
+                self.model.add(self.sum(variables) <= limit - int(self.unmoved_arrived[chosen].sum()) - gone)
 
     @property
     def moved(self) -> list[tuple[int, cp_model.IntVar]]:

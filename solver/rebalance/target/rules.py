@@ -123,11 +123,11 @@ class TargetRules:
         mask = self.start.get(name, {}).get(g)
         return mask is not None and bool(mask[n])
 
-    def _at_most(self, classes: Sequence[int], nodes: Ids | Ints, fixed: int, most: int, literal: cp_model.IntVar) -> None:
-        """Add: literal ⇒ pods of these classes on these nodes, plus ``fixed`` ones, are at most ``most`` in number."""
+    def _at_most(self, classes: Sequence[int], nodes: Ids | Ints, fixed: int, limit: int, literal: cp_model.IntVar) -> None:
+        """Add: literal ⇒ pods of these classes on these nodes, plus ``fixed`` ones, are at most ``limit`` in number."""
         model = self.model
         total = model.sum(model.cells(classes, nodes))
-        model.model.add(total <= most - fixed - model.resting(classes, nodes)).only_enforce_if(literal)
+        model.model.add(total <= limit - fixed - model.count_unmoved(classes, nodes)).only_enforce_if(literal)
 
     # --- host ports -----------------------------------------------------------------------------------------------------------
 
@@ -141,12 +141,12 @@ class TargetRules:
             for n in sorted({n for g in group for n in model.nodes_of(g).tolist()} - spoilt):
                 model.model.add(model.sum(model.cells(group, [n])) <= 1)
         for g in asking:
-            taken = rule.never(g)
+            blocked = rule.never(g)
             for n in model.nodes() if model.partial else sorted(spoilt):
-                if not (model.upper(g, n) or model.rest[g, n]):
+                if not (model.upper(g, n) or model.unmoved[g, n]):
                     continue
                 clear = model.model.new_bool_var("")
-                self._at_most(against[g], np.array([n]), int(taken[n]), 1, clear)
+                self._at_most(against[g], np.array([n]), int(blocked[n]), 1, clear)
                 for literal in model.arriving([g], np.array([n])):
                     model.model.add_implication(literal, clear)
                 if self._was_broken(rule.name, g, n):
@@ -200,8 +200,8 @@ class TargetRules:
         if not arriving and not was:
             return
         clear = model.model.new_bool_var("")
-        for classes, most, fixed in others:
-            self._at_most(classes, nodes, fixed, most, clear)
+        for classes, limit, fixed in others:
+            self._at_most(classes, nodes, fixed, limit, clear)
         for literal in arriving:
             model.model.add_implication(literal, clear)
         for g, n in was:
@@ -224,7 +224,7 @@ class TargetRules:
             if g not in model.left and not any(a.matches[h] for h in model.left):
                 continue
             cells: dict[tuple[int, ...], list[int]] = {}
-            here = np.flatnonzero(model.rest[g]) if model.partial else np.zeros(0, dtype=np.int64)
+            here = np.flatnonzero(model.unmoved[g]) if model.partial else np.zeros(0, dtype=np.int64)
             for n in sorted({*model.nodes_of(g).tolist(), *here.tolist()}):
                 cells.setdefault(tuple(int(codes[n]) for codes in a.codes), []).append(n)
             providers = np.flatnonzero(a.matches).tolist()
@@ -267,7 +267,7 @@ class TargetRules:
         """
         for key, d, counts in zip(a.keys, cell, a.counts, strict=True):
             members = self.problem.cluster.members(key)[d]
-            if not counts[d] and (moving.intersection(members.tolist()) or self.model.resting(providers, members) < least):
+            if not counts[d] and (moving.intersection(members.tolist()) or self.model.count_unmoved(providers, members) < least):
                 return False
         return True
 
@@ -280,7 +280,7 @@ class TargetRules:
         if key not in self._counts:
             model = self.model
             literal = self._counts[key] = model.model.new_bool_var("")
-            total = model.sum(model.cells(providers, nodes)) + model.resting(providers, nodes)
+            total = model.sum(model.cells(providers, nodes)) + model.count_unmoved(providers, nodes)
             model.model.add(total >= least).only_enforce_if(literal)
         return self._counts[key]
 
@@ -309,8 +309,8 @@ def _repulsions(cluster: Cluster) -> list[_Repulsion]:
     for g, cls in enumerate(cluster.classes):
         for term in cls.anti:
             get(term).owners.append(g)
-    for held in cluster.fixed_anti:
-        repulsion = get(held.term)
-        inside = repulsion.codes[held.nodes]
+    for fixed_term in cluster.fixed_anti:
+        repulsion = get(fixed_term.term)
+        inside = repulsion.codes[fixed_term.nodes]
         repulsion.owned[inside[inside >= 0]] = 1
     return list(found.values())

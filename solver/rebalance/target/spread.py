@@ -60,13 +60,13 @@ class SkewEncoder:
         open_ = {*counter.variables, *model.domains(holders, tally.codes)}
         for d in sorted(d for d in open_ if tally.counted[d]):
             nodes, base, count = counter.members(d), int(counter.base[d]), counter.count(d)
-            held = model.present(holders, nodes)
-            most = floor + (max_skew + int(excess[d]))
-            if held and alone and base <= max_skew:
-                model.model.add(count <= most)  # true in any case if no pod has the constraint
+            literals = model.present(holders, nodes)
+            upper = floor + (max_skew + int(excess[d]))
+            if literals and alone and base <= max_skew:
+                model.model.add(count <= upper)  # true in any case if no pod has the constraint
             else:
-                for literal in held:
-                    model.model.add(count <= most).only_enforce_if(literal)
+                for literal in literals:
+                    model.model.add(count <= upper).only_enforce_if(literal)
             if excess[d]:
                 for literal in model.arriving(holders, nodes):
                     model.model.add(count <= floor + max_skew).only_enforce_if(literal)
@@ -77,11 +77,11 @@ class SkewEncoder:
     def _still(self, counter: _Counter, holders: list[int], max_skew: int, excess: Ints, open_: set[int]) -> None:
         """Keep the minimum high enough for unchanged domains."""
         tally = counter.tally
-        held = domain_sum(tally.codes, tally.size, self.model.rest[holders].sum(axis=0)) > 0
-        came = domain_sum(tally.codes, tally.size, self.model.rest_came[holders].sum(axis=0)) > 0
-        held[sorted(open_)] = False
+        occupied = domain_sum(tally.codes, tally.size, self.model.unmoved[holders].sum(axis=0)) > 0
+        came = domain_sum(tally.codes, tally.size, self.model.unmoved_arrived[holders].sum(axis=0)) > 0
+        occupied[sorted(open_)] = False
         needed = counter.base - max_skew - np.where(came, 0, excess)
-        least = int(needed[held & tally.counted].max(initial=0))
+        least = int(needed[occupied & tally.counted].max(initial=0))
         if least > 0:
             self.model.model.add(counter.floor >= least)
 
@@ -90,7 +90,7 @@ class SkewEncoder:
         model, tally = self.model, counter.tally
         clear: dict[tuple[int, int], cp_model.IntVar] = {}
         for g, spread in owners.items():
-            where = model.rest[g] > 0
+            where = model.unmoved[g] > 0
             where[model.nodes_of(g)] = True
             was = self.start.get(g)
             aside = ~tally.eligible if spread.itself and not model.partial else np.zeros_like(where)
@@ -117,7 +117,7 @@ class _Counter:
         self.model, self.tally = model, tally
         counting = np.flatnonzero(tally.matches)
         self.start = tally.counts + self._inside(model.problem.start[counting])
-        self.base = tally.counts + (self._inside(model.rest[counting]) if model.partial else 0)
+        self.base = tally.counts + (self._inside(model.unmoved[counting]) if model.partial else 0)
         self.variables: dict[int, list[cp_model.IntVar]] = {}
         self._most: dict[int, int] = {}
         for g in counting.tolist():
@@ -144,8 +144,8 @@ class _Counter:
     def floor(self) -> cp_model.IntVar:
         """A lower bound on the minimum over the domains that count."""
         counted = np.flatnonzero(self.tally.counted).tolist()
-        most = min((int(self.base[d]) + self._most.get(d, 0) for d in counted), default=0)
-        floor = self.model.model.new_int_var(0, most, "")
+        upper = min((int(self.base[d]) + self._most.get(d, 0) for d in counted), default=0)
+        floor = self.model.model.new_int_var(0, upper, "")
         for d in counted:
             if d in self.variables:
                 self.model.model.add(floor <= self.count(d))

@@ -15,7 +15,7 @@ from kubestow.solver.rebalance.tiers.measures import Measures
 from kubestow.solver.rebalance.tiers.tier import Tier
 
 
-class Freed(Tier):
+class FreedTier(Tier):
     """Freed nodes; with a price label, the negative price of the nodes that are not freed."""
 
     name, goal = "freed", "consolidate"
@@ -40,12 +40,12 @@ class Freed(Tier):
             *np.maximum(problem.room, problem.start.T @ cluster.demand).T,
             np.maximum(cluster.slots, problem.start.sum(axis=0)),
         ]
-        most = 0
+        lowest_kept = 0
         for want, room in zip(wanted, rooms, strict=True):
             need = want - int(room[kept].sum())
-            most = max(most, cheapest(measures.worth[~kept], room[~kept], need))
-        known = int(measures.worth[problem.freeable].sum())
-        free = min(known - most, measures.packing.most(measures.worth))
+            lowest_kept = max(lowest_kept, cheapest(measures.node_value[~kept], room[~kept], need))
+        known = int(measures.node_value[problem.freeable].sum())
+        free = min(known - lowest_kept, measures.packing.max_value(measures.node_value))
         return min(free, measures.enough) if measures.price is None else free - int(measures.price.sum())
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
@@ -59,7 +59,7 @@ class Freed(Tier):
         if prices is not None:
             points.constant -= int(prices.sum())
         free_nodes: list[cp_model.IntVar] = []
-        for n in np.flatnonzero(problem.freeable & ~model.rest[leaving].any(axis=0)).tolist():
+        for n in np.flatnonzero(problem.freeable & ~model.unmoved[leaving].any(axis=0)).tolist():
             price = 1 if prices is None else int(prices[n])
             here = [g for g in model.classes_on(n) if leaving[g]]
             if not here:

@@ -17,7 +17,7 @@ from kubestow.solver.rebalance.tiers.tier import Tier
 BALANCE_PER_POINT = 10_000
 
 
-class Improvement(Tier):
+class ImprovementTier(Tier):
     """Preferences and balance. Every move must gain at least ``minGain`` points."""
 
     name, goal = "improve", "improve"
@@ -43,8 +43,8 @@ class Improvement(Tier):
         """
         problem, model, points = measures.problem, rules.model, Points()
         points.extend(encoding.encode(model, measures.preferences), BALANCE_PER_POINT)
-        points.extend(measures.spread.encode(model, model.rest, _fullest(measures)))
-        points.constant -= self.per_move(problem) * int(model.rest_came[problem.movable].sum())
+        points.extend(measures.spread.encode(model, model.unmoved, _fullest(measures)))
+        points.constant -= self.per_move(problem) * int(model.unmoved_arrived[problem.movable].sum())
         for g, came in model.moved:
             points.add(came, -self.per_move(problem), 0, model.fits[g])
         return points

@@ -14,7 +14,7 @@ from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import PackStrategy, SpreadStrategy
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.problem.reachable_nodes import reach
-from kubestow.solver.rebalance.tiers.packing import Packing
+from kubestow.solver.rebalance.tiers.packing import FreedNodesProgram
 from kubestow.solver.rebalance.tiers.preference_bound import components_of
 
 
@@ -56,7 +56,7 @@ class Measures:
         return PackStrategy(self.problem.cluster).price if self.problem.cluster.policy.priceLabel else None
 
     @cached_property
-    def worth(self) -> Ints:
+    def node_value(self) -> Ints:
         """Value of each freed node: its price, or 1; int64[N]."""
         return np.ones(self.problem.cluster.n_nodes, dtype=np.int64) if self.price is None else self.price
 
@@ -68,15 +68,15 @@ class Measures:
         return reach(self.problem, rules.build(self.problem.cluster))
 
     @cached_property
-    def packing(self) -> Packing:
+    def packing(self) -> FreedNodesProgram:
         """The bounds on nodes that can be free at once."""
-        return Packing(self.problem, self.room)
+        return FreedNodesProgram(self.problem, self.room)
 
     @cached_property
     def enough(self) -> int:
         """The number of free nodes beyond which more are worth nothing."""
-        most = self.problem.limits.maxFreed
-        return self.problem.cluster.n_nodes if most is None else int(self.freed(self.problem.start).sum()) + most
+        max_freed = self.problem.limits.maxFreed
+        return self.problem.cluster.n_nodes if max_freed is None else int(self.freed(self.problem.start).sum()) + max_freed
 
     def freed(self, counts: Ints) -> Bools:
         """Return the freeable nodes that run only DaemonSet and static pods, bool[N]."""

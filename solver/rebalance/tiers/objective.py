@@ -13,14 +13,14 @@ from kubestow.solver.rebalance.problem.end_state import EndState
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.target.rules import TargetRules
-from kubestow.solver.rebalance.tiers.freed import Freed
-from kubestow.solver.rebalance.tiers.improvement import Improvement
+from kubestow.solver.rebalance.tiers.freed import FreedTier
+from kubestow.solver.rebalance.tiers.improvement import ImprovementTier
 from kubestow.solver.rebalance.tiers.measures import Measures
-from kubestow.solver.rebalance.tiers.pods import BrokenRules, Drained, Evictions, Moves, Placed
+from kubestow.solver.rebalance.tiers.pods import BrokenRulesTier, DrainedTier, EvictionsTier, MovesTier, PlacedTier
 from kubestow.solver.rebalance.tiers.tier import Tier
 
 #: Goals with one tier each; `admit` has two for each priority.
-_TIER_OF: dict[str, type[Tier]] = {tier.goal: tier for tier in (BrokenRules, Freed, Improvement)}
+_TIER_OF: dict[str, type[Tier]] = {tier.goal: tier for tier in (BrokenRulesTier, FreedTier, ImprovementTier)}
 
 
 def tiers(problem: RebalanceProblem, goals: Iterable[str]) -> list[Tier]:
@@ -28,19 +28,19 @@ def tiers(problem: RebalanceProblem, goals: Iterable[str]) -> list[Tier]:
 
     Evictions count by priority, the highest first. They have no tiers if no pod may be evicted.
     """
-    found: list[Tier] = [Drained()] if problem.drain else []
+    found: list[Tier] = [DrainedTier()] if problem.drain else []
     priority = problem.cluster.priority
     evicted, waiting = (set(priority[mask].tolist()) for mask in (problem.evictable, problem.pending))
     for goal in dict.fromkeys(goals):
         if goal == "admit":
             for p in sorted(evicted | waiting, reverse=True):
-                found += [*([Evictions(p)] if p in evicted else []), *([Placed(p)] if p in waiting else [])]
+                found += [*([EvictionsTier(p)] if p in evicted else []), *([PlacedTier(p)] if p in waiting else [])]
         else:
             found.append(_TIER_OF[goal]())
-    if evicted and not any(isinstance(tier, Evictions) for tier in found):  # before the tiers that no pod is evicted for
-        after = max((i + 1 for i, tier in enumerate(found) if isinstance(tier, Drained | BrokenRules)), default=len(found))
-        found[after:after] = [Evictions(p) for p in sorted(evicted, reverse=True)]
-    return [*found, Moves()]
+    if evicted and not any(isinstance(tier, EvictionsTier) for tier in found):  # before the tiers that no pod is evicted for
+        after = max((i + 1 for i, tier in enumerate(found) if isinstance(tier, DrainedTier | BrokenRulesTier)), default=len(found))
+        found[after:after] = [EvictionsTier(p) for p in sorted(evicted, reverse=True)]
+    return [*found, MovesTier()]
 
 
 class PlanObjective(Measures):
@@ -78,7 +78,7 @@ class PlanObjective(Measures):
     def bound_of_moves(self, values: Sequence[int]) -> int:
         """Return an upper bound on the last tier, moves, given the values of the earlier tiers."""
         *before, moves = self.tiers
-        assert isinstance(moves, Moves)
+        assert isinstance(moves, MovesTier)
         return moves.bound_at(self, {tier.name: value for tier, value in zip(before, values, strict=False)})
 
     def encode(self, rules: TargetRules) -> list[Points]:

@@ -59,7 +59,7 @@ class _Nonzeros:
         return Program(rows, columns, values, np.array(self.limit, dtype=np.int64), upper)
 
 
-class Packing:
+class FreedNodesProgram:
     """The linear program of nodes that can be free at once.
 
     Attributes:
@@ -73,14 +73,14 @@ class Packing:
         self.problem = problem
         self.nodes = np.flatnonzero(problem.freeable)
         staying = np.flatnonzero(problem.movable & ~problem.evictable & problem.start.any(axis=1))
-        most = np.maximum(room[staying], problem.start[staying])
-        kind = self._kinds(most > 0)
+        upper = np.maximum(room[staying], problem.start[staying])
+        kind = self._kinds(upper > 0)
         size = int(kind.max(initial=-1)) + 1
         takes = np.zeros((len(staying), size), dtype=bool)
         for k in range(size):
-            takes[:, k] = (most[:, kind == k] > 0).any(axis=1)
+            takes[:, k] = (upper[:, kind == k] > 0).any(axis=1)
         count = problem.start[staying].sum(axis=1)
-        sparse = _sparse(count, most)
+        sparse = _sparse(count, upper)
         kept = np.concatenate([takes, problem.cluster.demand[staying], np.zeros((len(staying), 1), dtype=np.int64)], axis=1)
         kept[sparse, -1] = sparse + 1
         rows, first, group = np.unique(kept, axis=0, return_index=True, return_inverse=True)
@@ -89,7 +89,7 @@ class Packing:
             rows, first, group = np.unique(kept[:, -1 - problem.cluster.demand.shape[1] :], axis=0, return_index=True, return_inverse=True)
         total = np.bincount(group.reshape(-1), weights=count, minlength=len(rows)).astype(np.int64)
         self._build(kind, size, total, takes[first], problem.cluster.demand[staying[first]])
-        self._limit_sparse(kind, group.reshape(-1), sparse, most)
+        self._limit_sparse(kind, group.reshape(-1), sparse, upper)
 
     def _kinds(self, takes: Bools) -> Ints:
         """Return the kind of each node, int64[N]. Nodes to be drained keep their pods and are one kind.
@@ -98,18 +98,18 @@ class Packing:
             takes: Nodes that accept each class, bool[C, N].
         """
         open_ = np.flatnonzero(~self.problem.closed)
-        found = np.unique(np.packbits(takes[:, open_], axis=0).T, axis=0, return_inverse=True)[1].reshape(-1)
-        kind = np.full(takes.shape[1], int(found.max(initial=-1)) + 1, dtype=np.int64)
-        kind[open_] = found
+        kinds = np.unique(np.packbits(takes[:, open_], axis=0).T, axis=0, return_inverse=True)[1].reshape(-1)
+        kind = np.full(takes.shape[1], int(kinds.max(initial=-1)) + 1, dtype=np.int64)
+        kind[open_] = kinds
         return kind
 
     def _rooms(self) -> Ints:
         """Return the capacity for movable pods, int64[N, R + 1]; the last column is pod slots."""
         problem, cluster = self.problem, self.problem.cluster
         fixed = problem.start[~(problem.movable | problem.pending)]
-        held = fixed.T @ cluster.demand[~(problem.movable | problem.pending)]
+        fixed_load = fixed.T @ cluster.demand[~(problem.movable | problem.pending)]
         # an overcommitted node keeps its load
-        room = np.maximum(problem.room, problem.start.T @ cluster.demand) - held
+        room = np.maximum(problem.room, problem.start.T @ cluster.demand) - fixed_load
         slots = np.maximum(cluster.slots, problem.start.sum(axis=0)) - fixed.sum(axis=0)
         return np.concatenate([room, slots[:, None]], axis=1)
 
@@ -144,16 +144,16 @@ class Packing:
             columns = self._pairs[self._group == q]
             self._rows.add(columns, np.full(len(columns), -1, dtype=np.int64), -int(total[q]))
         for b, pods in self._guarded():
-            most = self.problem.eviction_limits.get(b)
-            if most is not None and int(pods.sum()) > most:  # all these pods leave within the wave limit
-                self._rows.add(every, pods, most)
+            max_evictions = self.problem.eviction_limits.get(b)
+            if max_evictions is not None and int(pods.sum()) > max_evictions:  # all these pods leave within the wave limit
+                self._rows.add(every, pods, max_evictions)
 
-    def _limit_sparse(self, kind: Ints, group: Ints, sparse: Ints, most: Ints) -> None:
+    def _limit_sparse(self, kind: Ints, group: Ints, sparse: Ints, upper: Ints) -> None:
         """Limit the pods of a class on nodes of a kind by the capacity of those that are not free."""
         for i in sparse.tolist():
             for j in np.flatnonzero(self._group == group[i]).tolist():
                 inside = kind == self._kind[j]
-                each = int(most[i, inside].max())
+                each = int(upper[i, inside].max())
                 columns = np.array([self._pairs[j], len(self.nodes) + int(self._kind[j])])
                 self._rows.add(columns, np.array([1, each]), each * int(np.count_nonzero(inside)))
 
@@ -169,45 +169,45 @@ class Packing:
             every.add(*row)
         return every.program(upper)
 
-    def most(self, worth: Ints) -> int:
+    def max_value(self, node_value: Ints) -> int:
         """Return an upper bound on the total value of free nodes.
 
         Args:
-            worth: Value of each node, int64[N].
+            node_value: Value of each node, int64[N].
         """
-        objective = self._objective(worth[self.nodes], len(self.upper))
+        objective = self._objective(node_value[self.nodes], len(self.upper))
         return best_bound(self._with([], self.upper), objective, seconds=None, deterministic=True)
 
-    def least_cost(self, worth: Ints, enough: int, cost: Ints) -> int:
+    def least_cost(self, node_value: Ints, enough: int, cost: Ints) -> int:
         """Return a lower bound on the cost of emptying nodes with a total value of at least ``enough``.
 
         Args:
-            worth: Value of each node, int64[N].
+            node_value: Value of each node, int64[N].
             cost: Cost of emptying each node, int64[N].
         """
-        row = (np.arange(len(self.nodes)), -worth[self.nodes], -enough)
+        row = (np.arange(len(self.nodes)), -node_value[self.nodes], -enough)
         objective = self._objective(-cost[self.nodes], len(self.upper))
         return -best_bound(self._with([row], self.upper), objective, seconds=None, deterministic=True)
 
     # --- a choice of nodes ----------------------------------------------------------------------------------------------------
 
-    def chosen(self, worth: Ints, cost: Ints) -> Bools | None:
+    def chosen(self, node_value: Ints, cost: Ints) -> Bools | None:
         """Return a promising set of nodes to free, bool[N]; None if the program has no solution.
 
         It has the largest value among nodes that can be free at once, then few moves and few waves for the
         PodDisruptionBudgets. The set need not be achievable.
 
         Args:
-            worth: Value of each node, int64[N].
+            node_value: Value of each node, int64[N].
             cost: Cost of emptying each node, int64[N].
         """
         rows = self._filled()
-        objective = self._objective(worth[self.nodes], len(self.upper))
+        objective = self._objective(node_value[self.nodes], len(self.upper))
         point = best_point(rows.program(self.upper), objective)
         if point is None:
             return None
         every, waves = np.arange(len(self.nodes)), len(self.upper)
-        rows.add(every, -worth[self.nodes], -int(point[every] @ worth[self.nodes]))
+        rows.add(every, -node_value[self.nodes], -int(point[every] @ node_value[self.nodes]))
         for b, pods in self._guarded():
             rows.add(np.append(every, waves), np.append(pods, -self.problem.budgets[b].allowed), 0)
         upper = np.append(self.upper, MAX_WAVES)
@@ -219,12 +219,12 @@ class Packing:
 
     def _filled(self) -> _Nonzeros:
         """Return the rows with the capacity reduced by the part that whole pods are expected to leave unused."""
-        found = _Nonzeros(list(self._rows.rows), list(self._rows.columns), list(self._rows.values), list(self._rows.limit))
+        program = _Nonzeros(list(self._rows.rows), list(self._rows.columns), list(self._rows.values), list(self._rows.limit))
         for row in self._rooms_at:
-            values, nodes = found.values[row].copy(), found.columns[row] < len(self.nodes)
+            values, nodes = program.values[row].copy(), program.columns[row] < len(self.nodes)
             values[nodes] = values[nodes] * USABLE_PERCENT // 100
-            found.values[row], found.limit[row] = values, found.limit[row] * USABLE_PERCENT // 100
-        return found
+            program.values[row], program.limit[row] = values, program.limit[row] * USABLE_PERCENT // 100
+        return program
 
     def _guarded(self) -> Iterator[tuple[int, Ints]]:
         """Yield each budget with its pods that may leave each node, except budgets that one wave satisfies."""
@@ -236,12 +236,12 @@ class Packing:
                 yield b, pods
 
 
-def _sparse(count: Ints, most: Ints) -> Ints:
+def _sparse(count: Ints, upper: Ints) -> Ints:
     """Return the indices of classes that need many nodes because each node holds few of their pods.
 
     Args:
-        most: The most pods of each class per node, int64[C, N].
+        upper: The most pods of each class per node, int64[C, N].
     """
-    wanted = count // np.maximum(most.max(axis=1, initial=1), 1)
+    wanted = count // np.maximum(upper.max(axis=1, initial=1), 1)
     order = np.argsort(-wanted, kind="stable")[:MAX_SPARSE_CLASSES]
     return np.sort(order[wanted[order] >= MIN_SPARSE_NODES])

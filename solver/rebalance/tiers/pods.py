@@ -17,7 +17,7 @@ from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
-class Drained(Tier):
+class DrainedTier(Tier):
     """Pods that remain on nodes to be drained."""
 
     name, goal = "drained", "drain"
@@ -28,22 +28,22 @@ class Drained(Tier):
 
     def bound(self, measures: Measures) -> int:
         """Return the bound if as many pods of each budget leave as the plan's waves allow."""
-        problem, left = measures.problem, len(measures.problem.stranded)
+        problem, stranded = measures.problem, len(measures.problem.stranded)
         leaving = (problem.start * problem.movable[:, None])[:, problem.closed].sum(axis=1)
-        for budget, most in problem.eviction_limits.items():
-            left += max(0, int(leaving[problem.guarded == budget].sum()) - most)
-        return -left
+        for budget, limit in problem.eviction_limits.items():
+            stranded += max(0, int(leaving[problem.guarded == budget].sum()) - limit)
+        return -stranded
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         problem, model, points = measures.problem, rules.model, Points()
-        points.constant = -len(problem.stranded) - int(model.rest[np.ix_(problem.movable, problem.closed)].sum())
+        points.constant = -len(problem.stranded) - int(model.unmoved[np.ix_(problem.movable, problem.closed)].sum())
         for (g, n), variable in model.x.items():
             if problem.closed[n] and problem.movable[g]:
                 points.add(variable, -1, 0, model.upper(g, n))
         return points
 
 
-class BrokenRules(Tier):
+class BrokenRulesTier(Tier):
     """Rules that running pods break."""
 
     name, goal = "rules", "repair"
@@ -57,7 +57,7 @@ class BrokenRules(Tier):
         for (g, n, name), literals in rules.broken.items():
             if not problem.counted_rules(g, {name: literals}):
                 continue
-            variable, resting = model.x.get((g, n)), int(model.rest[g, n])
+            variable, resting = model.x.get((g, n)), int(model.unmoved[g, n])
             if variable is None:
                 points.constant -= 0 if literals else resting
                 if literals and resting:
@@ -68,29 +68,29 @@ class BrokenRules(Tier):
             elif not literals:
                 points.add(variable, -1, 0, model.upper(g, n))
             else:
-                most = model.upper(g, n)
+                upper = model.upper(g, n)
                 if name == NodeResourcesFit.name and problem.extra[g].any():
                     variable = model.staying(g, n)  # arriving pods hold exactly their requests
-                pods = model.model.new_int_var(0, most, "")
+                pods = model.model.new_int_var(0, upper, "")
                 for clear in literals:
-                    model.model.add(pods >= variable - most * clear)
-                points.add(pods, -1, 0, most)
+                    model.model.add(pods >= variable - upper * clear)
+                points.add(pods, -1, 0, upper)
         return points
 
 
-class _OfPriority(Tier):
+class _PriorityTier(Tier):
     """Pods of one priority, counted by whether they have a node."""
 
     def _absent(self, chosen: Bools, rules: TargetRules) -> Points:
         """Return -1 for each pod of the chosen classes (bool[G]) without a node."""
         points = Points()
-        for g, left in rules.model.left.items():
+        for g, absent in rules.model.left.items():
             if chosen[g]:
-                points.add(left, -1, 0, rules.model.fits[g])
+                points.add(absent, -1, 0, rules.model.fits[g])
         return points
 
 
-class Placed(_OfPriority):
+class PlacedTier(_PriorityTier):
     """Pending pods that get a node."""
 
     name, goal = "placed", "admit"
@@ -111,7 +111,7 @@ class Placed(_OfPriority):
         return points
 
 
-class Evictions(_OfPriority):
+class EvictionsTier(_PriorityTier):
     """Pods that are evicted for good."""
 
     name, goal = "evictions", "admit"
@@ -127,7 +127,7 @@ class Evictions(_OfPriority):
         return self._absent(self._chosen(measures.problem), rules)
 
 
-class Moves(Tier):
+class MovesTier(Tier):
     """The total cost of moves, which prefers the least disruptive plan."""
 
     name = "moves"
@@ -154,12 +154,12 @@ class Moves(Tier):
             cost[problem.closed] = 0
         if "freed" in reached:
             enough = reached["freed"] + (0 if measures.price is None else int(measures.price.sum()))
-            total += measures.packing.least_cost(measures.worth, enough, cost)
+            total += measures.packing.least_cost(measures.node_value, enough, cost)
         return -total
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         problem, model, points = measures.problem, rules.model, Points()
-        came = model.rest_came.sum(axis=1)
+        came = model.unmoved_arrived.sum(axis=1)
         points.constant = -int((came * problem.cost)[problem.movable].sum())
         for g, variable in model.moved:
             points.add(variable, -int(problem.cost[g]), 0, int(variable.proto.domain[1]))

@@ -30,9 +30,9 @@ def components_of(problem: RebalanceProblem, preferences: Objective, room: Ints)
     if (problem.extra < 0).any() or PlanState(problem).broken():
         return None
     could = np.maximum(room, problem.start)
-    left = problem.cluster.per_priority(np.where(problem.pending | problem.evictable, problem.cluster.count, 0))
+    unplaced = problem.cluster.per_priority(np.where(problem.pending | problem.evictable, problem.cluster.count, 0))
     moves = MoveCosts(problem.start, problem.movable * problem.limits.minGain)
-    return Components(_loosened(problem.cluster), preferences, could, left, moves)
+    return Components(_loosened(problem.cluster), preferences, could, unplaced, moves)
 
 
 def _loosened(cluster: Cluster) -> Cluster:

@@ -20,30 +20,30 @@ class _Support:
     """One set of affinity terms in a wave.
 
     Attributes:
-        rest: Per key, matches at the start of the wave less those that leave the domain, int64[D].
+        staying: Per key, matches at the start of the wave less those that leave the domain, int64[D].
         inside: Per key, matches that move inside the domain.
         need: Per key, landings that depend on the domain.
-        left: Per key, (class, node) of leaving pods that have the terms and match them.
+        leaving: Per key, (class, node) of leaving pods that have the terms and match them.
         shut: True if no other match may come or go in this wave.
         loose: True if no order of the whole plan breaks the terms.
     """
 
     def __init__(self, counts: Sequence[Ints]) -> None:
-        self.rest = [count.copy() for count in counts]
+        self.staying = [count.copy() for count in counts]
         self.inside: list[Counter[int]] = [Counter() for _ in counts]
         self.need: list[Counter[int]] = [Counter() for _ in counts]
-        self.left: list[Counter[tuple[int, int]]] = [Counter() for _ in counts]
+        self.leaving: list[Counter[tuple[int, int]]] = [Counter() for _ in counts]
         self.shut = self.loose = False
 
     def least(self, k: int, d: int) -> int:
         """Return the matches in a domain when all leaving pods are gone and no arriving pod is there."""
-        return int(self.rest[k][d]) - self.inside[k][d]
+        return int(self.staying[k][d]) - self.inside[k][d]
 
     def clear(self) -> None:
-        """Forget the steps of the wave, except for their effect on ``rest``."""
+        """Forget the steps of the wave, except for their effect on ``staying``."""
         for counter in (*self.inside, *self.need):
             counter.clear()
-        for cells in self.left:
+        for cells in self.leaving:
             cells.clear()
 
 
@@ -57,33 +57,33 @@ class Supports:
     def __init__(self, state: PlanState) -> None:
         self.state = state
         self.rule = InterPodAffinity.of(state.rules)
-        self._found = [_Support(a.counts) for a in self.rule.attractions]
+        self._supports = [_Support(a.counts) for a in self.rule.attractions]
         self._came: Counter[tuple[int, int]] = Counter()
 
     def topics(self, g: int) -> list[int]:
         """Return the sets of terms through which steps of the class affect others, ascending."""
         own = self.rule.attraction(g)
-        return sorted(i for i in {*self.rule.feeds(g), *([] if own is None else [own])} if not self._found[i].loose)
+        return sorted(i for i in {*self.rule.feeds(g), *([] if own is None else [own])} if not self._supports[i].loose)
 
     def loosen(self, steps: Sequence[Step]) -> None:
         """Mark the sets of terms that no order of these steps can break. The steps are those of the whole plan."""
         for step in steps:
             self._shift(step, 1)
-        for i, found in enumerate(self._found):
+        for i, support in enumerate(self._supports):
             terms = self.rule.attractions[i]
             mine = [s for s in steps if terms.matches[s.g]]
             fine = all(
-                found.least(k, int(codes[s.b])) >= 1
+                support.least(k, int(codes[s.b])) >= 1
                 for s in steps
                 if s.b >= 0 and self.rule.attraction(s.g) == i
                 for k, codes in enumerate(terms.codes)
             )
             fine = fine and all(self._kept(i, k, int(codes[s.a])) for s in mine if s.a >= 0 for k, codes in enumerate(terms.codes))
             fine = fine and (terms.total - len(mine) >= 2 or all(s.a >= 0 and s.b >= 0 for s in mine))
-            found.loose = fine
-        for found, terms in zip(self._found, self.rule.attractions, strict=True):
-            found.rest = [count.copy() for count in terms.counts]
-            found.clear()
+            support.loose = fine
+        for support, terms in zip(self._supports, self.rule.attractions, strict=True):
+            support.staying = [count.copy() for count in terms.counts]
+            support.clear()
 
     def join(self, step: Step) -> bool:
         """Add a step to the wave if it and the wave's other steps stay valid in every phase.
@@ -108,19 +108,19 @@ class Supports:
             return
         self._came[step.g, step.b] += 1
         if own is not None:
-            found = self._found[own]
+            support = self._supports[own]
             if self._provided(own, step.b):
                 for k, codes in enumerate(self.rule.attractions[own].codes):
-                    found.need[k][int(codes[step.b])] += 1
+                    support.need[k][int(codes[step.b])] += 1
             else:
-                found.shut = True
+                support.shut = True
 
     def force(self, step: Step) -> None:
         """Add the first step of a wave, which is accepted as is."""
         self._shift(step, 1)
         if not self._fine(step):
             for i in self.topics(step.g):
-                self._found[i].shut = True
+                self._supports[i].shut = True
         self.settle(step)
 
     def commit(self, steps: Iterable[Step]) -> None:
@@ -130,11 +130,11 @@ class Supports:
                 for k, (codes, counts) in enumerate(zip(self.rule.attractions[i].codes, self.rule.attractions[i].counts, strict=True)):
                     for n in (step.a, step.b):
                         if n >= 0 and codes[n] >= 0:
-                            self._found[i].rest[k][codes[n]] = counts[codes[n]]
+                            self._supports[i].staying[k][codes[n]] = counts[codes[n]]
             for i in self.topics(step.g):
-                found = self._found[i]
-                found.shut = False
-                found.clear()
+                support = self._supports[i]
+                support.shut = False
+                support.clear()
         self._came.clear()
 
     def _shift(self, step: Step, sign: int) -> None:
@@ -142,33 +142,33 @@ class Supports:
             return
         own = self.rule.attraction(step.g)
         for i in self.rule.feeds(step.g):
-            found = self._found[i]
-            if found.loose:
+            support = self._supports[i]
+            if support.loose:
                 continue
             for k, codes in enumerate(self.rule.attractions[i].codes):
                 e, d = int(codes[step.a]), int(codes[step.b]) if step.b >= 0 else -1
                 if e < 0:
                     continue
                 if e == d:
-                    found.inside[k][e] += sign
+                    support.inside[k][e] += sign
                 else:
-                    found.rest[k][e] -= sign
+                    support.staying[k][e] -= sign
                     if own == i:
-                        found.left[k][step.g, step.a] += sign
+                        support.leaving[k][step.g, step.a] += sign
 
     def _fine(self, step: Step) -> bool:
         for i in self.rule.feeds(step.g):
-            found = self._found[i]
-            if found.loose:
+            support = self._supports[i]
+            if support.loose:
                 continue
-            if found.shut or (self._new(i, step) and self._lonely(i)):
+            if support.shut or (self._new(i, step) and self._lonely(i)):
                 return False
             for k, codes in enumerate(self.rule.attractions[i].codes):
                 e = int(codes[step.a]) if step.a >= 0 else -1
-                if e >= 0 and ((found.need[k][e] and found.least(k, e) < 1) or not self._kept(i, k, e)):
+                if e >= 0 and ((support.need[k][e] and support.least(k, e) < 1) or not self._kept(i, k, e)):
                     return False
         own = self.rule.attraction(step.g)
-        if own is None or step.b < 0 or self._found[own].loose or self._provided(own, step.b):
+        if own is None or step.b < 0 or self._supports[own].loose or self._provided(own, step.b):
             return True
         terms, affinity = self.rule.attractions[own], self.rule.cluster.classes[step.g].affinity
         assert affinity is not None
@@ -176,7 +176,9 @@ class Supports:
         return affinity.itself and terms.total - mine == 0 and all(codes[step.b] >= 0 for codes in terms.codes)
 
     def _provided(self, i: int, n: int) -> bool:
-        return all(codes[n] >= 0 and self._found[i].least(k, int(codes[n])) >= 1 for k, codes in enumerate(self.rule.attractions[i].codes))
+        return all(
+            codes[n] >= 0 and self._supports[i].least(k, int(codes[n])) >= 1 for k, codes in enumerate(self.rule.attractions[i].codes)
+        )
 
     def _new(self, i: int, step: Step) -> bool:
         """Return True if a step brings a match and its pod had no match's domain before."""
@@ -191,9 +193,9 @@ class Supports:
 
     def _kept(self, i: int, k: int, d: int) -> bool:
         """Return True if all pods in a domain that have the terms keep a match near in every phase of the wave."""
-        found, terms = self._found[i], self.rule.attractions[i]
-        rest = int(found.rest[k][d]) if d >= 0 else 2
-        if rest >= 2:
+        support, terms = self._supports[i], self.rule.attractions[i]
+        staying = int(support.staying[k][d]) if d >= 0 else 2
+        if staying >= 2:
             return True
         members = self.rule.cluster.members(terms.keys[k])[d]
         for h in self.state.providers.holders[i]:
@@ -203,6 +205,6 @@ class Supports:
                 there, arrived = int(self.state.counts[h, n]) - came, int(self.state.arrived[h, n]) - came
                 if not there or (not arrived and self.state.providers.broken[h][n]):
                     continue
-                if rest - (own if there > found.left[k][h, n] else 0) < 1:
+                if staying - (own if there > support.leaving[k][h, n] else 0) < 1:
                     return False
         return True

@@ -75,15 +75,15 @@ class Order:
 
     def _attaches(self, g: int) -> bool:
         """Return True if the class has claims of a driver that some node limits."""
-        found = self._limited.get(g)
-        if found is None:
-            found = self._limited[g] = bool(self.cluster.classes[g].claims and self._limits.bars(g))
-        return found
+        limited = self._limited.get(g)
+        if limited is None:
+            limited = self._limited[g] = bool(self.cluster.classes[g].claims and self._limits.bars(g))
+        return limited
 
     def single(self, g: int) -> Keys:
         """Return exclusive keys: a wave takes one step of the classes that share such a key."""
-        found: Keys = [*self._volumes.get(g, ()), *self._devices(g)]
-        return found + [("claim", key) for key in self.cluster.classes[g].claims if self.cluster.volumes.claim(key).delayed]
+        keys: Keys = [*self._volumes.get(g, ()), *self._devices(g)]
+        return keys + [("claim", key) for key in self.cluster.classes[g].claims if self.cluster.volumes.claim(key).delayed]
 
     def places(self, g: int, n: int) -> Keys:
         """Return the keys of node resources that exclude other steps while a pod of the class arrives.
@@ -92,26 +92,26 @@ class Order:
         """
         if n < 0:
             return []
-        found: Keys = [("zones", n)] if self.aligned(g, n) else []
+        keys: Keys = [("zones", n)] if self.aligned(g, n) else []
         if self._attaches(g):  # a claim that two pods share counts once
-            found += [("claim", key, n) for key in self.cluster.classes[g].claims]
-        return found
+            keys += [("claim", key, n) for key in self.cluster.classes[g].claims]
+        return keys
 
     def _devices(self, g: int) -> Keys:
         """Return a key of all pods that take devices. The devices that each gets depend on the earlier pods."""
         return [("devices",)] if self.cluster.classes[g].devices is not None else []
 
     def _of_class(self, g: int) -> Keys:
-        found = self._class_keys.get(g)
-        if found is None:
+        keys = self._class_keys.get(g)
+        if keys is None:
             cls, volumes = self.cluster.classes[g], self.cluster.volumes
-            found = self._class_keys[g] = [("skew", i) for i in self._skews.topics(g)]
-            found += [("affinity", i) for i in self._supports.topics(g)]
-            found += [("claim", key) for key in cls.claims if volumes.claim(key).delayed or volumes.claim(key).one_pod]
-            found += [*self._volumes.get(g, ()), *self._devices(g)]
-            found += [("gang", cls.gang)] if cls.gang is not None else []
-            found += [("pods", g)] if g in self._twice else []
-        return found
+            keys = self._class_keys[g] = [("skew", i) for i in self._skews.topics(g)]
+            keys += [("affinity", i) for i in self._supports.topics(g)]
+            keys += [("claim", key) for key in cls.claims if volumes.claim(key).delayed or volumes.claim(key).one_pod]
+            keys += [*self._volumes.get(g, ()), *self._devices(g)]
+            keys += [("gang", cls.gang)] if cls.gang is not None else []
+            keys += [("pods", g)] if g in self._twice else []
+        return keys
 
     def keys(self, step: Step) -> Keys:
         """Return the keys that keep a step in order with others."""
@@ -121,22 +121,22 @@ class Order:
     def _touched(self, step: Step) -> Keys:
         """Return the keys of everything that a step changes for others, or depends on, while its wave runs."""
         g, b = step.g, step.b
-        found = list(self._of_class(g))
-        found += [("pods", g, n) for n in (step.a, b) if (g, n) in self._tight]
-        found += [("zones", n) for n in (step.a, b) if self.aligned(g, n)]
+        keys = list(self._of_class(g))
+        keys += [("pods", g, n) for n in (step.a, b) if (g, n) in self._tight]
+        keys += [("zones", n) for n in (step.a, b) if self.aligned(g, n)]
         if b >= 0:
             cls = self.cluster.classes[g]
-            found += [("anti", i, int(codes[b])) for i, codes in self._terms.get(g, ()) if codes[b] >= 0]
-            found += [("port", protocol, port, b) for _, protocol, port in cls.ports]
-            found += [("mounts", b)] if self._attaches(g) else []
-        return list(dict.fromkeys(found))
+            keys += [("anti", i, int(codes[b])) for i, codes in self._terms.get(g, ()) if codes[b] >= 0]
+            keys += [("port", protocol, port, b) for _, protocol, port in cls.ports]
+            keys += [("mounts", b)] if self._attaches(g) else []
+        return list(dict.fromkeys(keys))
 
     def waits(self, step: Step) -> Keys:
         """Return the keys to wait for: after a wave that :meth:`wakes` one, a refused step may be accepted."""
-        found = [*self._touched(step), ("room", step.b), ("pods", step.g, step.a)]
-        return found + [("repelled", i) for i, _ in self._terms.get(step.g, ())]
+        keys = [*self._touched(step), ("room", step.b), ("pods", step.g, step.a)]
+        return keys + [("repelled", i) for i, _ in self._terms.get(step.g, ())]
 
     def wakes(self, step: Step) -> Keys:
         """Return the keys that a step changes for waiting steps."""
-        found = [*self._touched(step), ("room", step.a), ("pods", step.g, step.b)]
-        return found + [("repelled", i) for i, _ in (self._terms.get(step.g, ()) if step.a >= 0 else ())]
+        keys = [*self._touched(step), ("room", step.a), ("pods", step.g, step.b)]
+        return keys + [("repelled", i) for i, _ in (self._terms.get(step.g, ()) if step.a >= 0 else ())]

@@ -28,8 +28,8 @@ class WaveRules:
 
     Attributes:
         state: The state with all pods that the wave brings, before any pod leaves.
-        left: Per budget, the number of pods that the wave may still evict.
-        taken: Steps of the wave.
+        remaining_evictions: Per budget, the number of pods that the wave may still evict.
+        wave_steps: Steps of the wave.
 
     Args:
         steps: All steps of the plan, pod by pod.
@@ -44,11 +44,11 @@ class WaveRules:
         self.order = Order(self.state, self._supports, self._skews, steps)
         self._rules: dict[int, list[Rule]] = {}
         self._asks: dict[int, Ints] = {}
-        self.left = [budget.allowed for budget in problem.budgets]
+        self.remaining_evictions = [budget.allowed for budget in problem.budgets]
         self._clear()
 
     def _clear(self) -> None:
-        self.taken: list[Step] = []
+        self.wave_steps: list[Step] = []
         self._came: Counter[tuple[int, int]] = Counter()
         self._gone: Counter[tuple[int, int]] = Counter()
         self._into: set[Hashable] = set()
@@ -68,7 +68,7 @@ class WaveRules:
             reserved: Classes of the pods that need capacity reserved on the target node.
         """
         budget = self.budget(step)
-        if budget is not None and self.left[budget] < 1:
+        if budget is not None and self.remaining_evictions[budget] < 1:
             return False
         if not self._present(step) or not self._apart(step) or not self._accepted(step, reserved) or not self._supports.join(step):
             return False
@@ -93,8 +93,8 @@ class WaveRules:
     def _take(self, step: Step) -> None:
         budget = self.budget(step)
         if budget is not None:
-            self.left[budget] -= 1
-        self.taken.append(step)
+            self.remaining_evictions[budget] -= 1
+        self.wave_steps.append(step)
         self._into.update(self.order.places(step.g, step.b))
         self._from.update(self.order.places(step.g, step.a))
         self._into.update(self.order.single(step.g))
@@ -150,14 +150,14 @@ class WaveRules:
 
     def commit(self) -> list[Step]:
         """End the wave: its leaving pods are gone. Return its steps in the order in which they joined."""
-        for step in self.taken:
+        for step in self.wave_steps:
             if step.a >= 0 and not self._in_place:
                 self.state.apply(Step(step.g, step.a, -1))
             budget = self.budget(step)
             if budget is not None:
-                self.left[budget] += step.b >= 0
-        self._supports.commit(self.taken)
-        self._skews.commit(self.taken)
-        taken = self.taken
+                self.remaining_evictions[budget] += step.b >= 0
+        self._supports.commit(self.wave_steps)
+        self._skews.commit(self.wave_steps)
+        steps = self.wave_steps
         self._clear()
-        return taken
+        return steps

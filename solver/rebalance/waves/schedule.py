@@ -89,7 +89,7 @@ class _Scheduler:
             i = heapq.heappop(self._ready)
             (step,) = self._entries[i]
             need = self._rules.budget(step)
-            if self._status[i] == _READY and need is not None and self._rules.left[need] < 1:
+            if self._status[i] == _READY and need is not None and self._rules.remaining_evictions[need] < 1:
                 heapq.heappush(self._parked.setdefault(need, []), i)
             elif self._status[i] == _READY:
                 self._try(i, step)
@@ -108,7 +108,7 @@ class _Scheduler:
     def _feed(self, budget: int) -> None:
         """Try the next step that needs a budget while the budget lasts."""
         parked = self._parked.get(budget)
-        if budget in self._flying or self._rules.left[budget] < 1:
+        if budget in self._flying or self._rules.remaining_evictions[budget] < 1:
             return
         while parked:
             i = heapq.heappop(parked)

@@ -23,7 +23,7 @@ _UNBOUNDED_COUNT = 2**40
 
 
 @dataclass
-class _Guard:
+class _SkewGuard:
     """One (maxSkew, minDomains) of a tally. Arrays are int64[D].
 
     Attributes:
@@ -59,7 +59,7 @@ class _Skew:
     Attributes:
         high: Most matches in any phase.
         low: Fewest matches in any phase. Domains that do not count are never lowest.
-        rest: Fewest matches when no pod is between two nodes.
+        settled: Fewest matches when no pod is between two nodes.
         even: True if no pod breaks its constraint at the start.
         apart: True if moves inside domains take fewer waves when each wave takes those of one domain only.
         home: That domain in this wave; -1: none yet.
@@ -67,7 +67,7 @@ class _Skew:
 
     def __init__(self, tally: SpreadTally) -> None:
         self.tally = tally
-        self.guards: dict[tuple[int, int], _Guard] = {}
+        self.guards: dict[tuple[int, int], _SkewGuard] = {}
         self.shut = self.loose = self.apart = False
         self.home = -1
         self.reset()
@@ -79,18 +79,18 @@ class _Skew:
     def reset(self) -> None:
         self.high = self.tally.counts.copy()
         self.low = np.where(self.tally.counted, self.high, _UNBOUNDED_COUNT)
-        self.rest = self.low.copy()
+        self.settled = self.low.copy()
 
-    def guard(self, max_skew: int, min_domains: int) -> _Guard:
-        found = self.guards.get((max_skew, min_domains))
-        if found is None:
+    def guard(self, max_skew: int, min_domains: int) -> _SkewGuard:
+        guard = self.guards.get((max_skew, min_domains))
+        if guard is None:
             pinned = int(np.count_nonzero(self.tally.counted)) < max(1, min_domains)
             excess = self.high - self.tally.floor(min_domains) - max_skew
             zeros, full = np.zeros(len(excess), dtype=np.int64), np.full(len(excess), _UNBOUNDED_COUNT, dtype=np.int64)
-            found = self.guards[max_skew, min_domains] = _Guard(
+            guard = self.guards[max_skew, min_domains] = _SkewGuard(
                 max_skew, pinned, excess, holders=zeros, placed=zeros.copy(), uncounted=zeros.copy(), allowed=full, landing=-full
             )
-        return found
+        return guard
 
     def domain(self, g: int, n: int) -> int:
         """Return the domain in which a pod of a class on a node is counted, or -1."""
@@ -103,7 +103,7 @@ class _Skew:
             self.low[e] -= sign
         if e != d:
             if e >= 0:
-                self.rest[e] -= sign
+                self.settled[e] -= sign
             if d >= 0:
                 self.high[d] += sign
 
@@ -111,12 +111,12 @@ class _Skew:
         """Return True if all landings of the wave and all resident pods are within their limits in every phase."""
         for guard in self.guards.values():
             landings = self.high + guard.landing
-            if not _within(landings, self.low, guard) or not _within(self.high - guard.allowed, self.rest, guard):
+            if not _within(landings, self.low, guard) or not _within(self.high - guard.allowed, self.settled, guard):
                 return False
         return True
 
 
-def _within(counts: Ints, low: Ints, guard: _Guard) -> bool:
+def _within(counts: Ints, low: Ints, guard: _SkewGuard) -> bool:
     """Return True if no domain exceeds the lowest of the others by more than maxSkew; ``counts`` is overwritten."""
     if guard.pinned or not len(low):
         return int(counts.max(initial=-_UNBOUNDED_COUNT)) <= guard.max_skew
@@ -141,20 +141,20 @@ class SkewsOfWave:
     def __init__(self, state: PlanState) -> None:
         self.state = state
         self.rule = PodTopologySpread.of(state.rules)
-        self._found = [_Skew(tally) for tally in self.rule.tallies]
+        self._skews = [_Skew(tally) for tally in self.rule.tallies]
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
         for g in range(state.problem.cluster.n_classes):
             start = state.problem.start[g]
             for spread, index in self.rule.own(g):
                 if index is None:
                     continue
-                guard, tally = self._found[index].guard(spread.max_skew, spread.min_domains), self.rule.tallies[index]
+                guard, tally = self._skews[index].guard(spread.max_skew, spread.min_domains), self.rule.tallies[index]
                 guard.holders += domain_sum(tally.codes, tally.size, start)
                 if spread.itself:
                     guard.uncounted += domain_sum(tally.codes, tally.size, np.where(tally.eligible, 0, start))
-        self._even = [found.even for found in self._found]
-        for found in self._found:
-            for guard in found.guards.values():
+        self._even = [skew.even for skew in self._skews]
+        for skew in self._skews:
+            for guard in skew.guards.values():
                 for d in np.flatnonzero(guard.holders).tolist():
                     guard.limit(d)
 
@@ -166,36 +166,36 @@ class SkewsOfWave:
         """
         found = {}
         for i in self.topics(step.g) if step.a >= 0 and step.b >= 0 else ():
-            d = self._found[i].domain(step.g, step.a)
-            if d >= 0 and self._even[i] and d == self._found[i].domain(step.g, step.b):
+            d = self._skews[i].domain(step.g, step.a)
+            if d >= 0 and self._even[i] and d == self._skews[i].domain(step.g, step.b):
                 found[i] = d
         return found
 
     def topics(self, g: int) -> list[int]:
         """Return the tallies through which steps of the class affect others, ascending."""
         own = {index for _, index in self.rule.own(g) if index is not None}
-        return sorted(i for i in {*self.rule.feeds(g), *own} if not self._found[i].loose)
+        return sorted(i for i in {*self.rule.feeds(g), *own} if not self._skews[i].loose)
 
     def loosen(self, steps: Sequence[Step]) -> None:
         """Mark the tallies that no order of these steps can break. The steps are those of the whole plan."""
         for step in steps:
             for i in self.topics(step.g):
-                self._found[i].shift(step, 1)
+                self._skews[i].shift(step, 1)
             self._land(step)
-        for found in self._found:
-            for low in (found.low, found.rest):  # pods on a stopover leave a node where they arrived before
+        for skew in self._skews:
+            for low in (skew.low, skew.settled):  # pods on a stopover leave a node where they arrived before
                 np.maximum(low, 0, out=low)
-            found.loose = found.fine()
-            found.reset()
-            for guard in found.guards.values():
+            skew.loose = skew.fine()
+            skew.reset()
+            for guard in skew.guards.values():
                 guard.landing.fill(-_UNBOUNDED_COUNT)
-        inside: list[Counter[int]] = [Counter() for _ in self._found]
+        inside: list[Counter[int]] = [Counter() for _ in self._skews]
         for step in steps:
             for i, d in self.inside(step).items():
                 inside[i][d] += 1
-        for found, counts in zip(self._found, inside, strict=True):
+        for skew, counts in zip(self._skews, inside, strict=True):
             # any number of moves in one domain can share a wave; in several, one each if maxSkew is 1
-            found.apart = max(counts.values(), default=0) > len(counts)
+            skew.apart = max(counts.values(), default=0) > len(counts)
 
     def join(self, step: Step) -> bool:
         """Add a step to the wave if it and the wave's other steps stay valid in every phase.
@@ -204,36 +204,36 @@ class SkewsOfWave:
             True if the step was added.
         """
         inside = self.inside(step)
-        topics = [self._found[i] for i in self.topics(step.g)]
-        if any(found.shut for found in topics) or any(self._found[i].home not in (-1, d) for i, d in inside.items()):
+        topics = [self._skews[i] for i in self.topics(step.g)]
+        if any(skew.shut for skew in topics) or any(self._skews[i].home not in (-1, d) for i, d in inside.items()):
             return False
-        for found in topics:
-            found.shift(step, 1)
+        for skew in topics:
+            skew.shift(step, 1)
         before = self._land(step)
-        if all(found.fine() for found in topics):
+        if all(skew.fine() for skew in topics):
             self._settle(inside)
             return True
         for guard, d, value in reversed(before):
             guard.landing[d] = value
-        for found in topics:
-            found.shift(step, -1)
+        for skew in topics:
+            skew.shift(step, -1)
         return False
 
     def force(self, step: Step) -> None:
         """Add the first step of a wave, which is accepted as is."""
-        topics = [self._found[i] for i in self.topics(step.g)]
-        for found in topics:
-            found.shift(step, 1)
+        topics = [self._skews[i] for i in self.topics(step.g)]
+        for skew in topics:
+            skew.shift(step, 1)
         self._land(step)
-        for found in topics:
-            found.shut = not found.fine()
+        for skew in topics:
+            skew.shut = not skew.fine()
         self._settle(self.inside(step))
 
     def _settle(self, inside: dict[int, int]) -> None:
         """Restrict the wave to the domains of a move inside them."""
         for i, d in inside.items():
-            if self._found[i].apart:
-                self._found[i].home = d
+            if self._skews[i].apart:
+                self._skews[i].home = d
 
     def commit(self, steps: Iterable[Step]) -> None:
         """End the wave. The state is the one after it."""
@@ -242,30 +242,30 @@ class SkewsOfWave:
                 if n >= 0:
                     self._hold(step.g, n)
             for i in self.topics(step.g):
-                found = self._found[i]
-                found.shut, found.home = False, -1
+                skew = self._skews[i]
+                skew.shut, skew.home = False, -1
                 for n in (step.a, step.b):
-                    d = int(found.tally.codes[n]) if n >= 0 else -1
+                    d = int(skew.tally.codes[n]) if n >= 0 else -1
                     if d < 0:
                         continue
-                    found.high[d] = found.tally.counts[d]
-                    if found.tally.counted[d]:
-                        found.low[d] = found.rest[d] = found.high[d]
-                    for guard in found.guards.values():
+                    skew.high[d] = skew.tally.counts[d]
+                    if skew.tally.counted[d]:
+                        skew.low[d] = skew.settled[d] = skew.high[d]
+                    for guard in skew.guards.values():
                         guard.landing[d] = -_UNBOUNDED_COUNT
 
-    def _land(self, step: Step) -> list[tuple[_Guard, int, int]]:
+    def _land(self, step: Step) -> list[tuple[_SkewGuard, int, int]]:
         """Record the landing of a step under its constraints; return the previous records."""
         before = []
         for spread, index in self.rule.own(step.g) if step.b >= 0 else ():
-            if index is None or self._found[index].loose:
+            if index is None or self._skews[index].loose:
                 continue
-            found = self._found[index]
-            guard, d = found.guard(spread.max_skew, spread.min_domains), int(found.tally.codes[step.b])
+            skew = self._skews[index]
+            guard, d = skew.guard(spread.max_skew, spread.min_domains), int(skew.tally.codes[step.b])
             if d < 0:
                 continue
             before.append((guard, d, int(guard.landing[d])))
-            counted = d in (found.domain(step.g, step.a), found.domain(step.g, step.b))
+            counted = d in (skew.domain(step.g, step.a), skew.domain(step.g, step.b))
             guard.landing[d] = max(int(guard.landing[d]), int(spread.itself) - int(counted))
         return before
 
@@ -277,11 +277,11 @@ class SkewsOfWave:
         for spread, index in self.rule.own(g) if now != before else ():
             if index is None:
                 continue
-            found = self._found[index]
-            guard, d = found.guard(spread.max_skew, spread.min_domains), int(found.tally.codes[n])
+            skew = self._skews[index]
+            guard, d = skew.guard(spread.max_skew, spread.min_domains), int(skew.tally.codes[n])
             if d >= 0:
                 guard.holders[d] += now[0] - before[0]
                 guard.placed[d] += now[1] - before[1]
-                if spread.itself and not found.tally.eligible[n]:
+                if spread.itself and not skew.tally.eligible[n]:
                     guard.uncounted[d] += now[0] - before[0]
                 guard.limit(d)

@@ -13,8 +13,8 @@ def binding_units(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list
     """Return the steps in order, pod by pod. An entry with several steps binds as a unit."""
     single = [Step(s.g, s.a, s.b) for s in steps for _ in range(s.k)]
     classes = problem.cluster.classes
-    tied = {c.gang for c in classes if c.affinity or c.spread} - {None}
-    gangs = [classes[s.g].gang if s.a < 0 and classes[s.g].gang in tied else None for s in single]
+    dependent = {c.gang for c in classes if c.affinity or c.spread} - {None}
+    gangs = [classes[s.g].gang if s.a < 0 and classes[s.g].gang in dependent else None for s in single]
     if gangs == [None] * len(gangs):
         return [[step] for step in single]
     state = PlanState(problem)

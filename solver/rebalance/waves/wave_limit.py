@@ -13,7 +13,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.bind_order.gang_units import Binder
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.tiers.freed import Freed
+from kubestow.solver.rebalance.tiers.freed import FreedTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.schedule import waves
 from kubestow.solver.rebalance.waves.units import binding_units
@@ -24,22 +24,22 @@ _Whole = tuple[str, int]
 
 def fits(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
     """Return True if the waves of an accepted sequence are within the plan's wave limit."""
-    most = problem.limits.maxWaves
-    return most is None or len(waves(problem, steps)) <= most
+    max_waves = problem.limits.maxWaves
+    return max_waves is None or len(waves(problem, steps)) <= max_waves
 
 
 def within_waves(values: PlanObjective, steps: list[Step]) -> list[Step]:
     """Return the steps if they are within the wave limit, otherwise fewer that are; both are accepted sequences."""
-    problem, most = values.problem, values.problem.limits.maxWaves
-    if most is None:
+    problem, max_waves = values.problem, values.problem.limits.maxWaves
+    if max_waves is None:
         return steps
     emptied = values.freed(problem.end(steps)) & ~values.freed(problem.start) & ~problem.closed
-    if not any(isinstance(tier, Freed) for tier in values.tiers):
+    if not any(isinstance(tier, FreedTier) for tier in values.tiers):
         emptied[:] = False
     grouped = waves(problem, steps)
-    while len(grouped) > most:
-        late = [step for wave in grouped[most:] for step in wave]
-        steps = _without(problem, [step for wave in grouped[:most] for step in wave], late, emptied)
+    while len(grouped) > max_waves:
+        late = [step for wave in grouped[max_waves:] for step in wave]
+        steps = _without(problem, [step for wave in grouped[:max_waves] for step in wave], late, emptied)
         grouped = waves(problem, steps)
     return steps
 

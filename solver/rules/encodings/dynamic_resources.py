@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
-from kubestow.models.devices.demand import Claim
-from kubestow.models.devices.inventory import Books
+from kubestow.models.devices.demand import DemandedClaim
+from kubestow.models.devices.inventory import DeviceBooks
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.devices.claim_modes import Bundle, Mode, Take, bundles, modes, values
 from kubestow.solver.devices.device_groups import DeviceGroup, DeviceGroups
@@ -104,8 +104,8 @@ class DeviceEncoder:
         self,
         encoding: PlacementModel,
         groups: DeviceGroups,
-        books: Books,
-        variants: Mapping[int, Sequence[tuple[Bools, tuple[Claim, ...]]]],
+        books: DeviceBooks,
+        variants: Mapping[int, Sequence[tuple[Bools, tuple[DemandedClaim, ...]]]],
         serves: Mapping[str, Bools],
     ) -> None:
         self._e, self._groups, self._books = encoding, groups, books
@@ -116,12 +116,12 @@ class DeviceEncoder:
         self._ways: dict[tuple[int, Bundle], list[Mode]] = {}
         self._first: dict[int, cp_model.IntVar] = {}  # by shared device, whether it has shares, if counters are consumed by the first share
         self._present: dict[tuple[str, int], cp_model.IntVar] = {}  # whether pods of a shared claim are on a node
-        self._bundles: dict[Claim, list[Bundle]] = {}
+        self._bundles: dict[DemandedClaim, list[Bundle]] = {}
         self.loose = False  # True if the model relaxes some claims
 
     def run(self) -> None:
         users: dict[str, dict[int, list[int]]] = {}  # claim -> node -> classes
-        shared: dict[str, Claim] = {}
+        shared: dict[str, DemandedClaim] = {}
         for g, variants in self._asked.items():
             nodes = self._e.nodes_of(g)
             for mask, claims in variants:
@@ -141,14 +141,14 @@ class DeviceEncoder:
             self._serve(site, bundle, anchor, load)
         self._emit()
 
-    def _ask(self, g: int, n: int, claim: Claim) -> None:
+    def _ask(self, g: int, n: int, claim: DemandedClaim) -> None:
         for bundle in self._parts(claim):
             load = self._loads.setdefault((int(self._inventory.site_of[n]), bundle, None), _Load())
             load.terms.append((self._e.x[g, n], 1, self._e.upper(g, n)))
             load.classes.add(g)
             load.nodes.add(n)
 
-    def _parts(self, claim: Claim) -> list[Bundle]:
+    def _parts(self, claim: DemandedClaim) -> list[Bundle]:
         parts = self._bundles.get(claim)
         if parts is None:
             parts = self._bundles[claim] = bundles(claim)
@@ -156,7 +156,7 @@ class DeviceEncoder:
 
     # --- shared claims ----------------------------------------------------------------------------------------------------------
 
-    def _share(self, claim: Claim, at: Mapping[int, Sequence[int]]) -> None:
+    def _share(self, claim: DemandedClaim, at: Mapping[int, Sequence[int]]) -> None:
         """Allocate a claim at most once, on a node of one of its pods. The other pods are where that allocation serves. ``at`` has the
         classes by node."""
         model, key = self._e.model, claim.key
@@ -187,7 +187,7 @@ class DeviceEncoder:
         for n, possible in ways.items():
             model.add_bool_or([~self._present[key, n], *possible])
 
-    def _anchors(self, claim: Claim, at: Iterable[int]) -> list[Anchor]:
+    def _anchors(self, claim: DemandedClaim, at: Iterable[int]) -> list[Anchor]:
         assert claim.key is not None
         nodes: dict[int, list[int]] = {}
         for n in at:
@@ -198,7 +198,7 @@ class DeviceEncoder:
             anchors += [Anchor(claim.key, site, (n,)) for n in here] if apart else [Anchor(claim.key, site, tuple(here))]
         return anchors
 
-    def _reach(self, claim: Claim, anchor: Anchor) -> Bools:
+    def _reach(self, claim: DemandedClaim, anchor: Anchor) -> Bools:
         """Return bool[N], the nodes that an allocation at the anchor may serve."""
         reach = np.ones(self._e.cluster.n_nodes, dtype=bool)
         for bundle in self._parts(claim):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Ids, Ints
+from kubestow.models.cluster.cluster import AffinityTerm, Ids, Ints, RequiredAffinity
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.graph import strongly_connected
 
@@ -49,9 +49,9 @@ class Attraction:
     matches: Bools
 
     @property
-    def topic(self) -> Affinity:
+    def topic(self) -> RequiredAffinity:
         """The topic of all classes with these terms, whether or not they match them."""
-        return Affinity(self.full, self.keys, False)
+        return RequiredAffinity(self.full, self.keys, False)
 
     def add(self, n: int, k: int) -> None:
         if self.any_key[n]:

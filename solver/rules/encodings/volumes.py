@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kubestow.models.cluster.volumes import Claim
+from kubestow.models.cluster.volumes import VolumeClaim
 from kubestow.solver.rules.volume_claims import VolumeTopic, reach_of, shared_claims, users_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def encode_binding(encoding: PlacementModel) -> None:
             encoding.model.add_at_most_one(literals)
 
 
-def _encode_choice(encoding: PlacementModel, claim: Claim, users: list[int], shared: frozenset[str]) -> dict[str, cp_model.IntVar]:
+def _encode_choice(encoding: PlacementModel, claim: VolumeClaim, users: list[int], shared: frozenset[str]) -> dict[str, cp_model.IntVar]:
     """Let a claim take one of its static volumes, or a new one. Return a literal for each static volume."""
     model = encoding.model
     choices = {volume: model.new_bool_var("") for volume in claim.volumes}

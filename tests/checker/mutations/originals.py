@@ -19,7 +19,7 @@ from kubestow.solver.runtime.options import Options
 from kubestow.solver.solve import place
 from tests import tiny, tiny_soft
 from tests.plans import tiny as tiny_plans
-from tests.plans.world import World
+from tests.plans.cluster import TinyCluster
 
 Document = dict[str, Any]
 _OPTIONS = Options(deterministic=True, workers=1, time_limit=4.0)
@@ -27,7 +27,7 @@ _OPTIONS = Options(deterministic=True, workers=1, time_limit=4.0)
 
 @dataclass
 class Original:
-    """A cluster and a true document of it. ``modelled``: whether :class:`tests.plans.world.World` knows all its
+    """A cluster and a true document of it. ``modelled``: whether :class:`tests.plans.cluster.TinyCluster` knows all its
     rules."""
 
     objects: Sequence[Document]
@@ -41,13 +41,13 @@ class Original:
         return found
 
     @cached_property
-    def world(self) -> World | None:
+    def world(self) -> TinyCluster | None:
         """Return the rules of the cluster by another reading than the checker's, where that knows them all."""
-        return World(self.objects) if self.modelled else None
+        return TinyCluster(self.objects) if self.modelled else None
 
 
 def _cluster(number: int) -> tuple[list[Document], bool, bool]:
-    """Objects, whether from scratch, whether World knows the rules."""
+    """Objects, whether from scratch, whether TinyCluster knows the rules."""
     seed, kind = number // 12, number % 12
     if kind < 4:
         return tiny.snapshot(seed, ("resources", "mixed", "spread", "volumes")[kind]), False, False
@@ -74,7 +74,7 @@ def plan(number: int) -> Original:
     found: RebalancePlan | None = None
     while found is None or not (found.moves or found.evictions):
         objects = tiny_plans.cluster(seed, tiny_plans.KINDS[kind])
-        goals, drain, limits = tiny_plans.asked(seed, tiny_plans.KINDS[kind])
+        goals, drain, limits = tiny_plans.plan_options(seed, tiny_plans.KINDS[kind])
         snapshot = from_objects(objects)
         found = rebalance(snapshot, PlanOptions(goals, drain, limits, _OPTIONS))
         seed += 100

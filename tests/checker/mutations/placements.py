@@ -1,9 +1,9 @@
 """Changes of a Placement, each of which makes a claim false.
 
-Most change what has one true value: the original is true, so anything else is false. Whether a pod could be elsewhere is asked of
-:mod:`tests.plans.world`, as far as rules go that only get tighter with each pod, so that the order of binding has no part in it. What does
-not apply to a document, or might still be true, gives None. Bounds, free texts, facts of causes and the best of a family are left alone: no
-placement proves or disproves them (``notChecked`` says so).
+Most change what has one true value: the original is true, so anything else is false. :mod:`tests.plans.cluster` checks that a pod
+could be on another node. It uses only the rules that get tighter with each pod, so the order of binding does not matter. A change that
+does not apply to a document, or that might still be true, gives None. Bounds, free texts, facts of causes and the best of a family are
+left alone: no placement proves or disproves them (``notChecked`` says so).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kubestow.checker.rules import matching
 from kubestow.models.kube import objects
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.kube.storage_objects import TopologySelectorTerm
 
 
@@ -187,5 +187,5 @@ def test_many_terms_hold_where_one_of_them_does(kinds: list[str], number: int, b
     expected = any(matching.term_holds(each, labels, f"n{number}") for each in some)
     for terms in (some, [*filler, *some]):
         assert matching.node_selector_holds(objects.NodeSelector(terms), labels, f"n{number}") is expected
-        table = NodeTable([objects.Node(objects.ObjectMeta(f"n{number}", labels=labels))])
+        table = NodeColumns([objects.Node(objects.ObjectMeta(f"n{number}", labels=labels))])
         assert table.selector(objects.NodeSelector(terms)).tolist() == [expected]

@@ -24,7 +24,7 @@ from kubestow.solver.rebalance.rebalance import rebalance
 from kubestow.solver.runtime.options import Options
 from tests.checker.plan.plan_states import Goes, States
 from tests.plans import guards, tiny
-from tests.plans.world import World
+from tests.plans.cluster import TinyCluster
 from tests.tiers import sampled
 
 Object = dict[str, Any]
@@ -86,7 +86,7 @@ class Run:
 
     def snapshot(self) -> Snapshot:
         """The cluster, with the nodes that pods go to cordoned, and budgets as their controller has them."""
-        found, world = copy.deepcopy(self.things), World(self.things)
+        found, world = copy.deepcopy(self.things), TinyCluster(self.things)
         for thing in found:
             if thing["kind"] == "Node" and thing["metadata"]["name"] in self.done.closed:
                 thing["spec"]["unschedulable"] = True
@@ -97,7 +97,7 @@ class Run:
 
 def _planned(seed: int, kind: str) -> tuple[list[Object], Snapshot, RebalancePlan]:
     things = _with_uids(tiny.cluster(seed, kind))
-    goals, drain, limits = tiny.asked(seed, kind)
+    goals, drain, limits = tiny.plan_options(seed, kind)
     before = from_objects(copy.deepcopy(things))
     return things, before, rebalance(before, PlanOptions(goals, drain, limits, Options(time_limit=10.0, workers=1)))
 

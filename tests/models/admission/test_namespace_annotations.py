@@ -60,8 +60,8 @@ def test_the_node_selector_of_a_project_is_added_without_a_policy() -> None:
 
 
 def test_daemon_sets_make_pods_for_nodes_that_their_project_excludes() -> None:
-    placed, left = outcome(cluster(frozenset(), deployment(kind="DaemonSet"), **{PROJECT: "realm=test"}))
-    assert (placed, len(left)) == (["test"], 1)
+    placed, remaining = outcome(cluster(frozenset(), deployment(kind="DaemonSet"), **{PROJECT: "realm=test"}))
+    assert (placed, len(remaining)) == (["test"], 1)
 
 
 def test_a_selector_that_contradicts_its_project_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubestow.models.buffers.chunks import LOWEST_PRIORITY, buffer_of, with_chunks
-from kubestow.models.buffers.demand import MAX_CHUNKS, Demand, demands
+from kubestow.models.buffers.demand import MAX_CHUNKS, BufferDemand, demands
 from kubestow.models.gangs.markers import marker
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import InputError, from_objects, load
@@ -19,7 +19,7 @@ READY = {"conditions": [{"type": "ReadyForProvisioning", "status": "True"}]}
 UNREADY = {"conditions": [{"type": "ReadyForProvisioning", "status": "False"}], "replicas": 3}
 
 
-def demand(*things: Object) -> Demand:
+def demand(*things: Object) -> BufferDemand:
     found = demands(from_objects([*nodes(1), *things]))
     assert len(found) == 1
     return found[0]
@@ -60,8 +60,8 @@ def test_chunks_of_a_workload_with_ten_replicas(asked: dict[str, Any], chunks: i
 
 
 def test_the_replicas_of_the_scale_subresource_count() -> None:
-    asked = buffer("b", **scalable("web"), percentage=50)
-    assert demand(deployment("web", replicas=10, status=4), asked).chunks == 2
+    requested = buffer("b", **scalable("web"), percentage=50)
+    assert demand(deployment("web", replicas=10, status=4), requested).chunks == 2
 
 
 @pytest.mark.parametrize(

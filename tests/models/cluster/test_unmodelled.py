@@ -160,8 +160,8 @@ def test_annotations_of_a_gang_on_a_pod_of_none_are_named(annotation: str) -> No
 
 
 def test_volcanos_annotations_are_named_where_they_are_not_honoured() -> None:
-    asked = {gangs.GANG: "g", "volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier": "2"}
-    pods = [kube_objects.Pod(kube_objects.ObjectMeta(name="a", annotations=asked), kube_objects.PodSpec())]
+    annotations = {gangs.GANG: "g", "volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier": "2"}
+    pods = [kube_objects.Pod(kube_objects.ObjectMeta(name="a", annotations=annotations), kube_objects.PodSpec())]
     (found,) = unmodelled.find(Snapshot(pods=pods), pods, tiers=("rack",))
     assert found.field == "metadata.annotations[volcano.sh/network-topology-mode]"
     assert found.effect == "ignored: networkTiers of the policy has no node label for tier 2"

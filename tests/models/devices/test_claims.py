@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubestow.models.devices.claims import DemandReader
-from kubestow.models.devices.demand import Demand
+from kubestow.models.devices.demand import DeviceDemand
 from kubestow.models.kube.objects import pod_key
 from tests.devices import asks, claim, compiled, device_class, devices, either, exactly, got, published, snapshot, using
 from tests.objects import Object, node
@@ -17,7 +17,7 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 LEFT = {"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}
 
 
-def demand(*objects: Object, **more: Any) -> Demand:
+def demand(*objects: Object, **more: Any) -> DeviceDemand:
     """Of the first pod."""
     found = snapshot(*objects, **more)
     return DemandReader(found).read(found.pods[0])[0]
@@ -59,7 +59,7 @@ def test_entries_without_a_claim() -> None:
     none["status"]["resourceClaimStatuses"] = [{"name": "c"}]
     assert demand(bare).refusal == "claim entry c names neither a claim nor a template"
     assert demand(waiting).refusal == "the claim of entry c is not created yet"
-    assert demand(none) == Demand()
+    assert demand(none) == DeviceDemand()
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_the_class_of_an_extended_resource() -> None:
 
 
 def test_a_claim_of_an_earlier_attempt_keeps_the_pod_away() -> None:
-    left = claim(
+    remaining = claim(
         "left",
         exactly(),
         owner="p",
         metadata=LEFT,
         gets=[got("a", "d")],
     )
-    assert demand(containers(1), device_class(extendedResourceName=FAST), left).refusal is not None
+    assert demand(containers(1), device_class(extendedResourceName=FAST), remaining).refusal is not None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubestow.models.devices.read import inventory
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from tests.devices import claim, device, devices, got, published, snapshot
 from tests.objects import Object, node
 
@@ -19,7 +19,7 @@ HALF = {"consumesCounters": [{"counterSet": "gpu", "counters": {"slots": {"value
 def seen(*objects: Object, version: str = "1.36", gates: dict[str, bool] | None = None) -> dict[str, list[str]]:
     """Return the devices that each node sees, as ``pool/device``."""
     found = snapshot(*objects, version=version, gates=gates)
-    nodes = NodeTable(found.nodes)
+    nodes = NodeColumns(found.nodes)
     what = inventory(found, nodes)
     names = {n: [f"{what.devices[i].pool}/{what.devices[i].name}" for i in what.visible(n).tolist()] for n in range(nodes.size)}
     return {nodes.names[n]: listed for n, listed in names.items()}
@@ -27,7 +27,7 @@ def seen(*objects: Object, version: str = "1.36", gates: dict[str, bool] | None 
 
 def broken(*objects: Object, **more: Any) -> list[str | None]:
     found = snapshot(*objects, **more)
-    what = inventory(found, NodeTable(found.nodes))
+    what = inventory(found, NodeColumns(found.nodes))
     return [next((what.views[v].broken for v in what.site(n).views if what.views[v].broken), None) for n in range(len(found.nodes))]
 
 
@@ -108,7 +108,7 @@ def test_two_drivers_may_have_pools_of_one_name() -> None:
     objects = [node("a"), published("1", [device("d", **HALF)], of="a", slices=2), counters, other]
     assert seen(*objects) == {"a": ["a/d", "a/d"]}
     found = snapshot(*objects, claim("c", gets=[{**got("a", "d"), "driver": "other.example.com"}]))
-    what = inventory(found, NodeTable(found.nodes))
+    what = inventory(found, NodeColumns(found.nodes))
     assert what.books.left == [4]  # it used no counters of the other driver
 
 
@@ -116,14 +116,14 @@ def test_allocated_devices_take_counters_wherever_they_serve() -> None:
     pool: dict[str, Any] = {"pool": "p", "slices": 3}
     here, there = published("1", [device("d", **HALF)], of="a", **pool), published("2", [device("e", **HALF)], of="b", **pool)
     counters = published("3", allNodes=True, sharedCounters=SETS, **pool)
-    for gets, left in (([], 4), ([got("p", "e")], 2), ([got("p", "gone")], 4), ([got("p", "e", adminAccess=True)], 4)):
+    for gets, remaining in (([], 4), ([got("p", "e")], 2), ([got("p", "gone")], 4), ([got("p", "e", adminAccess=True)], 4)):
         found = snapshot(*NODES, here, there, counters, claim("c", gets=gets))
-        assert inventory(found, NodeTable(found.nodes)).books.left == [left]
+        assert inventory(found, NodeColumns(found.nodes)).books.left == [remaining]
 
 
 def test_nodes_that_see_the_same_share_a_site() -> None:
     found = snapshot(*NODES, published("1", devices("d"), pool="net", allNodes=True))
-    assert len(inventory(found, NodeTable(found.nodes)).sites) == 1
+    assert len(inventory(found, NodeColumns(found.nodes)).sites) == 1
 
 
 def test_rules_taint_the_devices_that_they_choose() -> None:
@@ -134,5 +134,5 @@ def test_rules_taint_the_devices_that_they_choose() -> None:
     }  # fmt: skip
     for gates, want in (({"DRADeviceTaintRules": True}, [False, True]), ({}, [False, False])):
         found = snapshot(node("a"), published("1", devices("d", "e"), of="a"), rule, gates=gates)
-        what = inventory(found, NodeTable(found.nodes))
+        what = inventory(found, NodeColumns(found.nodes))
         assert [bool(what.kind(i).taints) for i in what.visible(0).tolist()] == want

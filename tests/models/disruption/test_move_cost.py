@@ -86,11 +86,11 @@ def test_all_annotations_that_are_no_cost_are_named() -> None:
     pods = [_pod(f"p{i}", cost=text) for i, text in enumerate(wrong)]
     with pytest.raises(InputError) as raised:
         _costs(*pods, _pod("fine", cost="3"))
-    told = str(raised.value)
-    assert [f"default/p{i}:" in told for i in range(len(wrong))] == [True] * len(wrong)
-    assert "default/fine" not in told
-    assert "kubestow.dev/move-cost" in told
-    assert "9" * 50 not in told
+    reported = str(raised.value)
+    assert [f"default/p{i}:" in reported for i in range(len(wrong))] == [True] * len(wrong)
+    assert "default/fine" not in reported
+    assert "kubestow.dev/move-cost" in reported
+    assert "9" * 50 not in reported
 
 
 def test_pods_that_are_not_moved_are_not_read() -> None:

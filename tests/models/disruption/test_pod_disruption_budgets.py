@@ -281,12 +281,12 @@ def test_selectors_look_at_few_pods_that_they_do_not_match(monkeypatch: pytest.M
     labels = [{"app": f"w{i}", "tier": "web"} for i in range(workloads)]
     pods = [running(f"p{i}-{k}", owner=f"ReplicaSet/w{i}", labels=labels[i]) for i in range(workloads) for k in range(5)]
     guards = [budget(f"b{i}", selector={"matchLabels": labels[i]}, maxUnavailable=1) for i in range(workloads)]
-    asked: list[object] = []
+    calls: list[object] = []
 
     def count(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-        asked.append(selector)
+        calls.append(selector)
         return selector_matches(selector, labels)
 
     monkeypatch.setattr(pod_disruption_budgets, "selector_matches", count)
     assert [(len(each.pods), each.allowed) for each in found(*pods, *guards)] == [(5, 1)] * workloads
-    assert len(asked) == workloads  # of 200 x 1000 pairs
+    assert len(calls) == workloads  # of 200 x 1000 pairs

@@ -215,8 +215,8 @@ def test_a_stateful_set_grows_with_its_claims() -> None:
 def test_surplus_goes_as_a_replica_set_would_have_it() -> None:
     pods = [running("p1", "a", 1), running("p2", "a", 3), running("p3", "a", 2), running("p4", "b", 9), running("p5", None, 0)]
     objects = [*CLUSTER, workload("ReplicaSet", replicas=5), *pods, pod("other", node_name="a")]
-    left = [names(edited(objects, replicas=[f"web={n}"]).pods) for n in (4, 3, 2, 1, 0)]
-    assert left == [
+    remaining = [names(edited(objects, replicas=[f"web={n}"]).pods) for n in (4, 3, 2, 1, 0)]
+    assert remaining == [
         ["p1", "p2", "p3", "p4", "other"],  # no node
         ["p1", "p3", "p4", "other"],  # the youngest where most are
         ["p1", "p4", "other"],

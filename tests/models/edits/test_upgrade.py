@@ -110,5 +110,5 @@ def test_a_wave_moves_pods_and_replaces_nodes() -> None:
 
 
 def test_names_of_new_nodes_are_free() -> None:
-    taken = {"n1", "n1-new"}
-    assert [edits.new_name(taken, "n1"), edits.new_name(taken, "n1")] == ["n1-new-2", "n1-new-3"]
+    used = {"n1", "n1-new"}
+    assert [edits.new_name(used, "n1"), edits.new_name(used, "n1")] == ["n1-new-2", "n1-new-3"]

@@ -418,9 +418,9 @@ def test_pod_sets_that_share_a_group_are_one_gang() -> None:
 
 
 def test_an_own_gang_takes_kueues_topology_unless_it_has_its_own() -> None:
-    asked = {f"{KUEUE}/podset-preferred-topology": "block", "kubestow.dev/gang": "train"}
-    assert only(member("a", asked), member("b", asked)).key == "block"
-    gang = only(member("a", {**asked, "kubestow.dev/required-topology": "rack"}), member("b", asked))
+    requested = {f"{KUEUE}/podset-preferred-topology": "block", "kubestow.dev/gang": "train"}
+    assert only(member("a", requested), member("b", requested)).key == "block"
+    gang = only(member("a", {**requested, "kubestow.dev/required-topology": "rack"}), member("b", requested))
     assert (gang.key, gang.required) == ("rack", True)
 
 
@@ -565,8 +565,8 @@ def test_each_pod_is_in_the_gang_it_names_and_in_no_other(pods: list[Object], in
 
 def test_pods_that_name_no_group_are_passed_over_by_their_shared_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     """150,000 pods cost next to nothing: each is recognised by the identity of its shared labels."""
-    asked: list[kube_objects.Pod] = []
-    monkeypatch.setattr(gangs_markers, "marker", asked.append)
+    calls: list[kube_objects.Pod] = []
+    monkeypatch.setattr(gangs_markers, "marker", calls.append)
     snapshot = from_objects([member(f"p{i}", {"kubestow.dev/x": str(i)}, {"app": "web"}) for i in range(50)])
     assert gangs.find(snapshot, select(snapshot)) == []
-    assert asked == []
+    assert calls == []

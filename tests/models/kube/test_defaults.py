@@ -169,8 +169,8 @@ def test_aggregate_is_the_peak_over_time(containers: list[Object], init: list[Ob
     found = msgspec.convert({"containers": containers, "initContainers": init}, kube_objects.PodSpec)
 
     def own(item: kube_objects.Container, name: str) -> Fraction:
-        asked = (item.resources.requests if item.resources else None) or {}
-        return quantity.parse(asked.get(name, 0))
+        requested = (item.resources.requests if item.resources else None) or {}
+        return quantity.parse(requested.get(name, 0))
 
     got = defaults.aggregate(found, lambda r: r.requests)
     for name in ("cpu", "memory", "hugepages-2Mi", "example.com/gpu"):

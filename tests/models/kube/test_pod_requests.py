@@ -22,19 +22,19 @@ def container(name: str, others: Object | None = None, *, always: bool = False, 
     return found | ({"restartPolicy": "Always"} if always else {})
 
 
-def asked(spec: Object, status: Object | None = None, gates: FeatureGates = GATES) -> dict[str, int]:
+def pod_amounts(spec: Object, status: Object | None = None, gates: FeatureGates = GATES) -> dict[str, int]:
     pod: Object = {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     return pod_requests.pod_request(msgspec.convert(pod | ({"status": status} if status else {}), objects.Pod), gates)
 
 
 def test_containers_add_up() -> None:
     spec = {"containers": [container("a", cpu="250m", memory="64Mi"), container("b", cpu="1", memory="1Mi")]}
-    assert asked(spec) == {"cpu": 1250, "memory": 65 * MIB}
+    assert pod_amounts(spec) == {"cpu": 1250, "memory": 65 * MIB}
 
 
 def test_the_largest_init_container_counts_if_larger_than_the_sum() -> None:
     spec = {"containers": [container("a", cpu=1, memory="10Mi")], "initContainers": [container("i", cpu=3), container("j", memory="5Mi")]}
-    assert asked(spec) == {"cpu": 3000, "memory": 10 * MIB}
+    assert pod_amounts(spec) == {"cpu": 3000, "memory": 10 * MIB}
 
 
 def test_init_containers_run_beside_the_sidecars_started_before_them() -> None:
@@ -48,17 +48,17 @@ def test_init_containers_run_beside_the_sidecars_started_before_them() -> None:
             container("late", cpu=2),  # with s1 and s2: 3.5
         ],
     }
-    assert asked(spec) == {"cpu": 3500}
+    assert pod_amounts(spec) == {"cpu": 3500}
     spec["initContainers"][4] = container("late", cpu="2001m")
-    assert asked(spec) == {"cpu": 3501}
+    assert pod_amounts(spec) == {"cpu": 3501}
     spec["containers"] = [container("app", cpu=3)]  # with both sidecars: 4.5
-    assert asked(spec) == {"cpu": 4500}
+    assert pod_amounts(spec) == {"cpu": 4500}
 
 
 def test_overhead_comes_on_top_of_either() -> None:
     overhead = {"cpu": "10m", "memory": "1Mi", "example.com/gpu": 1}
     spec = {"containers": [container("a", cpu="1")], "initContainers": [container("i", cpu="2")], "overhead": overhead}
-    assert asked(spec) == {"cpu": 2010, "memory": MIB, "example.com/gpu": 1}
+    assert pod_amounts(spec) == {"cpu": 2010, "memory": MIB, "example.com/gpu": 1}
 
 
 def test_pod_level_requests_override_what_they_name_even_downwards() -> None:
@@ -68,14 +68,14 @@ def test_pod_level_requests_override_what_they_name_even_downwards() -> None:
         "resources": {"requests": {"cpu": "1", "example.com/gpu": "7"}},
         "overhead": {"cpu": "100m"},
     }
-    assert asked(spec) == {"cpu": 1100, "memory": 64 * MIB}  # extended resources do not exist at pod level
+    assert pod_amounts(spec) == {"cpu": 1100, "memory": 64 * MIB}  # extended resources do not exist at pod level
 
 
 def test_cpu_rounds_up_per_container_and_the_rest_once_per_pod() -> None:
     three = [container(n, cpu="100n", memory="100n") for n in "abc"]
-    assert asked({"containers": three}) == {"cpu": 3, "memory": 1}
+    assert pod_amounts({"containers": three}) == {"cpu": 3, "memory": 1}
     gpus = [container(n, {"example.com/gpu": "300m"}) for n in "abcd"]
-    assert asked({"containers": gpus}) == {"example.com/gpu": 2}
+    assert pod_amounts({"containers": gpus}) == {"example.com/gpu": 2}
 
 
 def test_pod_level_limits_round_once_in_total() -> None:
@@ -91,30 +91,30 @@ def test_pod_level_limits_round_once_in_total() -> None:
 def test_zero_and_unknown_resources_are_left_out() -> None:
     others = {"gpus": 2, "requests.cpu": 1, "requests.example.com/x": 1, "hugepages-2Mi": "4Mi"}
     spec = {"containers": [container("a", others, cpu="0", memory=0)]}
-    assert asked(spec) == {"hugepages-2Mi": 4 * MIB}
-    assert asked({"containers": [{"name": "a"}]}) == {}
+    assert pod_amounts(spec) == {"hugepages-2Mi": 4 * MIB}
+    assert pod_amounts({"containers": [{"name": "a"}]}) == {}
 
 
 def test_a_resized_bound_pod_holds_the_larger_of_spec_and_status() -> None:
     spec = {"nodeName": "n", "containers": [container("a", cpu="1", memory="8Mi"), container("b", cpu="1")]}
-    held = {"name": "a", "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"memory": "4Mi"}}}
-    status: Object = {"containerStatuses": [held]}
-    assert asked(spec, status) == {"cpu": 3000, "memory": 8 * MIB}
+    holding = {"name": "a", "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"memory": "4Mi"}}}
+    status: Object = {"containerStatuses": [holding]}
+    assert pod_amounts(spec, status) == {"cpu": 3000, "memory": 8 * MIB}
     pending = {k: v for k, v in spec.items() if k != "nodeName"}
-    assert asked(pending, status) == {"cpu": 2000, "memory": 8 * MIB}
+    assert pod_amounts(pending, status) == {"cpu": 2000, "memory": 8 * MIB}
 
 
 def test_an_infeasible_resize_counts_what_is_held_only() -> None:
     spec = {"nodeName": "n", "containers": [container("a", cpu="9")]}
-    held: Object = {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "2"}, "resources": {}}]}
-    assert asked(spec, held) == {"cpu": 9000}
+    holding: Object = {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "2"}, "resources": {}}]}
+    assert pod_amounts(spec, holding) == {"cpu": 9000}
     infeasible = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
-    assert asked(spec, held | infeasible) == {"cpu": 2000}
+    assert pod_amounts(spec, holding | infeasible) == {"cpu": 2000}
 
 
 def test_beyond_64_bits_is_an_error() -> None:
     with pytest.raises(QuantityError):
-        asked({"containers": [container(n, memory="4Ei") for n in "ab"]})
+        pod_amounts({"containers": [container(n, memory="4Ei") for n in "ab"]})
 
 
 def test_allocatable_counts_cpu_in_thousandths_and_pods() -> None:

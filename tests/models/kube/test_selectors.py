@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kubestow.models.kube.objects import Node, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 
 
 def matched(*requirements: tuple[str, str, list[str]], names: tuple[str, ...] = ("a", "b", "a", "")) -> list[bool]:
-    table = NodeTable([Node(ObjectMeta(name)) for name in names])
+    table = NodeColumns([Node(ObjectMeta(name)) for name in names])
     fields = [NodeSelectorRequirement(*requirement) for requirement in requirements]
     found = table.term(NodeSelectorTerm(None, fields)).tolist()
     assert found == table.term(NodeSelectorTerm(None, fields)).tolist()  # nothing is left of the first answer

@@ -9,7 +9,7 @@ import msgspec
 from kubestow.models.kube import objects as kube_objects
 from kubestow.models.kube import pod_requests, topology_objects
 from kubestow.models.numa import alignment, node_topology
-from kubestow.models.numa.alignment import Ask
+from kubestow.models.numa.alignment import AlignedRequest
 from kubestow.models.numa.containers import INIT, ZoneAsk
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver.numa import zone_pools
@@ -28,26 +28,26 @@ def container(name: str, *, limits: bool = True, always: bool = False, **request
     return found | ({"restartPolicy": "Always"} if always else {})
 
 
-def asks(*containers: Object, init: list[Object] | None = None, scope: str = "container", **spec: Any) -> tuple[Ask, ...]:
+def asks(*containers: Object, init: list[Object] | None = None, scope: str = "container", **spec: Any) -> tuple[AlignedRequest, ...]:
     found = {"metadata": {"name": "p"}, "spec": {"containers": list(containers), "initContainers": init, **spec}}
     return alignment.asks(msgspec.convert(found, kube_objects.Pod), scope)
 
 
 def test_guaranteed_pods_ask_for_cpu_memory_and_huge_pages() -> None:
     found = asks(container("a", cpu=2, memory="1Gi", hugepages_2Mi="64Mi"))
-    assert found == (Ask("a", (("cpu", 2000), ("hugepages-2Mi", 64 * 2**20), ("memory", GIB)), "app"),)
+    assert found == (AlignedRequest("a", (("cpu", 2000), ("hugepages-2Mi", 64 * 2**20), ("memory", GIB)), "app"),)
 
 
 def test_a_fraction_of_a_cpu_is_not_exclusive() -> None:
     assert asks(container("a", cpu="1500m", memory="1Gi"), container("b", cpu="2000m", memory="1Gi")) == (
-        Ask("a", (("memory", GIB),), "app"),
-        Ask("b", (("cpu", 2000), ("memory", GIB)), "app"),
+        AlignedRequest("a", (("memory", GIB),), "app"),
+        AlignedRequest("b", (("cpu", 2000), ("memory", GIB)), "app"),
     )
 
 
 def test_other_pods_ask_for_devices_only() -> None:
     found = asks({"name": "a", "resources": {"requests": {"cpu": 2, NIC: 3}, "limits": {NIC: 3}}}, {"name": "b"})
-    assert found == (Ask("a", ((NIC, 3),), "app"),)
+    assert found == (AlignedRequest("a", ((NIC, 3),), "app"),)
     assert asks({"name": "a", "resources": {"requests": {"cpu": 2, "memory": "1Gi", "hugepages-2Mi": "2Mi"}}}) == ()
     assert asks({"name": "a"}) == ()
 
@@ -58,7 +58,7 @@ def test_one_container_without_limits_makes_the_whole_pod_burstable() -> None:
 
 def test_zero_requests_and_names_the_scheduler_ignores_are_left_out() -> None:
     found = asks({"name": "a", "resources": {"requests": {NIC: 0, "example.com/gpu": "1", "requests.example.com/x": 1, "foo": 2}}})
-    assert found == (Ask("a", (("example.com/gpu", 1),), "app"),)
+    assert found == (AlignedRequest("a", (("example.com/gpu", 1),), "app"),)
 
 
 def test_container_scope_keeps_the_order_of_admission() -> None:
@@ -80,13 +80,13 @@ def test_pod_scope_asks_for_the_larger_of_start_and_run() -> None:
         container("late", cpu=6, memory="1Gi"),  # with the sidecar: 7
     ]
     apps = [container("a", cpu=2, memory="4Gi"), container("b", cpu=3, memory="4Gi")]  # with the sidecar: 6, 10 Gi
-    assert asks(*apps, init=init, scope="pod") == (Ask("", (("cpu", 7000), ("memory", 10 * GIB)), "pod"),)
+    assert asks(*apps, init=init, scope="pod") == (AlignedRequest("", (("cpu", 7000), ("memory", 10 * GIB)), "pod"),)
 
 
 def test_pod_scope_sums_only_whole_cpus() -> None:
     init = [container("i", cpu="9500m", memory="1Gi")]
     apps = [container("a", cpu=2, memory="1Gi"), container("b", cpu="500m", memory="1Gi"), container("c", cpu="500m", memory="1Gi")]
-    assert asks(*apps, init=init, scope="pod") == (Ask("", (("cpu", 2000), ("memory", 3 * GIB)), "pod"),)
+    assert asks(*apps, init=init, scope="pod") == (AlignedRequest("", (("cpu", 2000), ("memory", 3 * GIB)), "pod"),)
 
 
 def test_pod_scope_of_a_pod_that_asks_for_nothing() -> None:
@@ -95,15 +95,15 @@ def test_pod_scope_of_a_pod_that_asks_for_nothing() -> None:
 
 def test_overhead_is_not_aligned() -> None:
     assert asks(container("a", cpu=2, memory="1Gi"), scope="pod", overhead={"cpu": 1, "memory": "1Gi"}) == (
-        Ask("", (("cpu", 2000), ("memory", GIB)), "pod"),
+        AlignedRequest("", (("cpu", 2000), ("memory", GIB)), "pod"),
     )
 
 
 def test_with_pod_level_resources_only_devices_are_aligned() -> None:
     resources = {"requests": {"cpu": 4, "memory": "4Gi"}, "limits": {"cpu": 4, "memory": "4Gi"}}
     app = {"name": "a", "resources": {"requests": {"cpu": 2, "memory": "1Gi", NIC: 1}, "limits": {"cpu": 2, "memory": "1Gi", NIC: 1}}}
-    assert asks(app, resources=resources) == (Ask("a", ((NIC, 1),), "app"),)
-    assert asks(app, resources=resources, scope="pod") == (Ask("", ((NIC, 1),), "pod"),)
+    assert asks(app, resources=resources) == (AlignedRequest("a", ((NIC, 1),), "app"),)
+    assert asks(app, resources=resources, scope="pod") == (AlignedRequest("", ((NIC, 1),), "pod"),)
 
 
 # --- which of it zones decide -------------------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ def test_admission_by_asks_is_that_of_the_simulated_kubelet() -> None:
                 continue
             raw = next(obj for obj in objects if obj["kind"] == "NodeResourceTopology" and obj["metadata"]["name"] == name)
             given = (node.status.allocatable if node.status else None) or {}
-            left = [dict(zone) for zone in found.available]
+            remaining = [dict(zone) for zone in found.available]
             for pod, outcome in zip(pending, simulate(raw, {n: str(q) for n, q in given.items()}, raw_pods), strict=True):
-                got = first_fit(found, pod_requests.allocatable(given), left, pod)
+                got = first_fit(found, pod_requests.allocatable(given), remaining, pod)
                 if isinstance(got, str):
                     assert outcome == Outcome("TopologyAffinityError", container=got)
                     turned_away += 1

@@ -36,11 +36,11 @@ def annotated(name: str, annotations: dict[str, str] | None = None, **more: Any)
 
 def rejected(snapshot: Snapshot, name: str = "p") -> set[str]:
     """The nodes on which BalloonsPolicy rejects a pod, on which solver and checker agree."""
-    (asked,) = [each for each in snapshot.pods if each.metadata.name == name]
-    (verdict,) = explain(snapshot, pod=f"{asked.metadata.namespace}/{name}")
+    (asking_pod,) = [each for each in snapshot.pods if each.metadata.name == name]
+    (verdict,) = explain(snapshot, pod=f"{asking_pod.metadata.namespace}/{name}")
     for each in snapshot.nodes:
         here = each.metadata.name or ""
-        assert ("BalloonsPolicy" in rejecting_rules(snapshot, asked, here)) == ("BalloonsPolicy" in verdict.rejected.get(here, []))
+        assert ("BalloonsPolicy" in rejecting_rules(snapshot, asking_pod, here)) == ("BalloonsPolicy" in verdict.rejected.get(here, []))
     return {n for n, rules in verdict.rejected.items() if "BalloonsPolicy" in rules}
 
 
@@ -128,20 +128,20 @@ def room(name: str, sizes: dict[str, str | None], *, plugin: str = "balloons") -
     ],
 )
 def test_a_balloon_has_no_more_cpus_than_its_node_says(sizes: dict[str, str | None], cpu: str, refused: bool) -> None:
-    asked = annotated("p", {KEY: "fast"}, cpu=cpu)
-    snapshot = from_objects([node("n1", cpu="8"), policy("default", FAST), room("n1", sizes), asked])
+    asking_pod = annotated("p", {KEY: "fast"}, cpu=cpu)
+    snapshot = from_objects([node("n1", cpu="8"), policy("default", FAST), room("n1", sizes), asking_pod])
     assert rejected(snapshot) == ({"n1"} if refused else set())
     assert verify(snapshot, place(snapshot, Options(time_limit=5))) == []
 
 
 def test_sizes_that_say_nothing() -> None:
-    asked, small = annotated("p", {KEY: "fast"}, cpu="4"), room("n1", {"fast[0]": "1"})
+    asking_pod, small = annotated("p", {KEY: "fast"}, cpu="4"), room("n1", {"fast[0]": "1"})
     nodes = [node("n1", cpu="8"), node("n2", cpu="8")]
-    assert rejected(from_objects([*nodes, policy("default", FAST), small, asked])) == {"n1"}
+    assert rejected(from_objects([*nodes, policy("default", FAST), small, asking_pod])) == {"n1"}
     parts = {**FAST, "components": [{"balloonType": "default"}]}
-    assert rejected(from_objects([*nodes, policy("default", parts), small, asked])) == set()
-    assert rejected(from_objects([*nodes, policy("default"), room("n1", {}, plugin="topology-aware"), asked])) == {"n2"}
-    assert rejected(from_objects([*nodes, small, asked])) == set()
+    assert rejected(from_objects([*nodes, policy("default", parts), small, asking_pod])) == set()
+    assert rejected(from_objects([*nodes, policy("default"), room("n1", {}, plugin="topology-aware"), asking_pod])) == {"n2"}
+    assert rejected(from_objects([*nodes, small, asking_pod])) == set()
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -169,5 +169,7 @@ def test_solver_and_checker_agree(seed: int) -> None:
     sizes = {f"{name}[{i}]": rng.choice(["0", "1", "1500m", "4", None]) for name in names for i in range(2) if rng.random() < 0.3}
     listed += [room("n0", sizes)] if rng.random() < 0.5 else []
     scopes = rng.sample([KEY, f"{KEY}/pod", f"{KEY}/container.c"], rng.randint(0, 2))
-    asked = annotated("p", {scope: rng.choice([*names, "nosuch"]) for scope in scopes}, cpu=rng.choice(["0", "500m", "1", "1500m", "3"]))
-    rejected(from_objects([*nodes, *listed, asked]))
+    asking_pod = annotated(
+        "p", {scope: rng.choice([*names, "nosuch"]) for scope in scopes}, cpu=rng.choice(["0", "500m", "1", "1500m", "3"])
+    )
+    rejected(from_objects([*nodes, *listed, asking_pod]))

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from kubestow.models.kube import objects
 from kubestow.models.kube.pod_spec import qos_class
 from kubestow.models.numa.annotations import has_hints
-from kubestow.models.numa.container_affinity import AnnotationError, Entry, Hints, affinity, parse, parse_annotations, reaches, views
+from kubestow.models.numa.container_affinity import (
+    AffinityEntry,
+    AnnotationError,
+    Hints,
+    affinity,
+    parse,
+    parse_annotations,
+    reaches,
+    views,
+)
 from kubestow.models.numa.container_expressions import Expression
 from tests.container_affinity import matrix
 
@@ -329,7 +338,7 @@ def test_scalars_are_raw_text() -> None:
 
 def test_field_names_in_any_case_and_null_fields() -> None:
     text = "a: [{MATCH: {Key: name, OPERATOR: Exists, vaLues: null}, Scope: null, weight: ~}]"
-    assert parse(pod("p", "a b", affinity=text)) == Hints((Entry("a", None, Expression("name", "Exists", ()), 1),), ())
+    assert parse(pod("p", "a b", affinity=text)) == Hints((AffinityEntry("a", None, Expression("name", "Exists", ()), 1),), ())
 
 
 @pytest.mark.parametrize(("written", "weight"), [("5", 5), ("+5", 5), ("-5", -5), ("5.0", 5), ("5.", 5), ("1e2", 100), ("-0", 1)])
@@ -423,8 +432,8 @@ def test_annotations_of_a_pod_template() -> None:
     annotations = {f"{CRI}affinity": "a: [b, x]"}
     hints = parse_annotations(annotations, where="Deployment n/web\n", containers=("a", "b"), symmetric=True)
     assert hints.entries == (
-        Entry("a", None, Expression("name", "In", ("b", "x")), 1),
-        Entry("b", None, Expression("name", "In", ("a",)), 1),
+        AffinityEntry("a", None, Expression("name", "In", ("b", "x")), 1),
+        AffinityEntry("b", None, Expression("name", "In", ("a",)), 1),
     )
     prefix = f"Deployment n/web\\n: annotation {CRI}affinity: container 'a', entry 1"
     assert hints.warnings == (f"{prefix}: 'x' is no app container or sidecar",)
@@ -469,8 +478,8 @@ def test_malformed_tags(text: str) -> None:
 
 
 def test_reaches_never_the_container_itself() -> None:
-    everywhere = Entry("a", Expression("", "AlwaysTrue", ()), Expression("", "AlwaysTrue", ()), 1)
-    inside = Entry("a", None, Expression("", "AlwaysTrue", ()), 1)
+    everywhere = AffinityEntry("a", Expression("", "AlwaysTrue", ()), Expression("", "AlwaysTrue", ()), 1)
+    inside = AffinityEntry("a", None, Expression("", "AlwaysTrue", ()), 1)
     (a, b), (other,) = views(pod("p", "a b")), views(pod("q", "a"))
     (elsewhere,) = views(pod("p", "a", namespace="m"))
     assert [reaches(everywhere, a, view) for view in (a, b, other, elsewhere)] == [False, True, True, True]

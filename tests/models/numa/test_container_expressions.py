@@ -319,12 +319,12 @@ class Malformed(Exception):
 def second_atoms(pattern: str) -> list[tuple[str, Any]]:
     """The pattern as atoms: ("*", None), ("?", None), ("=", char), ("[", (negated, ranges))."""
     atoms: list[tuple[str, Any]] = []
-    rest = list(pattern)
+    remaining = list(pattern)
 
     def take() -> str:
-        if not rest:
+        if not remaining:
             raise Malformed
-        return rest.pop(0)
+        return remaining.pop(0)
 
     def bound() -> str:
         char = take()
@@ -332,24 +332,24 @@ def second_atoms(pattern: str) -> list[tuple[str, Any]]:
             raise Malformed
         return take() if char == "\\" else char
 
-    while rest:
+    while remaining:
         char = take()
         if char in "*?":
             atoms.append((char, None))
         elif char == "\\":
             atoms.append(("=", take()))
         elif char == "[":
-            negated = rest[:1] == ["^"]
+            negated = remaining[:1] == ["^"]
             if negated:
                 take()
             ranges = []
             while True:
                 low = high = bound()
-                if rest[:1] == ["-"]:
+                if remaining[:1] == ["-"]:
                     take()
                     high = bound()
                 ranges.append((low, high))
-                if rest[:1] == ["]"]:
+                if remaining[:1] == ["]"]:
                     take()
                     break
             atoms.append(("[", (negated, ranges)))

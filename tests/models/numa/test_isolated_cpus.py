@@ -42,17 +42,17 @@ def guaranteed(name: str, annotations: dict[str, str] | None = None, *, cpu: str
 
 
 def container(name: str, cpu: str, memory: str = "1Gi", **more: Any) -> Object:
-    asked = {"cpu": cpu, "memory": memory}
-    return {"name": name, "image": "i", "resources": {"requests": asked, "limits": asked}, **more}
+    requested = {"cpu": cpu, "memory": memory}
+    return {"name": name, "image": "i", "resources": {"requests": requested, "limits": requested}, **more}
 
 
 def rejected(snapshot: Snapshot, name: str = "p") -> set[str]:
     """The nodes on which the rule rejects a pod, on which solver and checker agree."""
-    (asked,) = [each for each in snapshot.pods if each.metadata.name == name]
-    (verdict,) = explain(snapshot, pod=f"{asked.metadata.namespace}/{name}")
+    (asking_pod,) = [each for each in snapshot.pods if each.metadata.name == name]
+    (verdict,) = explain(snapshot, pod=f"{asking_pod.metadata.namespace}/{name}")
     for each in snapshot.nodes:
         here = each.metadata.name or ""
-        assert (RULE in rejecting_rules(snapshot, asked, here)) == (RULE in verdict.rejected.get(here, []))
+        assert (RULE in rejecting_rules(snapshot, asking_pod, here)) == (RULE in verdict.rejected.get(here, []))
     return {n for n, rules in verdict.rejected.items() if RULE in rules}
 
 
@@ -121,16 +121,16 @@ def test_containers_that_run_side_by_side_add_up() -> None:
 
 
 def test_nodes_whose_isolated_cpus_are_not_known_take_the_pod() -> None:
-    asked = guaranteed("p", {MUST: "true"})
+    asking_pod = guaranteed("p", {MUST: "true"})
     nodes = [node(name, cpu="16") for name in ("none", "other", "foreign", "odd", "empty", "few")]
     listed = [topology("other", plugin=None), topology("foreign", plugin="balloons"), topology("odd", "0-x"), topology("empty")]
-    assert rejected(from_objects([*nodes, *listed, topology("few", "7"), policy(), asked])) == {"empty", "few"}
-    assert rejected(from_objects([*nodes, *listed, topology("few", "7"), policy("node.few"), asked])) == {"few"}
+    assert rejected(from_objects([*nodes, *listed, topology("few", "7"), policy(), asking_pod])) == {"empty", "few"}
+    assert rejected(from_objects([*nodes, *listed, topology("few", "7"), policy("node.few"), asking_pod])) == {"few"}
 
 
 def test_a_node_without_a_free_isolated_cpu_may_get_some_back() -> None:
     """The plugin lists them only while one is free: pods that run and may have them can leave."""
-    asked = guaranteed("p", {MUST: "true"})
+    asking_pod = guaranteed("p", {MUST: "true"})
     for there, expected in (
         (guaranteed("q", {MUST: "true"}, node_name="n1"), set()),
         (guaranteed("q", cpu="1", node_name="n1"), set()),
@@ -138,7 +138,7 @@ def test_a_node_without_a_free_isolated_cpu_may_get_some_back() -> None:
         (guaranteed("q", {MAY: "true"}, cpu="2", node_name="n1"), {"n1"}),
         (guaranteed("q", {f"{MAY}/pod": "true"}, cpu="2", node_name="n1"), set()),
     ):
-        snapshot = from_objects([node("n1", cpu="16"), topology("n1"), policy(), there, asked])
+        snapshot = from_objects([node("n1", cpu="16"), topology("n1"), policy(), there, asking_pod])
         assert rejected(snapshot) == expected
 
 
@@ -199,5 +199,5 @@ def test_solver_and_checker_agree(seed: int) -> None:
     running = [
         guaranteed(f"q{i}", annotations(), cpu=rng.choice(["1", "2", "500m"]), node_name=f"n{i}") for i in range(3) if rng.random() < 0.5
     ]
-    asked = guaranteed("p", annotations(), cpu=rng.choice(["500m", "1", "1500m", "2", "3", "2500m"]))
-    rejected(from_objects([*nodes, *listed, *policies, *running, asked]))
+    asking_pod = guaranteed("p", annotations(), cpu=rng.choice(["500m", "1", "1500m", "2", "3", "2500m"]))
+    rejected(from_objects([*nodes, *listed, *policies, *running, asking_pod]))

@@ -115,8 +115,8 @@ def test_a_die_without_numa_nodes_stands_for_its_only_one() -> None:
 
 @pytest.mark.parametrize("root", ["node", "Node", "root", "virtual node", "machine"])
 def test_the_root_of_the_machine_is_no_zone_whatever_its_type(root: str) -> None:
-    rest = [zone("socket #0", "socket", "top"), zone("socket #1", "socket", "top")]
-    assert tree(zone("top", root), *rest).zones == ("socket #0", "socket #1")
+    sockets = [zone("socket #0", "socket", "top"), zone("socket #1", "socket", "top")]
+    assert tree(zone("top", root), *sockets).zones == ("socket #0", "socket #1")
     assert tree(zone("top", root), *pools()[1:]).zones == tree(*pools()).zones
 
 

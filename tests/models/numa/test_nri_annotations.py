@@ -13,8 +13,8 @@ POLICY = "resource-policy.nri.io"
 
 
 def annotated(annotations: dict[str, str]) -> Object:
-    asked = {"cpu": "1", "memory": "1Gi"}
-    found = pod("p", containers=[{"name": "main", "image": "i", "resources": {"requests": asked, "limits": asked}}])
+    requested = {"cpu": "1", "memory": "1Gi"}
+    found = pod("p", containers=[{"name": "main", "image": "i", "resources": {"requests": requested, "limits": requested}}])
     found["metadata"]["annotations"] = annotations
     return found
 

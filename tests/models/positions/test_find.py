@@ -307,9 +307,9 @@ def test_at_each_place_of_json_its_key_or_element_is_read_again(spec: dict[str, 
     lines = text.split("\n")
     for path, value in _paths(spec):
         line, column = of(text, path, kind="Pod", namespace="default", name="a")
-        rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
-        read_back, end = json.JSONDecoder().raw_decode(rest)
+        text_after = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
+        read_back, end = json.JSONDecoder().raw_decode(text_after)
         key = path.rpartition("[")[2].removesuffix("]")
-        if read_back == key and rest[end:].startswith(":"):
-            read_back, _ = json.JSONDecoder().raw_decode(rest[end + 1 :].lstrip())
+        if read_back == key and text_after[end:].startswith(":"):
+            read_back, _ = json.JSONDecoder().raw_decode(text_after[end + 1 :].lstrip())
         assert path == "spec" or read_back == value

@@ -20,14 +20,14 @@ from kubestow.models.snapshot.snapshot import InputError
 Plain = dict[str, Any]
 
 
-def told(path: Path, content: object, spec: str = "") -> list[tuple[str, str, dict[str, str]]]:
+def read_requests(path: Path, content: object, spec: str = "") -> list[tuple[str, str, dict[str, str]]]:
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return [(each.workload, each.container, each.requests) for each in read([f"{spec}{path}"])]
 
 
 def problem(path: Path, content: object, spec: str = "") -> str:
     with pytest.raises(InputError) as error:
-        told(path, content, spec)
+        read_requests(path, content, spec)
     (line,) = error.value.problems
     assert line.startswith(f"{path}: ")
     assert "\n" not in line
@@ -55,7 +55,7 @@ LABELS = {"namespace": "shop", "pod": "web-1", "container": "app"}
 
 
 def test_scans_of_krr(tmp_path: Path) -> None:
-    found = told(
+    found = read_requests(
         tmp_path / "krr.json", {"scans": [scan(cpu=0.0104), scan("StatefulSet", cpu="?", memory=104857600.5), scan(cpu=None, memory="?")]}
     )
     assert found == [
@@ -67,31 +67,35 @@ def test_scans_of_krr(tmp_path: Path) -> None:
 
 def test_numbers_are_read_as_they_are_written(tmp_path: Path) -> None:
     """0.29 * 1000 is more than 290 in floating point, and would be rounded up."""
-    assert told(tmp_path / "krr.json", {"scans": [scan(cpu=0.29, memory=None)]}) == [("Deployment shop/web", "app", {"cpu": "290m"})]
+    assert read_requests(tmp_path / "krr.json", {"scans": [scan(cpu=0.29, memory=None)]}) == [
+        ("Deployment shop/web", "app", {"cpu": "290m"})
+    ]
 
 
 def test_recommendations_without_a_severity(tmp_path: Path) -> None:
     plain = scan()
     plain["recommended"] = {"requests": {"cpu": 1, "memory": None}}
-    assert told(tmp_path / "krr.json", {"scans": [plain]}) == [("Deployment shop/web", "app", {"cpu": "1000m"})]
+    assert read_requests(tmp_path / "krr.json", {"scans": [plain]}) == [("Deployment shop/web", "app", {"cpu": "1000m"})]
 
 
 def test_workloads_of_other_kinds_are_known_by_their_pods(tmp_path: Path) -> None:
-    found = told(tmp_path / "krr.json", {"scans": [scan("Rollout")]})
+    found = read_requests(tmp_path / "krr.json", {"scans": [scan("Rollout")]})
     assert found == [("Pod shop/web-1", "app", {"cpu": "100m", "memory": "1000000"})]
 
 
 def test_workloads_of_other_kinds_without_pods_are_told_of(tmp_path: Path) -> None:
-    assert [each[0] for each in told(tmp_path / "krr.json", {"scans": [scan("Rollout", pods=[])]})] == ["Rollout shop/web"]
+    assert [each[0] for each in read_requests(tmp_path / "krr.json", {"scans": [scan("Rollout", pods=[])]})] == ["Rollout shop/web"]
 
 
 def test_what_is_not_a_number_is_not_known(tmp_path: Path) -> None:
-    assert told(tmp_path / "krr.json", {"scans": [scan(cpu=float("nan"))]}) == [("Deployment shop/web", "app", {"memory": "1000000"})]
-    assert told(tmp_path / "krr.yaml", yaml.safe_dump({"scans": [scan(cpu=float("nan"))]}))[0][2] == {"memory": "1000000"}
+    assert read_requests(tmp_path / "krr.json", {"scans": [scan(cpu=float("nan"))]}) == [
+        ("Deployment shop/web", "app", {"memory": "1000000"})
+    ]
+    assert read_requests(tmp_path / "krr.yaml", yaml.safe_dump({"scans": [scan(cpu=float("nan"))]}))[0][2] == {"memory": "1000000"}
 
 
 def test_numbers_of_yaml(tmp_path: Path) -> None:
-    assert told(tmp_path / "krr.yaml", yaml.safe_dump({"scans": [scan(cpu=0.29)]})) == [
+    assert read_requests(tmp_path / "krr.yaml", yaml.safe_dump({"scans": [scan(cpu=0.29)]})) == [
         ("Deployment shop/web", "app", {"cpu": "290m", "memory": "1000000"})
     ]
 
@@ -131,12 +135,12 @@ TARGET = {"containerName": "app", "target": {"cpu": "1500u", "memory": "1Ki", "g
 
 @pytest.mark.parametrize("wrap", [lambda each: each, lambda each: {"kind": "List", "items": [each, scaler()]}])
 def test_targets_of_vertical_pod_autoscalers(wrap: Any, tmp_path: Path) -> None:
-    assert told(tmp_path / "vpa.json", wrap(scaler(TARGET))) == [("Deployment shop/web", "app", {"cpu": "2m", "memory": "1024"})]
+    assert read_requests(tmp_path / "vpa.json", wrap(scaler(TARGET))) == [("Deployment shop/web", "app", {"cpu": "2m", "memory": "1024"})]
 
 
 def test_a_list_of_the_kind(tmp_path: Path) -> None:
     each = {key: value for key, value in scaler(TARGET).items() if key != "kind"}
-    assert len(told(tmp_path / "vpa.json", {"kind": "VerticalPodAutoscalerList", "items": [each]})) == 1
+    assert len(read_requests(tmp_path / "vpa.json", {"kind": "VerticalPodAutoscalerList", "items": [each]})) == 1
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ def test_what_is_no_autoscaler(plain: object, said: str, tmp_path: Path) -> None
 )
 def test_quantiles_are_by_nearest_rank(spec: str, expected: str, tmp_path: Path) -> None:
     values = [f"0.{n:03d}" for n in (3, 1, 2, 5, 4, 10, 9, 8, 7, 6)]
-    assert told(tmp_path / "cpu.json", answer((LABELS, values)), spec) == [("Pod shop/web-1", "app", {"cpu": expected})]
+    assert read_requests(tmp_path / "cpu.json", answer((LABELS, values)), spec) == [("Pod shop/web-1", "app", {"cpu": expected})]
 
 
 def test_series_of_a_container_belong_together(tmp_path: Path) -> None:
@@ -174,15 +178,17 @@ def test_series_of_a_container_belong_together(tmp_path: Path) -> None:
         ({**LABELS, "container": "POD"}, ["9"]),
         ({"pod": "x"}, ["9"]),
     ]
-    assert told(tmp_path / "memory.json", answer(*series), "memory=") == [("Pod shop/web-1", "app", {"memory": "3"})]
+    assert read_requests(tmp_path / "memory.json", answer(*series), "memory=") == [("Pod shop/web-1", "app", {"memory": "3"})]
 
 
 def test_a_container_without_a_finite_sample_gets_no_requests(tmp_path: Path) -> None:
-    assert told(tmp_path / "cpu.json", answer((LABELS, ["NaN", "+Inf"])), "cpu=") == [("Pod shop/web-1", "app", {})]
+    assert read_requests(tmp_path / "cpu.json", answer((LABELS, ["NaN", "+Inf"])), "cpu=") == [("Pod shop/web-1", "app", {})]
 
 
 def test_the_data_alone(tmp_path: Path) -> None:
-    assert told(tmp_path / "memory.json", answer((LABELS, ["7"]))["data"], "memory:max=") == [("Pod shop/web-1", "app", {"memory": "7"})]
+    assert read_requests(tmp_path / "memory.json", answer((LABELS, ["7"]))["data"], "memory:max=") == [
+        ("Pod shop/web-1", "app", {"memory": "7"})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +216,7 @@ def test_what_is_no_answer_of_prometheus(plain: object, spec: str, said: str, tm
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40), st.integers(0, 100))
 def test_a_quantile_is_the_least_sample_that_enough_do_not_exceed(samples: list[int], rank: int) -> None:
     values = [Fraction(sample) for sample in samples]
-    found = prometheus.Taken("cpu", Fraction(rank)).of(values)
+    found = prometheus.SampleQuantile("cpu", Fraction(rank)).of(values)
     enough = [value for value in sorted(values) if 100 * sum(other <= value for other in values) >= rank * len(values)]
     assert found == enough[0]
 

@@ -56,14 +56,14 @@ def test_other_lists_say_nothing(tmp_path: Path) -> None:
 def test_every_command_says_what_the_snapshot_lacks_and_strict_refuses_it(command: str, file: str, tmp_path: Path) -> None:
     name, *options = command.split()
     out = tmp_path / "out"
-    asked = [name, file, *options, "-o", str(out)] + (["-f", "json"] if name != "report" else [])
-    quiet = CliRunner().invoke(main, [*asked, "-q"])
+    arguments = [name, file, *options, "-o", str(out)] + (["-f", "json"] if name != "report" else [])
+    quiet = CliRunner().invoke(main, [*arguments, "-q"])
     assert quiet.exit_code in (0, 4)
     assert "note: the snapshot lacks something: services: may not be read\n" in quiet.stderr
     if name != "report":
         assert f"the snapshot lacks something: {SAID.left_out[1]}" in json.loads(out.read_text())["notes"]
     out.unlink()
-    strict = CliRunner().invoke(main, [*asked, "-q", "--strict"])
+    strict = CliRunner().invoke(main, [*arguments, "-q", "--strict"])
     assert strict.exit_code == 4
     assert "not taken into account: the snapshot lacks something: services" in strict.stderr
     assert not out.exists()

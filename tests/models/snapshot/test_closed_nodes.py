@@ -23,7 +23,7 @@ GPU = {"key": "gpu", "effect": "NoSchedule"}
 LETS_IN = {"key": LET_IN, "value": "some-uid", "effect": "NoSchedule"}
 
 
-def left(name: str, by: str = BY, **spec: Any) -> objects.Object:
+def closed_node(name: str, by: str = BY, **spec: Any) -> objects.Object:
     node = objects.node(name, **{"unschedulable": True, "taints": [CORDON], **spec})
     node["metadata"]["annotations"] = {CLOSED_BY: by, "kubestow.dev/other": "1"}
     return node
@@ -41,9 +41,9 @@ def test_the_mark_says_run_and_time() -> None:
 def test_closed_nodes_are_as_before_the_run_and_other_cordons_stay() -> None:
     found = from_objects(
         [
-            left("n3", taints=[GPU, CORDON]),
-            left("n1", unschedulable=None, taints=[LETS_IN]),
-            left("n2"),
+            closed_node("n3", taints=[GPU, CORDON]),
+            closed_node("n1", unschedulable=None, taints=[LETS_IN]),
+            closed_node("n2"),
             objects.node("theirs", unschedulable=True, taints=[CORDON]),
             objects.node("free"),
         ]
@@ -59,7 +59,7 @@ def test_closed_nodes_are_as_before_the_run_and_other_cordons_stay() -> None:
 
 
 def test_each_run_has_its_sentence_and_long_lists_are_cut() -> None:
-    found = from_objects([*(left(f"n{i}") for i in range(5)), left("other", "77 2026-11-20T10:00:00Z")])
+    found = from_objects([*(closed_node(f"n{i}") for i in range(5)), closed_node("other", "77 2026-11-20T10:00:00Z")])
     assert found.assumed == [
         "5 nodes that run 4f2a of kubestow apply closed at 2026-11-22T12:03:00Z are treated as open: n0, n1, n2 and 2 more",
         "a node that run 77 of kubestow apply closed at 2026-11-20T10:00:00Z is treated as open: other",
@@ -67,7 +67,7 @@ def test_each_run_has_its_sentence_and_long_lists_are_cut() -> None:
 
 
 def test_a_mark_on_a_node_that_is_open_again_says_nothing() -> None:
-    found = from_objects([left("n", unschedulable=False, taints=None)])
+    found = from_objects([closed_node("n", unschedulable=False, taints=None)])
     assert not found.assumed
     assert found.nodes[0].metadata.annotations == {"kubestow.dev/other": "1"}
 
@@ -82,12 +82,12 @@ def test_a_stray_taint_keeps_nobody_out() -> None:
 
 
 def test_what_somebody_wrote_into_the_mark_stays_in_one_line() -> None:
-    found = from_objects([left("n", "a\n\x1b[2Jb")])
+    found = from_objects([closed_node("n", "a\n\x1b[2Jb")])
     assert found.assumed == ["a node that run a\\n\\x1b[2Jb of kubestow apply closed is treated as open: n"]
 
 
 def test_a_capture_keeps_the_mark_and_reads_as_a_file_of_kubectl_does(tmp_path: Path) -> None:
-    nodes = [left("n1"), objects.node("n2")]
+    nodes = [closed_node("n1"), objects.node("n2")]
     kept, _ = Keeper(kinds.KINDS["Node"], "v1").page(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": nodes}).encode())
     raw, captured = tmp_path / "nodes.yaml", tmp_path / "captured.json"
     raw.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": nodes}))
@@ -101,7 +101,11 @@ def test_a_capture_keeps_the_mark_and_reads_as_a_file_of_kubectl_does(tmp_path: 
 @pytest.fixture
 def cluster(tmp_path: Path) -> str:
     path = tmp_path / "cluster.json"
-    items = [left("n1", cpu="2"), objects.node("full", cpu="1"), objects.pod("there", cpu="1", node_name="full", owner="ReplicaSet/w")]
+    items = [
+        closed_node("n1", cpu="2"),
+        objects.node("full", cpu="1"),
+        objects.pod("there", cpu="1", node_name="full", owner="ReplicaSet/w"),
+    ]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, objects.pod("waits", cpu="2")]}))
     return str(path)
 

@@ -68,10 +68,10 @@ def test_replicas_are_decoded_once_whatever_their_node_and_their_token(monkeypat
 def test_what_of_a_spec_is_read_tells_texts_apart() -> None:
     """A label called nodeName, a claim called like a token: cut out of the text these would be taken for equal."""
     plain = [{"name": "c"}]
-    told = [{"name": "c", "env": [{"fieldPath": "spec.nodeName"}]}]
+    containers = [{"name": "c", "env": [{"fieldPath": "spec.nodeName"}]}]
     specs: list[Object] = [{"containers": plain, "nodeSelector": {"nodeName": n}} for n in ("n1", "n2", "n1")]
     specs += [{"containers": plain, "nodeSelector": {"nodeName": n}, "nodeName": "n1"} for n in ("n1", "n2", "n1")]
-    specs += [{"containers": told, "nodeName": n} for n in ("n1", "n2", "n1")]
+    specs += [{"containers": containers, "nodeName": n} for n in ("n1", "n2", "n1")]
     for token in ("abcde", "fghij"):
         claim = {"claimName": f"kube-api-access-{token}"}
         specs.append({"containers": plain, "volumes": [{"name": "v", "persistentVolumeClaim": claim}]})
@@ -91,7 +91,7 @@ def test_an_escaped_key_is_no_node_of_another_pod() -> None:
 
 
 def test_a_claim_is_not_one_whose_name_is_the_same_without_what_a_token_has() -> None:
-    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": f"kube-api-access-{rest}"}} for rest in ("f", "abcdef")]
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": f"kube-api-access-{suffix}"}} for suffix in ("f", "abcdef")]
     items = [pod(f"p{number}", containers=[{"name": "c"}], volumes=[volume]) for number, volume in enumerate(volumes)]
     assert [msgspec.json.encode(p) for p in read(*items).pods] == [alone(item) for item in items]
 

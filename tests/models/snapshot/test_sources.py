@@ -19,11 +19,11 @@ _ROOT = Path(__file__).resolve().parents[3]
 _SHRINKING = """
 import os, sys
 from kubestow.models.snapshot import decode, snapshot
-read = decode.Reader.json
+read = decode.DocumentReader.json
 def shrunk(self, data, source):
     os.truncate(source, 10)
     read(self, data, source)
-decode.Reader.json = shrunk
+decode.DocumentReader.json = shrunk
 print(len(snapshot.load([sys.argv[1]]).nodes))
 """
 
@@ -151,8 +151,8 @@ def test_messages_of_tools_above_the_objects_are_named(tmp_path: Path, first: st
 @pytest.mark.parametrize("head", ["", 'Release "web" does not exist. Installing it now.\n'])
 def test_output_of_helm_install_is_named(tmp_path: Path, head: str) -> None:
     path = tmp_path / "a.yaml"
-    told = "NAME: web\nLAST DEPLOYED: Thu May  1 10:00:00 2026\nNAMESPACE: default\nSTATUS: pending-install\nREVISION: 1\n"
-    path.write_text(f"{head}{told}HOOKS:\nMANIFEST:\n---\napiVersion: v1\nkind: Node\nmetadata: {{name: n}}\n")
+    notes = "NAME: web\nLAST DEPLOYED: Thu May  1 10:00:00 2026\nNAMESPACE: default\nSTATUS: pending-install\nREVISION: 1\n"
+    path.write_text(f"{head}{notes}HOOKS:\nMANIFEST:\n---\napiVersion: v1\nkind: Node\nmetadata: {{name: n}}\n")
     expected = "is the output of helm install or helm upgrade, expected manifests (helm template prints them)"
     assert refused("solve", path) == f"kubestow: {path}: {expected}\n"
 

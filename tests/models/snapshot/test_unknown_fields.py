@@ -48,11 +48,11 @@ def test_bound_pods_and_what_later_versions_say_of_metadata_and_status_are_as_th
 
 
 def test_pods_of_one_controller_are_looked_at_once_and_all_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
+    calls: list[object] = []
     of_kind = unknown_fields.unknown
 
     def counted(value: object, kind: Kind) -> Iterator[str]:
-        asked.append(value)
+        calls.append(value)
         return of_kind(value, kind)
 
     monkeypatch.setattr(unknown_fields, "unknown", counted)
@@ -60,7 +60,7 @@ def test_pods_of_one_controller_are_looked_at_once_and_all_named(monkeypatch: py
     found = read(*items)
     assert set(found.not_understood) == {f"default/web-{i}" for i in range(5)}
     assert found.omissions == ["not understood: Pod default/web-0 and 4 more: spec.tomorrow: unknown field, ignored"]
-    assert len(asked) == 3  # the node, which has no uid, and a pod of each
+    assert len(calls) == 3  # the node, which has no uid, and a pod of each
 
 
 def test_revisions_of_a_stateful_set_are_apart() -> None:
@@ -71,8 +71,8 @@ def test_revisions_of_a_stateful_set_are_apart() -> None:
 
 
 def test_claims_that_ask_for_more_than_is_known_are_named() -> None:
-    asked = {"devices": {"requests": [{"name": "r", "tomorrow": {}, "exactly": {"deviceClassName": "c"}}], "config": [{"opaque": {}}]}}
-    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "x"}, "spec": asked}
+    requested = {"devices": {"requests": [{"name": "r", "tomorrow": {}, "exactly": {"deviceClassName": "c"}}], "config": [{"opaque": {}}]}}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "x"}, "spec": requested}
     found = read(node("n"), stored(claim))
     assert found.omissions == ["not understood: ResourceClaim x/c: spec.devices.requests[].tomorrow: unknown field, ignored"]
     assert found.not_understood == {}

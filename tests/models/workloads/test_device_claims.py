@@ -60,8 +60,13 @@ def test_every_new_pod_gets_a_claim_of_its_own_from_the_template(kind: str, give
 
 
 def test_a_claim_of_another_name_is_made_where_the_name_is_taken() -> None:
-    taken = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "w-0-gpus"}, "spec": {"devices": REQUESTS}}
-    found = expanded([node("n1"), taken, template()], workload("StatefulSet", 1))
+    existing = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "w-0-gpus"},
+        "spec": {"devices": REQUESTS},
+    }
+    found = expanded([node("n1"), existing, template()], workload("StatefulSet", 1))
     assert sorted(found.resource_claims) == ["default/w-0-gpus", "default/w-0-gpus-2"]
 
 

@@ -421,8 +421,8 @@ def test_a_pod_that_is_there_is_not_made_again() -> None:
 
 def test_new_names_are_free() -> None:
     first = names(added(grown([workload("ReplicaSet", replicas=3)])))
-    taken = [pod(name) for name in first[:2]]
-    second = names(added(grown([workload("ReplicaSet", replicas=3)], taken), taken))
+    existing = [pod(name) for name in first[:2]]
+    second = names(added(grown([workload("ReplicaSet", replicas=3)], existing), existing))
     assert not {*first[:2]} & {*second}
     assert len({*second}) == 3
 

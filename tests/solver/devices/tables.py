@@ -10,9 +10,9 @@ from itertools import combinations
 
 import numpy as np
 
-from kubestow.models.devices.demand import Claim, Constraint, Request
-from kubestow.models.devices.inventory import Attribute, Books, Capacity, Device, Inventory, Kind, Site, View
-from kubestow.models.devices.selecting import Selecting
+from kubestow.models.devices.demand import DemandedClaim, DemandedConstraint, DemandedRequest
+from kubestow.models.devices.inventory import Attribute, Capacity, DeviceBooks, DeviceKind, Inventory, InventoryDevice, Site, View
+from kubestow.models.devices.selecting import DeviceSelecting
 from kubestow.models.devices.table import DeviceTable
 from kubestow.models.kube import device_objects
 from kubestow.models.kube.feature_gates import DEFAULT
@@ -27,7 +27,7 @@ class Instance:
 
     nodes: int
     table: DeviceTable
-    claims: list[tuple[Claim, ...]]
+    claims: list[tuple[DemandedClaim, ...]]
 
 
 def instance(seed: int, *, nodes: int = 2, classes: int = 3) -> Instance:
@@ -65,10 +65,10 @@ def instance(seed: int, *, nodes: int = 2, classes: int = 3) -> Instance:
     return Instance(nodes, table, [_demand(rng, shared) for _ in range(classes)])
 
 
-class _Selecting(Selecting):
+class _Selecting(DeviceSelecting):
     """Selectors are names; ``hits``: which of them hold for which kind."""
 
-    def __init__(self, kinds: list[Kind], hits: dict[tuple[str, int], bool]) -> None:
+    def __init__(self, kinds: list[DeviceKind], hits: dict[tuple[str, int], bool]) -> None:
         super().__init__(kinds, DEFAULT)
         self._hits = hits
 
@@ -76,7 +76,7 @@ class _Selecting(Selecting):
         return all(self._hits[selector, kind] for selector in expressions)
 
 
-def _kind(rng: random.Random, k: int) -> Kind:
+def _kind(rng: random.Random, k: int) -> DeviceKind:
     attributes: dict[str, Attribute] = {}
     for name in ATTRIBUTES:
         if rng.random() < 0.85:
@@ -86,7 +86,7 @@ def _kind(rng: random.Random, k: int) -> Kind:
     if rng.random() < 0.5:
         capacity["memory"] = Capacity(Fraction(rng.choice((4, 5, 8))), default=rng.choice((None, Fraction(2))))
     taints = (("t", "", "NoSchedule"),) if rng.random() < 0.15 else ()
-    return Kind(k, "d", device_objects.Device("x"), attributes, capacity, taints, rng.random() < 0.3, rng.random() < 0.97)
+    return DeviceKind(k, "d", device_objects.Device("x"), attributes, capacity, taints, rng.random() < 0.3, rng.random() < 0.97)
 
 
 def _counters(rng: random.Random, inventory: Inventory, chance: float) -> list[int]:
@@ -102,7 +102,7 @@ def _device(rng: random.Random, inventory: Inventory, pool: str, counters: list[
     i = len(inventory.devices)
     consumed = tuple((c, Fraction(rng.choice((1, 2, 3)), rng.choice((1, 1, 2)))) for c in counters if rng.random() < 0.8)
     inventory.devices.append(
-        Device(i, i, rng.randrange(len(inventory.kinds)), "d", pool, f"x{i}", consumed, node, None if node else selector)
+        InventoryDevice(i, i, rng.randrange(len(inventory.kinds)), "d", pool, f"x{i}", consumed, node, None if node else selector)
     )
     if consumed:
         inventory.consumption[i] = consumed
@@ -111,7 +111,7 @@ def _device(rng: random.Random, inventory: Inventory, pool: str, counters: list[
 
 def _book(rng: random.Random, inventory: Inventory) -> None:
     size = len(inventory.devices)
-    books = inventory.books = Books(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(inventory.counters))
+    books = inventory.books = DeviceBooks(np.zeros(size, dtype=bool), np.zeros(size, dtype=np.int32), list(inventory.counters))
     for device in inventory.devices:
         if rng.random() < 0.15:
             if inventory.kinds[device.kind].shared:
@@ -123,8 +123,8 @@ def _book(rng: random.Random, inventory: Inventory) -> None:
                 books.left[counter] -= amount
 
 
-def _request(rng: random.Random, name: str) -> Request:
-    return Request(
+def _request(rng: random.Random, name: str) -> DemandedRequest:
+    return DemandedRequest(
         name, "class", None if rng.random() < 0.07 else rng.choice((1, 1, 1, 2)),
         tuple(rng.sample(SELECTORS, rng.choice((0, 0, 1)))),
         (("", "Exists", "", ""),) if rng.random() < 0.3 else (),
@@ -132,7 +132,7 @@ def _request(rng: random.Random, name: str) -> Request:
     )  # fmt: skip
 
 
-def _claim(rng: random.Random, key: str | None = None) -> Claim:
+def _claim(rng: random.Random, key: str | None = None) -> DemandedClaim:
     requests = []
     for i in range(rng.choice((1, 1, 2))):
         if rng.random() < 0.2:
@@ -142,11 +142,11 @@ def _claim(rng: random.Random, key: str | None = None) -> Claim:
     constraints = []
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
         about = rng.choice(((), (), ("r0",), ("r1", "r0"), ("r0/1",)))
-        constraints.append(Constraint(rng.choice(ATTRIBUTES), rng.random() < 0.4, about))
-    return Claim(tuple(requests), tuple(constraints), key)
+        constraints.append(DemandedConstraint(rng.choice(ATTRIBUTES), rng.random() < 0.4, about))
+    return DemandedClaim(tuple(requests), tuple(constraints), key)
 
 
-def _demand(rng: random.Random, shared: Claim) -> tuple[Claim, ...]:
+def _demand(rng: random.Random, shared: DemandedClaim) -> tuple[DemandedClaim, ...]:
     claims = [_claim(rng) for _ in range(rng.choice((1, 1, 2)))]
     if rng.random() < 0.3:
         claims[rng.randrange(len(claims))] = shared
@@ -179,17 +179,17 @@ def _reaches(instance: Instance, devices: Sequence[int], anchor: int, n: int) ->
     return all(not d.node and (d.selector is None or bool(inventory.selectors[d.selector][n])) for d in chosen)
 
 
-def _allocate(instance: Instance, claims: Sequence[tuple[Claim, int]], i: int, books: Books) -> bool:
+def _allocate(instance: Instance, claims: Sequence[tuple[DemandedClaim, int]], i: int, books: DeviceBooks) -> bool:
     if i == len(claims):
         return True
     claim, n = claims[i]
     return any(_allocate(instance, claims, i + 1, after.copy()) for after, _ in _ways(instance, claim, n, books))
 
 
-def _ways(instance: Instance, claim: Claim, n: int, books: Books) -> Iterator[tuple[Books, list[int]]]:
+def _ways(instance: Instance, claim: DemandedClaim, n: int, books: DeviceBooks) -> Iterator[tuple[DeviceBooks, list[int]]]:
     """Every way to allocate a claim: the books afterwards, the devices."""
 
-    def visit(i: int, chosen: list[tuple[str, int]]) -> Iterator[tuple[Books, list[int]]]:
+    def visit(i: int, chosen: list[tuple[str, int]]) -> Iterator[tuple[DeviceBooks, list[int]]]:
         if i == len(claim.requests):
             yield books, [device for _, device in chosen]
             return
@@ -205,7 +205,7 @@ def _ways(instance: Instance, claim: Claim, n: int, books: Books) -> Iterator[tu
     yield from visit(0, [])
 
 
-def _choices(instance: Instance, request: Request, n: int) -> Iterator[tuple[int, ...]]:
+def _choices(instance: Instance, request: DemandedRequest, n: int) -> Iterator[tuple[int, ...]]:
     inventory, site = instance.table.inventory, instance.table.inventory.site(n)
     matching = [i for i in site.visible.tolist() if instance.table.matches(request.selectors, inventory.devices[i].kind)]
     good = [i for i in matching if _good(request, inventory.kind(i))]
@@ -221,17 +221,17 @@ def _choices(instance: Instance, request: Request, n: int) -> Iterator[tuple[int
             yield from ((*fixed, *more) for more in combinations(spare, k) if fixed or more)
 
 
-def _large(request: Request, kind: Kind) -> bool:
+def _large(request: DemandedRequest, kind: DeviceKind) -> bool:
     return all(name in kind.capacity and amount <= kind.capacity[name].value for name, amount in request.capacity)
 
 
-def _good(request: Request, kind: Kind) -> bool:
+def _good(request: DemandedRequest, kind: DeviceKind) -> bool:
     if kind.taints and not request.tolerations:
         return False
     return kind.usable and _large(request, kind)
 
 
-def _take(instance: Instance, request: Request, devices: Sequence[int], books: Books) -> Books | None:
+def _take(instance: Instance, request: DemandedRequest, devices: Sequence[int], books: DeviceBooks) -> DeviceBooks | None:
     """Book devices; the books before, or None where there is no room (and nothing is booked)."""
     before = books.copy()
     inventory = instance.table.inventory
@@ -258,11 +258,11 @@ def _take(instance: Instance, request: Request, devices: Sequence[int], books: B
     return before
 
 
-def _restore(books: Books, before: Books) -> None:
+def _restore(books: DeviceBooks, before: DeviceBooks) -> None:
     books.in_use, books.consumed, books.shares, books.left = before.in_use, before.consumed, before.shares, before.left
 
 
-def _constrained(instance: Instance, claim: Claim, chosen: Sequence[tuple[str, int]]) -> bool:
+def _constrained(instance: Instance, claim: DemandedClaim, chosen: Sequence[tuple[str, int]]) -> bool:
     inventory = instance.table.inventory
     for constraint in claim.constraints:
         here = [inventory.kind(i).attributes.get(constraint.attribute) for name, i in chosen if constraint.about(name)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubestow.models.devices.table import device_table
-from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.scope import select
 from kubestow.solver.devices import allocator
 from kubestow.solver.devices.allocator import AllocationError, allocate
@@ -39,7 +39,7 @@ def found(listed: list[Object], *claims: Object, sets: list[Object] | None = Non
     if sets:
         objects.append(published("t", of="a", slices=2, sharedCounters=sets))
     snap = snapshot(*objects, *claims, **more)
-    table = device_table(snap, select(snap), NodeTable(snap.nodes), {})
+    table = device_table(snap, select(snap), NodeColumns(snap.nodes), {})
     assert table is not None
     (demand,) = table.demands.values()
     assert demand.refusal is None

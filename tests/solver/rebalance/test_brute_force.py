@@ -17,7 +17,7 @@ from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Best, Brute, Step, Tier, TooLarge, best
 from tests.plans.carried_out import carried_out
-from tests.plans.world import World
+from tests.plans.cluster import TinyCluster
 from tests.tiers import sampled
 
 Object = dict[str, Any]
@@ -50,7 +50,7 @@ def test_the_world_of_the_brute_force_judges_as_the_checker(kind: str) -> None:
         if seed % 2:  # anywhere, and those that wait as well
             names = [thing["metadata"]["name"] for thing in objects if thing["kind"] == "Node"]
             objects = [{**o, "spec": {**o["spec"], "nodeName": rng.choice(names)}} if o["kind"] == "Pod" else o for o in objects]
-        world, snapshot = World(objects), from_objects(objects)
+        world, snapshot = TinyCluster(objects), from_objects(objects)
         for subject in snapshot.pods:
             judge = Judge(snapshot, [subject], free=[pod_key(subject)])
             for n, name in enumerate(world.names):
@@ -89,14 +89,14 @@ def test_a_swap_with_a_spare_place_that_is_no_home_takes_three_moves() -> None:
 def test_a_budget_without_disruptions_keeps_everything() -> None:
     objects = [node("n1"), node("n2"), _replicas(1), _running("p", "n1", labels={"app": "web"})]
     assert best(objects, [], ["n1"]).steps == (Step("default/p", "n1", "n2"),)
-    for spec, left in (
+    for spec, remaining in (
         ({"minAvailable": 1}, -1),
         ({"maxUnavailable": 0}, -1),
         ({"maxUnavailable": "50%"}, 0),
         ({"minAvailable": "1%"}, -1),
     ):
         found = best([*objects, _budget(**spec)], [], ["n1"])
-        assert (found.tiers, found.moves) == ((("drained", None, left),), -left ^ 1), spec
+        assert (found.tiers, found.moves) == ((("drained", None, remaining),), -remaining ^ 1), spec
 
 
 def test_a_drain_that_cannot_succeed_takes_what_fits() -> None:
@@ -199,7 +199,7 @@ def compare(seed: int, kind: str, *, resized: bool = False) -> Best:
     ``resized``: pods hold other than they ask for, so that nodes are fuller after a move, and a second plan may be worth something.
     """
     objects = tiny.resized(tiny.cluster(seed, kind), seed) if resized else tiny.cluster(seed, kind)
-    goals, drain, limits = tiny.asked(seed, kind)
+    goals, drain, limits = tiny.plan_options(seed, kind)
     return agree(objects, goals, drain, limits, proved=not resized)
 
 
@@ -215,10 +215,10 @@ def agree(objects: list[Object], goals: Sequence[str], drain: Sequence[str], lim
     assert verify_plan(snapshot, plan) == []
     known = best(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
     moves = [move for move in plan.moves if move.source is not None]
-    told = [(t.tier, t.priority, t.value) for t in plan.objective]
+    values = [(t.tier, t.priority, t.value) for t in plan.objective]
     wanted = _told([*known.tiers, ("moves", None, -known.moves)])
-    assert _told(told) == wanted, (_told(told), wanted, goals, drain, limits, known.steps)
-    assert list(_told(told)) == list(wanted), "order of the tiers"
+    assert _told(values) == wanted, (_told(values), wanted, goals, drain, limits, known.steps)
+    assert list(_told(values)) == list(wanted), "order of the tiers"
     assert (len(moves), len(plan.evictions), len(plan.moves) - len(moves)) == (
         known.moves, known.evictions, len(known.steps) - known.moves - known.evictions,
     )  # fmt: skip
@@ -258,7 +258,7 @@ def test_plans_beside_resizes_that_wait_are_as_good_as_brute_force(kind: str) ->
 def test_the_clusters_of_this_comparison_need_moves(kind: str) -> None:
     found = []
     for seed in range(FEW):
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         found.append(best(tiny.cluster(seed, kind), goals, drain, allow_eviction=limits.allowEviction, limits=limits))
     assert sum(bool(each.moves) for each in found) >= FEW // 8
     assert sum(each.moves > 1 for each in found) >= FEW // 20

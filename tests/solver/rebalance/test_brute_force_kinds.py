@@ -6,7 +6,7 @@ import pytest
 
 from tests.plans import kinds
 from tests.plans.brute import TooLarge
-from tests.plans.world import World
+from tests.plans.cluster import TinyCluster
 from tests.solver.rebalance.test_brute_force import agree
 from tests.tiers import sampled
 
@@ -49,7 +49,7 @@ def test_plans_of_many_of_each_kind_are_as_good_as_brute_force(kind: str, first:
 @pytest.mark.parametrize("first", sampled(range(0, 400, 50), every=8))
 def test_a_third_of_the_running_pods_break_something_already(first: int) -> None:
     for seed in range(first, first + 50):
-        world = World(kinds.broken(seed).objects)
+        world = TinyCluster(kinds.broken(seed).objects)
         assert 3 * sum(bool(world.broken(pod.index, world.start)) for pod in world.pods) >= len(world.pods)
 
 
@@ -59,11 +59,11 @@ def test_the_cordon_decides_in_many_of_the_drains() -> None:
     different = 0
     for seed in range(100):
         case = kinds.honor(seed)
-        different += _exceeded(World(case.objects)) != _exceeded(World(case.objects, case.drain))
+        different += _exceeded(TinyCluster(case.objects)) != _exceeded(TinyCluster(case.objects, case.drain))
     assert different >= 25
 
 
-def _exceeded(world: World) -> set[tuple[int, int]]:
+def _exceeded(world: TinyCluster) -> set[tuple[int, int]]:
     """Return pods and nodes where the pod would exceed a maxSkew."""
     nodes = range(len(world.nodes))
     return {

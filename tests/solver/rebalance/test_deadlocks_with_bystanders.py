@@ -50,10 +50,10 @@ class _Count:
     """Counts end states for which the exact engine asks for an order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked, order = 0, sequence.order
+        self.calls, order = 0, sequence.order
 
         def counted(*arguments: Any, **options: Any) -> OrderResult:
-            self.asked += 1
+            self.calls += 1
             return order(*arguments, **options)
 
         monkeypatch.setattr(exact, "order", counted)
@@ -76,14 +76,14 @@ def test_a_circle_is_refuted_by_one_end_state(bystanders: int, monkeypatch: pyte
     count = _Count(monkeypatch)
     found = _plan(_circles(1, bystanders))
     assert _values(found) == [-2, 0]
-    assert count.asked == 1
+    assert count.calls == 1
     assert any("wait for each other" in obstacle.message for obstacle in found.obstacles)
 
 
 def test_each_circle_is_refuted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     count = _Count(monkeypatch)
     assert _values(_plan(_circles(3, 20))) == [-6, 0]
-    assert count.asked <= 4
+    assert count.calls <= 4
 
 
 def test_bystanders_in_the_same_spread_constraint_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_bystanders_in_the_same_spread_constraint_change_nothing(monkeypatch: py
             constraint = {"maxSkew": 50, "topologyKey": PLACE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
             thing["spec"]["topologySpreadConstraints"] = [constraint]
     assert _values(_plan(things)) == [-2, 0]
-    assert count.asked == 1
+    assert count.calls == 1
 
 
 def test_bystanders_that_fill_the_spare_node_are_counted_in_sum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_bystanders_that_fill_the_spare_node_are_counted_in_sum(monkeypatch: pyt
     things += [_pod(f"s{i}", "third", f"{300 + 10 * i}m") for i in range(10)]
     count = _Count(monkeypatch)
     assert _values(_plan(things)) == [-2, 0]
-    assert count.asked <= 3
+    assert count.calls <= 3
 
 
 @pytest.mark.full
@@ -113,11 +113,11 @@ def test_bystanders_that_fill_the_spare_node_are_counted_in_sum(monkeypatch: pyt
 def test_stopovers_of_circles_are_counted_in_the_bound(circles: int, moves: int, monkeypatch: pytest.MonkeyPatch) -> None:
     count = _Count(monkeypatch)
     assert _values(_plan(_circles(circles, 30, spare=True))) == [0, -moves]
-    assert count.asked <= 3
+    assert count.calls <= 3
 
 
 @pytest.mark.full
 def test_the_limit_of_moves_counts_stopovers(monkeypatch: pytest.MonkeyPatch) -> None:
     count = _Count(monkeypatch)
     assert _values(_plan(_circles(1, 30, spare=True), Limits(maxMoves=3))) == [-1, -2]
-    assert count.asked <= 4
+    assert count.calls <= 4

@@ -33,9 +33,9 @@ def solve(
 ) -> PlanSearchResult:
     """From no plan at all; the steps are carried out one by one."""
     options = Options(**{"time_limit": 60.0, "workers": 1, **more})
-    asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
-    problem = read_problem(from_objects(list(objects)), asked)
-    exact = ExactPlanSearch(PlanObjective(problem, asked.goals), RunContext.start(options))
+    plan_options = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
+    problem = read_problem(from_objects(list(objects)), plan_options)
+    exact = ExactPlanSearch(PlanObjective(problem, plan_options.goals), RunContext.start(options))
     found = exact.solve()
     if all(cls.gang is None for cls in problem.cluster.classes):
         carried_out(problem, found)
@@ -62,7 +62,7 @@ def test_every_tier_is_that_of_the_brute_force(kind: str) -> None:
     compared = 0
     for seed in range(12):
         objects = tiny.cluster(seed, kind)
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         try:
             true = best(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
         except TooLarge:
@@ -144,12 +144,12 @@ def test_overcommitted_nodes_are_a_start_like_any_other() -> None:
 
 
 def test_a_run_that_is_stopped_keeps_the_plan_and_says_no_more_than_it_knows() -> None:
-    asked = PlanOptions(("repair",), (), Limits(), Options(workers=1))
-    problem = read_problem(from_objects(swap(node("n3", cpu="1", labels={"disk": "both"}))), asked)
+    plan_options = PlanOptions(("repair",), (), Limits(), Options(workers=1))
+    problem = read_problem(from_objects(swap(node("n3", cpu="1", labels={"disk": "both"}))), plan_options)
     stop = threading.Event()
     stop.set()
     g = next(g for g, cls in enumerate(problem.cluster.classes) if cls.pod.metadata.name == "p1")
-    found = ExactPlanSearch(PlanObjective(problem, asked.goals), RunContext.start(asked.options, stop)).solve([Step(g, 1, 2)])
+    found = ExactPlanSearch(PlanObjective(problem, plan_options.goals), RunContext.start(plan_options.options, stop)).solve([Step(g, 1, 2)])
     assert (found.values, found.steps, found.proved) == ((-1, -1), [Step(g, 1, 2)], False)
     assert found.bounds == [0, 0]
 
@@ -157,7 +157,7 @@ def test_a_run_that_is_stopped_keeps_the_plan_and_says_no_more_than_it_knows() -
 @pytest.mark.parametrize("kind", ["tight", "mixed"])
 def test_two_deterministic_runs_are_the_same(kind: str) -> None:
     for seed in range(3):
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         first, second = (
             solve(tiny.cluster(seed, kind), goals, drain, limits, deterministic=True, workers=None, time_limit=20.0) for _ in range(2)
         )

@@ -42,18 +42,18 @@ class Search:
         *, greedy: bool = False, seconds: float = 0.5, seed: int = 0, deterministic: bool = False,
     ) -> None:  # fmt: skip
         options = Options(engine="lns", time_limit=seconds, workers=1, seed=seed, deterministic=deterministic)
-        asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
-        self.problem: RebalanceProblem = read_problem(from_objects(objects), asked)
+        plan_options = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
+        self.problem: RebalanceProblem = read_problem(from_objects(objects), plan_options)
         self.values = PlanObjective(self.problem, goals)
-        self.told: list[tuple[str, str | None, int | None, int | None]] = []
+        self.reports: list[tuple[str, str | None, int | None, int | None]] = []
         self.stop = threading.Event()
-        self.lns = PlanLns(self.values, asked.goals, RunContext.start(options, self.stop, ProgressReporter(self._told)))
+        self.lns = PlanLns(self.values, plan_options.goals, RunContext.start(options, self.stop, ProgressReporter(self._told)))
         steps = construct(begin(self.problem), self.values, goals) if greedy else []
         self.before = self.values.of_steps(steps)
         self.start = PlanSearchResult(steps, self.before, self.values.bounds())
 
     def _told(self, progress: Progress) -> None:
-        self.told.append((progress.phase, progress.tier, progress.value, progress.bound))
+        self.reports.append((progress.phase, progress.tier, progress.value, progress.bound))
 
     def run(self) -> PlanSearchResult:
         found = self.lns.run(self.start)
@@ -74,8 +74,8 @@ def test_nodes_are_freed_from_no_plan_at_all() -> None:
     found = search.run()
     assert (search.before[0], found.values[0], found.engine) == (0, 4, "lns")
     assert accepted(search.problem, found.steps)
-    assert {phase for phase, *_ in search.told} == {"lns"}
-    values = [value for _, tier, value, _ in search.told if tier == "freed"]
+    assert {phase for phase, *_ in search.reports} == {"lns"}
+    values = [value for _, tier, value, _ in search.reports if tier == "freed"]
     assert values == sorted(values, key=lambda value: value or 0)
     assert values[-1] == 4
 
@@ -91,7 +91,7 @@ def test_two_runs_of_a_seed_are_the_same() -> None:
 @pytest.mark.parametrize("kind", ["consolidate", "mixed", "repair", "drain"])
 def test_it_is_never_worse_than_its_start_and_its_steps_are_accepted(kind: str) -> None:
     for seed in range(5):
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         search = Search(tiny.cluster(seed, kind), goals, drain, limits, greedy=True)
         found = search.run()
         gangs = any(cls.gang is not None for cls in search.problem.cluster.classes)
@@ -150,7 +150,7 @@ def test_the_neighbourhood_is_of_open_nodes_or_those_to_be_emptied() -> None:
 
 @pytest.mark.full
 def test_limits_hold() -> None:
-    for most, freed in ((0, 0), (1, 1), (2, 2)):
-        search = Search(_loose(), ["consolidate"], limits=Limits(maxMoves=most))
+    for max_moves, freed in ((0, 0), (1, 1), (2, 2)):
+        search = Search(_loose(), ["consolidate"], limits=Limits(maxMoves=max_moves))
         found = search.run()
         assert (sum(step.k for step in found.steps), found.values[0]) == (freed, freed)

@@ -24,11 +24,13 @@ _ENGINES: tuple[Engine, ...] = ("auto", "greedy", "lns", "exact")
 
 
 def _planned(seed: int, medium: Medium, *, deterministic: bool = False) -> tuple[Snapshot, PlanOptions, RebalancePlan]:
-    goals, drain, limits = medium.asked()
+    goals, drain, limits = medium.plan_options()
     engine = random.Random(seed).choice(_ENGINES)
-    asked = PlanOptions(goals, drain, limits, Options(engine=engine, time_limit=0.5, workers=1, seed=seed, deterministic=deterministic))
+    plan_options = PlanOptions(
+        goals, drain, limits, Options(engine=engine, time_limit=0.5, workers=1, seed=seed, deterministic=deterministic)
+    )
     snapshot = from_objects(medium.objects)
-    return snapshot, asked, rebalance(snapshot, asked)  # raises InternalFault where the checker finds a fault
+    return snapshot, plan_options, rebalance(snapshot, plan_options)  # raises InternalFault where the checker finds a fault
 
 
 def _check(snapshot: Snapshot, asked: PlanOptions, plan: RebalancePlan) -> None:
@@ -41,8 +43,8 @@ def _check(snapshot: Snapshot, asked: PlanOptions, plan: RebalancePlan) -> None:
     assert limits.maxMoves is None or len(named) <= limits.maxMoves
     assert limits.maxEvictions is None or len(plan.evictions) <= limits.maxEvictions
     for goal, tier in (("repair", "rules"), ("drain", "drained")):
-        told = any(obstacle.goal == goal for obstacle in plan.obstacles)
-        assert told == any(entry.tier == tier and entry.value < 0 for entry in plan.objective)
+        has_obstacle = any(obstacle.goal == goal for obstacle in plan.obstacles)
+        assert has_obstacle == any(entry.tier == tier and entry.value < 0 for entry in plan.objective)
     text = render(list(plan_table(plan, snapshot, Surface())), Surface()).decode()
     moved = sum(move.source is not None for move in plan.moves)
     assert f"{moved:,} move" in text or not plan.moves

@@ -34,8 +34,8 @@ def plan_of(
 ) -> RebalancePlan:
     """A plan that the checker has nothing against, once more."""
     snapshot = from_objects(objects)
-    asked = PlanOptions(goals, tuple(drain), limits or Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
-    found = rebalance(snapshot, asked)
+    plan_options = PlanOptions(goals, tuple(drain), limits or Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
+    found = rebalance(snapshot, plan_options)
     assert verify_plan(snapshot, found) == []
     return found
 
@@ -120,19 +120,19 @@ def test_zones_of_running_pods_are_unknown() -> None:
 
 
 def test_progress_is_told_phase_by_phase() -> None:
-    told: list[Progress] = []
-    asked = PlanOptions(("consolidate",), (), Limits(), Options(time_limit=10.0, workers=1, engine="exact"))
-    rebalance(from_objects(_pair()), asked, on_progress=told.append)
-    assert list(dict.fromkeys(entry.phase for entry in told if entry.phase != "exact")) == [
+    progress: list[Progress] = []
+    plan_options = PlanOptions(("consolidate",), (), Limits(), Options(time_limit=10.0, workers=1, engine="exact"))
+    rebalance(from_objects(_pair()), plan_options, on_progress=progress.append)
+    assert list(dict.fromkeys(entry.phase for entry in progress if entry.phase != "exact")) == [
         "compile",
         "greedy",
         "search",
         "waves",
         "verify",
     ]
-    assert "2 movable pods in 2 classes, 2 nodes" in [entry.detail for entry in told]
-    assert all(a.seconds <= b.seconds for a, b in itertools.pairwise(told))
-    assert ("freed", 1, 1) in [(entry.tier, entry.value, entry.bound) for entry in told if entry.phase == "search"]
+    assert "2 movable pods in 2 classes, 2 nodes" in [entry.detail for entry in progress]
+    assert all(a.seconds <= b.seconds for a, b in itertools.pairwise(progress))
+    assert ("freed", 1, 1) in [(entry.tier, entry.value, entry.bound) for entry in progress if entry.phase == "search"]
 
 
 @pytest.mark.parametrize("goal", ["repair", "improve", "consolidate", "admit"])
@@ -150,8 +150,8 @@ def test_a_stop_before_the_start_gives_a_valid_plan(goal: str) -> None:
 
 def test_the_time_limit_counts_from_when_the_caller_began() -> None:
     snapshot = from_objects([node("n0", cpu="1"), node("n1"), running("p", "n1", cpu="2")])
-    asked = PlanOptions(("consolidate",), (), Limits(), Options(time_limit=5.0, workers=1, engine="exact"))
-    late = rebalance(snapshot, asked, began=time.monotonic() - 10)
+    plan_options = PlanOptions(("consolidate",), (), Limits(), Options(time_limit=5.0, workers=1, engine="exact"))
+    late = rebalance(snapshot, plan_options, began=time.monotonic() - 10)
     assert (late.engine, verify_plan(snapshot, late)) == ("greedy", [])
 
 
@@ -258,8 +258,8 @@ def test_two_cheap_moves_are_better_than_a_dear_one() -> None:
 @pytest.mark.parametrize("engine", sampled(["greedy", "exact", "lns"], every=3))
 def test_no_more_moves_than_asked_for(engine: str) -> None:
     objects = [*(node(f"n{i}") for i in range(3)), *(running(f"p{i}", f"n{i // 2}", cpu="500m") for i in range(6))]
-    for most, freed in ((1, 0), (3, 1), (4, 2)):
-        plan = plan_of(objects, "consolidate", limits=Limits(maxMoves=most), engine=engine, time_limit=1.0)
+    for max_moves, freed in ((1, 0), (3, 1), (4, 2)):
+        plan = plan_of(objects, "consolidate", limits=Limits(maxMoves=max_moves), engine=engine, time_limit=1.0)
         assert (len(plan.freed), len(plan.moves)) == (freed, 2 * freed)
 
 

@@ -15,8 +15,8 @@ from tests.objects import Object, node, pod
 
 
 def plan(objects: list[Object], *goals: str, drain: tuple[str, ...] = (), engine: Any = "auto", **limits: Any) -> RebalancePlan:
-    asked = PlanOptions(goals, drain, Limits(**limits), Options(engine=engine, time_limit=20))
-    return rebalance(from_objects(objects), asked)
+    plan_options = PlanOptions(goals, drain, Limits(**limits), Options(engine=engine, time_limit=20))
+    return rebalance(from_objects(objects), plan_options)
 
 
 def likes(*wanted: tuple[str, int]) -> Object:

@@ -22,7 +22,7 @@ from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_improve import SOFT, preferring
 from tests.solver.rebalance.goals.test_move_builder import accepted, begin
-from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, gang, running, told
+from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, gang, running, step_names
 
 Object = dict[str, Any]
 
@@ -40,13 +40,13 @@ def _search(
     objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str] = (), *, stop: bool = False, **options: Any
 ) -> tuple[PlanSearchResult, list[Progress]]:
     """Return the result and all progress reports."""
-    asked = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
-    problem = read_problem(from_objects(objects), asked)
-    told: list[Progress] = []
-    context = RunContext.start(asked.options, report=ProgressReporter(told.append))
+    plan_options = PlanOptions(tuple(goals), tuple(drain), Limits(), Options(**{"time_limit": 20.0, "workers": 1, **options}))
+    problem = read_problem(from_objects(objects), plan_options)
+    progress: list[Progress] = []
+    context = RunContext.start(plan_options.options, report=ProgressReporter(progress.append))
     if stop:
         context.stop.set()
-    return search(problem, PlanObjective(problem, goals), asked.goals, context), told
+    return search(problem, PlanObjective(problem, goals), plan_options.goals, context), progress
 
 
 # --- construction -----------------------------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def _search(
 def test_nodes_freed_by_one_goal_stay_free_in_the_next() -> None:
     objects = [node("n0", cpu="2"), node("n1", cpu="2"), *(running(f"p{i}", f"n{i}", cpu="500m") for i in range(2))]
     problem, steps = _built(objects, ["consolidate", "improve"])
-    assert told(problem, steps) == [("p0", "n0", "n1")]
+    assert step_names(problem, steps) == [("p0", "n0", "n1")]
     problem, steps = _built(objects, ["improve", "consolidate"])
     assert steps == []  # evenness comes first
 
@@ -79,17 +79,17 @@ def test_a_pod_that_waits_is_bound_and_nodes_are_freed_of_the_rest() -> None:
         pod("new", cpu="2"),
     ]
     problem, steps = _built(objects, ["admit", "consolidate"])
-    assert [to for name, _, to in told(problem, steps) if name == "new"] == ["n0"]
+    assert [to for name, _, to in step_names(problem, steps) if name == "new"] == ["n0"]
     assert len(steps) == 2
     problem, steps = _built(objects, ["consolidate"])
-    assert told(problem, steps) == [("p", "n0", "n1")]
+    assert step_names(problem, steps) == [("p", "n0", "n1")]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["mixed", "drain", "repair"])
 def test_no_goal_spoils_what_those_before_it_reached(kind: str) -> None:
     for seed in range(25):
-        _, drain, limits = tiny.asked(seed, kind)
+        _, drain, limits = tiny.plan_options(seed, kind)
         objects = tiny.cluster(seed, kind)
         for goals in (("repair", "admit", "consolidate"), ("consolidate", "repair"), ("admit", "improve")):
             problem = case_of(objects, goals, drain, limits)
@@ -171,7 +171,7 @@ def test_preferences_are_searched_after_what_comes_before_them(monkeypatch: pyte
         best, _ = _search(_puzzle(), goals, engine="exact")
         assert (found.engine, found.values) == ("lns", best.values)
         assert found.values >= built.values
-        assert all(now <= most for now, most in zip(found.values, found.bounds, strict=True))
+        assert all(now <= limit for now, limit in zip(found.values, found.bounds, strict=True))
         assert {progress.phase for progress in tell} >= {"greedy", "search"}
 
 
@@ -218,8 +218,8 @@ def test_each_move_of_a_proved_improvement_is_worth_it() -> None:
             if list(found.values) != found.bounds:
                 continue
             for i in range(len(found.steps)):
-                rest = found.steps[:i] + found.steps[i + 1 :]
-                if accepted(problem, rest):
-                    assert values.of_steps(rest) < found.values, (kind, seed)
+                others = found.steps[:i] + found.steps[i + 1 :]
+                if accepted(problem, others):
+                    assert values.of_steps(others) < found.values, (kind, seed)
                     compared += 1
     assert compared >= 20

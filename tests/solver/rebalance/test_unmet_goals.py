@@ -25,14 +25,14 @@ def _found(
     steps: Steps = (), stuck: Steps = (), proved: bool = False,
 ) -> list[Obstacle]:  # fmt: skip
     """After steps (pod, from, to). ``stuck``: those that wait for each other; ``proved``: the plan's bounds are its values."""
-    asked = PlanOptions(goals, drain, limits or Limits())
-    problem = read_problem(from_objects(objects), asked)
+    plan_options = PlanOptions(goals, drain, limits or Limits())
+    problem = read_problem(from_objects(objects), plan_options)
     values = PlanObjective(problem, goals)
-    taken = [Step(class_of(problem, name), a, b) for name, a, b in steps]
-    reached = values.of_steps(taken)
+    chosen_steps = [Step(class_of(problem, name), a, b) for name, a, b in steps]
+    reached = values.of_steps(chosen_steps)
     waiting = [Step(class_of(problem, name), a, b) for name, a, b in stuck]
-    found = PlanSearchResult(taken, reached, list(reached) if proved else values.bounds(), stuck=waiting)
-    return obstacles(problem, values, found, asked)
+    found = PlanSearchResult(chosen_steps, reached, list(reached) if proved else values.bounds(), stuck=waiting)
+    return obstacles(problem, values, found, plan_options)
 
 
 def _told(*args: Any, **more: Any) -> list[str]:
@@ -91,18 +91,18 @@ def test_who_finds_no_other_node() -> None:
 
 def test_who_would_find_one_was_kept_by_the_limits() -> None:
     objects = [node("n0"), node("n1"), running("p", "n0")]
-    told = _told(objects, drain=("n0",), limits=Limits(maxMoves=0))
-    assert len(told) == 1
-    assert told[0].startswith("default/p stays on n0: the limits of the plan do not allow its move")
+    reported = _told(objects, drain=("n0",), limits=Limits(maxMoves=0))
+    assert len(reported) == 1
+    assert reported[0].startswith("default/p stays on n0: the limits of the plan do not allow its move")
 
 
 def test_who_would_find_one_was_kept_by_the_number_of_waves() -> None:
     objects = [node("n0"), node("n1"), running("p", "n0", labels={"app": "web"}), running("q", "n0", labels={"app": "web"}, cpu="1")]
     objects.append(budget("guard", "web", minAvailable=1))
-    told = _told(objects, drain=("n0",), limits=Limits(maxWaves=1), steps=(("p", 0, 1),))
-    assert told == ["default/q stays on n0: PodDisruptionBudget default/guard allows 1 eviction in 1 wave, already used by other pods"]
-    told = _told(objects, drain=("n0",), limits=Limits(maxWaves=2), steps=(("p", 0, 1),))
-    assert told[0].startswith("default/q stays on n0: the limits of the plan (at most 2 waves) do not allow its move")
+    reported = _told(objects, drain=("n0",), limits=Limits(maxWaves=1), steps=(("p", 0, 1),))
+    assert reported == ["default/q stays on n0: PodDisruptionBudget default/guard allows 1 eviction in 1 wave, already used by other pods"]
+    reported = _told(objects, drain=("n0",), limits=Limits(maxWaves=2), steps=(("p", 0, 1),))
+    assert reported[0].startswith("default/q stays on n0: the limits of the plan (at most 2 waves) do not allow its move")
     waiting = _told([node("n0"), pod("new")], "admit", limits=Limits(maxWaves=0))
     assert waiting[0].startswith("default/new stays pending: the limits of the plan (at most 0 waves) do not allow its binding")
 
@@ -161,9 +161,9 @@ def test_who_fits_nowhere_stays_pending() -> None:
 
 
 def test_who_could_be_bound_was_not() -> None:
-    told = _told([node("n0"), pod("p")], "admit")
-    assert len(told) == 1
-    assert told[0].startswith("default/p stays pending: its binding would be accepted")
+    reported = _told([node("n0"), pod("p")], "admit")
+    assert len(reported) == 1
+    assert reported[0].startswith("default/p stays pending: its binding would be accepted")
     assert _told([node("n0"), pod("p")], "admit", steps=(("p", -1, 0),)) == []
 
 
@@ -174,17 +174,17 @@ def test_pods_of_a_class_that_were_bound_are_not_told() -> None:
 
 def test_a_gang_without_room() -> None:
     members = gang("train", pod("a", cpu="1"), pod("b", cpu="1"))
-    told = _told([node("n0", cpu="1"), *members], "admit")
-    assert told == [f"default/{name} stays pending: no room for 2 pods of gang default/train at once" for name in "ab"]
+    reported = _told([node("n0", cpu="1"), *members], "admit")
+    assert reported == [f"default/{name} stays pending: no room for 2 pods of gang default/train at once" for name in "ab"]
 
 
 def test_a_gang_that_has_what_it_needs() -> None:
     members = gang("train", *(pod(f"g{i}", cpu="1") for i in range(3)))
     for member in members:
         member["metadata"]["annotations"]["kubestow.dev/min-member"] = "2"
-    told = _told([node("n0", cpu="2"), *members], "admit", steps=(("g0", -1, 0), ("g0", -1, 0)))
-    assert len(told) == 1
-    assert told[0].startswith("default/g2 stays pending: its gang has all that it needs, and no node takes more: NodeResourcesFit")
+    reported = _told([node("n0", cpu="2"), *members], "admit", steps=(("g0", -1, 0), ("g0", -1, 0)))
+    assert len(reported) == 1
+    assert reported[0].startswith("default/g2 stays pending: its gang has all that it needs, and no node takes more: NodeResourcesFit")
 
 
 # --- many -------------------------------------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_moves_that_wait_for_each_other_are_named_where_the_goal_is_not_reached(
     objects = [node("n0", labels={"disk": "hdd"}), node("n1", labels={"disk": "ssd"})]
     objects += [running("p", "n0", selector={"disk": "ssd"}), running("q", "n1", selector={"disk": "hdd"})]
     circle = (("p", 0, 1), ("q", 1, 0))
-    told, told_circle = _told(objects, "repair", stuck=circle), "default/p from n0 to n1, default/q from n1 to n0"
-    assert told[-1] == f"moves that wait for each other in a cycle, with no spare node to break it: {told_circle}"
-    assert len(told) == 3
+    reported, told_circle = _told(objects, "repair", stuck=circle), "default/p from n0 to n1, default/q from n1 to n0"
+    assert reported[-1] == f"moves that wait for each other in a cycle, with no spare node to break it: {told_circle}"
+    assert len(reported) == 3
     assert _told(objects, "repair", steps=circle, stuck=circle) == []

@@ -62,15 +62,15 @@ def _guards(seed: int) -> list[Object]:
 def _asked(seed: int, kind: str) -> Iterator[tuple[list[Object], Sequence[str], Sequence[str], Limits]]:
     """Tiny clusters with one to three waves; without gangs that wait, whose units the brute force does not know."""
     if kind == "guarded":
-        for most in (1, 2, 3):
-            yield (_guards(seed), *(((), ("n0",)) if seed % 3 else (("consolidate",), ())), Limits(maxWaves=most))
+        for limit in (1, 2, 3):
+            yield (_guards(seed), *(((), ("n0",)) if seed % 3 else (("consolidate",), ())), Limits(maxWaves=limit))
         return
     objects = tiny.cluster(seed, kind)
     if any("kubestow.dev/gang" in thing["metadata"].get("annotations", {}) for thing in objects):
         return
-    goals, drain, limits = tiny.asked(seed, kind)
-    for most in (1, 2, 3):
-        yield objects, goals, drain, Limits(maxWaves=most, allowEviction=limits.allowEviction, alsoMove=limits.alsoMove)
+    goals, drain, limits = tiny.plan_options(seed, kind)
+    for limit in (1, 2, 3):
+        yield objects, goals, drain, Limits(maxWaves=limit, allowEviction=limits.allowEviction, alsoMove=limits.alsoMove)
 
 
 def _compare(plan: RebalancePlan, known: Best) -> bool:
@@ -188,13 +188,13 @@ def test_the_model_knows_how_many_pods_of_a_budget_may_go() -> None:
 def test_a_drain_takes_off_what_the_waves_allow(engine: Engine) -> None:
     pods = [running(f"web-{i}", "n0", labels={"app": "web"}) for i in range(5)]
     objects = [node("n0"), node("n1"), *pods, running("other", "n0"), budget("web", "web", minAvailable=3)]
-    for waves, left in ((1, 3), (2, 1), (3, 0)):
+    for waves, remaining in ((1, 3), (2, 1), (3, 0)):
         plan = _plan(objects, [], ["n0"], Limits(maxWaves=waves), engine=engine)
-        assert [(tier.value, tier.bound) for tier in plan.objective] == [(-left, -left), (left - 6, left - 6)]
+        assert [(tier.value, tier.bound) for tier in plan.objective] == [(-remaining, -remaining), (remaining - 6, remaining - 6)]
         assert plan.status == "optimal"
         assert all(obstacle.proved for obstacle in plan.obstacles)
         why = f"PodDisruptionBudget default/web allows {2 * waves} evictions in {waves} wave{'s' * (waves > 1)}, already used by other pods"
-        assert [obstacle.message.partition(": ")[2] for obstacle in plan.obstacles] == [why] * left
+        assert [obstacle.message.partition(": ")[2] for obstacle in plan.obstacles] == [why] * remaining
 
 
 def test_room_that_a_wave_makes_is_for_the_next() -> None:
@@ -221,7 +221,7 @@ def test_preferences_gain_within_the_waves() -> None:
     objects = [node("n0"), node("n1"), *pods, budget("web", "web", minAvailable=7)]
     engines: tuple[Engine, ...] = "exact", "lns", "greedy"
     for engine in engines:
-        limits = (Limits(maxWaves=most, minGain=0) for most in (None, 2))
+        limits = (Limits(maxWaves=limit, minGain=0) for limit in (None, 2))
         assert [len(_plan(objects, ["improve"], [], each, engine=engine, seconds=0.5).moves) for each in limits] == [4, 2]
 
 

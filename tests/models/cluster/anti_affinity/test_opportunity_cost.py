@@ -36,7 +36,7 @@ def quota(**hard: str) -> Object:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": named}}
 
 
-def left(
+def refused_pods(
     objects: list[Object], new: list[Object], policy: Policy = CHARGED, exempt: tuple[str, ...] = (), nodes: list[Object] = NODES
 ) -> dict[str, str]:
     """Why new pods are refused, by name; the checker refuses the same ones."""
@@ -80,14 +80,14 @@ def test_a_term_counts_unless_it_is_about_pods_like_its_own(term: Object, counts
     for variant in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
         made = refusing("p", {"topologyKey": HOST, **term}, variant=variant, **OWN)
         assert keys(made, ELSEWHERE) == ((HOST,) if counts else ())
-        assert bool(left([quota(requests_cpu="1"), ELSEWHERE], [made])) is counts
+        assert bool(refused_pods([quota(requests_cpu="1"), ELSEWHERE], [made])) is counts
 
 
 def test_preferred_terms_and_exempt_namespaces_close_nothing() -> None:
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": ALL}]}
     assert keys(pod("p", affinity={"podAntiAffinity": preferred})) == ()
     assert keys(refusing("p", ALL), exempt=("default",)) == ()
-    assert left([quota(requests_cpu="1")], [refusing("p", ALL)], exempt=("default",)) == {}
+    assert refused_pods([quota(requests_cpu="1")], [refusing("p", ALL)], exempt=("default",)) == {}
     daemons = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}, "namespaces": ["kube-system"]}
     assert keys(refusing("p", daemons), exempt=("kube-system",)) == ()
 
@@ -120,14 +120,14 @@ def test_node_affinity_and_a_node_make_it_exact() -> None:
 
 
 def test_a_key_that_no_node_has_closes_nothing() -> None:
-    assert left([quota(requests_cpu="1")], [refusing("p", ALL | {"topologyKey": "no.one/has-it"})]) == {}
+    assert refused_pods([quota(requests_cpu="1")], [refusing("p", ALL | {"topologyKey": "no.one/has-it"})]) == {}
 
 
 @pytest.mark.parametrize(("cpu", "fits"), [("8", True), ("7999m", False)])
 def test_a_new_pod_is_charged_for_the_largest_node(cpu: str, fits: bool) -> None:
-    found = left([quota(requests_cpu=cpu)], [refusing("p", ALL)])
+    found = refused_pods([quota(requests_cpu=cpu)], [refusing("p", ALL)])
     assert (not found) is fits
-    assert left([quota(requests_cpu=cpu)], [refusing("p", ALL)], Policy()) == {}
+    assert refused_pods([quota(requests_cpu=cpu)], [refusing("p", ALL)], Policy()) == {}
     if found:
         assert found["p"] == (
             "exceeded quota: q, requested: requests.cpu=10m, used: requests.cpu=0, limited: requests.cpu=7999m, "
@@ -137,30 +137,30 @@ def test_a_new_pod_is_charged_for_the_largest_node(cpu: str, fits: bool) -> None
 
 def test_the_charge_goes_down_to_the_node_that_the_pod_runs_on() -> None:
     there = refusing("r", ALL, node_name="s1")
-    assert left([quota(requests_cpu="10"), there], [refusing("p", ALL)]) == {}
-    assert left([quota(requests_cpu="9999m"), there], [refusing("p", ALL)]).keys() == {"p"}
-    assert left([quota(requests_cpu="16"), refusing("waits", ALL)], [refusing("p", ALL)]) == {}
-    assert left([quota(requests_cpu="15"), refusing("waits", ALL)], [refusing("p", ALL)]).keys() == {"p"}
+    assert refused_pods([quota(requests_cpu="10"), there], [refusing("p", ALL)]) == {}
+    assert refused_pods([quota(requests_cpu="9999m"), there], [refusing("p", ALL)]).keys() == {"p"}
+    assert refused_pods([quota(requests_cpu="16"), refusing("waits", ALL)], [refusing("p", ALL)]) == {}
+    assert refused_pods([quota(requests_cpu="15"), refusing("waits", ALL)], [refusing("p", ALL)]).keys() == {"p"}
 
 
 def test_nodes_that_several_pods_close_count_once_and_requests_there_are_within() -> None:
     term = ALL | {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["s"]}]}}
     pair = [refusing(f"s-{i}", term, node_name="l1", cpu="3", labels={"app": "s"}) for i in range(2)]
     guest = pod("guest", cpu="1", node_name="l1", labels={"app": "s"})
-    assert left([quota(requests_cpu="9"), *pair, guest], [pod("p", cpu="1")]) == {}
-    assert left([quota(requests_cpu="8900m"), *pair, guest], [pod("p", cpu="1")]).keys() == {"p"}
+    assert refused_pods([quota(requests_cpu="9"), *pair, guest], [pod("p", cpu="1")]) == {}
+    assert refused_pods([quota(requests_cpu="8900m"), *pair, guest], [pod("p", cpu="1")]).keys() == {"p"}
 
 
 def test_counts_and_limits_stay_as_stated_and_extended_resources_are_charged() -> None:
     found = [quota(pods="2", limits_cpu="1"), refusing("r", ALL, node_name="s1")]
     made = refusing("p", ALL)
     made["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1"}
-    assert left(found, [made]) == {}
+    assert refused_pods(found, [made]) == {}
     gpus = [node("g", cpu="8", memory="8Gi")]
     gpus[0]["status"]["allocatable"]["nvidia.com/gpu"] = "4"
     limit = quota()
     limit["spec"]["hard"] = {"requests.nvidia.com/gpu": "3"}
-    assert left([limit], [refusing("p", ALL)], nodes=gpus).keys() == {"p"}
+    assert refused_pods([limit], [refusing("p", ALL)], nodes=gpus).keys() == {"p"}
 
 
 def _random(rng: random.Random) -> tuple[list[Object], list[Object], list[Object]]:
@@ -199,9 +199,9 @@ def test_the_checker_charges_the_same(seeds: range) -> None:
         rng = random.Random(seed)
         nodes, objects, new = _random(rng)
         exempt = rng.choice([(), ("kube-system",)])
-        found = left(objects, new, exempt=exempt, nodes=nodes)
+        found = refused_pods(objects, new, exempt=exempt, nodes=nodes)
         refused, passed = refused + len(found), passed + len(new) - len(found)
-        decided += found.keys() != left(objects, new, Policy(), nodes=nodes).keys()
+        decided += found.keys() != refused_pods(objects, new, Policy(), nodes=nodes).keys()
     assert min(refused, passed, decided) >= len(seeds) // 4
 
 

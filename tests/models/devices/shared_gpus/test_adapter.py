@@ -147,7 +147,10 @@ def test_nodes_whose_cards_cannot_be_read_are_named(system: System) -> None:
     key, text = REGISTERED[system]
     found = adapted(
         system,
-        *({**node(name), "metadata": {"name": name, "annotations": {key: told}}} for name, told in (("n1", text), ("n2", "GPU-a;10"))),
+        *(
+            {**node(name), "metadata": {"name": name, "annotations": {key: annotation}}}
+            for name, annotation in (("n1", text), ("n2", "GPU-a;10"))
+        ),
     )
     adapter.apply(found, system)
     assert found.warnings == [f"sharedGPUs: {system}: {key} lists no shareable card on 1 node (n2)"]

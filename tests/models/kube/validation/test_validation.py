@@ -40,9 +40,9 @@ def accepted(*objects: Object) -> None:
 
 
 def test_a_line_names_the_object_and_the_field() -> None:
-    asked = {"requests": {"cpu": "12Q"}}
+    requested = {"requests": {"cpu": "12Q"}}
     with pytest.raises(InputError) as error:
-        from_objects([pod(), pod(containers=[{"name": "c", "resources": asked}])])
+        from_objects([pod(), pod(containers=[{"name": "c", "resources": requested}])])
     assert error.value.problems[0] == f"objects[1]: Pod prod/p: spec.containers[0].resources.requests.cpu: '12Q' {QUANTITY}"
 
 
@@ -66,8 +66,8 @@ def test_all_problems_of_all_objects_are_told() -> None:
 @pytest.mark.parametrize("field", ["requests", "limits"])
 @pytest.mark.parametrize("where", ["containers", "initContainers"])
 def test_quantities_of_containers(field: str, where: str) -> None:
-    asked = {"cpu": "-1", "memory": "lots", "example.com/gpu": str(2**63)}
-    resources: Object = {"resources": {field: asked}}
+    requested = {"cpu": "-1", "memory": "lots", "example.com/gpu": str(2**63)}
+    resources: Object = {"resources": {field: requested}}
     path = f"spec.{where}[0].resources.{field}"
     assert problems(pod(**{"containers": [{"name": "a"}], where: [{"name": "c", **resources}]})) == [
         f"{path}.cpu: got '-1', expected a quantity of at least 0",
@@ -77,10 +77,10 @@ def test_quantities_of_containers(field: str, where: str) -> None:
 
 
 def test_cpu_is_held_in_thousandths() -> None:
-    asked = {"requests": {"cpu": INT64_MAX // 1000, "memory": INT64_MAX}}
-    accepted(pod(containers=[{"name": "c", "resources": asked}]))
-    asked["requests"]["cpu"] += 1
-    (line,) = problems(pod(containers=[{"name": "c", "resources": asked}]))
+    requested = {"requests": {"cpu": INT64_MAX // 1000, "memory": INT64_MAX}}
+    accepted(pod(containers=[{"name": "c", "resources": requested}]))
+    requested["requests"]["cpu"] += 1
+    (line,) = problems(pod(containers=[{"name": "c", "resources": requested}]))
     assert line.endswith("expected a quantity that fits 64 bits in thousandths")
 
 

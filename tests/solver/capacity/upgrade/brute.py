@@ -54,8 +54,8 @@ class Brute:
     def _drained(self, objects: list[Object], name: str) -> Iterable[list[Object]]:
         """The objects after each drain of a node that gets through."""
         world = Accepting(objects, drain=[name], limits=Limits(alsoMove=["local-storage"]))
-        n = world.world.names.index(name)
-        leaving = [p.index for p in world.world.pods if p.home == n and not p.terminating and not guards.stays_with_node(p)]
+        n = world.cluster.names.index(name)
+        leaving = [p.index for p in world.cluster.pods if p.home == n and not p.terminating and not guards.stays_with_node(p)]
         if not set(leaving) <= world.movable or not all(world.guarded(world.first, i) for i in leaving):
             return
         seen: set[tuple[int, ...]] = set()
@@ -72,13 +72,13 @@ class Brute:
             if not waiting:
                 yield moved(objects, world, position)
             for i in waiting:
-                found = (world.accepted(position, i, m) for m in range(len(world.world.nodes)) if m != n)
+                found = (world.accepted(position, i, m) for m in range(len(world.cluster.nodes)) if m != n)
                 stack += [after for after in found if after is not None]
 
 
 def moved(objects: list[Object], world: Accepting, position: Position) -> list[Object]:
     """The objects with pods at their positions; moved pods are Ready."""
-    to = {world.world.pods[i].key: world.world.names[position.at[i]] for i in position.done}
+    to = {world.cluster.pods[i].key: world.cluster.names[position.at[i]] for i in position.done}
     found = []
     for thing in objects:
         node = to.get(f"{thing['metadata'].get('namespace', 'default')}/{thing['metadata']['name']}") if thing["kind"] == "Pod" else None

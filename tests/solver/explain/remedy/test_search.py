@@ -15,7 +15,7 @@ from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot.scope import select
-from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.ownership import PodOwners
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import applied, without_pods
 from kubestow.solver.explain.remedy.search import find_remedies
@@ -399,7 +399,7 @@ def test_a_replica_set_stands_for_its_deployment() -> None:
         pod("bare-1"),
         pod("bare-2"),
     ]
-    owners = Owners(snapshots.from_objects([kept, *pods]))
+    owners = PodOwners(snapshots.from_objects([kept, *pods]))
     groups = owners.group(range(5))
     assert groups == {
         "Deployment prod/web": [0],

@@ -12,7 +12,7 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
-from tests.solver.rebalance.problem.test_problem import budget, class_of, gang, near, running, told
+from tests.solver.rebalance.problem.test_problem import budget, class_of, gang, near, running, step_names
 
 Object = dict[str, Any]
 EVICT = Limits(allowEviction=True)
@@ -25,7 +25,7 @@ def _admitted(objects: list[Object], limits: Limits | None = None) -> MoveBuilde
 
 
 def _steps(builder: MoveBuilder) -> list[tuple[str, str | None, str | None]]:
-    return told(builder.problem, builder.steps)
+    return step_names(builder.problem, builder.steps)
 
 
 def test_who_fits_is_bound_the_highest_priority_first() -> None:
@@ -131,7 +131,7 @@ def test_members_that_need_each_other_are_bound_as_a_unit() -> None:
 def test_steps_are_accepted_gangs_whole_and_only_lower_priorities_go(kind: str) -> None:
     placed = 0
     for seed in range(40):
-        limits = tiny.asked(seed, kind)[2]
+        limits = tiny.plan_options(seed, kind)[2]
         builder = _admitted(tiny.cluster(seed, kind), limits)
         problem, priority = builder.problem, builder.problem.cluster.priority
         assert accepted(problem, builder.steps), seed

@@ -13,13 +13,13 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
-from tests.solver.rebalance.problem.test_problem import apart, class_of, running, told
+from tests.solver.rebalance.problem.test_problem import apart, class_of, running, step_names
 
 Object = dict[str, Any]
 
 
 def _steps(builder: MoveBuilder) -> list[tuple[str, str | None, str | None]]:
-    return told(builder.problem, builder.steps)
+    return step_names(builder.problem, builder.steps)
 
 
 # --- drain ------------------------------------------------------------------------------------------------------------------------------
@@ -78,16 +78,16 @@ def test_who_finds_no_place_is_asked_again_when_the_others_have_gone() -> None:
 def test_a_drain_is_a_sequence_of_accepted_steps_off_drained_nodes_or_to_make_room(kind: str, least: int) -> None:
     emptied = 0
     for seed in range(40):
-        _, nodes, limits = tiny.asked(seed, kind)
+        _, nodes, limits = tiny.plan_options(seed, kind)
         if not nodes:
             continue
         builder = builder_of(tiny.cluster(seed, kind), [], nodes, limits)
         drain(builder)
-        problem, left = builder.problem, builder.state.counts[builder.problem.movable][:, builder.problem.closed]
+        problem, remaining = builder.problem, builder.state.counts[builder.problem.movable][:, builder.problem.closed]
         assert accepted(problem, builder.steps), seed
-        assert (left <= problem.start[problem.movable][:, problem.closed]).all()
+        assert (remaining <= problem.start[problem.movable][:, problem.closed]).all()
         assert all(problem.closed[step.a] for step in builder.steps if step.b < 0)
-        emptied += bool(builder.steps) and not left.any()
+        emptied += bool(builder.steps) and not remaining.any()
     assert emptied >= least
 
 
@@ -155,8 +155,8 @@ def test_a_node_is_freed_whole_or_not_at_all() -> None:
 def test_no_more_moves_than_allowed_and_none_in_vain() -> None:
     objects = [node("n0"), node("n1"), node("n2")]
     objects += [running(f"p{i}", f"n{i // 2}") for i in range(6)]
-    for most, freed in ((1, 0), (2, 1), (3, 1), (4, 2)):
-        builder, nodes = _consolidated(objects, limits=Limits(maxMoves=most))
+    for max_moves, freed in ((1, 0), (2, 1), (3, 1), (4, 2)):
+        builder, nodes = _consolidated(objects, limits=Limits(maxMoves=max_moves))
         assert (len(nodes), len(builder.steps)) == (freed, 2 * freed)
 
 

@@ -75,10 +75,10 @@ def test_single_targets_are_changed_where_not_all_can_be() -> None:
 def test_values_of_random_drains_stay_and_points_only_rise(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checker judges each plan; the values are those without the choice."""
     objects = tiny.cluster(seed, ("spread", "anti", "mixed")[seed % 3])
-    asked = PlanOptions((), (next(o["metadata"]["name"] for o in objects if o["kind"] == "Node"),), Limits(), OPTIONS)
-    new = rebalance(from_objects(objects), asked)
+    plan_options = PlanOptions((), (next(o["metadata"]["name"] for o in objects if o["kind"] == "Node"),), Limits(), OPTIONS)
+    new = rebalance(from_objects(objects), plan_options)
     monkeypatch.setattr("kubestow.solver.rebalance.rebalance.even_drain", lambda values, steps, over: steps)
-    old = rebalance(from_objects(objects), asked)
+    old = rebalance(from_objects(objects), plan_options)
     assert [tier.value for tier in new.objective] == [tier.value for tier in old.objective]
     assert _worth(new) >= _worth(old)
     assert max((move.wave for move in new.moves), default=0) <= max((move.wave for move in old.moves), default=0)

@@ -15,12 +15,12 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.end_state import EndState
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, Improvement
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, ImprovementTier
 from kubestow.solver.rebalance.tiers.measures import Measures
 from tests import tiny_soft
 from tests.objects import node
 from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
-from tests.solver.rebalance.problem.test_problem import case_of, running, told
+from tests.solver.rebalance.problem.test_problem import case_of, running, step_names
 from tests.tiers import sampled
 
 Object = dict[str, Any]
@@ -49,9 +49,9 @@ def _improved(objects: list[Object], min_gain: int = 1, **limits: Any) -> MoveBu
     return builder
 
 
-def worth(measures: Measures, counts: Ints) -> int:
+def total_value(measures: Measures, counts: Ints) -> int:
     """Return the value of preferences and balance, moves not counted."""
-    return Improvement().value(measures, EndState(measures.problem, counts, moves=0, cost=0))
+    return ImprovementTier().value(measures, EndState(measures.problem, counts, moves=0, cost=0))
 
 
 def _wants_ssd(weight: int) -> Object:
@@ -65,7 +65,7 @@ def test_a_preference_is_followed_where_it_is_worth_the_move() -> None:
     assert points.tolist() == [0, 5]
     for least, moved in ((0, True), (5, True), (6, False)):
         builder = _improved(objects, least)
-        assert told(builder.problem, builder.steps) == ([("p", "n0", "n1")] if moved else [])
+        assert step_names(builder.problem, builder.steps) == ([("p", "n0", "n1")] if moved else [])
 
 
 def test_load_is_evened_out() -> None:
@@ -84,7 +84,7 @@ def test_the_move_that_gains_most_goes_first() -> None:
     objects = [node("n0"), node("n1", labels={"disk": "ssd"})]
     objects += [running(f"p{weight}", "n0", cpu="1m", memory="1Ki", affinity=_wants_ssd(weight)) for weight in (2, 90)]
     builder = _improved(objects, maxMoves=1)
-    assert told(builder.problem, builder.steps) == [("p90", "n0", "n1")]
+    assert step_names(builder.problem, builder.steps) == [("p90", "n0", "n1")]
 
 
 def test_hard_rules_come_before_preferences() -> None:
@@ -104,12 +104,12 @@ def test_gains_are_differences_of_values(kind: str) -> None:
         for _ in range(3):
             for g, n in np.argwhere(state.counts).tolist():
                 found = gains.moving(g, n)
-                now = worth(measures, state.counts)
+                now = total_value(measures, state.counts)
                 for b in range(problem.cluster.n_nodes):
                     counts = state.counts.copy()
                     counts[g, n] -= 1
                     counts[g, b] += 1
-                    assert found[b] - found[n] == worth(measures, counts) - now, (seed, g, n, b)
+                    assert found[b] - found[n] == total_value(measures, counts) - now, (seed, g, n, b)
                     compared += bool(found[b] != found[n])
             g, n = rng.choice(np.argwhere(state.counts).tolist())
             b = rng.randrange(problem.cluster.n_nodes)
@@ -128,9 +128,9 @@ def test_every_step_is_worth_a_move_when_it_is_made(least: int) -> None:
             builder = _improved(preferring(seed, kind), least)
             state = PlanState(builder.problem)
             for step in builder.steps:
-                before = worth(Measures(builder.problem), state.counts)
+                before = total_value(Measures(builder.problem), state.counts)
                 state.apply(step)
-                assert worth(Measures(builder.problem), state.counts) - before >= max(1, BALANCE_PER_POINT * least), (kind, seed)
+                assert total_value(Measures(builder.problem), state.counts) - before >= max(1, BALANCE_PER_POINT * least), (kind, seed)
             made += len(builder.steps)
     assert made > (20 if least > 1 else 60)
 
@@ -140,9 +140,9 @@ def test_no_single_move_is_left_that_would_be_worth_it(kind: str) -> None:
     for seed in range(20):
         builder = _improved(preferring(seed, kind), 1)
         problem, state = builder.problem, builder.state
-        now = worth(Measures(problem), state.counts)
+        now = total_value(Measures(problem), state.counts)
         for g, n in np.argwhere(state.counts * problem.movable[:, None]).tolist():
             for b in np.flatnonzero(state.landing(g, n)).tolist():
                 state.apply(Step(g, n, b))
-                assert worth(Measures(problem), state.counts) - now < BALANCE_PER_POINT, (seed, g, n, b)
+                assert total_value(Measures(problem), state.counts) - now < BALANCE_PER_POINT, (seed, g, n, b)
                 state.undo(Step(g, n, b))

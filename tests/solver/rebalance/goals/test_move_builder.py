@@ -148,7 +148,7 @@ def test_it_is_over_when_its_caller_says_so() -> None:
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_steps_taken_back_leave_no_trace(kind: str) -> None:
     for seed in range(8):
-        rng, (goals, drain, limits) = random.Random(seed), tiny.asked(seed, kind)
+        rng, (goals, drain, limits) = random.Random(seed), tiny.plan_options(seed, kind)
         builder = builder_of(tiny.cluster(seed, kind), goals, drain, limits)
         state, problem = builder.state, builder.problem
         broken, free = state.broken(), state.fit.free.copy()

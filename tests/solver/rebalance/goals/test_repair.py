@@ -17,7 +17,7 @@ from kubestow.solver.runtime.options import Engine, Options
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of
-from tests.solver.rebalance.problem.test_problem import HOST, apart, budget, case_of, even, near, running, told
+from tests.solver.rebalance.problem.test_problem import HOST, apart, budget, case_of, even, near, running, step_names
 
 Object = dict[str, Any]
 
@@ -30,7 +30,7 @@ def _repaired(objects: list[Object], limits: Limits | None = None, drain: tuple[
 
 
 def _steps(builder: MoveBuilder) -> list[tuple[str, str | None, str | None]]:
-    return told(builder.problem, builder.steps)
+    return step_names(builder.problem, builder.steps)
 
 
 def _pair(during: str, *ranks: int, nodes: int = 1) -> list[Object]:
@@ -118,7 +118,7 @@ def test_what_cannot_be_mended_is_left_alone() -> None:
 def test_never_more_is_broken_than_before(kind: str) -> None:
     mended = 0
     for seed in range(40):
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         if goals != ("repair",):
             goals, drain = ("repair",), ()
         before = sum(PlanState(case_of(tiny.cluster(seed, kind), goals, drain, limits)).broken().values())
@@ -137,8 +137,8 @@ def test_of_those_that_may_go_the_lowest_goes_first_and_then_moves_are_tried_aga
     noisy = [
         pod(f"noisy-{i}", node_name=f"n{i}", owner="ReplicaSet/noisy", labels={"app": "loud"}, priority=p) for i, p in ((1, 0), (2, 9))
     ]
-    asked = PlanOptions(("repair",), (), Limits(allowEviction=True), Options(engine=engine, time_limit=20.0))
-    found = rebalance(from_objects([node("n1"), node("n2"), *quiet, *noisy]), asked)
+    plan_options = PlanOptions(("repair",), (), Limits(allowEviction=True), Options(engine=engine, time_limit=20.0))
+    found = rebalance(from_objects([node("n1"), node("n2"), *quiet, *noisy]), plan_options)
     assert [entry.pod for entry in found.evictions] == ["default/noisy-1"]
     assert [(tier.tier, tier.priority, tier.value) for tier in found.objective] == [
         ("rules", None, 0), ("evictions", 9, 0), ("evictions", 0, -1), ("moves", None, -1),
@@ -149,8 +149,8 @@ def test_of_those_that_may_go_the_lowest_goes_first_and_then_moves_are_tried_aga
 def test_who_has_to_be_near_a_pod_that_goes_goes_first(engine: Engine) -> None:
     """c needs a, a needs b, which is gone: nobody is worse off in between, and nothing is broken in the end."""
     pods = [running(x, "n0", labels={"app": x}, affinity=near(y, during="Required")) for x, y in (("c", "a"), ("a", "b"))]
-    asked = PlanOptions(("repair",), limits=Limits(allowEviction=True), options=Options(engine=engine))
-    plan = rebalance(from_objects([node("n0"), *pods]), asked)
+    plan_options = PlanOptions(("repair",), limits=Limits(allowEviction=True), options=Options(engine=engine))
+    plan = rebalance(from_objects([node("n0"), *pods]), plan_options)
     assert [(e.wave, e.pod) for e in plan.evictions] == [(1, "default/c"), (2, "default/a")]
     assert plan.objective[0].value == 0
     first, second = (e.reason for e in plan.evictions)

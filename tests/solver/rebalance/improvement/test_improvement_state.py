@@ -10,7 +10,7 @@ import pytest
 from kubestow.models.documents.rebalance_plan import Limits
 from kubestow.solver.rebalance.improvement.improvement_state import LIMIT_PENALTY, ImprovementState
 from kubestow.solver.rebalance.problem.end_state import EndState
-from kubestow.solver.rebalance.tiers.improvement import Improvement
+from kubestow.solver.rebalance.tiers.improvement import ImprovementTier
 from kubestow.solver.rebalance.tiers.measures import Measures
 from tests.objects import node
 from tests.solver.rebalance.goals.test_improve import SOFT, preferring
@@ -29,14 +29,14 @@ def test_gains_are_differences_of_the_tier(kind: str) -> None:
         for _ in range(15):
             g, n = rng.choice(np.argwhere(counts).tolist())
             away = found.away(g, n)
-            before = Improvement().value(measures, EndState.of(problem, counts))
+            before = ImprovementTier().value(measures, EndState.of(problem, counts))
             found.place(g, n, -1)
             gain = found.gain(g)
             for b in range(problem.cluster.n_nodes):
                 after = counts.copy()
                 after[g, n] -= 1
                 after[g, b] += 1
-                change = Improvement().value(measures, EndState.of(problem, after)) - before
+                change = ImprovementTier().value(measures, EndState.of(problem, after)) - before
                 assert away[b] - away[n] == gain[b] - gain[n] == change, (seed, g, n, b)
                 checked += change != 0
             target = rng.randrange(problem.cluster.n_nodes)

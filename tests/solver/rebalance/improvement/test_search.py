@@ -15,7 +15,7 @@ from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, read_problem
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.search import search
-from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, Improvement
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, ImprovementTier
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -37,10 +37,10 @@ def _run(
     limits: Limits | None = None, *, seconds: float = 1.0, seed: int = 0,
 ) -> tuple[RebalanceProblem, PlanObjective, PlanSearchResult]:  # fmt: skip
     options = Options(engine=engine, time_limit=seconds, workers=1, deterministic=True, seed=seed)
-    asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
-    problem = read_problem(from_objects(objects), asked)
+    plan_options = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
+    problem = read_problem(from_objects(objects), plan_options)
     values = PlanObjective(problem, goals)
-    return problem, values, search(problem, values, asked.goals, RunContext.start(options))
+    return problem, values, search(problem, values, plan_options.goals, RunContext.start(options))
 
 
 def _agrees(objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str], limits: Limits) -> tuple[bool, bool]:
@@ -52,7 +52,7 @@ def _agrees(objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str
     if not known.proved:
         return False, False
     assert found.values <= known.values
-    tier = next(t for t, of in enumerate(values.tiers) if isinstance(of, Improvement))
+    tier = next(t for t, of in enumerate(values.tiers) if isinstance(of, ImprovementTier))
     if found.values[:tier] == known.values[:tier]:
         assert found.bounds[tier] >= known.values[tier]
     return True, found.values[: tier + 1] == known.values[: tier + 1]
@@ -62,8 +62,8 @@ def _agrees(objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str
 def test_no_better_than_the_optimum_and_no_bound_below_it(kind: str) -> None:
     reached = proved = 0
     for seed in range(2):
-        for least, most in ((0, None), (1, None), (3, 2)):
-            known, same = _agrees(preferring(seed, kind), ["improve"], (), Limits(minGain=least, maxMoves=most))
+        for least, max_moves in ((0, None), (1, None), (3, 2)):
+            known, same = _agrees(preferring(seed, kind), ["improve"], (), Limits(minGain=least, maxMoves=max_moves))
             proved, reached = proved + known, reached + same
     assert 2 * reached >= proved > 0
 
@@ -73,7 +73,7 @@ def test_no_better_than_the_optimum_and_no_bound_below_it(kind: str) -> None:
 def test_the_same_at_length(kind: str) -> None:
     reached = proved = 0
     for seed in range(30):
-        goals, drain, limits = ((), (), Limits()) if kind in SOFT else tiny.asked(seed, kind)
+        goals, drain, limits = ((), (), Limits()) if kind in SOFT else tiny.plan_options(seed, kind)
         limits.minGain = seed % 3
         known, same = _agrees(preferring(seed, kind) if kind in SOFT else tiny.cluster(seed, kind), (*goals, "improve"), drain, limits)
         proved, reached = proved + known, reached + same
@@ -102,8 +102,8 @@ def test_pods_change_places_where_no_single_move_gains(monkeypatch: pytest.Monke
 
 
 def test_limits_hold() -> None:
-    for most, moves in ((2, 0), (3, 3)):  # two moves of the three are worth nothing
-        assert len(_run(_swap(), "lns", limits=Limits(maxMoves=most), seconds=2.0)[2].steps) == moves
+    for max_moves, moves in ((2, 0), (3, 3)):  # two moves of the three are worth nothing
+        assert len(_run(_swap(), "lns", limits=Limits(maxMoves=max_moves), seconds=2.0)[2].steps) == moves
 
 
 def test_two_runs_of_a_seed_are_the_same() -> None:

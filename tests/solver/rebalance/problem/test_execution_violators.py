@@ -56,7 +56,7 @@ def test_pods_in_different_domains_are_apart(at: str, key: str, going: set[str])
 def test_namespaces_of_a_term() -> None:
     other = pod("b", node_name="n0", labels={"app": "b"}, namespace="other")
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "x"}}}
-    for asked, going in (
+    for requested, going in (
         ({}, set()),
         ({"namespaces": ["other"]}, {"a"}),
         ({"namespaces": ["third"]}, set()),
@@ -65,8 +65,8 @@ def test_namespaces_of_a_term() -> None:
         ({"namespaceSelector": {"matchLabels": {"team": "y"}}}, set()),
     ):
         rule = apart("b", during=DURING)
-        rule["podAntiAffinity"]["requiredDuringSchedulingRequiredDuringExecution"][0] |= asked
-        assert _named(*NODES, space, _pod("a", affinity=rule), other) == going, asked
+        rule["podAntiAffinity"]["requiredDuringSchedulingRequiredDuringExecution"][0] |= requested
+        assert _named(*NODES, space, _pod("a", affinity=rule), other) == going, requested
 
 
 @pytest.mark.parametrize(

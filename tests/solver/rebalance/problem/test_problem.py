@@ -77,11 +77,11 @@ def class_of(problem: RebalanceProblem, name: str) -> int:
 def names(problem: RebalanceProblem, mask: Iterable[Any]) -> set[str]:
     """Names of the pods of some classes."""
     pods = problem.cluster.snapshot.pods
-    chosen = [cls for cls, taken in zip(problem.cluster.classes, mask, strict=True) if taken]
+    chosen = [cls for cls, marked in zip(problem.cluster.classes, mask, strict=True) if marked]
     return {pods[i].metadata.name or "" for cls in chosen for i in cls.pods}
 
 
-def told(problem: RebalanceProblem, steps: Iterable[Step]) -> list[tuple[str, str | None, str | None]]:
+def step_names(problem: RebalanceProblem, steps: Iterable[Step]) -> list[tuple[str, str | None, str | None]]:
     """Steps of single pods in words: the name of the first pod of the class, and of the nodes."""
     nodes, pods = problem.cluster.nodes.names, problem.cluster.snapshot.pods
     return [
@@ -146,7 +146,7 @@ def test_nodes_to_be_drained_that_are_not_there_are_an_error() -> None:
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_every_running_pod_of_a_class_is_counted_where_it_runs(kind: str) -> None:
     for seed in range(15):
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         problem = case_of(tiny.cluster(seed, kind), goals, drain, limits)
         pods, nodes = problem.cluster.snapshot.pods, problem.cluster.nodes.names
         seen = [i for cls in problem.cluster.classes for i in cls.pods]

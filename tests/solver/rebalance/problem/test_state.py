@@ -19,7 +19,7 @@ from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.accepting import Position
 from tests.plans.brute import Brute
-from tests.plans.world import ABSENT
+from tests.plans.cluster import ABSENT
 from tests.solver.rebalance.problem.test_problem import case_of, class_of, even, running
 from tests.tiers import sampled
 
@@ -35,8 +35,8 @@ class _Both:
         self.problem: RebalanceProblem = read_problem(snapshot, PlanOptions(goals, drain, limits))
         self.state = PlanState(self.problem)
         self.brute = Brute(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
-        index = self.brute.world.index
-        assert list(self.problem.cluster.nodes.names) == self.brute.world.names
+        index = self.brute.cluster.index
+        assert list(self.problem.cluster.nodes.names) == self.brute.cluster.names
         self.class_of = {index[pod_key(snapshot.pods[i])]: g for g, cls in enumerate(self.problem.cluster.classes) for i in cls.pods}
         self.guards = [{index[pod_key(snapshot.pods[i])] for i in guard.pods} for guard in self.problem.budgets]
         self.position = self.brute.first
@@ -45,7 +45,7 @@ class _Both:
     @classmethod
     def random(cls, seed: int, kind: str, *, resized: bool = False) -> _Both:
         """A random cluster; pods that wait are always there."""
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         objects = tiny.resized(tiny.cluster(seed, kind), seed) if resized else tiny.cluster(seed, kind)
         return cls(objects, goals if "admit" in goals else (*goals, "admit"), drain, limits)
 
@@ -65,13 +65,13 @@ class _Both:
         """Every possible step; returns those that are accepted."""
         found = []
         for g, a, i in self.leaving():
-            ways = [self.brute.accepted(self.position, i, n) for n in range(len(self.brute.world.names))]
+            ways = [self.brute.accepted(self.position, i, n) for n in range(len(self.brute.cluster.names))]
             landing = self.state.landing(g, a).tolist()
-            assert landing == [way is not None for way in ways], f"landing of {self.brute.world.pods[i].key}, {self.position}"
+            assert landing == [way is not None for way in ways], f"landing of {self.brute.cluster.pods[i].key}, {self.position}"
             found += [(Step(g, a, n), i, way) for n, way in enumerate(ways) if way is not None]
             if a != ABSENT:
                 gone = self.brute.accepted(self.position, i, ABSENT)
-                assert self.state.may_go(g, a) is (gone is not None), f"eviction of {self.brute.world.pods[i].key}, {self.position}"
+                assert self.state.may_go(g, a) is (gone is not None), f"eviction of {self.brute.cluster.pods[i].key}, {self.position}"
                 if gone is not None:
                     found.append((Step(g, a, ABSENT), i, gone))
         broken = dict(sorted(self.brute.broken(self.position).items()))
@@ -81,7 +81,7 @@ class _Both:
 
 def builder(seed: int, kind: str, length: int = 7, *, resized: bool = False) -> int:
     """Compares every state of a random walk; returns how many steps it took. Some steps are taken back."""
-    both, rng, taken = _Both.random(seed, kind, resized=resized), random.Random(f"walk-{kind}-{seed}"), 0
+    both, rng, step_count = _Both.random(seed, kind, resized=resized), random.Random(f"walk-{kind}-{seed}"), 0
     for _ in range(length):
         choices = both.compare()
         if both.history and rng.random() < 0.15:
@@ -93,9 +93,9 @@ def builder(seed: int, kind: str, length: int = 7, *, resized: bool = False) -> 
             both.history.append((step, both.position))
             both.state.apply(step)
             both.position = position
-            taken += 1
+            step_count += 1
     both.compare()
-    return taken
+    return step_count
 
 
 @pytest.mark.full
@@ -124,15 +124,15 @@ def test_what_may_move_and_what_budgets_allow(kind: str) -> None:
         of = both.class_of
         for i in brute.before:
             g = of.get(i)
-            assert (g is not None and bool(problem.movable[g])) is (i in brute.movable), (seed, brute.world.pods[i].key)
-            assert (g is not None and bool(problem.subjects[g])) is (i in brute.subjects), (seed, brute.world.pods[i].key)
-            assert (g is not None and bool(problem.evictable[g])) is (i in brute.evictable), (seed, brute.world.pods[i].key)
+            assert (g is not None and bool(problem.movable[g])) is (i in brute.movable), (seed, brute.cluster.pods[i].key)
+            assert (g is not None and bool(problem.subjects[g])) is (i in brute.subjects), (seed, brute.cluster.pods[i].key)
+            assert (g is not None and bool(problem.evictable[g])) is (i in brute.evictable), (seed, brute.cluster.pods[i].key)
         assert {i for i, g in of.items() if problem.pending[g]} == brute.pending
         for i in brute.movable:
             guard, b = brute._guard.get(i), problem.budget[of[i]]
             allowed = None if b is None else problem.budgets[b].allowed
-            assert allowed == (None if guard is None else guard.allowed), (seed, brute.world.pods[i].key)
-        assert {brute.world.names[n] for n in problem.drain} == {brute.world.names[n] for n in brute.closed}
+            assert allowed == (None if guard is None else guard.allowed), (seed, brute.cluster.pods[i].key)
+        assert {brute.cluster.names[n] for n in problem.drain} == {brute.cluster.names[n] for n in brute.closed}
 
 
 # --- found by the walks -----------------------------------------------------------------------------------------------------------------

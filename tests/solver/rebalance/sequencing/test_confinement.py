@@ -67,7 +67,7 @@ def _problem(kind: str, seed: int) -> RebalanceProblem:
     if kind in kinds.KINDS:
         case = kinds.KINDS[kind](seed)
         return read_problem(from_objects(case.objects), PlanOptions(case.goals, case.drain, case.limits))
-    goals, drain, limits = tiny.asked(seed, kind)
+    goals, drain, limits = tiny.plan_options(seed, kind)
     objects = tiny.cluster(seed, kind)
     return read_problem(from_objects(tiny.resized(objects, seed) if seed % 3 == 0 else objects), PlanOptions(goals, drain, limits))
 
@@ -120,8 +120,8 @@ def test_a_circle_excludes_end_states_whatever_bystanders_do() -> None:
     target = target_of(problem, {"p": "b", "q": "a", "s": "b"})
     study = _study(problem, target, _moves(problem, ("p", "a", "b"), ("q", "b", "a")))
     assert study.excluded
-    assert [len(each.classes) for each in study.found] == [2]
-    assert len(study.found[0].reachable) == 1  # the start
+    assert [len(each.classes) for each in study.confinements] == [2]
+    assert len(study.confinements[0].reachable) == 1  # the start
 
 
 def test_a_spare_node_makes_it_a_detour() -> None:
@@ -130,8 +130,8 @@ def test_a_spare_node_makes_it_a_detour() -> None:
     study = _study(problem, target, _moves(problem, ("p", "a", "b"), ("q", "b", "a")))
     assert not study.excluded
     assert study.detours == 1
-    assert study.found[0].detours(problem, target) == 1
-    assert study.found[0].detours(problem, problem.start) == 0
+    assert study.confinements[0].detours(problem, target) == 1
+    assert study.confinements[0].detours(problem, problem.start) == 0
 
 
 def test_rules_that_bystanders_may_fulfil_are_not_held_against_an_end_state() -> None:

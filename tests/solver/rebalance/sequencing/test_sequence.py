@@ -388,7 +388,7 @@ def somewhere(problem: RebalanceProblem, rng: random.Random) -> Ints:
 
 def _agree(seed: int, kind: str) -> str:
     rng = random.Random(f"{seed}-{kind}")
-    goals, drain, limits = tiny.asked(seed, kind)
+    goals, drain, limits = tiny.plan_options(seed, kind)
     problem = case_of(tiny.cluster(seed, kind), goals=goals, drain=drain, limits=Limits(allowEviction=limits.allowEviction))
     target = somewhere(problem, rng)
     found = run(problem, target)

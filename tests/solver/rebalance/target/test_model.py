@@ -104,7 +104,7 @@ def builder(problem: RebalanceProblem, rng: random.Random, length: int, mends: s
 
 def rebalanced(seed: int, kind: str, *, resized: bool = False) -> RebalanceProblem:
     objects = tiny.resized(tiny.cluster(seed, kind), seed) if resized else tiny.cluster(seed, kind)
-    _, drain, limits = tiny.asked(seed, kind)
+    _, drain, limits = tiny.plan_options(seed, kind)
     return read_problem(
         from_objects(objects), PlanOptions(GOALS, drain, Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove))
     )

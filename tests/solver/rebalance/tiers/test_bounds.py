@@ -25,7 +25,7 @@ from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Brute, Score, TooLarge, best
 from tests.solver.bounds.test_coarse_model import HOST, ZONE, near, terms
-from tests.solver.rebalance.goals.test_improve import SOFT, preferring, worth
+from tests.solver.rebalance.goals.test_improve import SOFT, preferring, total_value
 from tests.solver.rebalance.problem.test_problem import budget, case_of, running
 
 Object = dict[str, Any]
@@ -47,7 +47,7 @@ def test_brute_force_never_exceeds_them(kind: str) -> None:
     reached = missed = 0
     for seed in range(25):
         objects = tiny.cluster(seed, kind)
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         for goal in goals or [""]:
             try:
                 found = best(objects, [goal] if goal else [], drain, allow_eviction=limits.allowEviction, limits=limits)
@@ -100,7 +100,7 @@ def test_room_of_many_nodes_does_not_overflow() -> None:
     nodes = [node(f"n{i}", cpu="8", memory=f"{2**55 + 1}") for i in range(520)]
     problem = case_of([*nodes, *(running(f"p{i}", f"n{i}", cpu="1", memory="1") for i in range(8))], ["consolidate"])
     values = PlanObjective(problem, ["consolidate"])
-    assert values.packing.most(values.worth) == 519
+    assert values.packing.max_value(values.node_value) == 519
 
 
 def test_more_pods_than_a_node_has_room_for_while_resizes_wait() -> None:
@@ -170,7 +170,7 @@ def _score(problem: RebalanceProblem) -> Score:
         counts = np.zeros_like(problem.start)
         for g, n, k in placed:
             counts[g, n] = k
-        return worth(measures, counts)
+        return total_value(measures, counts)
 
     def score(where: Any) -> int:
         cells: dict[tuple[int, int], int] = {}
@@ -287,7 +287,7 @@ def test_no_plan_reaches_as_much_with_fewer_moves_than_the_bound(kind: str) -> N
     compared = 0
     for seed in range(25):
         objects = tiny.cluster(seed, kind)
-        _, drain, limits = tiny.asked(seed, kind)
+        _, drain, limits = tiny.plan_options(seed, kind)
         for goals in ([], ["consolidate"]):
             if not (goals or drain):
                 continue

@@ -13,7 +13,7 @@ from tests.solver.rebalance.problem.test_problem import budget, case_of, running
 
 def _chosen(problem: RebalanceProblem) -> Bools:
     values = PlanObjective(problem, ["consolidate"])
-    found = values.packing.chosen(values.worth, (problem.cost * problem.movable) @ problem.start)
+    found = values.packing.chosen(values.node_value, (problem.cost * problem.movable) @ problem.start)
     assert found is not None
     return found
 

@@ -33,9 +33,9 @@ class _Plan:
     """A case, with steps said by the names of pods and nodes."""
 
     def __init__(self, objects: list[Object], *, goals: tuple[str, ...] = ("improve",), evict: bool = False) -> None:
-        asked = PlanOptions(goals)
-        asked.limits.allowEviction = evict
-        self.problem = read_problem(from_objects(objects), asked)
+        plan_options = PlanOptions(goals)
+        plan_options.limits.allowEviction = evict
+        self.problem = read_problem(from_objects(objects), plan_options)
         pods = self.problem.cluster.snapshot.pods
         self._class = {pods[i].metadata.name: g for g, cls in enumerate(self.problem.cluster.classes) for i in cls.pods}
         self._nodes = list(self.problem.cluster.nodes.names)
@@ -330,7 +330,7 @@ def test_every_wave_is_safe_whatever_its_order(kind: str, part: int) -> None:
     shared = 0
     for seed in range(8 * part, 8 * part + 8):
         objects = tiny.cluster(seed, kind)
-        goals, drain, limits = tiny.asked(seed, kind)
+        goals, drain, limits = tiny.plan_options(seed, kind)
         problem = read_problem(from_objects(objects), PlanOptions((*goals, *(() if "admit" in goals else ("admit",))), drain, limits))
         rng = random.Random(f"walk-{kind}-{seed}")
         steps = _walk(problem, rng, rng.choice((3, 5, 6)))

@@ -12,7 +12,7 @@ from kubestow.solver.rebalance.waves.schedule import waves
 from kubestow.solver.rebalance.waves.wave_limit import fits, within_waves
 from tests.objects import node, pod
 from tests.solver.rebalance.goals.test_move_builder import accepted
-from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, gang, near, running, told
+from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, gang, near, running, step_names
 
 Object = dict[str, Any]
 Named = tuple[str, int, int]
@@ -23,13 +23,13 @@ def _kept(
 ) -> list[Any]:
     """Return the kept steps as text, given by names of pods and numbers of nodes."""
     problem = case_of(objects, goals, drain, Limits(maxWaves=most))
-    taken = _steps(problem, steps)
-    found = within_waves(PlanObjective(problem, goals), taken)
+    used = _steps(problem, steps)
+    found = within_waves(PlanObjective(problem, goals), used)
     assert most is None or len(waves(problem, found)) <= most
     assert fits(problem, found)
-    assert (found is taken) == fits(problem, taken)
+    assert (found is used) == fits(problem, used)
     assert unit or accepted(problem, found)
-    return told(problem, found)
+    return step_names(problem, found)
 
 
 def _steps(problem: RebalanceProblem, steps: Sequence[Named]) -> list[Step]:
@@ -46,8 +46,8 @@ CHAIN: tuple[Named, ...] = (("p", 0, 2), ("r", 1, 2), ("q", 1, 0))
 
 
 def test_steps_that_fit_stay_as_they_are() -> None:
-    for most in (None, 2, 9):
-        assert _kept(_chain(), [], most, *CHAIN, drain=["n1"]) == [("p", "n0", "n2"), ("r", "n1", "n2"), ("q", "n1", "n0")]
+    for limit in (None, 2, 9):
+        assert _kept(_chain(), [], limit, *CHAIN, drain=["n1"]) == [("p", "n0", "n2"), ("r", "n1", "n2"), ("q", "n1", "n0")]
     assert _kept(_chain(), [], 0, *CHAIN, drain=["n1"]) == []
 
 

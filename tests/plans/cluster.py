@@ -3,8 +3,8 @@
 Only what :mod:`tests.plans.tiny` makes of Kubernetes' fields is known here; a test compares every answer with the checker of placements.
 Sources of the rules: spec/kubernetes-rules.md; kube-scheduler plugins interpodaffinity and podtopologyspread (filtering.go).
 
-A pod is an index into ``World.pods``, a node one into ``World.nodes``; a state says for each pod on which node it is, or ABSENT. ``moved``
-are the pods that a plan has placed: what they hold is what their specs ask for.
+A pod is an index into ``TinyCluster.pods``, a node is an index into ``TinyCluster.nodes``. A state gives the node of each pod, or ABSENT.
+``moved`` are the pods that the plan has placed. They hold what their specs request.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def matches_node(terms: Sequence[Object], labels: Mapping[str, str]) -> bool:
 
 @dataclass
 class Pod:
-    """``home``: node in the snapshot, or ABSENT. ``held``: what it holds there, as a resize may wait. ``affinity``: keys of its
+    """``home``: node in the snapshot, or ABSENT. ``holding``: what it holds there, as a resize may wait. ``affinity``: keys of its
     terms; ``wanted``: pods that match all; ``foes``: by other pod the keys of anti-affinity, this pod's or the other's."""
 
     index: int
     raw: Object
     home: int
     requests: dict[str, int]
-    held: dict[str, int]
+    holding: dict[str, int]
     ports: list[tuple[str, str, int]]
     key: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Constraint:
     own: bool  # True if the pod matches its own selector
 
 
-class World:
+class TinyCluster:
     """Nodes, pods that are not over, and their rules. ``cordoned``: names of nodes that get a cordon and its taint."""
 
     def __init__(self, objects: Iterable[Object], cordoned: Collection[str] = ()) -> None:
@@ -146,22 +146,22 @@ class World:
     def _pod(self, index: int, raw: Object) -> Pod:
         metadata, spec = raw["metadata"], raw["spec"]
         home = self.names.index(spec["nodeName"]) if "nodeName" in spec else ABSENT
-        requests, held = dict[str, int](), dict[str, int]()
+        requests, holding = dict[str, int](), dict[str, int]()
         ports = []
         status = raw.get("status", {})
         has = {each["name"]: each["resources"]["requests"] for each in status.get("containerStatuses", ())}
         infeasible = any(each["type"] == "PodResizePending" and each["reason"] == "Infeasible" for each in status.get("conditions", ()))
         for container in spec["containers"]:
-            asked = {name: _amount(name, value) for name, value in container.get("resources", {}).get("requests", {}).items()}
+            requested = {name: _amount(name, value) for name, value in container.get("resources", {}).get("requests", {}).items()}
             actual = {name: _amount(name, value) for name, value in has.get(container["name"], {}).items()}
-            wants = {} if infeasible and container["name"] in has else asked
-            for name in (*asked, *(name for name in actual if name not in asked)):
-                requests[name] = requests.get(name, 0) + asked.get(name, 0)
-                held[name] = held.get(name, 0) + max(wants.get(name, 0), actual.get(name, 0))
+            wants = {} if infeasible and container["name"] in has else requested
+            for name in (*requested, *(name for name in actual if name not in requested)):
+                requests[name] = requests.get(name, 0) + requested.get(name, 0)
+                holding[name] = holding.get(name, 0) + max(wants.get(name, 0), actual.get(name, 0))
             mapped = [port for port in container.get("ports", ()) if port.get("hostPort")]
             ports += [(port.get("hostIP", "0.0.0.0"), port.get("protocol", "TCP"), port["hostPort"]) for port in mapped]
         key = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
-        return Pod(index, raw, home, requests, held, ports, key, metadata.get("labels", {}))
+        return Pod(index, raw, home, requests, holding, ports, key, metadata.get("labels", {}))
 
     def _static(self, pod: Pod, n: int) -> set[str]:
         found = set()
@@ -246,7 +246,7 @@ class World:
         if len(mates) + 1 > room.get("pods", 0):
             found.add("NodeResourcesFit")
         for name, amount in pod.requests.items():
-            holding = (self.pods[j].requests if j in moved or self.pods[j].home == ABSENT else self.pods[j].held for j in mates)
+            holding = (self.pods[j].requests if j in moved or self.pods[j].home == ABSENT else self.pods[j].holding for j in mates)
             if amount and amount + sum(each.get(name, 0) for each in holding) > room.get(name, 0):
                 found.add("NodeResourcesFit")
         if any(depth is None or depth > 0 for depth in self.excess(i, n, state)):
