@@ -287,7 +287,7 @@ def verify(given: Input, result: Result | Path) -> Verification:
 
 @dataclass(frozen=True)
 class _Given:
-    """Manifests, read with the feature gates of the snapshot to which they are added (:class:`kubestow.commands.core.judging.Given`)."""
+    """Manifests, read with the feature gates of the target snapshot (:class:`kubestow.commands.core.judging.Given`)."""
 
     paths: tuple[str, ...]
     unknown_fields: bool

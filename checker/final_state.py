@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kubestow.checker.placement_document import why_not_pending
 from kubestow.checker.plan.document import entries
-from kubestow.checker.plan.objective import Ledger
+from kubestow.checker.plan.objective import PlanLedger
 from kubestow.checker.plan.state import Board, cordoned
 from kubestow.checker.rules import resources
 from kubestow.checker.violation import stays_with_node
@@ -50,10 +50,10 @@ def ends(before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, s
         QuantityError: a quantity in a snapshot is malformed or beyond 64 bits.
     """
     with no_gc():
-        return _End(before, document, now, stands or {}).found()
+        return _Comparison(before, document, now, stands or {}).found()
 
 
-class _End:
+class _Comparison:
     """The comparison of one document."""
 
     def __init__(self, before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, stands: Mapping[str, str]) -> None:
@@ -174,7 +174,7 @@ class _End:
         """Yield final figures of the plan that differ now, each with a flag: True if the run itself is responsible."""
         board = self._board
         broken = board.all_broken()
-        ledger = Ledger(board, plan.policy or DEFAULT, (), self._pending, (), admits="admit" in plan.goals)
+        ledger = PlanLedger(board, plan.policy or DEFAULT, (), self._pending, (), admits="admit" in plan.goals)
         is_now = ledger.summary(broken, [use.node for use in said.nodes if use.node in self._nodes])
         mine = missed or not foreign
         for name, wanted, number in (("empty nodes", said.emptyNodes, is_now.emptyNodes), ("pods that wait", said.pending, is_now.pending)):

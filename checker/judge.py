@@ -64,7 +64,7 @@ class _Lot:
     """
 
     pod: objects.Pod
-    member: affinity.Member
+    member: affinity.AffinityMember
     plain: bool = False
     bare: bool = False
     choosy: bool = True
@@ -73,7 +73,7 @@ class _Lot:
     counts: Sequence[spread.Count] = ()
     asks: resources.Amounts | None = None
     holds: resources.Amounts | None = None
-    spread: spread.Spread = spread.NO_SPREAD
+    spread: spread.PodSpread = spread.NO_SPREAD
 
 
 class Judge:
@@ -107,7 +107,7 @@ class Judge:
     ) -> None:
         self._snapshot, self._candidates = snapshot, candidates  # kept in memory, because pods and their parts are identified by id
         self._replicas = Replicas() if crowd is None else crowd.replicas
-        self._asked = resources.Shared(snapshot.gates) if crowd is None else crowd.asked
+        self._asked = resources.SharedRequests(snapshot.gates) if crowd is None else crowd.asked
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self._free, self._exempt = frozenset(free), frozenset(exempt)
         self._known_grants = granted
@@ -117,11 +117,11 @@ class Judge:
         self._places = {
             name: _Place(node, name, resources.node_capacity(node), node_rules.is_open(node)) for name, node in self.nodes.items()
         }
-        self._guards: dict[tuple[int, str], tuple[spread.Spread, objects.Node, objects.Pod]] = {}
+        self._guards: dict[tuple[int, str], tuple[spread.PodSpread, objects.Node, objects.Pod]] = {}
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespace_labels, exempt)
         self._spread = spread.SpreadState(self.nodes, snapshot.gates)
-        self._reader = affinity.Reader()
+        self._reader = affinity.MemberReader()
         self._volumes = volumes.VolumeState(snapshot)
         judged = {id(pod) for pod in candidates}
         self._devices = devices.state(snapshot, candidates, self._replaced(snapshot, judged, absent))
@@ -135,7 +135,7 @@ class Judge:
         ]
         self._lots: dict[int, _Lot] = {}
         self._lot_of: dict[int, _Lot] = {}  # by id of the pod
-        self._members: dict[int, affinity.Member] = {}  # by id of the pod
+        self._members: dict[int, affinity.AffinityMember] = {}  # by id of the pod
         for lot in self._sort(candidates):
             lot.spread = self._spread.read(lot.pod)
         self._affinity.announce((lot.member for lot in self._lots.values()), judged=True)
@@ -172,12 +172,12 @@ class Judge:
             lot.asks = self._asked.requests(lot.pod, bound=False)
         return lot.asks
 
-    def _member(self, lot: _Lot, pod: objects.Pod) -> affinity.Member:
+    def _member(self, lot: _Lot, pod: objects.Pod) -> affinity.AffinityMember:
         """Return the pod's inter-pod affinity under its own name."""
         member = self._members.get(id(pod))
         if member is None:
             known = lot.member
-            member = affinity.Member(objects.pod_key(pod), known.namespace, known.labels, known.terms, known.profile)
+            member = affinity.AffinityMember(objects.pod_key(pod), known.namespace, known.labels, known.terms, known.profile)
             self._members[id(pod)] = member
         return member
 
@@ -252,7 +252,7 @@ class Judge:
         """The allocatable resources of each node."""
         return {name: place.capacity for name, place in self._places.items()}
 
-    def spread_of(self, pod: objects.Pod) -> spread.Spread:
+    def spread_of(self, pod: objects.Pod) -> spread.PodSpread:
         """Return the parsed DoNotSchedule constraints of a candidate."""
         return self._lot_of[id(pod)].spread
 

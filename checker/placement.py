@@ -30,7 +30,7 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.snapshot import Snapshot
 
-__all__ = ["Checked", "Judge", "Violation", "check", "rejecting_rules", "rest_faults", "verify"]
+__all__ = ["CheckedPlacement", "Judge", "Violation", "check", "rejecting_rules", "rest_faults", "verify"]
 
 
 def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
@@ -42,7 +42,7 @@ def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exe
     return sorted({rule for rule, _ in judge.verdict(pod, node_name)})
 
 
-class Checked(NamedTuple):
+class CheckedPlacement(NamedTuple):
     """The result of checking a placement.
 
     Attributes:
@@ -54,7 +54,7 @@ class Checked(NamedTuple):
     unjudged: int
 
 
-def check(snapshot: Snapshot, placement: Placement, *, embedded: bool = False) -> Checked:
+def check(snapshot: Snapshot, placement: Placement, *, embedded: bool = False) -> CheckedPlacement:
     """Return the violations of :func:`verify`, and false claims about unplaced pods, preferences and the document itself.
 
     Args:
@@ -168,7 +168,7 @@ def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bo
     return found
 
 
-def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checked:
+def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> CheckedPlacement:
     crowd = Crowd(snapshot)
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = crowd.each(lambda pod: why_not_pending(pod, nodes, placement.snapshot))
@@ -197,4 +197,4 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
         alone = Judge(snapshot, left.alone, absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy) if left.alone else None
         found += left.cause_faults(alone)
         found += preference_claims(snapshot, placement, where, roster.gangs)
-    return Checked(found, left.unjudged)
+    return CheckedPlacement(found, left.unjudged)

@@ -81,7 +81,7 @@ class Crowd(Mapping[str, objects.Pod]):
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.pods = snapshot.pods
-        self.asked = resources.Shared(snapshot.gates)
+        self.asked = resources.SharedRequests(snapshot.gates)
         self.replicas = Replicas()
         self.set_of = self.replicas.numbers(self.pods)
         self.key_of = list(map(objects.pod_key, self.pods))

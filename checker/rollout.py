@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kubestow.checker.attachments import Attachments
+from kubestow.checker.attachments import NodeAttachments
 from kubestow.checker.claims.document import count_faults
 from kubestow.checker.devices import entry as devices
 from kubestow.checker.placement import Judge
-from kubestow.checker.rules.admission import Books
+from kubestow.checker.rules.admission import QuotaBooks
 from kubestow.checker.updates import verify_update
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
@@ -52,7 +52,7 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
         revision = read(snapshot, name, manifests, placement.snapshot.edits)
     except InputError as error:
         return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
-    replay = _Replay(
+    replay = _RolloutReplay(
         revision.snapshot, placement, revision.pace, {entry.key: entry for entry in revision.old},
         {objects.pod_key(pod): pod for pod in revision.new}, {objects.pod_key(revision.snapshot.pods[i]) for i in revision.going},
         revision.paused,
@@ -67,7 +67,7 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
 
 
 @dataclass
-class _Replay:
+class _RolloutReplay:
     """The replay of a Deployment's rollout.
 
     Attributes:
@@ -99,14 +99,14 @@ class _Replay:
     placed: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
     granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
-    books: Books = field(init=False)
-    attached: Attachments = field(init=False)
+    books: QuotaBooks = field(init=False)
+    attached: NodeAttachments = field(init=False)
 
     def __post_init__(self) -> None:
         self.alive = set(self.old)
         exempt, policy = self.placement.snapshot.daemonNamespaces, self.placement.policy or DEFAULT
-        self.books = Books(self.snapshot, self.gone, policy=policy, exempt=exempt)
-        self.attached = Attachments(self.snapshot)
+        self.books = QuotaBooks(self.snapshot, self.gone, policy=policy, exempt=exempt)
+        self.attached = NodeAttachments(self.snapshot)
         self.attached.begin([pod for pod in self.snapshot.pods if objects.pod_key(pod) not in self.gone])
 
     def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from kubestow.checker.attachments import Attachments
+from kubestow.checker.attachments import NodeAttachments
 from kubestow.checker.claims.document import count_faults
 from kubestow.checker.devices import entry as devices
 from kubestow.checker.placement import Judge
-from kubestow.checker.rules.admission import Books, Fault
+from kubestow.checker.rules.admission import Fault, QuotaBooks
 from kubestow.checker.update_steps import Pods
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
@@ -50,7 +50,7 @@ def verify_update(
         update = read_update(snapshot, kind, name, manifests, placement.snapshot.edits)
     except InputError as error:
         return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
-    replay = _Replay(update, placement)
+    replay = _UpdateReplay(update, placement)
     replay.document(found, snapshot)
     for number, wave in enumerate(found.waves, 1):
         replay.wave(number, wave)
@@ -59,7 +59,7 @@ def verify_update(
 
 
 @dataclass
-class _Replay:
+class _UpdateReplay:
     """The replay of an update.
 
     Attributes:
@@ -88,8 +88,8 @@ class _Replay:
     bound: list[str] = field(default_factory=list)
     reached: set[int] = field(default_factory=set)
     granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
-    books: Books = field(init=False)
-    attached: Attachments = field(init=False)
+    books: QuotaBooks = field(init=False)
+    attached: NodeAttachments = field(init=False)
     own: set[str] = field(init=False)
     on: dict[str, list[objects.Pod]] = field(init=False)
     apart: bool = field(init=False)
@@ -104,8 +104,8 @@ class _Replay:
                 self.pods.come(member)
         self.pods.serving = {key for key, member in self.pods.there.items() if member.ready}
         self.where = {key: member.node for key, member in self.pods.there.items()}
-        self.books = Books(self.around, exempt=self.placement.snapshot.daemonNamespaces)
-        self.attached = Attachments(self.around)
+        self.books = QuotaBooks(self.around, exempt=self.placement.snapshot.daemonNamespaces)
+        self.attached = NodeAttachments(self.around)
         self.attached.begin(self.around.pods)
         self.own = {member.key for member in update.members}
         self.on = {}

@@ -71,9 +71,9 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     found += exemption_faults(result) if expect_no_exemptions else ()
     told = None
     if journal is not None and isinstance(result, Placement | RebalancePlan):
-        from kubestow.checker.journal.judge import Clusters
+        from kubestow.checker.journal.judge import ReleaseClusters
 
-        clusters = Clusters(judged.snapshot, snapshot, inputs.load_later(end, streams) if end else None)
+        clusters = ReleaseClusters(judged.snapshot, snapshot, inputs.load_later(end, streams) if end else None)
         of_run = judging.judge_run(journal, clusters, result, digest)
         told, found = of_run.summary, [*found, *of_run.violations]
     output.write_document(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kubestow.checker.capacity import buffers
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.claims.statement import unjudged_pods
 from kubestow.checker.placement import check
 from kubestow.checker.rules import resources
@@ -28,7 +28,7 @@ UNCHECKED: Final = (
 )
 
 
-def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
+def check_fit(snapshot: Snapshot, fit: Fit) -> CheckedDocument:
     """Check a Fit and return its faults and unchecked claims.
 
     Args:
@@ -44,7 +44,7 @@ def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
         found += [Violation("", "", RULE, why) for why in _kept_faults(snapshot, fit, fit.keep)]
     buffered = [*_headroom_faults(snapshot, fit)]
     more = [buffers.UNCHECKED] if fit.headroom is not None else []
-    return Checked([*judged.violations, *found, *buffered], [*UNCHECKED, *more, *unjudged_pods(judged.unjudged)])
+    return CheckedDocument([*judged.violations, *found, *buffered], [*UNCHECKED, *more, *unjudged_pods(judged.unjudged)])
 
 
 def _headroom_faults(snapshot: Snapshot, fit: Fit) -> Iterator[Violation]:
@@ -119,7 +119,7 @@ def _kept_faults(snapshot: Snapshot, fit: Fit, keep: Keep) -> Iterator[str]:
     """
     if not 0 <= keep.percent <= 100:
         yield f"{keep.percent} per cent are to be kept"
-    asked = resources.Shared(snapshot.gates)
+    asked = resources.SharedRequests(snapshot.gates)
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     there = {entry.pod: entry.node for entry in fit.placement.assignments}
     made = set(snapshot.to_create)

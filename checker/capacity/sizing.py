@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kubestow.checker.capacity import buffers, usage_and_cost
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.pools import selected
 from kubestow.checker.capacity.survival import check_survival
 from kubestow.checker.claims.statement import unjudged_pods
@@ -41,7 +41,7 @@ UNCHECKED: Final = (
 )
 
 
-def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
+def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> CheckedDocument:
     """Check a Sizing and return its faults and unchecked claims.
 
     Args:
@@ -69,7 +69,7 @@ def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
                 found.append(Violation("", "", RULE, "the purchase must survive failures, and is not certified to"))
     elif sizing.survival is not None:
         found.append(Violation("", "", RULE, "there is no placement, and something is said to survive"))
-    return Checked(found, left_open)
+    return CheckedDocument(found, left_open)
 
 
 def _status_faults(sizing: Sizing) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kubestow.checker.capacity import buffers
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.pools import selected
 from kubestow.checker.capacity.waves.running_state import RunningState, suits
 from kubestow.checker.capacity.waves.separate_snapshots import MAX_REPLAYED_PODS, SeparateSnapshots
@@ -31,7 +31,7 @@ UNCHECKED: Final = (
 )
 
 
-def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = None) -> Checked:
+def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = None) -> CheckedDocument:
     """Check an Upgrade and return its faults and unchecked claims.
 
     Args:
@@ -46,7 +46,7 @@ def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = No
     """
     ref = upgrade.snapshot
     if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
-        return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(UNCHECKED))
+        return CheckedDocument([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(UNCHECKED))
     found = [_fault(why) for why in _document_faults(snapshot, upgrade)]
     course, waves, wrong = _Course(snapshot, upgrade), list[UpgradeWave](), list[str]()
     for wave in upgrade.waves:
@@ -63,14 +63,14 @@ def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = No
     for wave in waves:
         found += [Violation(f.pod, f.node, f.rule, f"wave {wave.wave}: {f.why}") for f in _drain(state, wave)]
     if wrong:
-        return Checked([*found, *map(_fault, wrong)], [*UNCHECKED, f"what comes after wave {upgrade.waves[len(waves)].wave}"])
+        return CheckedDocument([*found, *map(_fault, wrong)], [*UNCHECKED, f"what comes after wave {upgrade.waves[len(waves)].wave}"])
     lost = [key for pod in edits.stays(snapshot.pods, upgrade.nodes) if not state.runs(key := objects.pod_key(pod))]
     found += [_fault(f"{len(lost)} pods of the pool run nowhere in the end, {min(lost)} among them")] if lost else []
     found += _headroom_faults(snapshot, upgrade)
     left = len(waves) - len(separate.replayed) if separate is not None else 0
     more = [f"rules and budgets in {left} of the {len(waves)} waves: with devices, that takes too long"]
     bounds = [buffers.UNCHECKED] if upgrade.headroom is not None else []
-    return Checked(found, [*UNCHECKED, *(more if left else ()), *bounds])
+    return CheckedDocument(found, [*UNCHECKED, *(more if left else ()), *bounds])
 
 
 def _headroom_faults(snapshot: Snapshot, upgrade: Upgrade) -> Iterator[Violation]:

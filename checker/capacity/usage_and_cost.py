@@ -37,7 +37,7 @@ def faults(snapshot: Snapshot, sizing: Sizing) -> Iterator[str]:
         sizing: The document.
     """
     there = _pods(snapshot, sizing)
-    asked = resources.Shared(snapshot.gates)
+    asked = resources.SharedRequests(snapshot.gates)
     has = {node.metadata.name or "": resources.node_capacity(node) for node in snapshot.nodes}
     if sizing.utilisation:
         yield from _use_faults(sizing, there, asked, has)
@@ -56,13 +56,13 @@ def _pods(snapshot: Snapshot, sizing: Sizing) -> dict[str, list[objects.Pod]]:
     return there
 
 
-def _request(pod: objects.Pod, asked: resources.Shared) -> dict[str, int]:
+def _request(pod: objects.Pod, asked: resources.SharedRequests) -> dict[str, int]:
     """Return the requests of a pod, plus one pod slot."""
     return {**asked.requests(pod, bound=False), "pods": 1}
 
 
 def _use_faults(
-    sizing: Sizing, there: Mapping[str, list[objects.Pod]], asked: resources.Shared, has: Mapping[str, resources.Amounts]
+    sizing: Sizing, there: Mapping[str, list[objects.Pod]], asked: resources.SharedRequests, has: Mapping[str, resources.Amounts]
 ) -> Iterator[str]:
     """Yield faults of the utilisation rows, per shape and in total."""
     requested: dict[str, Counter[str]] = {}
@@ -100,7 +100,7 @@ def _use_faults(
 def _cost_faults(
     sizing: Sizing,
     there: Mapping[str, list[objects.Pod]],
-    asked: resources.Shared,
+    asked: resources.SharedRequests,
     has: Mapping[str, resources.Amounts],
     owners: Owners,
 ) -> Iterator[str]:

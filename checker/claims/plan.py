@@ -15,7 +15,7 @@ MAX_LISTED_OBSTACLES = 50
 
 
 @dataclass(frozen=True)
-class End:
+class PlanEnd:
     """The cluster at the end of a plan.
 
     Attributes:
@@ -31,7 +31,7 @@ class End:
     waiting: Collection[str]
 
 
-def plan_claims(plan: RebalancePlan, end: End) -> Iterator[Violation]:
+def plan_claims(plan: RebalancePlan, end: PlanEnd) -> Iterator[Violation]:
     """Yield false claims of a plan about its status, its obstacles and unmodelled features."""
     if plan.status == "feasible" and all(tier.bound == tier.value for tier in plan.objective):
         yield Violation("", "", plan.kind, "the status is feasible, and every tier is proved")
@@ -50,7 +50,7 @@ def plan_claims(plan: RebalancePlan, end: End) -> Iterator[Violation]:
             yield Violation(silent[0], "", plan.kind, f"the goal {goal} leaves the pod, and no obstacle mentions it")
 
 
-def _obstacle_faults(plan: RebalancePlan, obstacle: Obstacle, undone: Collection[str], end: End) -> Iterator[Violation]:
+def _obstacle_faults(plan: RebalancePlan, obstacle: Obstacle, undone: Collection[str], end: PlanEnd) -> Iterator[Violation]:
     if obstacle.pod is None or obstacle.pod not in end.nodes:
         return  # a cycle of moves, or a summary; another check reports unknown pods
     at = end.nodes[obstacle.pod]

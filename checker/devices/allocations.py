@@ -18,7 +18,7 @@ Need = tuple[CounterKey, Fraction]
 _NONE: Final[Amounts] = {}
 
 
-class Ledger:
+class CounterLedger:
     """The remaining counters of a pool.
 
     Args:
@@ -53,7 +53,7 @@ class Allocations:
         self._whole: dict[DeviceId, int] = {}
         self._shares: dict[DeviceId, int] = {}
         self._consumed: dict[DeviceId, Amounts] = {}
-        self._ledgers: dict[tuple[str, str], list[Ledger]] = {}
+        self._ledgers: dict[tuple[str, str], list[CounterLedger]] = {}
 
     def is_held(self, device: DeviceId) -> bool:
         """Return True if a claim holds the whole device."""
@@ -67,7 +67,7 @@ class Allocations:
         """Return the consumed capacity of a device."""
         return self._consumed.get(device, _NONE)
 
-    def open(self, driver: str, pool: str, ledger: Ledger) -> None:
+    def open(self, driver: str, pool: str, ledger: CounterLedger) -> None:
         """Register a ledger and charge it for the pool's allocated devices."""
         self._ledgers.setdefault((driver, pool), []).append(ledger)
         for device in ledger.devices():

@@ -25,7 +25,7 @@ def amounts(raw: Mapping[str, str | int | float] | None) -> Amounts:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CapacityEntry:
     """One capacity of a device and its request policy.
 
     Attributes:
@@ -88,7 +88,7 @@ def _optional(raw: str | float | None) -> Fraction | None:
     return None if raw is None else quantity.parse(raw)
 
 
-def entry(raw: api.DeviceCapacity, fractions: bool) -> Entry:
+def entry(raw: api.DeviceCapacity, fractions: bool) -> CapacityEntry:
     """Parse a capacity of a device.
 
     Args:
@@ -100,22 +100,22 @@ def entry(raw: api.DeviceCapacity, fractions: bool) -> Entry:
     """
     value, policy = quantity.parse(raw.value), raw.requestPolicy
     if policy is None:
-        return Entry(value)
+        return CapacityEntry(value)
     span = policy.validRange
     bounds = (_optional(span.min), _optional(span.max), _optional(span.step)) if span is not None else (None, None, None)
-    return Entry(
+    return CapacityEntry(
         value, _optional(policy.default), span is not None, *bounds,
         None if policy.validValues is None else tuple(map(quantity.parse, policy.validValues)),
         fractions and any(bound is not None and bound != int(bound) for bound in bounds),
     )  # fmt: skip
 
 
-def taken(entries: Mapping[str, Entry], requested: Amounts | None) -> Amounts:
+def taken(entries: Mapping[str, CapacityEntry], requested: Amounts | None) -> Amounts:
     """Return the amount of each capacity that a request takes from a device."""
     return {name: each.amount((requested or {}).get(name)) for name, each in entries.items()}
 
 
-def lacks(entries: Mapping[str, Entry], requested: Amounts | None, *held: Mapping[str, Fraction]) -> str | None:
+def lacks(entries: Mapping[str, CapacityEntry], requested: Amounts | None, *held: Mapping[str, Fraction]) -> str | None:
     """Return why a device cannot serve a request in addition to its other holders, or None if it can."""
     for name in requested or ():
         if name not in entries:

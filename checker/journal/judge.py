@@ -8,7 +8,7 @@ from kubestow.checker.final_state import ends
 from kubestow.checker.journal.final_state import closed_nodes, end_faults, gated_ends, gated_faults
 from kubestow.checker.journal.gated import GatedReplay
 from kubestow.checker.journal.progress import account
-from kubestow.checker.journal.replay import JOURNAL, Replay
+from kubestow.checker.journal.replay import JOURNAL, JournalReplay
 from kubestow.checker.journal.tasks import gated_of, tasks_of
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.answers import CarriedOut, ClusterEnd
@@ -32,7 +32,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Clusters:
+class ReleaseClusters:
     """The clusters of a run that removes scheduling gates.
 
     Attributes:
@@ -64,7 +64,7 @@ def judge_journal(
     if (other := _of_another(record, document, digest)) is not None:
         return other
     tasks = tasks_of(document, snapshot)
-    replay = Replay(record, tasks)
+    replay = JournalReplay(record, tasks)
     found = list(replay.faults())
     told = account(record, tasks, replay.state)
     if end is None:
@@ -79,7 +79,7 @@ def judge_journal(
     return Judgement(found, told)
 
 
-def judge_gated(record: Record, document: Placement, clusters: Clusters, *, digest: str) -> Judgement:
+def judge_gated(record: Record, document: Placement, clusters: ReleaseClusters, *, digest: str) -> Judgement:
     """Judge the requests of a run that removed scheduling gates from the pods of manifests.
 
     Args:

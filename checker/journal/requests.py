@@ -27,7 +27,7 @@ _PATHS: Final[tuple[tuple[Kind, str, re.Pattern[str]], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ParsedRequest:
     """A parsed request.
 
     Attributes:
@@ -91,11 +91,11 @@ def deleted(request: Request) -> str | None:
     return f"{_KINDS[found[2]]} {unquote(found[1])}/{unquote(found[3])}"
 
 
-def ask_of(request: Request) -> Ask:
+def ask_of(request: Request) -> ParsedRequest:
     """Parse a request. The kind is ``other`` if a run has no reason to send it."""
     body = request.body if isinstance(request.body, dict) else None
     for kind, method, path in _PATHS:
         found = path.fullmatch(request.path)
         if found is not None and request.method == (method or request.method) and (body is not None or kind == "lease"):
-            return Ask(kind, unquote(found[1]), unquote(found[2] or ""), body or {})
-    return Ask("other", "", "", {})
+            return ParsedRequest(kind, unquote(found[1]), unquote(found[2] or ""), body or {})
+    return ParsedRequest("other", "", "", {})

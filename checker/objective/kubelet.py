@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
 
-from kubestow.checker.objective.topology_manager import Amounts, Ask, Machine, is_ram
+from kubestow.checker.objective.topology_manager import Amounts, Machine, ZoneRequest, is_ram
 from kubestow.models.kube import quantity
 
 _PerZone = Sequence[Mapping[str, int]]
@@ -64,7 +64,7 @@ class Kubelet:
         self._left = [dict(zone) for zone in machine.left]
         self._spare: list[Amounts] = []
 
-    def admit(self, wanted: Sequence[Ask]) -> str | None:
+    def admit(self, wanted: Sequence[ZoneRequest]) -> str | None:
         """Admit a pod. Return why it is rejected, in which case it holds nothing; None if it is admitted."""
         before = [dict(zone) for zone in self._left]
         self._spare = [{} for _ in self._left]
@@ -78,7 +78,7 @@ class Kubelet:
                 zone[name] += amount
         return None
 
-    def _place(self, ask: Ask) -> str | None:
+    def _place(self, ask: ZoneRequest) -> str | None:
         """Allocate one request. Return why it is rejected, or None."""
         machine = self._machine
         who = f"container {ask.container}" if ask.container else "the pod"

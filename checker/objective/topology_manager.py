@@ -282,7 +282,7 @@ def _whole(name: str, raw: objects.RawQuantity) -> int:
 
 
 @dataclass(frozen=True)
-class Ask:
+class ZoneRequest:
     """A request that must be served from one set of zones.
 
     Attributes:
@@ -296,7 +296,7 @@ class Ask:
     stays: bool
 
 
-def asks(pod: objects.Pod, scope: str) -> list[Ask]:
+def asks(pod: objects.Pod, scope: str) -> list[ZoneRequest]:
     """Return the requests to be aligned, in the order of admission. Empty requests are omitted.
 
     For a Guaranteed pod without pod-level resources these are memory, huge pages, and the CPUs of containers that
@@ -309,13 +309,13 @@ def asks(pod: objects.Pod, scope: str) -> list[Ask]:
     decides_for_all = any(_native(name) for name in (*(whole.requests or ()), *(whole.limits or ())))
     native = qos_class(pod) == GUARANTEED and not decides_for_all
     found = [
-        Ask(c.name or "", _asked(c, native), init is False or c.restartPolicy == "Always")
+        ZoneRequest(c.name or "", _asked(c, native), init is False or c.restartPolicy == "Always")
         for init, containers in ((True, pod.spec.initContainers), (False, pod.spec.containers))
         for c in containers or ()
     ]
     if scope == "pod":
         names = sorted({name for ask in found for name in ask.amounts})
-        found = [Ask("", {name: _together(found, name) for name in names}, True)]
+        found = [ZoneRequest("", {name: _together(found, name) for name in names}, True)]
     return [ask for ask in found if ask.amounts]
 
 
@@ -339,7 +339,7 @@ def _asked(container: objects.Container, native: bool) -> Amounts:
     return found
 
 
-def _together(found: Sequence[Ask], name: str) -> int:
+def _together(found: Sequence[ZoneRequest], name: str) -> int:
     """Return the amount of a resource that the containers of a pod need together.
 
     It is the larger of the final total and the peak during the start. Init containers start first.

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from kubestow.checker.objective import preferences, tie_break
-from kubestow.checker.plan.document import PLAN, Entry
+from kubestow.checker.plan.document import PLAN, PlanEntry
 from kubestow.checker.plan.move_cost import Cost
-from kubestow.checker.plan.state import Board, Runner
+from kubestow.checker.plan.state import Board, PlanRunner
 from kubestow.checker.violation import Violation, is_mirror, stays_with_node
 from kubestow.models.documents.placement import FamilyResult, TierResult
 from kubestow.models.documents.policy import Policy
@@ -36,7 +36,7 @@ def may_be_freed(node: objects.Node) -> bool:
     return not any(key in labels for key in _CONTROL) and all(notes.get(key) != "true" for key in _KEPT)
 
 
-class Ledger:
+class PlanLedger:
     """The counts and values of a plan on the current board.
 
     Args:
@@ -139,7 +139,7 @@ class Ledger:
         self,
         tier: TierResult,
         plan: RebalancePlan,
-        listed: Sequence[Entry],
+        listed: Sequence[PlanEntry],
         ranks: Mapping[str, int],
         broken: Mapping[str, frozenset[str]],
         after: Summary,
@@ -181,7 +181,7 @@ class Ledger:
                 return -sum(cost(pod) for pod in moves)
 
     @staticmethod
-    def is_left(runner: Runner, drain: Collection[str]) -> bool:
+    def is_left(runner: PlanRunner, drain: Collection[str]) -> bool:
         """Return True if a pod still has to leave a node to be drained."""
         return runner.node in drain and runner.steady and not stays_with_node(runner.pod)
 

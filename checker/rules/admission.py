@@ -29,7 +29,7 @@ _COMPUTE: Final = ("cpu", "memory")
 _NONE: Final = Fraction(0)
 
 
-class Books:
+class QuotaBooks:
     """The quotas and LimitRanges of a snapshot, with the use of the quotas by its pods.
 
     Args:
@@ -161,7 +161,7 @@ def _beyond(snapshot: Snapshot, refused_before: Mapping[str, Fault], policy: Pol
     """Return the pods that limits, quotas or namespaces refuse. Refused pods are not charged."""
     ahead = dict.fromkeys(key for key in snapshot.to_create if key not in refused_before)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    books = Books(snapshot, frozenset(snapshot.to_create), policy=policy, exempt=exempt)
+    books = QuotaBooks(snapshot, frozenset(snapshot.to_create), policy=policy, exempt=exempt)
     found: dict[str, Fault] = {}
     for key in ahead:
         if key in pods:

@@ -49,9 +49,9 @@ def forgiven(snapshot: Snapshot, earlier: Sequence[Snapshot], seconds: int, exem
     now = _time(snapshot)
     if now is None:
         return set()
-    before = [(time, _Cluster(each, exempt)) for each in earlier if (time := _time(each)) is not None and time <= now]
+    before = [(time, _RunningPods(each, exempt)) for each in earlier if (time := _time(each)) is not None and time <= now]
     found = set()
-    here = _Cluster(snapshot, exempt)
+    here = _RunningPods(snapshot, exempt)
     for rule in here.broken:
         pod = here.pods[rule.pod]
         since = now - timedelta(seconds=_grace(pod, seconds))
@@ -109,7 +109,7 @@ def _during(part: objects.PodAffinity | None) -> list[objects.PodAffinityTerm]:
     return list(part.requiredDuringSchedulingRequiredDuringExecution or ()) if part is not None else []
 
 
-class _Cluster:
+class _RunningPods:
     """The running pods of a snapshot, and their broken rules."""
 
     def __init__(self, snapshot: Snapshot, exempt: Collection[str]) -> None:

@@ -163,13 +163,13 @@ def _containers(
     return total
 
 
-class _Asked(Protocol):
+class _ContainerResources(Protocol):
     """Returns a container's resources. ``running`` is False for ordinary init containers, which do not run as long as their pod."""
 
     def __call__(self, container: objects.Container, *, running: bool) -> _Exact: ...
 
 
-def most_at_once(spec: objects.PodSpec, asked: _Asked) -> dict[str, Fraction]:
+def most_at_once(spec: objects.PodSpec, asked: _ContainerResources) -> dict[str, Fraction]:
     """Return max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before))."""
     total: _Exact = {}
     for container in spec.containers or ():
@@ -270,7 +270,7 @@ Port = tuple[str, int, str]  # protocol, host port, host IP
 _ANY: Final = "0.0.0.0"
 
 
-class Shared:
+class SharedRequests:
     """Requests and host ports of pods, computed once for pods that share their parts.
 
     Parts are identified by id and not kept alive, so the snapshot must stay in memory.

@@ -25,7 +25,7 @@ from kubestow.report.documents import results
 from kubestow.report.documents.output import counted
 
 if TYPE_CHECKING:
-    from kubestow.checker.journal.judge import Clusters, Judgement
+    from kubestow.checker.journal.judge import Judgement, ReleaseClusters
     from kubestow.live.apply.drift import Rejection
     from kubestow.models.catalogue.catalogue import Catalogue
     from kubestow.report.documents.results import Result
@@ -125,7 +125,7 @@ def _told(fault: Violation) -> str:
     return f"{place}: {fault.rule}: {fault.why}" if place else f"{fault.rule}: {fault.why}"
 
 
-def judge_run(path: str, clusters: Clusters, result: Placement | RebalancePlan, digest: str) -> Judgement:
+def judge_run(path: str, clusters: ReleaseClusters, result: Placement | RebalancePlan, digest: str) -> Judgement:
     """Check the journal of a run against its document. If the document is of another snapshot, check nothing.
 
     ``digest``: as returned by :func:`read_with_digest`.

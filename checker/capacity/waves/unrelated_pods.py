@@ -31,7 +31,7 @@ class UnrelatedPods:
         running = [pod for pod in snapshot.pods if pod.spec.nodeName in nodes and not objects.is_terminal(pod)]
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         state, counts = affinity.AffinityState(namespaces, exempt), spread.SpreadState(nodes, snapshot.gates)
-        reader = affinity.Reader()
+        reader = affinity.MemberReader()
         everyone = [(pod, reader.member(pod)) for pod in snapshot.pods]
         state.announce((member for _, member in everyone), judged=True)
         for pod in snapshot.pods:

@@ -17,7 +17,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 RULE = "BalloonsPolicy"
 
 
-class Policies:
+class BalloonsPolicies:
     """The BalloonsPolicies of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:

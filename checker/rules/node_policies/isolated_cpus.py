@@ -24,7 +24,7 @@ _WRITTEN = {
 _Spec = topology_objects.TopologyAwarePolicySpec
 
 
-class Policies:
+class TopologyAwarePolicies:
     """The TopologyAwarePolicies of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:

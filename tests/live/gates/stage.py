@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kubestow.checker.journal.judge import Clusters, Judgement, judge_gated
+from kubestow.checker.journal.judge import Judgement, ReleaseClusters, judge_gated
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.connect import connect
 from kubestow.live.api.connection import Limits
@@ -126,7 +126,7 @@ class Stage:
 
     def judged(self, folder: Path) -> Judgement:
         """Return the checker's judgement of the journal and the current world."""
-        clusters = Clusters(self.added.snapshot, self.before, from_objects(self.world.items()))
+        clusters = ReleaseClusters(self.added.snapshot, self.before, from_objects(self.world.items()))
         return judge_gated(read(str(folder / "p.journal.jsonl")), self.placement, clusters, digest="r")
 
     @asynccontextmanager
