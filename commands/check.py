@@ -17,7 +17,7 @@ from kubestow.commands.common.options import PolicyChoices, SearchChoices, Strea
 from kubestow.commands.common.selecting import Selecting
 
 if TYPE_CHECKING:
-    from kubestow.audit.gate.gate import Checked, Request
+    from kubestow.audit.gate.gate import GateRequest, GateResult
     from kubestow.models.documents.policy import Policy
     from kubestow.models.kube.feature_gates import FeatureGates
     from kubestow.models.positions.find import Positions
@@ -115,14 +115,14 @@ def check(
     selecting.end(run, chosen, checked, code, terminal.summary(found))
 
 
-def _let_through(request: Request) -> None:
+def _let_through(request: GateRequest) -> None:
     """Drop the pod templates of unknown kinds from the request."""
     for manifests in (request.manifests, request.base):
         if manifests is not None:
             manifests.unread.clear()
 
 
-def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
+def _add_notes(checked: GateResult, request: GateRequest, streams: Streams) -> None:
     """Print remaining warnings, and add the notes and the identity of the cluster to the document."""
     from kubestow.commands.common import inputs
     from kubestow.commands.core import reading
@@ -136,10 +136,10 @@ def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
 
 def _request(
     streams: Streams, policy: Policy, namespace: str | None, charts: Sequence[str], base: Sequence[str]
-) -> tuple[Request, Snapshot]:
+) -> tuple[GateRequest, Snapshot]:
     """Read the cluster, the manifests and the base. The second value is the cluster, or an empty snapshot without one."""
     from kubestow.audit.gate import unread_fields
-    from kubestow.audit.gate.gate import Request
+    from kubestow.audit.gate.gate import GateRequest
     from kubestow.commands.common import inputs
     from kubestow.models.snapshot import sources
     from kubestow.models.snapshot.snapshot import Snapshot
@@ -160,7 +160,7 @@ def _request(
     inputs.note_omissions(manifests.omissions, streams)
     if streams.verbose and manifests.ignored:
         say("not read of the manifests: " + inputs.counted(manifests.ignored))
-    return Request(manifests, positions, streams.manifests, cluster, before, base, *differing), where
+    return GateRequest(manifests, positions, streams.manifests, cluster, before, base, *differing), where
 
 
 def _manifests(

@@ -35,7 +35,7 @@ from kubestow.solver.rollout.state import ungrouped
 from kubestow.solver.rules.base import Rule
 
 
-class Flow:
+class RolloutFlow:
     """All Deployments compiled into one instance: their pods, which may come and go, and one new pod of each."""
 
     def __init__(self, view: ClusterView, subjects: Sequence[Subject], least: int | None = None) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from kubestow.audit.view.finding import Code, some
-from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
+from kubestow.audit.view.usable_nodes import SubjectNodes, UsableNodes, grave, running, wanted
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import Ints, Spread, domain_sum
@@ -105,7 +105,7 @@ def _constraints(subject: Subject) -> list[int]:
     return [i for i, c in enumerate(subject.pod.spec.topologySpreadConstraints or ()) if c.whenUnsatisfiable == "DoNotSchedule"]
 
 
-def _keys(view: ClusterView, subject: Subject, place: Place, keyed: Bools) -> Iterator[Finding]:
+def _keys(view: ClusterView, subject: Subject, place: SubjectNodes, keyed: Bools) -> Iterator[Finding]:
     constraints = subject.pod.spec.topologySpreadConstraints or []
     for i in _constraints(subject):
         key, field = constraints[i].topologyKey, f"{subject.path}.topologySpreadConstraints[{i}].topologyKey"
@@ -139,7 +139,7 @@ class _Case:
     view: ClusterView
     usable_nodes: UsableNodes
     subject: Subject
-    place: Place
+    place: SubjectNodes
     keyed: Bools
     spread: Spread
     tally: Tally

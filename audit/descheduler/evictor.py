@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kubestow.audit.descheduler.cluster_state import PREFER_NO_EVICTION, ClusterState
-from kubestow.audit.descheduler.policy import CRITICAL_PRIORITY, Policy, PolicyProfile
+from kubestow.audit.descheduler.policy import CRITICAL_PRIORITY, PolicyProfile, SimulatedPolicy
 from kubestow.models.disruption.node_selection import parse
 from kubestow.models.disruption.pod_disruption_budgets import budgets, ignores_budgets
 from kubestow.models.kube.objects import Pod, is_terminating
@@ -31,7 +31,7 @@ Answer = Literal["evicted", "refused", "node limit", "total limit"]
 
 
 @dataclass(frozen=True)
-class Request:
+class EvictionAttempt:
     """A request to evict a pod.
 
     Attributes:
@@ -88,18 +88,18 @@ class Budgets:
 
 
 @dataclass
-class Ledger:
+class EvictionLedger:
     """The evictions of one cycle over all profiles, with their limits. ``budgets`` is None if PodDisruptionBudgets are ignored."""
 
-    policy: Policy
+    policy: SimulatedPolicy
     state: ClusterState
     budgets: Budgets | None
-    requests: list[Request] = field(default_factory=list)
+    requests: list[EvictionAttempt] = field(default_factory=list)
     _node: Counter[int] = field(default_factory=Counter)
     _namespace: Counter[str] = field(default_factory=Counter)
     _total: int = 0
 
-    def evict(self, request: Request) -> Answer:
+    def evict(self, request: EvictionAttempt) -> Answer:
         """Process a request. An evicted pod is gone for all later steps, as in the descheduler's dry run."""
         i, n, policy = request.pod, request.node, self.policy
         namespace = self.state.facts.pods[i].metadata.namespace or "default"
@@ -121,8 +121,8 @@ class Ledger:
         self._total += 1
         return "evicted"
 
-    def _refuse(self, request: Request, by: str, answer: Answer) -> Answer:
-        self.requests.append(Request(request.profile, request.plugin, request.pod, request.node, request.why, by))
+    def _refuse(self, request: EvictionAttempt, by: str, answer: Answer) -> Answer:
+        self.requests.append(EvictionAttempt(request.profile, request.plugin, request.pod, request.node, request.why, by))
         return answer
 
 
@@ -131,7 +131,7 @@ class Evictor:
     """Eviction rules of one profile. ``nodes`` are the nodes that the policy covers."""
 
     profile: PolicyProfile
-    ledger: Ledger
+    ledger: EvictionLedger
     nodes: list[int]
 
     def __post_init__(self) -> None:

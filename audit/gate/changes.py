@@ -27,7 +27,7 @@ _ROLLING: Final = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 @dataclass(frozen=True)
-class Change:
+class WorkloadChange:
     """A workload of the manifests and its change.
 
     Attributes:
@@ -131,7 +131,7 @@ def put_in_place(merged: Snapshot, manifests: Snapshot) -> None:
     merged.runtime_classes.update(manifests.runtime_classes)
 
 
-def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing: Collection[str] = ()) -> list[Change]:
+def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing: Collection[str] = ()) -> list[WorkloadChange]:
     """Return the workloads and pods of manifests as changes, in input order.
 
     Args:
@@ -152,7 +152,7 @@ def _name(obj: Any) -> tuple[str, str, str]:
     return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
-def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collection[str]) -> Change:
+def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collection[str]) -> WorkloadChange:
     kind, namespace, name = _name(obj)
     alike = f"{kind} {namespace}/{name}" not in differing
     previous = named(cluster, kind, namespace, name)
@@ -166,7 +166,7 @@ def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collecti
             action = "rolling update"
         refused += _immutable(new, old, action)
         unknown = templates.unknown(old) if action in ("unchanged", "scaled") else ""
-    return Change(f"{kind} {namespace}/{name}", obj, action, tuple(refused), unknown)
+    return WorkloadChange(f"{kind} {namespace}/{name}", obj, action, tuple(refused), unknown)
 
 
 def _action(new: Workload, old: Workload, *, alike: bool) -> Action:
@@ -204,14 +204,14 @@ def _immutable(new: Workload, old: Workload, action: Action) -> Iterator[str]:
             yield f"spec.podManagementPolicy: cannot be changed from {was} to {now}: delete the StatefulSet first"
 
 
-def _pod(pod: Pod, there: bool, merged: Snapshot) -> Change:
+def _pod(pod: Pod, there: bool, merged: Snapshot) -> WorkloadChange:
     namespace = pod.metadata.namespace or "default"
     refused = [*checks.hints(pod.metadata, pod.spec, "metadata"), *checks.unknown_templates(pod.spec, namespace, "spec", merged)]
     refused += checks.refused_classes(pod.spec, "spec", merged)
-    return Change(f"Pod {pod_key(pod)}", pod, "unchanged" if there else "new", tuple(refused))
+    return WorkloadChange(f"Pod {pod_key(pod)}", pod, "unchanged" if there else "new", tuple(refused))
 
 
-def not_compared(found: Sequence[Change]) -> list[str]:
+def not_compared(found: Sequence[WorkloadChange]) -> list[str]:
     """Return a note for each part of templates that the snapshot lacks, so that a change is not detected."""
     lacking: dict[str, list[str]] = {}
     for change in found:
@@ -220,7 +220,7 @@ def not_compared(found: Sequence[Change]) -> list[str]:
     return [f"the snapshot lacks {what} of {some(refs)}: changes there are not detected" for what, refs in lacking.items()]
 
 
-def placeable(manifests: Snapshot, left_out: Sequence[Change]) -> Snapshot:
+def placeable(manifests: Snapshot, left_out: Sequence[WorkloadChange]) -> Snapshot:
     """Return the manifests without the given workloads and pods."""
     names = {change.ref for change in left_out}
     found = manifests.copy()

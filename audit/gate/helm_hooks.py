@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kubestow.audit.gate.placing import Outcome
-from kubestow.audit.gate.stepping import Verdict
+from kubestow.audit.gate.placing import PlacingOutcome
+from kubestow.audit.gate.stepping import FitVerdict
 from kubestow.models.helm.hooks import Hook, is_hook, running_before
 from kubestow.models.kube import kinds
 from kubestow.models.kube.objects import pod_key
@@ -23,18 +23,18 @@ _THERE: Final = "metadata.annotations: the cluster has this hook already, expect
 _NOT_RUN: Final = "Helm hooks that run after the release are not judged: the release itself does not fit"
 
 #: Function that places the pods of manifests in a cluster.
-Judge = Callable[[Snapshot, Snapshot], Outcome]
+Judge = Callable[[Snapshot, Snapshot], PlacingOutcome]
 
 
 @dataclass
-class Judged:
+class JudgedHooks:
     """The verdicts on the hooks of manifests."""
 
-    verdicts: list[Verdict]
+    verdicts: list[FitVerdict]
     notes: list[str]
 
 
-def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdict], judge: Judge) -> Judged:
+def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[FitVerdict], judge: Judge) -> JudgedHooks:
     """Judge each hook that does not stay, one at a time. Hooks that stay are judged with the release.
 
     Args:
@@ -47,7 +47,7 @@ def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdic
         InputError: An API server would reject the manifests.
     """
     fits = all(verdict.fit == "fits" for verdict in release)
-    found, verdicts_by_ref = Judged([], []), dict[str, Verdict]()
+    found, verdicts_by_ref = JudgedHooks([], []), dict[str, FitVerdict]()
     for hook in manifests.hooks:
         if hook.stays:
             continue
@@ -68,7 +68,7 @@ def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdic
     return found
 
 
-def _verdict(hook: Hook, verdicts: Sequence[Verdict]) -> Verdict | None:
+def _verdict(hook: Hook, verdicts: Sequence[FitVerdict]) -> FitVerdict | None:
     """Return the verdict on a hook that was placed together with other objects.
 
     None if the verdicts lack the hook because another object of the manifests creates it. If the hook fits and another

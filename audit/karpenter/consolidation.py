@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from kubestow.audit.karpenter.candidates import Candidate, Field, interwoven, is_reschedulable, survey
-from kubestow.audit.karpenter.pools import POOL, NodePool, Pools
+from kubestow.audit.karpenter.candidates import Candidate, PoolNodes, interwoven, is_reschedulable, survey
+from kubestow.audit.karpenter.pools import POOL, NodePool, NodePools
 from kubestow.audit.karpenter.prices import Prices, offered, type_of, within_limits
 from kubestow.audit.karpenter.simulation import Fits, Simulation
 from kubestow.models.catalogue import money
@@ -59,7 +59,7 @@ class Consolidation:
     """
 
     snapshot: Snapshot
-    pools: Pools
+    pools: NodePools
     prices: Prices
     policy: Policy
     exempt: tuple[str, ...]
@@ -70,7 +70,7 @@ class Consolidation:
 
     def __post_init__(self) -> None:
         self._original = self.snapshot
-        self._field = Field()
+        self._field = PoolNodes()
         self._budget: dict[str, int] = {}
         self._dry: Simulation | None = None
 

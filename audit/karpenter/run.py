@@ -9,7 +9,7 @@ import msgspec
 
 from kubestow.audit.karpenter.candidates import survey
 from kubestow.audit.karpenter.consolidation import Consolidation
-from kubestow.audit.karpenter.pools import POOL, Pools
+from kubestow.audit.karpenter.pools import POOL, NodePools
 from kubestow.audit.karpenter.prices import Prices, offered, unknown_requirements
 from kubestow.audit.settings import Settings
 from kubestow.models.catalogue import money
@@ -25,14 +25,14 @@ from kubestow.solver.rebalance.rebalance import rebalance
 
 
 @dataclass(frozen=True)
-class Question:
+class KarpenterInput:
     """The input of the simulation. ``catalogue`` holds available nodes with prices, or None."""
 
-    pools: Pools
+    pools: NodePools
     catalogue: Catalogue | None = None
 
 
-def judge(snapshot: Snapshot, asked: Question, settings: Settings) -> KarpenterAudit:
+def judge(snapshot: Snapshot, asked: KarpenterInput, settings: Settings) -> KarpenterAudit:
     """Return Karpenter's consolidation steps on a snapshot, the reasons that block other nodes, and the optimum for
     comparison.
 
@@ -72,12 +72,12 @@ def _of(snapshot: Snapshot, pools: object) -> list[str]:
     return [node.metadata.name or "" for node in snapshot.nodes if (node.metadata.labels or {}).get(POOL) in pools]
 
 
-def _cost(snapshot: Snapshot, asked: Question, prices: Prices, nodes: frozenset[str] | None = None) -> int | float:
+def _cost(snapshot: Snapshot, asked: KarpenterInput, prices: Prices, nodes: frozenset[str] | None = None) -> int | float:
     listed = (node for node in snapshot.nodes if nodes is None or node.metadata.name in nodes)
     return money.number(sum(prices.of(n.metadata.labels or {}) for n in listed if (n.metadata.labels or {}).get(POOL) in asked.pools.named))
 
 
-def _not_modelled(snapshot: Snapshot, asked: Question, course: Consolidation) -> list[str]:
+def _not_modelled(snapshot: Snapshot, asked: KarpenterInput, course: Consolidation) -> list[str]:
     found = list(asked.pools.not_modelled)
     if asked.catalogue is None:
         found.append("prices: without --catalogue all nodes count as equally expensive, and none is replaced by a cheaper one")
@@ -100,7 +100,7 @@ def _prefers(affinity: object) -> bool:
     return any(part is not None and part.preferredDuringSchedulingIgnoredDuringExecution for part in parts)
 
 
-def _optimum(snapshot: Snapshot, asked: Question, prices: Prices, managed: list[str], settings: Settings) -> Optimum | None:
+def _optimum(snapshot: Snapshot, asked: KarpenterInput, prices: Prices, managed: list[str], settings: Settings) -> Optimum | None:
     """Return the nodes that a plan frees and the cost of the cheapest replacement of the pools' nodes. None if the time is up."""
     if time.monotonic() > settings.deadline:
         return None

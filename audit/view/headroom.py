@@ -42,7 +42,7 @@ class Requests:
         return found
 
 
-class Headroom:
+class NodeHeadroom:
     """Allocatable and free CPU and memory per node.
 
     Attributes:

@@ -28,7 +28,7 @@ _QUIET: Final = Policy(multipliers=INDIFFERENT)
 
 
 @dataclass(frozen=True)
-class Place:
+class SubjectNodes:
     """The nodes of a subject.
 
     Attributes:
@@ -72,9 +72,11 @@ class UsableNodes:
         self._class = {subjects[i - first].name: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods}
         self._taints, self._cordons = TaintToleration(self.cluster), NodeUnschedulable(self.cluster)
 
-    def place(self, subject: Subject) -> Place:
+    def place(self, subject: Subject) -> SubjectNodes:
         cluster, g = self.cluster, self._class[subject.name]
-        return Place(g, cluster.node_sets[cluster.classes[g].node_rule], self._taints.never(g), self._cordons.never(g), self.empty(g) < 1)
+        return SubjectNodes(
+            g, cluster.node_sets[cluster.classes[g].node_rule], self._taints.never(g), self._cordons.never(g), self.empty(g) < 1
+        )
 
     def transient(self, subject: Subject) -> Bools:
         """Return bool[N]: nodes that repel the subject by transient taints only, or by none."""

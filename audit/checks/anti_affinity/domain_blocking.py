@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kubestow.audit.view.finding import Code, some
-from kubestow.audit.view.headroom import Headroom
+from kubestow.audit.view.headroom import NodeHeadroom
 from kubestow.audit.view.label_matches import LabelMatches
 from kubestow.audit.view.pod_terms import HOSTNAME, PodTerm
 from kubestow.audit.view.usable_nodes import UsableNodes
@@ -119,7 +119,7 @@ def _cost(view: ClusterView, subject: Subject, term: PodTerm) -> str:
     usable domain minus one pod.
     """
     codes, values = view.nodes.column(term.key)
-    room = view.once(Headroom)
+    room = view.once(NodeHeadroom)
     homes = _homes(view, subject, codes)
     if homes:
         held = np.isin(codes, sorted(set(homes.values())))
@@ -159,7 +159,7 @@ def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int
     shut = [i for i in waiting if _nowhere_else(view, i, held)]
     inside = int(np.count_nonzero(held))
     text = f"closes {some(domains)} ({inside} of {view.nodes.size} nodes) to the pods that its anti-affinity matches;"
-    text += f" {view.once(Headroom).left(held)} are free there"
+    text += f" {view.once(NodeHeadroom).left(held)} are free there"
     if shut:
         text += f"; {len(shut)} pending pod{'s' * (len(shut) > 1)} cannot use any other node: {some(view.keys(shut))}"
     elif waiting:

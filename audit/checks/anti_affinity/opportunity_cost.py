@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from kubestow.audit.view.finding import Code, some
-from kubestow.audit.view.headroom import RESOURCES, Headroom, words
+from kubestow.audit.view.headroom import RESOURCES, NodeHeadroom, words
 from kubestow.audit.view.label_matches import LabelMatches
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.cluster.anti_affinity.opportunity_cost import Estimate, OpportunityCosts
@@ -77,7 +77,7 @@ class Closers:
     """All workloads that close nodes now or will do so, with the closed capacity. Shared by the check and the document."""
 
     def __init__(self, view: ClusterView) -> None:
-        self._view, self._room = view, view.once(Headroom)
+        self._view, self._room = view, view.once(NodeHeadroom)
         self._costs = OpportunityCosts(view.snapshot, view.exempt)
         self.all = list(self._find())
 

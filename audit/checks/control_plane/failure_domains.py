@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kubestow.audit.checks.control_plane.members import Component
+from kubestow.audit.checks.control_plane.members import ControlPlaneComponent
 from kubestow.models.documents.findings.audit import Stage
 
 #: Names the physical machine of the hypervisor, not the virtual machine. A legacy key of the retired SCS tests, not
@@ -87,12 +87,14 @@ def survives(counts: Iterable[int], needed: int) -> int:
     return max(failures, 0)
 
 
-def spread(part: Component, where: Mapping[str, str]) -> Counter[str]:
+def spread(part: ControlPlaneComponent, where: Mapping[str, str]) -> Counter[str]:
     """Return the number of instances by domain. ``where`` maps nodes to domains."""
     return Counter(where[home] for home in part.homes)
 
 
-def stages(labels: Labels, nodes: Sequence[str], parts: Sequence[Component], found: Machines, asked: Mapping[str, str]) -> list[Stage]:
+def stages(
+    labels: Labels, nodes: Sequence[str], parts: Sequence[ControlPlaneComponent], found: Machines, asked: Mapping[str, str]
+) -> list[Stage]:
     """Return the domain failures that the control plane survives, by stage. ``asked`` overrides the default labels by stage."""
     listed = [_stage("machines", found.label, {node: found.of(labels, node) for node in nodes}, parts, known=found.sense == "machine")]
     for name, default in STAGE_LABELS.items():
@@ -109,7 +111,9 @@ def stages(labels: Labels, nodes: Sequence[str], parts: Sequence[Component], fou
     return listed
 
 
-def _stage(name: StageName, key: str | None, where: Mapping[str, str], parts: Sequence[Component], *, known: bool = True) -> Stage:
+def _stage(
+    name: StageName, key: str | None, where: Mapping[str, str], parts: Sequence[ControlPlaneComponent], *, known: bool = True
+) -> Stage:
     least = min(survives(spread(part, where).values(), part.needed) for part in parts)
     return Stage(name, len(set(where.values())), least, False, key, known)
 

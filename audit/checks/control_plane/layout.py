@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, Labels, Machines, grade, machines, spread, stages, survives, value
-from kubestow.audit.checks.control_plane.members import Component, Members, find, labels_of, workers
+from kubestow.audit.checks.control_plane.members import ControlPlaneComponent, Members, find, labels_of, workers
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import ComponentSpread, ControlPlane, Stage
 
@@ -32,7 +32,7 @@ class Layout:
     workers: tuple[str, ...]
 
     @cached_property
-    def parts(self) -> tuple[Component, ...]:
+    def parts(self) -> tuple[ControlPlaneComponent, ...]:
         return self.members.parts
 
     @cached_property
@@ -75,7 +75,7 @@ class Layout:
             self.machines.label,
         )
 
-    def _component(self, part: Component) -> ComponentSpread:
+    def _component(self, part: ControlPlaneComponent) -> ComponentSpread:
         counts = spread(part, self.machine_of)
         homes = len(set(part.homes))
         return ComponentSpread(

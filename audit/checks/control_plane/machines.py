@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kubestow.audit.checks.control_plane import codes, standard
 from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, lacking, spread
 from kubestow.audit.checks.control_plane.layout import Layout
-from kubestow.audit.checks.control_plane.members import Component
+from kubestow.audit.checks.control_plane.members import ControlPlaneComponent
 from kubestow.audit.view.finding import some
 from kubestow.models.documents.findings.audit import Finding
 
@@ -118,11 +118,11 @@ def unlabelled(found: Layout) -> str | None:
     return (found.view.machine_labels or (HOST_ID,))[0] if graded and len(found.labels) > 1 else None
 
 
-def _object(part: Component) -> str:
+def _object(part: ControlPlaneComponent) -> str:
     return WHOLE if not part.pods and not part.is_etcd else f"Component {part.name}"
 
 
-def _instances(part: Component) -> str:
+def _instances(part: ControlPlaneComponent) -> str:
     if part.is_etcd:
         return "members are"
     return "instances are" if part.pods else "nodes are"

@@ -12,7 +12,7 @@ from typing import Final
 
 from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, STAGE_LABELS, ZONE, Labels, lacking, value
 from kubestow.audit.checks.control_plane.layout import Layout
-from kubestow.audit.checks.control_plane.members import USUAL, Component
+from kubestow.audit.checks.control_plane.members import USUAL, ControlPlaneComponent
 from kubestow.audit.view.finding import some
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import Requirement, RequirementLevel, RequirementStatus
@@ -30,7 +30,7 @@ _FORMER: Final[Mapping[str, str]] = {
 _Verdict = tuple[RequirementStatus, str]
 
 
-def halves(part: Component, labels: Labels, machine_keys: Collection[str], wider_keys: Collection[str]) -> _Verdict:
+def halves(part: ControlPlaneComponent, labels: Labels, machine_keys: Collection[str], wider_keys: Collection[str]) -> _Verdict:
     """Return whether half of a component's instances is on different nodes and physical machines than the other
     half.
 
@@ -59,7 +59,7 @@ def splits(counts: Iterable[int], half: int) -> bool:
     return half in reached
 
 
-def halves_of(found: Layout) -> Iterator[tuple[Component, _Verdict]]:
+def halves_of(found: Layout) -> Iterator[tuple[ControlPlaneComponent, _Verdict]]:
     """Yield the verdict of :func:`halves` for each visible component, or for the nodes."""
     machine, wider = _keys(found.view)
     if found.machines.sense == "machine" and found.machines.label is not None:
@@ -182,7 +182,7 @@ def _mapped(labels: Labels, workers: Collection[str], machine: Collection[str]) 
     return ("broken" if bare else "met"), said
 
 
-def _noun(part: Component) -> str:
+def _noun(part: ControlPlaneComponent) -> str:
     if part.is_etcd:
         return f"members of {part.name}"
     return f"instances of {part.name}" if part.pods else part.name

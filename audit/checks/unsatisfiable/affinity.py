@@ -16,7 +16,7 @@ from kubestow.audit.view.container_fields import host_port
 from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.label_matches import LabelMatches
 from kubestow.audit.view.pod_terms import PodTerm
-from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
+from kubestow.audit.view.usable_nodes import SubjectNodes, UsableNodes, grave, running, wanted
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import Ids, Ints
@@ -92,7 +92,9 @@ def judge(matches: LabelMatches, usable_nodes: UsableNodes, s: int) -> Iterator[
     yield from _ports(view, usable_nodes, subject, place)
 
 
-def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: Place, affinity: Sequence[PodTerm]) -> Iterator[Finding]:
+def _affinity(
+    matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: SubjectNodes, affinity: Sequence[PodTerm]
+) -> Iterator[Finding]:
     view, subject = matches.view, matches.view.subjects[s]
     nodes, keys, rule = view.nodes, sorted({t.key for t in affinity}), affinity[0].rule
     field, severity = affinity[0].path.rpartition("[")[0] if len(affinity) > 1 else affinity[0].path, grave(view, subject)
@@ -208,7 +210,7 @@ def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
     return int(np.maximum(there, takes).sum() + homes[codes < 0].sum())
 
 
-def _short(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: Place, codes: Ids) -> tuple[str, Severity] | None:
+def _short(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: SubjectNodes, codes: Ids) -> tuple[str, Severity] | None:
     """Return the maximum number of pods with one per domain, as text, and the severity. None if it suffices.
 
     The severity is at most warning if cordoned or unhealthy nodes would suffice.
@@ -223,7 +225,7 @@ def _short(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place
     return f"at most {most} can run{more}", "warning" if severity == "error" and wanted(subject) <= held else severity
 
 
-def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: Place) -> Iterator[Finding]:
+def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: SubjectNodes) -> Iterator[Finding]:
     view, subject = matches.view, matches.view.subjects[s]
     for term in matches.terms[s]:
         if not (term.required and term.kind == "anti-affinity" and matches.hits(term.selector, term.namespaces)[matches.own[s]]):
@@ -237,7 +239,7 @@ def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
             yield _MANY.found(subject.name, f"{text} {short[0]}", field=term.path, rule=term.rule, severity=short[1])
 
 
-def _ports(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: Place) -> Iterator[Finding]:
+def _ports(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: SubjectNodes) -> Iterator[Finding]:
     ports = usable_nodes.rules(subject).ports
     if ports and (short := _short(view, usable_nodes, subject, place, np.arange(view.nodes.size, dtype=np.int32))) is not None:
         fit, names = int(np.count_nonzero(place.usable)), some(sorted(f"{number}/{protocol}" for _, protocol, number in ports))

@@ -9,7 +9,7 @@ import numpy as np
 
 from kubestow.audit.view.container_fields import requesting
 from kubestow.audit.view.finding import Code, some
-from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, wanted
+from kubestow.audit.view.usable_nodes import SubjectNodes, UsableNodes, grave, wanted
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import HARD_EFFECTS
@@ -100,7 +100,7 @@ def _node_name(view: ClusterView, subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
+def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: SubjectNodes) -> Finding:
     own = Tolerations(subject.pod.spec.tolerations, view.snapshot.gates)
     taints: dict[str, int] = {}
     for n in np.flatnonzero(place.selected & place.tainted).tolist():
@@ -124,7 +124,7 @@ def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, pla
     )  # fmt: skip
 
 
-def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
+def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: SubjectNodes) -> Finding:
     cluster, open_ = usable_nodes.cluster, place.selected & ~place.tainted & ~place.cordoned
     parts, short = [], "containers"
     for r in np.flatnonzero(cluster.demand[place.g]).tolist():

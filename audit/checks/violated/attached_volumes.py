@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from kubestow.audit.checks.violated.running_pods import Group, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.usable_nodes import INDIFFERENT
 from kubestow.audit.view.view import ClusterView
@@ -47,10 +47,10 @@ _PATH = "volumes"
 
 def unbound(view: ClusterView) -> Iterator[Finding]:
     """Yield a finding for each workload and claim whose pods wait for a claim that is never bound."""
-    found: dict[tuple[str, str, str], Group] = {}
+    found: dict[tuple[str, str, str], FindingGroup] = {}
     for i, claims in never_bound(view.snapshot).items():
         for claim in claims:
-            group = found.setdefault((*whose(view, i), claim), Group())
+            group = found.setdefault((*whose(view, i), claim), FindingGroup())
             group.add([i], view.snapshot.pods[i].spec.nodeName or "")
     for (name, path, claim), group in found.items():
         storage = _class_of(view, claim)
@@ -98,14 +98,14 @@ def _pending(view: ClusterView, held: dict[str, Holders]) -> Iterator[Finding]:
         policy=msgspec.structs.replace(view.policy, multipliers=INDIFFERENT),
     )  # fmt: skip
     active = rules.build(cluster)
-    found: dict[tuple[str, str, str], Group] = {}
+    found: dict[tuple[str, str, str], FindingGroup] = {}
     for g, cls in enumerate(cluster.classes):
         accepted = ~np.logical_or.reduce([rule.rejects(g) for rule in active])
         nodes = [cluster.nodes.names[n] for n in np.flatnonzero(accepted).tolist()]
         for i in cls.pods:
             for volume in wanted[i]:
                 if volume in held and nodes and held[volume].pods.keys().isdisjoint(nodes):
-                    found.setdefault((*whose(view, i), volume), Group()).add([i], *nodes)
+                    found.setdefault((*whose(view, i), volume), FindingGroup()).add([i], *nodes)
     for (name, path, volume), group in found.items():
         keys, nodes, there = view.keys(list(group.pods)), list(group.places), held[volume]
         users = view.keys(sorted(i for pods in there.pods.values() for i in pods))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.audit.checks.hygiene import RESOURCES, stated
-from kubestow.audit.checks.violated.running_pods import Group, Running, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.headroom import Requests
 from kubestow.models.documents.findings.audit import Finding
@@ -44,7 +44,7 @@ def ports(running: Running) -> Iterator[Finding]:
         for port in cls.ports:
             for n, pods in running.cells[g]:
                 asked.setdefault((n, port[1], port[2]), []).extend((port, i) for i in pods)
-    found: dict[tuple[str, int, tuple[tuple[str, str], ...]], Group] = {}
+    found: dict[tuple[str, int, tuple[tuple[str, str], ...]], FindingGroup] = {}
     for (n, protocol, number), users in sorted(asked.items()):
         mine = {
             i: None
@@ -54,7 +54,7 @@ def ports(running: Running) -> Iterator[Finding]:
         steady = [i for i in mine if running.is_steady(i)]
         if steady:
             objects = tuple(sorted({whose(view, i) for i in steady}))
-            found.setdefault((protocol, number, objects), Group()).add(sorted(mine), cluster.nodes.names[n])
+            found.setdefault((protocol, number, objects), FindingGroup()).add(sorted(mine), cluster.nodes.names[n])
     for (protocol, number, objects), group in found.items():
         nodes = list(group.places)
         keys = view.keys(list(group.pods))

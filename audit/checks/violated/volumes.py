@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kubestow.audit.checks.violated.running_pods import Group, Running, runs, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, runs, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.volumes import Claim
 from kubestow.models.documents.findings.audit import Finding
@@ -68,7 +68,7 @@ def volumes(running: Running) -> Iterator[Finding]:
 def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
     cluster, view, names = running.cluster, running.view, running.cluster.nodes.names
     binding = VolumeBinding(cluster)
-    found: dict[tuple[str, str, str, str], tuple[Code, str, Group]] = {}
+    found: dict[tuple[str, str, str, str], tuple[Code, str, FindingGroup]] = {}
     for g in users:
         cls = cluster.classes[g]
         claims = [cluster.volumes.claim(key) for key in cls.claims]
@@ -81,7 +81,7 @@ def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
                 broken = [(c, USELESS, "no volume remains for it in addition to the pod's other claims") for c in claims if c.delayed][:1]
             for claim, code, why in broken:
                 for i in pods:
-                    group = found.setdefault((*whose(view, i), code.code, claim.key), (code, why, Group()))[2]
+                    group = found.setdefault((*whose(view, i), code.code, claim.key), (code, why, FindingGroup()))[2]
                     group.add([i], names[n])
     for (name, path, _, claim_key), (code, why, group) in found.items():
         pods, nodes = list(group.pods), list(group.places)
