@@ -84,7 +84,7 @@ def solve(
     placement = run.search(_search(snapshot, name, revision, asked))
     run.accept(placement, snapshot)
     templates = template_nodes(before, snapshot, edited.workloads, placement) if streams.wants("manifests") else []
-    asked_for = manifests.Request(files, templates, edits["namespace"], gates, streams.allow_unknown_fields, snapshot.sha256)
+    asked_for = manifests.ManifestRequest(files, templates, edits["namespace"], gates, streams.allow_unknown_fields, snapshot.sha256)
     output.write_document(
         streams,
         partial(terminal.placement, placement, snapshot),

@@ -14,7 +14,7 @@ from kubestow.models.workloads import daemon_sets
 from kubestow.report.documents import numbers
 from kubestow.report.documents.node_rows import zone_of
 from kubestow.report.page import words
-from kubestow.report.page.places import Places, Result
+from kubestow.report.page.places import PodPlaces, Result
 
 UNSCHEDULABLE: Final = 1
 CONTROL_PLANE: Final = 2
@@ -47,7 +47,7 @@ def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
 
 
 def columns(
-    snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, places: Places, notes: list[str]
+    snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, places: PodPlaces, notes: list[str]
 ) -> dict[str, Any]:
     """Return ``nodes`` of the page.
 
@@ -90,12 +90,12 @@ def _offer(node: objects.Node) -> dict[str, int]:
         raise InputError([f"Node {node.metadata.name}: allocatable: {error}"]) from error
 
 
-def left_to_drain(plan: RebalancePlan, places: Places) -> set[int]:
+def left_to_drain(plan: RebalancePlan, places: PodPlaces) -> set[int]:
     """Return the indices of drained nodes that keep pods other than DaemonSet and static pods."""
     return _used(places, -1, terminating=False) if plan.drain else set()
 
 
-def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
+def _used(places: PodPlaces, view: int, *, terminating: bool) -> set[int]:
     """Return the nodes with pods other than DaemonSet and static pods. With ``terminating``, terminating pods count."""
     return {
         n
@@ -104,7 +104,7 @@ def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
     }
 
 
-def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places: Places) -> list[int]:
+def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places: PodPlaces) -> list[int]:
     plan = result if isinstance(result, RebalancePlan) else None
     freed, drain = (set(plan.freed), set(plan.drain)) if plan is not None else (set(), set())
     left = left_to_drain(plan, places) if plan is not None else set()

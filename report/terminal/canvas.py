@@ -16,7 +16,7 @@ from rich.text import Text
 
 from kubestow.report.documents.numbers import amount
 from kubestow.report.documents.output import one_line
-from kubestow.report.terminal.columns import Bar, Grid, folded
+from kubestow.report.terminal.columns import Grid, UsageBar, folded
 
 #: Columns if there is no terminal to ask.
 _DEFAULT_COLUMNS: Final = 100
@@ -128,9 +128,9 @@ def heading(text: str) -> Text:
     return Text(f"\n{one_line(text)}", style="bold")
 
 
-def bar(used: int, total: int, resource: str, surface: Surface) -> Bar:
+def bar(used: int, total: int, resource: str, surface: Surface) -> UsageBar:
     """Return the usage of a resource as a bar."""
-    return Bar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
+    return UsageBar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
 
 
 def inset(part: RenderableType, by: int = 2) -> Padding:

@@ -50,7 +50,7 @@ class Sized:
 
 
 @dataclass(frozen=True)
-class Bar(Sized):
+class UsageBar(Sized):
     """A fraction as a bar and a percentage. ``amounts`` is the text with used and total amounts for wide tables."""
 
     used: int

@@ -175,8 +175,8 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
     for old, new in rows:
         style = "green" if not new.pods else ""
         cells = [
-            _Change(old.cpu, old.cpuAllocatable, new.cpu, new.cpuAllocatable, "cpu", arrow),
-            _Change(old.memory, old.memoryAllocatable, new.memory, new.memoryAllocatable, "memory", arrow),
+            _UsageChange(old.cpu, old.cpuAllocatable, new.cpu, new.cpuAllocatable, "cpu", arrow),
+            _UsageChange(old.memory, old.memoryAllocatable, new.memory, new.memoryAllocatable, "memory", arrow),
         ]
         name = Name(old.node, style) if old.node else plain(f"{len(rest):,} more")
         table.add_row(name, Text(f"{old.pods:{digits},} {arrow} {new.pods:{digits},}", style=style), *cells)
@@ -200,7 +200,7 @@ def _total(uses: Iterator[NodeUse]) -> NodeUse:
 
 
 @dataclass(frozen=True)
-class _Change(Sized):
+class _UsageChange(Sized):
     """Usage of a resource before and after: ``40% → 75%``, with amounts if there is room."""
 
     old: int
