@@ -22,10 +22,10 @@ from kubestow.live.api.answers import Unauthorized, Unreachable
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply import leftovers
-from kubestow.live.apply.drift import Done, check, summed_up
-from kubestow.live.apply.journal import Journal, Origin, journal_path
+from kubestow.live.apply.drift import DoneChanges, check, summed_up
+from kubestow.live.apply.journal import Journal, RunOrigin, journal_path
 from kubestow.live.apply.lease import Lease, LeaseLost, LeaseTaken, live_run
-from kubestow.live.apply.run import Execution, Options, Outcome
+from kubestow.live.apply.run import Execution, RunOptions, RunOutcome
 from kubestow.live.apply.waiting import slipping_notes
 from kubestow.models.disruption import eviction_requests
 from kubestow.models.snapshot.snapshot import InputError
@@ -75,7 +75,7 @@ async def look(asked: Reviewed) -> int:
         other = await live_run(api)
         if other is not None:
             say(f"run {other.run} holds the lock of this cluster until {other.until:%H:%M:%S} UTC, and renews it while it runs")
-        verdict = check(asked.snapshot, await cluster.read_snapshot(), asked.document, Done(), judge_rest)
+        verdict = check(asked.snapshot, await cluster.read_snapshot(), asked.document, DoneChanges(), judge_rest)
         _tell([f"harmless: {text}" for text in summed_up(verdict.harmless)], asked.streams)
         for fault in verdict.faults:
             say(f"in the way: {fault}")
@@ -97,7 +97,7 @@ def journal_of(asked: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
     """Open the journal next to the document."""
     found = cluster.named("Namespace", "kube-system")
     uid = str(found["metadata"].get("uid") or "") if found is not None else ""  # identifies the cluster
-    origin = Origin(asked.digest, asked.document.snapshot.sha256, api.server, uid)
+    origin = RunOrigin(asked.digest, asked.document.snapshot.sha256, api.server, uid)
     journal = Journal.open(journal_path(asked.path), origin, resume=asked.choices.resume)
     if journal.kept:
         say(f"note: the journal of an earlier, finished run is kept as {journal.kept}")
@@ -106,10 +106,10 @@ def journal_of(asked: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
 
 async def execute(
     asked: Reviewed, api: Any, cluster: LiveCluster, journal: Journal, lease: Lease, *, hold_drained: bool = False
-) -> Outcome:
+) -> RunOutcome:
     """Run the document and show its progress. ``hold_drained``: keep drained nodes closed for a following run."""
     choices, streams = asked.choices, asked.streams
-    options = Options(
+    options = RunOptions(
         timeout=choices.timeout, wave=choices.wave, pause_between=choices.pause_between is not None, hold_drained=hold_drained
     )  # fmt: skip
     with run_progress.choose(asked.document, choices.pause_between, quiet=streams.quiet, verbose=streams.verbose) as shown:
@@ -134,7 +134,7 @@ def _tell(lines: list[str], streams: Streams) -> None:
         say(f"and {len(lines) - len(shown)} more (-v shows all)")
 
 
-async def _interruptible(execution: Execution) -> Outcome:
+async def _interruptible(execution: Execution) -> RunOutcome:
     """Run with handlers for ^C and SIGTERM: the first finishes steps under way, the second ends at once."""
     received: list[int] = []
 
@@ -147,7 +147,7 @@ async def _interruptible(execution: Execution) -> Outcome:
         return await execution.run()
 
 
-def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
+def report(outcome: RunOutcome, journal: Journal, streams: Streams) -> int:
     """Print the outcome of a run and return the exit code.
 
     It is INTERRUPTED after an interruption. It is DONE if the run is done or paused, the cluster is as planned, and no node

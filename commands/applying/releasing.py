@@ -18,8 +18,8 @@ from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.answers import Unreachable
 from kubestow.live.apply.journal import JournaledApi, JournalLost
 from kubestow.live.apply.lease import Lease, LeaseLost
-from kubestow.live.gates.gates import Gates, Listener, Options
-from kubestow.live.gates.places import Places
+from kubestow.live.gates.gates import Gates, ReleaseListener, ReleaseOptions
+from kubestow.live.gates.places import GatePlaces
 from kubestow.live.gates.replica_groups import replica_groups, workload_of
 from kubestow.live.gates.serve_lease import LeasedApi
 from kubestow.live.gates.serve_lease import serve as lead
@@ -27,7 +27,7 @@ from kubestow.models.documents.placement import Placement
 
 
 @dataclass(frozen=True)
-class _Shown(Listener):
+class _Shown(ReleaseListener):
     """Prints events; with ``verbose``, also each pod."""
 
     quiet: bool
@@ -61,10 +61,10 @@ async def release(asked: Reviewed) -> int:
     choices, streams = asked.choices, asked.streams
     async with followed(choices, streams) as (api, cluster):
         async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
-            options = Options(timeout=choices.timeout, undo=choices.undo)
+            options = ReleaseOptions(timeout=choices.timeout, undo=choices.undo)
             shown = _Shown(streams.quiet, streams.verbose)
             asking = LeasedApi(JournaledApi(api, journal), lease)  # in this order, so that the journal has only requests that are sent
-            places = Places(journal, asking.of, cluster, asked.templates)
+            places = GatePlaces(journal, asking.of, cluster, asked.templates)
             gates = Gates(asking, cluster, _placement(asked), asked.templates, judge_rest, options, shown, places=places)
             await journal.fact("wave", wave=1)
             try:
@@ -89,7 +89,7 @@ async def release(asked: Reviewed) -> int:
 async def serve(asked: Reviewed) -> int:
     """Release pods of the manifests as they appear, until the program is ended."""
     async with followed(asked.choices, asked.streams) as (api, cluster):
-        options = Options(timeout=asked.choices.timeout)
+        options = ReleaseOptions(timeout=asked.choices.timeout)
         gates = Gates(api, cluster, _placement(asked), asked.templates, judge_rest, options, _Shown(asked.streams.quiet, verbose=True))
         async with _ended_by_signals(gates):
             await lead(gates, f"{platform.node()}-{os.getpid()}-{token_hex(4)}")

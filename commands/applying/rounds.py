@@ -18,7 +18,7 @@ from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, say
 from kubestow.commands.core.reading import set_gates_of
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.lease import Lease
-from kubestow.live.apply.run import Outcome
+from kubestow.live.apply.run import RunOutcome
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
@@ -96,7 +96,7 @@ def _moves_pods(document: Placement | RebalancePlan) -> bool:
     return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions)
 
 
-async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed:
+async def _next(asked: Reviewed, cluster: LiveCluster, outcome: RunOutcome, number: int, stays: Collection[str]) -> Reviewed:
     """Plan the next round and keep its document and snapshot next to the first one."""
     files = round_files.of(asked.path, number)
     round_files.make_room(files)
@@ -121,7 +121,7 @@ async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number:
 
 
 async def _plan(
-    asked: Reviewed, cluster: LiveCluster, outcome: Outcome, files: round_files.RoundFiles, stays: Collection[str]
+    asked: Reviewed, cluster: LiveCluster, outcome: RunOutcome, files: round_files.RoundFiles, stays: Collection[str]
 ) -> tuple[bytes, Placement | RebalancePlan, Snapshot]:
     """Return the text of the current snapshot, a plan for it, and the snapshot as read."""
     await cluster.refresh()
@@ -148,7 +148,7 @@ def _held(text: bytes, stays: Collection[str]) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _search(snapshot: Snapshot, asked: Reviewed, outcome: Outcome) -> Placement | RebalancePlan:
+def _search(snapshot: Snapshot, asked: Reviewed, outcome: RunOutcome) -> Placement | RebalancePlan:
     """Return a document with the goals, limits and policy of the previous one. Steps already done count towards the limits."""
     before = asked.document
     ref = before.snapshot
@@ -175,7 +175,7 @@ def _history(snapshot: Snapshot, asked: Reviewed) -> History:
     return History(grace.seconds, (asked.snapshot,) if known else ())
 
 
-def _left(limits: Limits, outcome: Outcome) -> Limits:
+def _left(limits: Limits, outcome: RunOutcome) -> Limits:
     moves = sum(step.kind in ("move", "recreate") for step in outcome.done)
     evictions = sum(step.kind == "evict" for step in outcome.done)
     waves = len({step.wave for step in outcome.done})

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubestow.live.capture import CaptureOptions
 from kubestow.live.capture_kinds import Resource, listed, served
-from kubestow.live.capture_kubectl import Kubectl, KubectlError, Refused
+from kubestow.live.capture_kubectl import Kubectl, KubectlError, RequestRefused
 from kubestow.models.documents.doctor import Examined
 from kubestow.report.documents.output import some
 
@@ -42,7 +42,7 @@ def examine(options: CaptureOptions, *, asked: bool, needed: bool) -> Iterator[E
     try:
         yield Examined("context", "ok", options.context or kubectl.context() or "none (in a pod, for instance)")
         yield from _cluster(kubectl)
-    except (KubectlError, Refused) as error:
+    except (KubectlError, RequestRefused) as error:
         yield Examined("cluster", "failed", "does not answer", str(error))
 
 

@@ -23,7 +23,7 @@ from multidict import CIMultiDict
 
 from kubestow.live.api import exec_plugin, proxies
 from kubestow.live.api.exec_plugin import CredentialsError
-from kubestow.live.api.kubeconfig import Settings, Target
+from kubestow.live.api.kubeconfig import ApiTarget, Settings
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Session:
     expires: datetime | None = None
 
 
-async def open_session(target: Target | None) -> Session:
+async def open_session(target: ApiTarget | None) -> Session:
     """Open a session for a target; None means the cluster in whose pod this runs.
 
     Raises:
@@ -110,7 +110,7 @@ def _text(settings: Settings, key: str) -> str:
     return value or ""
 
 
-def _server(target: Target) -> str:
+def _server(target: ApiTarget) -> str:
     server = _text(target.cluster, "server")
     if not server:
         raise CredentialsError(f"context {target.context}: its cluster has no server; expected https://HOST[:PORT]")
@@ -153,7 +153,7 @@ def _impersonation(user: Settings) -> CIMultiDict[str]:
     return headers
 
 
-async def _logged_in(target: Target) -> tuple[Settings, datetime | None]:
+async def _logged_in(target: ApiTarget) -> tuple[Settings, datetime | None]:
     """Return the user's settings with a token or certificate, and their expiry. Runs exec plugins if needed."""
     user = dict(target.user)
     provider = user.get("auth-provider")

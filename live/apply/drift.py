@@ -15,7 +15,7 @@ import msgspec
 
 from kubestow.live.apply.differences import owners
 from kubestow.live.apply.differences.compare import compare
-from kubestow.live.apply.differences.found import Done, Drift, Now, summed_up
+from kubestow.live.apply.differences.found import DoneChanges, Drift, Now, summed_up
 from kubestow.live.apply.differences.nodes import opened
 from kubestow.models.disruption.eviction_requests import described, requested
 from kubestow.models.documents.placement import Placement
@@ -24,7 +24,7 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.workload_objects import EvictionRequest
 from kubestow.models.snapshot.snapshot import Snapshot
 
-__all__ = ["Done", "Drift", "Judge", "Now", "Rejection", "Verdict", "Watch", "check", "compare", "rest", "summed_up"]
+__all__ = ["DoneChanges", "Drift", "DriftVerdict", "DriftWatch", "Judge", "Now", "Rejection", "check", "compare", "rest", "summed_up"]
 
 Document = RebalancePlan | Placement
 
@@ -50,7 +50,7 @@ Judge = Callable[[Snapshot, Document], Sequence[Rejection]]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DriftVerdict:
     """The outcome of a comparison.
 
     Attributes:
@@ -66,12 +66,12 @@ class Verdict:
     new: list[Drift] = field(default_factory=list)
 
 
-def check(before: Snapshot, now: Snapshot, document: Document, done: Done, judge: Judge) -> Verdict:
-    """Compare once; see :class:`Watch`, which remembers harmless drift."""
-    return Watch(before, document, judge).check(now, done)
+def check(before: Snapshot, now: Snapshot, document: Document, done: DoneChanges, judge: Judge) -> DriftVerdict:
+    """Compare once; see :class:`DriftWatch`, which remembers harmless drift."""
+    return DriftWatch(before, document, judge).check(now, done)
 
 
-class Watch:
+class DriftWatch:
     """The comparisons of one run. ``before`` is the snapshot of the document."""
 
     def __init__(self, before: Snapshot, document: Document, judge: Judge) -> None:
@@ -80,14 +80,14 @@ class Watch:
         self._harmless: frozenset[Drift] | None = frozenset()  # the document is valid for its own snapshot
         self._told: set[Drift] = set()
 
-    def check(self, now: Snapshot, done: Done) -> Verdict:
+    def check(self, now: Snapshot, done: DoneChanges) -> DriftVerdict:
         """Compare the cluster with the snapshot. Check the remaining steps, unless all drift is already known to be harmless."""
         found = compare(self._before, now, done)
         left = rest(self._document, done, self._in_flight(done))
         live = {objects.pod_key(pod): pod for pod in now.pods}
         faults = [*self._pod_faults(left, live, done, requested(now)), *owners.faults(self._before, now, _stopped(left, live))]
         if faults:
-            return Verdict(faults=faults)
+            return DriftVerdict(faults=faults)
         if self._harmless != frozenset(found):
             self._harmless = frozenset(found)
             seen = self._with_pods_in_flight(opened(now, self._before, done.closed), live, done, left)
@@ -97,9 +97,9 @@ class Watch:
                 return verdict
         new = [drift for drift in found if drift not in self._told]
         self._told.update(new)
-        return Verdict(harmless=found, new=new)
+        return DriftVerdict(harmless=found, new=new)
 
-    def _judged(self, now: Snapshot, left: Document, found: list[Drift], live: dict[str, objects.Pod]) -> Verdict | None:
+    def _judged(self, now: Snapshot, left: Document, found: list[Drift], live: dict[str, objects.Pod]) -> DriftVerdict | None:
         """Return the verdict if the checker rejects something, else None.
 
         Budgets that were not changed and allow too little only for a later wave do not count, because they may allow more by then.
@@ -112,12 +112,12 @@ class Watch:
         if not rejected:
             return None
         faults = [_with_drift(each, found, live) for each in rejected]
-        return Verdict(faults=faults, passing=all(each.budget for each in rejected) and not _tightened(found))
+        return DriftVerdict(faults=faults, passing=all(each.budget for each in rejected) and not _tightened(found))
 
     # --- pods of coming steps -----------------------------------------------------------------------------------------------
 
     def _pod_faults(
-        self, left: Document, live: dict[str, objects.Pod], done: Done, requests: Mapping[str, EvictionRequest]
+        self, left: Document, live: dict[str, objects.Pod], done: DoneChanges, requests: Mapping[str, EvictionRequest]
     ) -> Iterator[str]:
         """Yield the reasons why pods of coming steps are other pods than in the document, or elsewhere."""
         names = {each.name: (key, each) for key, each in done.pods.items()}
@@ -141,11 +141,11 @@ class Watch:
             elif (pod.spec.nodeName or None) != source:
                 yield f"Pod {label} of a coming step is {_at(pod.spec.nodeName)}, it should be {_at(source)}"
 
-    def _in_flight(self, done: Done) -> list[str]:
+    def _in_flight(self, done: DoneChanges) -> list[str]:
         """Return the pods that the run stopped and that are not replaced yet."""
         return [key for key, pod in self._pods.items() if pod.metadata.uid in done.gone and key not in done.pods] if done.gone else []
 
-    def _with_pods_in_flight(self, now: Snapshot, live: dict[str, objects.Pod], done: Done, left: Document) -> Snapshot:
+    def _with_pods_in_flight(self, now: Snapshot, live: dict[str, objects.Pod], done: DoneChanges, left: Document) -> Snapshot:
         """Return the cluster with those pods as pending if they have remaining steps, because their targets are reserved."""
         coming = _expected(left)
         lost = [self._pods[key] for key in self._in_flight(done) if key in coming and key not in live]
@@ -158,7 +158,7 @@ class Watch:
         return found
 
 
-def rest(document: Document, done: Done, stopped: Collection[str] = ()) -> Document:
+def rest(document: Document, done: DoneChanges, stopped: Collection[str] = ()) -> Document:
     """Return the remaining steps of a document, with the current names of pods and the original numbers of steps and waves.
 
     ``stopped``: pods that the run stopped and that are not replaced yet. Like pending replacements, they have no source.
@@ -179,7 +179,7 @@ def rest(document: Document, done: Done, stopped: Collection[str] = ()) -> Docum
     return msgspec.structs.replace(document, moves=moves, evictions=renamed)
 
 
-def _name(pod: str, done: Done) -> str:
+def _name(pod: str, done: DoneChanges) -> str:
     return done.pods[pod].name if pod in done.pods else pod
 
 

@@ -42,7 +42,7 @@ _MAX_REOPENINGS: Final = 3
 _MAX_ATTEMPTS: Final = 4
 
 
-class Cluster(Protocol):
+class FenceReader(Protocol):
     """Read access of the fence, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
@@ -51,14 +51,14 @@ class Cluster(Protocol):
     def snapshot(self) -> Snapshot: ...
 
 
-class Facts(Protocol):
+class FenceFactWriter(Protocol):
     """Write access of the fence, implemented by :class:`kubestow.live.apply.journal.Journal`."""
 
     async def fact(self, what: What, **fields: Any) -> None: ...
 
 
 @dataclass(frozen=True)
-class Terms:
+class FenceTerms:
     """The parts of a plan that decide which nodes may be open between its waves.
 
     Attributes:
@@ -95,7 +95,7 @@ class Pauses:
 class Fence:
     """The closed nodes of one run."""
 
-    def __init__(self, api: Api, cluster: Cluster, run_id: str, journal: Facts, terms: Terms | None = None) -> None:
+    def __init__(self, api: Api, cluster: FenceReader, run_id: str, journal: FenceFactWriter, terms: FenceTerms | None = None) -> None:
         """Prepare the fence without closing nodes."""
         self.pauses = Pauses()
         #: Notes for the user, one sentence each.
@@ -104,7 +104,7 @@ class Fence:
         self._cluster = cluster
         self._run = run_id
         self._journal = journal
-        self._terms = terms or Terms()
+        self._terms = terms or FenceTerms()
         self._nodes = Nodes(api, lambda: cluster.objects("Node"))
         self._by = ClosedBy(run_id, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
         self._guard: asyncio.Task[None] | None = None

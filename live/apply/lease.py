@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from kubestow.live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
+from kubestow.live.api.answers import Api, Object, ServerAnswer, Unauthorized, Unreachable
 
 NAMESPACE: Final = "kube-system"
 NAME: Final = "kubestow-apply"
 _MAX_ATTEMPTS: Final = 5
 
 
-class Place(NamedTuple):
+class LeaseKey(NamedTuple):
     """Namespace and name of a Lease."""
 
     namespace: str
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 #: The Lease of runs that move pods.
-APPLY: Final = Place(NAMESPACE, NAME)
+APPLY: Final = LeaseKey(NAMESPACE, NAME)
 
 
 class LeaseTaken(Exception):
@@ -295,7 +295,7 @@ class Lease:
         return {**found, "spec": {**spec, **mine, "acquireTime": now, "leaseTransitions": transitions}}
 
 
-def _refused(place: Place, what: str, answer: Answer) -> LeaseTaken:
+def _refused(place: LeaseKey, what: str, answer: ServerAnswer) -> LeaseTaken:
     return LeaseTaken(f"the Lease {place}, which excludes concurrent runs, cannot be {what}: {answer.message}")
 
 

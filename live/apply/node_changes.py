@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from kubestow.live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
+from kubestow.live.api.answers import Api, Object, ServerAnswer, Unauthorized, Unreachable
 from kubestow.live.api.versions import is_well_formed, later, version_of
 from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN, OWN_TAINTS, UNSCHEDULABLE, ClosedBy, closed_by
 
@@ -209,7 +209,7 @@ class Nodes:
                 node = None
         raise FenceError(f"node {name} cannot be changed: something else keeps changing it")
 
-    async def _patch(self, name: str, body: Object) -> Answer:
+    async def _patch(self, name: str, body: Object) -> ServerAnswer:
         """Send a patch. Its outcome is unknown without an answer, or after an error."""
         self._sent[name] += 1
         self._under_way[name] += 1

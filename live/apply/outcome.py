@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Maximum number of pods and differences that one message names.
 MAX_LISTED: Final = 3
 
 
-class End(Protocol):
+class EndDifferences(Protocol):
     """Differences between the cluster and the planned end state, as sentences: missed by the run, and made by others."""
 
     @property
@@ -23,11 +23,11 @@ class End(Protocol):
 
 
 #: Compares the cluster with the planned end state, given the current names of the document's pods.
-EndJudge = Callable[[Snapshot, Mapping[str, str]], End]
+EndJudge = Callable[[Snapshot, Mapping[str, str]], EndDifferences]
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """The outcome of a run.
 
     Attributes:
@@ -42,8 +42,8 @@ class Outcome:
     """
 
     state: Literal["done", "paused", "stopped", "interrupted"]
-    done: list[Step] = field(default_factory=list)
-    left: list[Step] = field(default_factory=list)
+    done: list[RunStep] = field(default_factory=list)
+    left: list[RunStep] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     standing: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)

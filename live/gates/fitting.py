@@ -11,7 +11,7 @@ import msgspec
 from kubestow.live.api.answers import Object
 from kubestow.live.apply.drift import Rejection
 from kubestow.live.gates.gated_pods import is_held, is_waiting, key_of, node_of
-from kubestow.live.gates.replica_groups import Cluster, asked_for, replica_groups
+from kubestow.live.gates.replica_groups import ReplicaReader, asked_for, replica_groups
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.execution.scheduler_needed import devices_wanted, scheduler_needed
 from kubestow.models.execution.template_nodes import TemplateNodes
@@ -62,7 +62,7 @@ class Fitting:
         why: Reason for each group that does not fit.
     """
 
-    cluster: Cluster
+    cluster: ReplicaReader
     placement: Placement
     templates: Sequence[TemplateNodes]
     judge: Judge

@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from kubestow.live.api.answers import Api, Object
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
-from kubestow.live.apply.fence import Fence, Pauses, Terms
-from kubestow.live.apply.journal import Journal, JournaledApi, Origin
+from kubestow.live.apply.fence import Fence, FenceTerms, Pauses
+from kubestow.live.apply.journal import Journal, JournaledApi, RunOrigin
 from tests.api_server import Behaviour, Server, World
 from tests.objects import node, pod
 
@@ -165,7 +165,7 @@ async def closed(stage: Stage) -> int:
     """Close all nodes and bind; between waves open for those that wait. Return the number of misplaced pods."""
     nodes = {move.target for wave in stage.moves for move in wave}
     planned = {move.uid for wave in stage.moves for move in wave}
-    fence = Fence(stage.api, stage.cluster, "bench", Silent(), Terms(frozenset(), nodes, planned, stage.cluster.snapshot(), nodes))
+    fence = Fence(stage.api, stage.cluster, "bench", Silent(), FenceTerms(frozenset(), nodes, planned, stage.cluster.snapshot(), nodes))
     fence.pauses = Pauses(settle=0.1, patience=5, again=0.1)
 
     async def carry(move: Move, known: set[str]) -> bool:
@@ -339,7 +339,7 @@ def close_and_open(count: int, latency: float) -> tuple[float, float]:
         async with connect(str(server.kubeconfig(folder / "config"))) as api:
             cluster = LiveCluster(api)
             await cluster.start()
-            async with Journal.open(str(folder / "journal.jsonl"), Origin("document", "snapshot", server.url)) as journal:
+            async with Journal.open(str(folder / "journal.jsonl"), RunOrigin("document", "snapshot", server.url)) as journal:
                 fence = Fence(JournaledApi(api, journal), cluster, journal.run, journal)
                 began = time.monotonic()
                 await fence.close()

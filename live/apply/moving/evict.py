@@ -6,13 +6,13 @@ import time
 from typing import Final
 from urllib.parse import quote
 
-from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.live.api.answers import Object, ServerAnswer, Unreachable
 from kubestow.live.apply.moving.budget_waits import awaited, by_budget, waits_for
 from kubestow.live.apply.moving.cut_off_evictions import patient
 from kubestow.live.apply.moving.missing_replacements import why_none
-from kubestow.live.apply.moving.work import Ended, Work
+from kubestow.live.apply.moving.work import Ended, StepContext
 from kubestow.live.apply.pod_locations import is_leaving, node_of
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 from kubestow.models.disruption.eviction_requests import of_uid
 
 #: Statuses after which the pod is read again: gone, replaced under the same name, or changed meanwhile.
@@ -36,7 +36,7 @@ def eviction(key: str, uid: str) -> Object:
     }
 
 
-async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
+async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> bool:
     """Evict the pod of a step. Return False if the run ends or the wave is interrupted before.
 
     The time limit counts from the first attempt. ``asked``: an earlier run may have sent the eviction.
@@ -91,7 +91,7 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
             await work.rest(min(work.options.pause, deadline - time.monotonic()))
 
 
-def _budget(answer: Answer) -> str:
+def _budget(answer: ServerAnswer) -> str:
     """Return the server's message about the budget."""
     details = answer.body.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
@@ -99,7 +99,7 @@ def _budget(answer: Answer) -> str:
     return " ".join([answer.message, *said])
 
 
-async def gone(step: Step, work: Work, deadline: float) -> None:
+async def gone(step: RunStep, work: StepContext, deadline: float) -> None:
     """Wait until an evicted pod is gone.
 
     Raises:

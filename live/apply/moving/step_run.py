@@ -13,10 +13,10 @@ from kubestow.live.apply.moving.bind import place
 from kubestow.live.apply.moving.evict import evict, gone
 from kubestow.live.apply.moving.missing_replacements import is_known, why_none
 from kubestow.live.apply.moving.replacement import manifest, recreate, replacement
-from kubestow.live.apply.moving.work import Dropped, Ended, Work
+from kubestow.live.apply.moving.work import Dropped, Ended, StepContext
 from kubestow.live.apply.pod_locations import is_leaving, is_over, node_of
 from kubestow.live.apply.progress import StepProgress
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 
 #: Seconds for a controller to replace a pod that was evicted for good.
 _SUCCESSOR_SECONDS: Final = 10.0
@@ -38,8 +38,8 @@ class StepRun:
         placed: Set once the pod is bound or will not be bound.
     """
 
-    step: Step
-    work: Work
+    step: RunStep
+    work: StepContext
     progress: StepProgress
     siblings: Iterable[str] = ()
     state: State = "waits"

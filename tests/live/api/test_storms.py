@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kubestow.live.api.connect import connect
-from kubestow.live.api.connection import Limits
+from kubestow.live.api.connection import ConnectionLimits
 from kubestow.live.api.live_cluster import LiveCluster
 from tests.api_server import Behaviour, Faults, Server, World
 from tests.objects import node, pod
 from tests.tiers import sampled
 
-LIMITS = Limits(pause=0.002)
+LIMITS = ConnectionLimits(pause=0.002)
 
 
 def states(world: World, cluster: LiveCluster) -> Iterator[tuple[dict[str, str], dict[str, str]]]:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kubestow.checker.plan.plan import summary
-from kubestow.live.apply.run import Options, Outcome
+from kubestow.live.apply.run import RunOptions, RunOutcome
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.snapshot.snapshot import from_objects
@@ -21,7 +21,7 @@ from tests.live.apply.applying import Applying
 from tests.live.apply.drift_world import budget, move, plan, replica_set, running
 from tests.objects import node
 
-SHORT = Options(timeout=60.0, pause=0.01, hold=0.03)
+SHORT = RunOptions(timeout=60.0, pause=0.01, hold=0.03)
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Drain:
 
         self.world.when(lambda world: bool(when(world)), delete)
 
-    def __call__(self, options: Options = SHORT) -> Outcome:
+    def __call__(self, options: RunOptions = SHORT) -> RunOutcome:
         with Server(self.world) as server:
             outcome = Applying(server, self.document, self.snapshot, self.path, options)()
         assert [one for one in self.world.budget_violations() if one.entry.actor == "client"] == []
@@ -90,7 +90,7 @@ def test_a_pod_that_a_budget_waits_for_gets_a_node_and_the_wave_goes_on(moment: 
 def test_a_pod_that_gets_no_node_is_named_when_time_is_up(moment: str, tmp_path: Path) -> None:
     drain = Drain(tmp_path, "off")
     drain.lose(MOMENTS[moment], "web-3", "web-4")
-    outcome = drain(Options(timeout=3.0, pause=0.01, hold=0.03))
+    outcome = drain(RunOptions(timeout=3.0, pause=0.01, hold=0.03))
     assert outcome.state == "stopped"
     waiting = [one["metadata"]["name"] for one in drain.world.all("Pod") if not one["spec"].get("nodeName")]
     named = outcome.message.partition("the budget waits for pods ")[2].partition(" without a node")[0].split(", ")

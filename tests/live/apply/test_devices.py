@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.apply.run import Outcome
+from kubestow.live.apply.run import RunOutcome
 from kubestow.models.documents.placement import DeviceResult, Placement
 from kubestow.models.kube import quantity
 from kubestow.models.kube.closed_nodes import LET_IN
@@ -57,7 +57,7 @@ class Case:
     snapshot: Snapshot
     document: Placement
 
-    def run(self, path: Path) -> Outcome:
+    def run(self, path: Path) -> RunOutcome:
         with Server(self.world) as server:
             return Applying(server, self.document, self.snapshot, path)()
 
@@ -118,7 +118,7 @@ def test_consumed_capacity_is_what_the_document_says(tmp_path: Path) -> None:
         assert [quantity.parse(one["consumedCapacity"]["memory"]) for one in found] == [quantity.parse(said.consumedCapacity["memory"])]
 
 
-def untouched(posed: Case, outcome: Outcome) -> None:
+def untouched(posed: Case, outcome: RunOutcome) -> None:
     """Nothing is half done: no pod is bound, no claim allocated, and all nodes are open again."""
     assert (outcome.state, outcome.done, outcome.standing, outcome.not_opened) == ("stopped", [], [], [])
     assert posed.world.cordoned() == []

@@ -16,8 +16,8 @@ from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.fence import Pauses
-from kubestow.live.apply.journal import Journal, Origin, journal_path
-from kubestow.live.apply.run import Execution, Options, Outcome
+from kubestow.live.apply.journal import Journal, RunOrigin, journal_path
+from kubestow.live.apply.run import Execution, RunOptions, RunOutcome
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.snapshot import snapshot as snapshots
@@ -54,17 +54,17 @@ class Place:
         result = invoke(*arguments, self.path("cluster.json"), "--deterministic", "-q", "-o", self.path("result.json"))
         assert result.exit_code in (0, 3), result.stderr
 
-    def run(self, *, resume: bool = False, **options: Any) -> Outcome:
+    def run(self, *, resume: bool = False, **options: Any) -> RunOutcome:
         with Server(self.world) as server:
             return asyncio.run(
-                self._run(str(server.kubeconfig(self.folder / "config")), Options(timeout=60, pause=0.01, **options), resume)
+                self._run(str(server.kubeconfig(self.folder / "config")), RunOptions(timeout=60, pause=0.01, **options), resume)
             )
 
-    async def _run(self, kubeconfig: str, options: Options, resume: bool) -> Outcome:
+    async def _run(self, kubeconfig: str, options: RunOptions, resume: bool) -> RunOutcome:
         result, digest = read_with_digest(self.path("result.json"))
         assert isinstance(result, Placement | RebalancePlan)
         before = snapshots.load([self.path("cluster.json")])
-        origin = Origin(digest, before.sha256, "https://stand-in", "uid")
+        origin = RunOrigin(digest, before.sha256, "https://stand-in", "uid")
         async with connect(kubeconfig) as api:
             cluster = LiveCluster(api)
             await cluster.start()
