@@ -62,7 +62,7 @@ class Input:
     warnings: tuple[str, ...]
     policy: Policy
     workloads: tuple[str, ...]
-    _asked: _Asked = field(repr=False)
+    _asked: _LoadArguments = field(repr=False)
     _expansion: Expansion = field(repr=False)
 
     @property
@@ -72,7 +72,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _LoadArguments:
     """The arguments of :func:`load`. ``base`` is the snapshot as read, before any change."""
 
     reading: reading.Reading
@@ -129,10 +129,10 @@ def load(
     snapshot = snapshots.load(files)
     base = snapshot.copy()
     warnings = reading.settle(snapshot, asked)
-    given = _Given(added, allow_unknown_fields)
+    given = _LoadedManifests(added, allow_unknown_fields)
     expansion = given.edit(snapshot, wanted)
     warnings += expansion.snapshot.warnings[len(snapshot.warnings) :] if expansion.snapshot is not snapshot else []
-    request = _Asked(asked, added, wanted, offered, allow_unknown_fields, base, time.monotonic() - began)
+    request = _LoadArguments(asked, added, wanted, offered, allow_unknown_fields, base, time.monotonic() - began)
     return Input(expansion.snapshot, tuple(warnings), weighed, tuple(expansion.workloads), request, expansion)
 
 
@@ -243,7 +243,7 @@ def explain(
     _expect("pod", pod, str, type(None))
     _expect("workload", workload, str, type(None))
     asked = _options(_input(given), options or Options(time_limit=10.0))
-    waiting = judging.Waiting(given.snapshot, given.policy, asked.include_gated, asked.daemon_namespaces)
+    waiting = judging.WaitingPods(given.snapshot, given.policy, asked.include_gated, asked.daemon_namespaces)
     verdicts = waiting.judge(pod=pod, workload=workload)
     if per_node:
         return results.node_explanation(verdicts, given.notes, given.snapshot.gates)
@@ -281,13 +281,13 @@ def verify(given: Input, result: Result | Path) -> Verification:
     base = asked.base.copy()
     read = replace(asked.reading, policy=None, result=document.snapshot, of=document.policy, empty=isinstance(document, Sizing))
     reading.settle(base, read)
-    judged = judging.judge(base, document, _Given(asked.manifests, asked.unknown_fields))
+    judged = judging.judge(base, document, _LoadedManifests(asked.manifests, asked.unknown_fields))
     return results.verification(judged.violations, assumptions(document), judged.open, base.notes)
 
 
 @dataclass(frozen=True)
-class _Given:
-    """Manifests, read with the feature gates of the target snapshot (:class:`kubestow.commands.core.judging.Given`)."""
+class _LoadedManifests:
+    """Manifests, read with the feature gates of the target snapshot (:class:`kubestow.commands.core.judging.GivenManifests`)."""
 
     paths: tuple[str, ...]
     unknown_fields: bool
@@ -347,7 +347,7 @@ def _edits(edits: Edits | None, manifests: Sequence[str], catalogue: Catalogue |
     return edits if edits != Edits() else None
 
 
-def _left_to_buy(asked: _Asked) -> Catalogue | None:
+def _left_to_buy(asked: _LoadArguments) -> Catalogue | None:
     bought = asked.edits.buy if asked.edits is not None else []
     return asked.catalogue.without(bought) if asked.catalogue is not None else None
 

@@ -10,7 +10,7 @@ import click
 from kubestow.commands.applying.apply_choices import ApplyChoices
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.option_values import positive
 from kubestow.commands.common.options import Streams, bundled
 
@@ -28,7 +28,7 @@ def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
         raise click.BadParameter(f"{value!r} is neither 'ask' nor a number of seconds") from None
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, type=options.FILE)
 @options.result_file("RebalancePlan or Placement to apply (JSON or YAML).")
 @click.option("--yes", is_flag=True, help="Change the cluster. Without it, only print what would be done.")
@@ -114,12 +114,12 @@ def _check_document(asked: Reviewed) -> None:
 
 def _keep_journal(streams: Streams) -> None:
     """End the command if its output would overwrite the journal of the run, which --resume reads."""
-    from kubestow.commands.common.overwriting import Named, refuse_same
+    from kubestow.commands.common.overwriting import NamedPath, refuse_same
     from kubestow.live.apply.journal import journal_path
 
     if streams.output not in (None, "-") and streams.result is not None:
-        kept = Named("the journal of --result", "", journal_path(streams.result))
-        refuse_same([Named("-o", "output", str(streams.output))], lambda: [kept])
+        kept = NamedPath("the journal of --result", "", journal_path(streams.result))
+        refuse_same([NamedPath("-o", "output", str(streams.output))], lambda: [kept])
 
 
 def _check_usage(streams: Streams, choices: ApplyChoices, *, opening: bool) -> None:

@@ -9,12 +9,12 @@ import click
 from kubestow.commands.common import options
 from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.option_values import positive
 from kubestow.commands.common.options import Streams, bundled
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.output_file("Write the snapshot to FILE (gzip if it ends in .gz)")
 @choice.context
 @choice.kubeconfig

@@ -12,9 +12,9 @@ import click
 from kubestow.commands.common import options, selecting
 from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
-from kubestow.commands.common.selecting import Selecting
+from kubestow.commands.common.selecting import FindingSelection
 
 if TYPE_CHECKING:
     from kubestow.audit.gate.gate import GateRequest, GateResult
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kubestow.models.snapshot.snapshot import Snapshot
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @click.argument("more", metavar="[MANIFEST]...", nargs=-1, type=options.FILE)
 @options.manifests("-w", "--manifests", "--workload", text="Manifests to check: files, folders, - for standard input; repeatable.")
 @click.option(
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 @options.findings_output
 @options.search
 @options.exempting
-@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, chosen=Selecting)
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, chosen=FindingSelection)
 def check(
     streams: Streams,
     search: SearchChoices,
     choices: PolicyChoices,
-    chosen: Selecting,
+    chosen: FindingSelection,
     more: tuple[str, ...],
     base: tuple[str, ...],
     fail_on: str,
@@ -92,7 +92,7 @@ def check(
 
     picked = selecting.chosen(chosen, CODES)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     request, where = _request(streams, policy, namespace, charts, base)
     if allow_unknown_kinds:
         _let_through(request)

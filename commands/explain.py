@@ -12,7 +12,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExplainSubject:
     """The subject of the explanation.
 
     Attributes:
@@ -52,7 +52,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Only this pod, pending or bound.")
 @click.option("--workload", metavar="WORKLOAD", help="Only the pods of this workload, [KIND/][NAMESPACE/]NAME, each and all together.")
@@ -67,8 +67,10 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.catalogue("for --buy and for remedies that buy nodes")
 @options.table_output()
 @options.scoped
-@bundled(streams=Streams, subject=Subject, choices=PolicyChoices)
-def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, catalogue: str | None, **edits: Any) -> None:
+@bundled(streams=Streams, subject=ExplainSubject, choices=PolicyChoices)
+def explain(
+    streams: Streams, subject: ExplainSubject, choices: PolicyChoices, time_limit: float, catalogue: str | None, **edits: Any
+) -> None:
     """Show which nodes accept each pending pod, and which rules reject the others.
 
     Each pod is judged alone against the bound pods, as kube-scheduler would judge it now. Pods that fit on no node, gangs, and the pods of
@@ -88,7 +90,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, catalogue=nodes)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None, empty=bool(edits["buy"]))
     snapshot = inputs.edit(snapshot, streams, changes).snapshot
     left = nodes.without(edits["buy"]) if nodes is not None else None

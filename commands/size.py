@@ -10,7 +10,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, fail, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Asked:
         return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests, held)
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output("nodes")
 @click.option("--catalogue", required=True, metavar="FILE", type=options.READ, help="Catalogue of node shapes and prices.")
@@ -112,7 +112,7 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
     offered = inputs.read_catalogue(catalogue)
     assert offered is not None, "--catalogue is required"
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     several = inputs.load_over_time(streams, policy) if asked.series else [("", inputs.load(streams, policy, empty=True))]
     manifests = inputs.load_manifests(streams.manifests, streams, several[0][1].gates, changes)
     before = [inputs.edit(each, streams, changes, manifests) for _, each in several]

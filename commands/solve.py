@@ -10,7 +10,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output("kubectl", "manifests", "openmetrics")
 @options.search
@@ -65,7 +65,7 @@ def solve(
     changes = inputs.what_if(edits, streams, template, catalogue=nodes)
     streams.check(template)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     snapshot = inputs.load(streams, policy, empty=bool(edits["buy"]))
     revision = inputs.load_manifests([template] if template else [], streams, snapshot.gates, changes)
     with sources.keeping() as files:

@@ -9,11 +9,11 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices, bundled
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output("openmetrics")
 @click.option(
@@ -67,7 +67,7 @@ def survive(
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, catalogue=nodes)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     before = inputs.load(streams, policy, empty=bool(edits["buy"]))
     edited = inputs.edit(before, streams, changes)
     snapshot, run.loaded = edited.snapshot, run.seconds()

@@ -7,11 +7,11 @@ import click
 from kubestow.commands.common import options
 from kubestow.commands.common.execution_grace import since
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import Streams, bundled
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshot_files
 @options.result_file("Result to check (JSON or YAML): of solve, rebalance, fit, size, survive or upgrade.", required=True)
 @options.manifests("-w", "--manifests", "--workload")

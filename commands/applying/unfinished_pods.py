@@ -26,7 +26,7 @@ _RETRY_SECONDS: Final = 15.0
 _READ_FRACTION: Final = 0.2
 
 
-class Cluster(Protocol):
+class PodReader(Protocol):
     """Read access to a cluster, as in :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
@@ -40,7 +40,7 @@ class UnfinishedPods:
     An earlier state may last indefinitely: a crashing pod, one that fits nowhere, or a finalizer that nobody removes.
     """
 
-    cluster: Cluster
+    cluster: PodReader
     before: Snapshot
     _stuck: dict[str, str] = field(default_factory=dict)
     _short: set[str] = field(default_factory=set)

@@ -29,7 +29,7 @@ _POLICY: Final = "--policy"
 _STATED: Final = re.compile(rb"execution-grace-seconds[\"']?\s*:\s*[\"']?([0-9]{1,10})")
 
 
-class _Head(msgspec.Struct):
+class _ListHead(msgspec.Struct):
     """The part of a List that has its capture time."""
 
     kind: str = ""
@@ -99,7 +99,7 @@ def _read(path: str) -> _Moment | None:
     try:
         if not os.path.isdir(path):
             data = sources.read(path)
-            head = msgspec.json.decode(data, type=_Head)
+            head = msgspec.json.decode(data, type=_ListHead)
             seconds = max((int(found) for found in _STATED.findall(data)), default=0)
             return _moment_of(capture_info(head.metadata), seconds)
     except ValueError:  # anything but JSON is read completely

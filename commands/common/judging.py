@@ -10,7 +10,7 @@ from kubestow.checker.violation import Violation
 from kubestow.commands.common.exit_codes import fail, refuse
 from kubestow.commands.common.inputs import checked, edit, load_manifests, load_over_time
 from kubestow.commands.common.options import PolicyChoices, Streams
-from kubestow.commands.common.searching import Run
+from kubestow.commands.common.searching import SearchRun
 from kubestow.commands.core import judging as core
 from kubestow.commands.core import reading
 from kubestow.commands.core.reading import set_gates_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _WorkloadManifests:
     """The manifests of -w; reading them prints their warnings."""
 
     streams: Streams
@@ -62,17 +62,17 @@ def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result,
     return result, digest
 
 
-def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.Judged:
+def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.JudgedResult:
     """Return the judgement on a result. End the command if its manifests are missing.
 
     A plan for another snapshot is not replayed. ``since``: paths of earlier snapshots, for plans with a grace period.
     """
     refuse(since and not isinstance(result, RebalancePlan), f"--since requires a RebalancePlan, not a {result.kind}")
     earlier = checked(lambda: reading.earlier(snapshot, reading.labels(streams.snapshots), since))
-    return checked(lambda: core.judge(snapshot, result, _Given(streams), earlier))
+    return checked(lambda: core.judge(snapshot, result, _WorkloadManifests(streams), earlier))
 
 
-def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapshot]:
+def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.JudgedResult, Snapshot]:
     """Return the judgement on a Sizing of several snapshots, one for each path, and the snapshot that it belongs to."""
     from kubestow.checker.capacity.series import check_series, parts
 
@@ -94,7 +94,7 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapsho
     told = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))
     unsaid = [fault for time, part in each.items() for fault in core.unsaid_within(edited[time], part)]
     own = sizing.snapshot.capturedAt or ""
-    return core.Judged(edited[own], None, [*told.violations, *unsaid], told.open), read[own]
+    return core.JudgedResult(edited[own], None, [*told.violations, *unsaid], told.open), read[own]
 
 
 def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Rejection]:
@@ -145,7 +145,7 @@ def judge_run(path: str, clusters: ReleaseClusters, result: Placement | Rebalanc
 class Pending:
     """The pending pods of a snapshot."""
 
-    run: Run
+    run: SearchRun
     snapshot: Snapshot
     policy: Policy
     choices: PolicyChoices
@@ -169,5 +169,5 @@ class Pending:
         return self.run.search(work) if left else []
 
     @property
-    def _waiting(self) -> core.Waiting:
-        return core.Waiting(self.snapshot, self.policy, self.choices.include_gated, self.choices.daemon_namespaces)
+    def _waiting(self) -> core.WaitingPods:
+        return core.WaitingPods(self.snapshot, self.policy, self.choices.include_gated, self.choices.daemon_namespaces)

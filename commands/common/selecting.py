@@ -15,11 +15,11 @@ from kubestow.commands.common.options import Decorator, in_order
 if TYPE_CHECKING:
     from kubestow.audit.gate.gate import GateResult
     from kubestow.audit.selection import FindingFilters, Reported
-    from kubestow.commands.common.searching import Run
+    from kubestow.commands.common.searching import SearchRun
 
 
 @dataclass(frozen=True)
-class Selecting:
+class FindingSelection:
     """The selection of findings.
 
     Attributes:
@@ -77,7 +77,7 @@ known: Final[Decorator] = in_order(
 )
 
 
-def chosen(selecting: Selecting, codes: Collection[str]) -> FindingFilters:
+def chosen(selecting: FindingSelection, codes: Collection[str]) -> FindingFilters:
     """Read the files and return the selection. ``codes`` lists all known codes."""
     from kubestow.audit.selection import FindingFilters, unknown
     from kubestow.commands.common import inputs
@@ -102,7 +102,7 @@ def chosen(selecting: Selecting, codes: Collection[str]) -> FindingFilters:
     return FindingFilters(selecting.select, selecting.ignore, selecting.namespaces, found, known)
 
 
-def end(run: Run, selecting: Selecting, compared: Reported | GateResult, code: int, line: str) -> NoReturn:
+def end(run: SearchRun, selecting: FindingSelection, compared: Reported | GateResult, code: int, line: str) -> NoReturn:
     """End the command. With --write-baseline, write the baseline and exit with 0. ``line`` summarises the findings."""
     from kubestow.models.documents.findings.audit_selection import baseline_document
     from kubestow.report.documents.output import counted, write_file

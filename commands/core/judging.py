@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Result = Placement | RebalancePlan | Capacity
 
 
-class Judged(NamedTuple):
+class JudgedResult(NamedTuple):
     """The outcome of a check.
 
     Attributes:
@@ -42,7 +42,7 @@ class Judged(NamedTuple):
     open: list[str]
 
 
-class Given(Protocol):
+class GivenManifests(Protocol):
     """The manifests given with a result. ``paths`` are their files."""
 
     @property
@@ -55,7 +55,7 @@ class Given(Protocol):
         """Return the manifests, None if there are none."""
 
 
-def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Snapshot] = ()) -> Judged:
+def judge(snapshot: Snapshot, result: Result, given: GivenManifests, earlier: Sequence[Snapshot] = ()) -> JudgedResult:
     """Return the judgement on a result. A plan for another snapshot is not replayed.
 
     Args:
@@ -70,7 +70,7 @@ def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Sn
     if isinstance(result, RebalancePlan):
         snapshot = given.edit(snapshot, result.snapshot.edits).snapshot
         violations = [*_plan_violations(snapshot, result, earlier), *_unsaid(snapshot, result)]
-        return Judged(snapshot, None, violations, not_checked(result, proved_grace=bool(earlier)))
+        return JudgedResult(snapshot, None, violations, not_checked(result, proved_grace=bool(earlier)))
     ref = result.snapshot
     if ref.workloads and not given.paths:
         raise InputError([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
@@ -82,10 +82,10 @@ def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Sn
 
     edited = given.edit(snapshot, ref.edits, manifests=False).snapshot
     revision = given.revision(snapshot, ref.edits)
-    return Judged(edited, revision, list(verify_rollout(edited, result, revision)), not_checked(result))
+    return JudgedResult(edited, revision, list(verify_rollout(edited, result, revision)), not_checked(result))
 
 
-def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Given) -> Judged:
+def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: GivenManifests) -> JudgedResult:
     ref = result.snapshot
     found = given.edit(snapshot, ref.edits)
     if found.workloads != ref.workloads:
@@ -95,11 +95,11 @@ def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Given
         from kubestow.checker.placement import check
 
         told = check(found.snapshot, result)
-        return Judged(found.snapshot, None, [*told.violations, *_unsaid(found.snapshot, result)], not_checked(result, told.unjudged))
+        return JudgedResult(found.snapshot, None, [*told.violations, *_unsaid(found.snapshot, result)], not_checked(result, told.unjudged))
     from kubestow.checker.capacity.document import check_capacity
 
     of_capacity = check_capacity(snapshot, found.snapshot, result)
-    return Judged(found.snapshot, None, [*of_capacity.violations, *unsaid_within(found.snapshot, result)], of_capacity.open)
+    return JudgedResult(found.snapshot, None, [*of_capacity.violations, *unsaid_within(found.snapshot, result)], of_capacity.open)
 
 
 def manifests_misused(result: Result, purpose: str) -> str | None:
@@ -140,7 +140,7 @@ def _plan_violations(snapshot: Snapshot, plan: RebalancePlan, earlier: Sequence[
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingPods:
     """The pending pods of a snapshot.
 
     Attributes:
