@@ -114,22 +114,22 @@ class _Comparison:
         """Yield devices that the document names for pods which do not hold them."""
         if not any(entry.devices for entry in placement.assignments):
             return
-        held: Counter[tuple[str, ...]] = Counter()
+        counts: Counter[tuple[str, ...]] = Counter()
         for claim in self._claims:
             status = claim.status or device_objects.ResourceClaimStatus()
             allocated = status.allocation.devices if status.allocation is not None else None
             results = (allocated.results if allocated is not None else None) or ()
             for user in status.reservedFor or ():
-                held.update((user.uid, each.request, each.driver, each.pool, each.device) for each in results)
+                counts.update((user.uid, each.request, each.driver, each.pool, each.device) for each in results)
         for entry in placement.assignments:
             pod = self._now.get(self._stands.get(entry.pod, entry.pod))
             if pod is None or pod.spec.nodeName != entry.node or not _holds(pod):
                 continue  # claims of pods that have ended are given back
             for each in entry.devices:
                 device = each.driver, each.pool, each.device
-                if held[pod.metadata.uid or "", each.request, *device] == 0:
+                if counts[pod.metadata.uid or "", each.request, *device] == 0:
                     yield f"Pod {entry.pod} does not have device {'/'.join(device)}, named for claim {each.claim}, request {each.request}"
-                held[pod.metadata.uid or "", each.request, *device] -= 1
+                counts[pod.metadata.uid or "", each.request, *device] -= 1
 
     # --- others -----------------------------------------------------------------------------------------------------------------
 
@@ -192,9 +192,9 @@ class _Comparison:
                 for line in _uses(use, uses[use.node]):
                     yield use.node not in self._touched, line
         for name in dict.fromkeys((*plan.drain, *plan.freed)):
-            left = [r.key for r in board.runners.values() if r.node == name and not stays_with_node(r.pod)]
+            remaining_pods = [r.key for r in board.runners.values() if r.node == name and not stays_with_node(r.pod)]
             excused = {self._stands.get(key, key) for key in (*self._targets, *_stayed(plan))}
-            others = [key for key in left if key not in excused]
+            others = [key for key in remaining_pods if key not in excused]
             if others:
                 yield False, f"Node {name}, which the plan empties, runs {some(sorted(others))}, not of the plan"
 

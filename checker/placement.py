@@ -181,8 +181,8 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     mentioned = [place for place in (*places, *(crowd.at.get(entry.pod) for entry in placement.unplaced)) if place is not None]
     absent = crowd.among(mentioned, lambda pod: bool(pod.spec.nodeName))
     free = crowd.among(mentioned, lambda pod: why_not_movable(pod, nodes) is None) if placement.snapshot.fromScratch else ()
-    left = reasons.UnplacedPods(snapshot, placement, crowd, refusals, roster.gangs, roster.ranks)
-    waiting = left.candidates() if claims else []
+    unplaced_pods = reasons.UnplacedPods(snapshot, placement, crowd, refusals, roster.gangs, roster.ranks)
+    waiting = unplaced_pods.candidates() if claims else []
     exempt = placement.snapshot.daemonNamespaces
     policy = placement.policy or DEFAULT
     judge = Judge(snapshot, [*pods, *waiting], absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy)
@@ -193,8 +193,12 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     found += objective_faults(snapshot, placement, bound.entries, where, pending, judge, roster.gangs)
     if claims:
         found += document_claims(snapshot, placement, refusals)
-        found += left.faults(judge)
-        alone = Judge(snapshot, left.alone, absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy) if left.alone else None
-        found += left.cause_faults(alone)
+        found += unplaced_pods.faults(judge)
+        alone = (
+            Judge(snapshot, unplaced_pods.alone, absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy)
+            if unplaced_pods.alone
+            else None
+        )
+        found += unplaced_pods.cause_faults(alone)
         found += preference_claims(snapshot, placement, where, roster.gangs)
-    return CheckedPlacement(found, left.unjudged)
+    return CheckedPlacement(found, unplaced_pods.unjudged)

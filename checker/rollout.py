@@ -239,8 +239,8 @@ class _RolloutReplay:
 
     def end(self, found: Rollout) -> None:
         """Check that the rollout is complete, or that it cannot continue."""
-        held = self.placed.keys() - self._started()
-        complete = not self.alive and len(self.placed) == len(self.new) and not held and not self.paused
+        not_started = self.placed.keys() - self._started()
+        complete = not self.alive and len(self.placed) == len(self.new) and not not_started and not self.paused
         if found.complete != complete:
             self.fault(
                 f"rollout.complete is {str(found.complete).lower()}, {len(self.alive)} old pods are left, {len(self.placed)} new ones run"
@@ -249,7 +249,7 @@ class _RolloutReplay:
             if found.stuck or found.waysOut or found.refused:
                 self.fault("a complete rollout has pods that are stuck or refused, or remedies")
             return
-        if sorted(entry.pod for entry in found.stuck) != sorted([*self.waiting, *held]):
+        if sorted(entry.pod for entry in found.stuck) != sorted([*self.waiting, *not_started]):
             self.fault("the pods that are stuck are not those that wait in the end")
         refused = self.books.fault(next(iter(self.new.values()))) if self._due() else None
         if self.paused:

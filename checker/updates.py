@@ -305,9 +305,9 @@ class _UpdateReplay:
 
     def _halt(self, found: Rollout) -> None:
         """Check the reported reasons of a halt."""
-        held = [key for key in self.bound if key not in self.pods.serving]
+        not_serving = [key for key in self.bound if key not in self.pods.serving]
         waiting = [key for key, node in self.where.items() if node is None]
-        if sorted(entry.pod for entry in found.stuck) != sorted([*waiting, *held]):
+        if sorted(entry.pod for entry in found.stuck) != sorted([*waiting, *not_serving]):
             self.fault("the pods that are stuck are not those that wait in the end")
         nodes = [node.metadata.name or "" for node in self.update.snapshot.nodes]
         bare = sorted(nodes[slot] for slot in self.pods.bare()) if self.update.kind == "DaemonSet" else []
@@ -326,8 +326,8 @@ class _UpdateReplay:
 
     def _due(self) -> list[Member]:
         """Return the pods that the controller would create next."""
-        left = [member for k, member in enumerate(self.update.members) if not member.there and k not in self.reached]
-        return [member for member in left if self.pods.creates(member.slot)]
+        remaining = [member for k, member in enumerate(self.update.members) if not member.there and k not in self.reached]
+        return [member for member in remaining if self.pods.creates(member.slot)]
 
     def _refused(self, due: Sequence[Member]) -> Fault | None:
         for member in due:

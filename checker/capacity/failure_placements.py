@@ -181,6 +181,6 @@ def _matched(first: Sequence[_T], second: Sequence[_T], kinds: Sequence[Callable
         for each in unmatched:
             if shelf := shelves.get(kind(each)):
                 found[each] = shelf.pop()
-        taken = {id(other) for other in found.values()}
-        unmatched, others = [each for each in unmatched if each not in found], [other for other in others if id(other) not in taken]
+        matched_ids = {id(other) for other in found.values()}
+        unmatched, others = [each for each in unmatched if each not in found], [other for other in others if id(other) not in matched_ids]
     return found

@@ -66,8 +66,8 @@ class _Volumes(Volumes):
         for name in gone:
             for key in self._selected.get(name, ()):
                 claim = self._claims[key]
-                left = {k: v for k, v in (claim.metadata.annotations or {}).items() if k != SELECTED_NODE}
-                self._claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=left))
+                remaining_annotations = {k: v for k, v in (claim.metadata.annotations or {}).items() if k != SELECTED_NODE}
+                self._claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=remaining_annotations))
 
     def forget(self, snapshot: Snapshot, gone: Iterable[str]) -> None:
         """Restore the claims of failed nodes and drop all bindings."""
@@ -203,10 +203,10 @@ class Outage:
         """Return True if the node's free capacity covers the pod's requests. Other rules are ignored."""
         if name in self.gone:
             return False
-        held, capacity = self._held[name], self._capacity[name]
-        if held.pods >= capacity.get("pods", 0):
+        usage, capacity = self._held[name], self._capacity[name]
+        if usage.pods >= capacity.get("pods", 0):
             return False
-        used = held.used
+        used = usage.used
         return all(capacity.get(resource, 0) - used.get(resource, 0) >= amount for resource, amount in self.requests(runner).items())
 
     def share(self, runner: OutageRunner) -> Fraction:

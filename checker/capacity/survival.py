@@ -73,8 +73,8 @@ def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violatio
     """Yield faults of the headroom that a document claims for CapacityBuffers after failures."""
     if survival.headroom is None:
         return
-    asked = buffers.Buffers(snapshot)
-    judge = FailureJudge(snapshot, survival, [pod for pod in asked.edited.pods if objects.pod_key(pod) in asked.chunks])
+    buffer_objects = buffers.Buffers(snapshot)
+    judge = FailureJudge(snapshot, survival, [pod for pod in buffer_objects.edited.pods if objects.pod_key(pod) in buffer_objects.chunks])
     survived = [each for each in survival.outcomes if each.outcome == "survives"]
     whole = {",".join(failed) for each in survived for failed in (each.failed, *each.alike)}
     seen: set[str] = set()
@@ -84,7 +84,7 @@ def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violatio
             yield _fault(f"headroom: {room.state} is no failure of {survival.atOnce} at once, or is given twice")
             continue
         seen.add(room.state)
-        yield from judge.room_faults(nodes_of(failed, judge.domains), room, asked)
+        yield from judge.room_faults(nodes_of(failed, judge.domains), room, buffer_objects)
         if room.state in whole and room.left and not survival.preemption:
             yield _fault(f"headroom: {room.left} pods are left after the failure of {room.state}, which is survived")
 
@@ -265,14 +265,14 @@ class FailureJudge:
         outage.restore()
         return found
 
-    def room_faults(self, gone: Sequence[str], room: Headroom, asked: buffers.Buffers) -> Iterator[Violation]:
+    def room_faults(self, gone: Sequence[str], room: Headroom, buffer_objects: buffers.Buffers) -> Iterator[Violation]:
         """Yield faults of the headroom for CapacityBuffers after one failure."""
         back = self.back(gone)
         if not self._is_plain([*back, *self.outage.visitors.values()]):
             base, _ = without(self.snapshot, gone, (), self.survival)
             yield from buffers.headroom_faults(base, room, self.survival.snapshot, self.survival.policy)
             return
-        yield from asked.faults(room)
+        yield from buffer_objects.faults(room)
         runners = {**self.outage.visitors, **{runner.key: runner for runner in back}}
         yield from buffers.left_faults(room, {runner.key for runner in back})
         entries = sorted(room.assignments, key=lambda entry: entry.order)

@@ -67,10 +67,10 @@ def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = No
     lost = [key for pod in edits.stays(snapshot.pods, upgrade.nodes) if not state.runs(key := objects.pod_key(pod))]
     found += [_fault(f"{len(lost)} pods of the pool run nowhere in the end, {min(lost)} among them")] if lost else []
     found += _headroom_faults(snapshot, upgrade)
-    left = len(waves) - len(separate.replayed) if separate is not None else 0
-    more = [f"rules and budgets in {left} of the {len(waves)} waves: with devices, that takes too long"]
+    skipped_waves = len(waves) - len(separate.replayed) if separate is not None else 0
+    more = [f"rules and budgets in {skipped_waves} of the {len(waves)} waves: with devices, that takes too long"]
     bounds = [buffers.UNCHECKED] if upgrade.headroom is not None else []
-    return CheckedDocument(found, [*UNCHECKED, *(more if left else ()), *bounds])
+    return CheckedDocument(found, [*UNCHECKED, *(more if skipped_waves else ()), *bounds])
 
 
 def _headroom_faults(snapshot: Snapshot, upgrade: Upgrade) -> Iterator[Violation]:
@@ -167,11 +167,11 @@ class _Course:
             yield f"no new node replaces {without[0]}"
         if early := [joining.like for joining in wave.joined if joining.like not in wave.drain]:
             yield f"the replacement of {early[0]} joins late, and {early[0]} is not drained"
-        most = len(self.old) + len(self.new) - len(wave.joined)
-        if most > size + self.upgrade.surge:
-            yield f"{most - size} nodes are there beyond the pool, {self.upgrade.surge} may be"
-        if size - (most - len(wave.drain)) > self.upgrade.maxUnavailable:
-            yield f"{size - most + len(wave.drain)} nodes of the pool are missing, {self.upgrade.maxUnavailable} may be"
+        limit = len(self.old) + len(self.new) - len(wave.joined)
+        if limit > size + self.upgrade.surge:
+            yield f"{limit - size} nodes are there beyond the pool, {self.upgrade.surge} may be"
+        if size - (limit - len(wave.drain)) > self.upgrade.maxUnavailable:
+            yield f"{size - limit + len(wave.drain)} nodes of the pool are missing, {self.upgrade.maxUnavailable} may be"
         if self.upgrade.by is not None:
             yield from self._domain_faults(wave, self.upgrade.by)
         self.old -= set(wave.drain)

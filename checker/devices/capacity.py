@@ -115,7 +115,7 @@ def taken(entries: Mapping[str, CapacityEntry], requested: Amounts | None) -> Am
     return {name: each.amount((requested or {}).get(name)) for name, each in entries.items()}
 
 
-def lacks(entries: Mapping[str, CapacityEntry], requested: Amounts | None, *held: Mapping[str, Fraction]) -> str | None:
+def lacks(entries: Mapping[str, CapacityEntry], requested: Amounts | None, *consumed: Mapping[str, Fraction]) -> str | None:
     """Return why a device cannot serve a request in addition to its other holders, or None if it can."""
     for name in requested or ():
         if name not in entries:
@@ -124,7 +124,7 @@ def lacks(entries: Mapping[str, CapacityEntry], requested: Amounts | None, *held
         each = entries[name]
         if not each.allows(amount):
             return f"its policy does not allow {quantity.canonical(amount)} of capacity {name}"
-        used = sum((other.get(name, Fraction(0)) for other in held), Fraction(0))
+        used = sum((other.get(name, Fraction(0)) for other in consumed), Fraction(0))
         if used + amount > each.value:
             free = quantity.canonical(each.value - used)
             return f"{quantity.canonical(amount)} of capacity {name} are wanted, {free} of {quantity.canonical(each.value)} are free"

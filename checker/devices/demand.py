@@ -93,12 +93,12 @@ class Demands:
         found = DeviceDemand()
         found.fault = self._read(pod, found)
         if self.backed:
-            asked = {name: amount for name, amount in requests.items() if amount and extended.is_extended(name)}
-            found.backed = {name: amount for name, amount in asked.items() if name in self.backed}
-            found.unbacked = [name for name in asked if name not in self.backed] if found.backed else []
+            extended_requests = {name: amount for name, amount in requests.items() if amount and extended.is_extended(name)}
+            found.backed = {name: amount for name, amount in extended_requests.items() if name in self.backed}
+            found.unbacked = [name for name in extended_requests if name not in self.backed] if found.backed else []
             if found.backed and found.fault is None:
-                left = next((key for key, claim in self._left.items() if extended.is_owned(claim, pod)), None)
-                found.fault = left and f"claim {left} is left from an earlier attempt"
+                unmatched = next((key for key, claim in self._left.items() if extended.is_owned(claim, pod)), None)
+                found.fault = unmatched and f"claim {unmatched} is left from an earlier attempt"
         return found if evaluated(self._expressions(found), self._gates) else DeviceDemand()
 
     def _expressions(self, demand: DeviceDemand) -> Iterator[str]:
@@ -152,8 +152,8 @@ class Demands:
         """Return the claim for the extended resources that only devices can provide on a node."""
         if resources not in demand.variants:
             key = f"{objects.pod_key(pod)}/extended-resources"
-            asked = extended.requests(pod.spec, resources, self.backed)
-            claim = api.ResourceClaim(objects.ObjectMeta(), api.ResourceClaimSpec(api.DeviceClaim(asked)))
+            extended_requests = extended.requests(pod.spec, resources, self.backed)
+            claim = api.ResourceClaim(objects.ObjectMeta(), api.ResourceClaimSpec(api.DeviceClaim(extended_requests)))
             demand.variants[resources] = self._reader.read(key, claim)
         return demand.variants[resources]
 

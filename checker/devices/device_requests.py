@@ -127,9 +127,9 @@ def _values(attribute: api.DeviceAttribute) -> Value:
 def _admits_sets(others: Sequence[tuple[str, object]], new: tuple[str, object], *, distinct: bool) -> bool:
     kind, values = new
     assert isinstance(values, frozenset)
-    same = [held for each, held in others if each == kind and isinstance(held, frozenset)]
+    same = [admitted for each, admitted in others if each == kind and isinstance(admitted, frozenset)]
     if distinct:
-        return all(values.isdisjoint(held) for held in same)
+        return all(values.isdisjoint(admitted) for admitted in same)
     return len(same) == len(others) and bool(values.intersection(*same))
 
 

@@ -232,7 +232,7 @@ class Search:
         values = tuple(constraint.value(device) for wanted in self._wanted for constraint in wanted.constraints)
         consumes = (id(pool.ledger), tuple(device.needs)) if raw.consumesCounters else None
         taints = tuple((taint.key, taint.value or "", taint.effect) for taint in device.taints)
-        held = self._books.is_held(device.id), self._books.is_shared(device.id), _frozen(self._books.consumed(device.id))
+        allocation = self._books.is_held(device.id), self._books.is_shared(device.id), _frozen(self._books.consumed(device.id))
         mine = frozenset(self._holders.get(device.id, ())), tuple(_frozen(each) for each in self._shares.get(device.id, ()))
         return (
             tuple(verdicts),
@@ -241,7 +241,7 @@ class Search:
             taints,
             device.shared,
             tuple(sorted(device.capacity.items(), key=itemgetter(0))),
-            held,
+            allocation,
             mine,
         )
 
@@ -334,7 +334,7 @@ class Search:
         charged = self._charged.setdefault(ledger, {})
         for key, amount in device.needs:
             charged[key] = charged.get(key, Fraction(0)) + by * amount
-        if by < 0 or all(left >= charged.get(key, 0) for key, left in ledger.left.items()):
+        if by < 0 or all(remaining >= charged.get(key, 0) for key, remaining in ledger.left.items()):
             return True
         self._charge(ledger, device, -1)
         return False
@@ -353,5 +353,5 @@ class Search:
             self._charge(last.pool.ledger, last.device, -1)
 
 
-def _frozen(held: Amounts) -> tuple[tuple[str, Fraction], ...]:
-    return tuple(sorted(held.items()))
+def _frozen(amounts: Amounts) -> tuple[tuple[str, Fraction], ...]:
+    return tuple(sorted(amounts.items()))

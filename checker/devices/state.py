@@ -301,7 +301,7 @@ def _conditions(result: api.DeviceRequestAllocationResult, status: api.ResourceC
     return None
 
 
-def selector_of(taken: Iterable[AssignedDevice], node: str) -> objects.NodeSelector | None:
+def selector_of(devices: Iterable[AssignedDevice], node: str) -> objects.NodeSelector | None:
     """Return the nodes on which an allocation can be used; None means all nodes.
 
     Raises:
@@ -309,7 +309,7 @@ def selector_of(taken: Iterable[AssignedDevice], node: str) -> objects.NodeSelec
     """
     fields: list[objects.NodeSelectorRequirement] = []
     expressions: list[objects.NodeSelectorRequirement] = []
-    for each in taken:
+    for each in devices:
         raw, spec = each.device.device, each.device.spec
         own = spec.perDeviceNodeSelection
         name, selector = (raw.nodeName, raw.nodeSelector) if own else (spec.nodeName, spec.nodeSelector)

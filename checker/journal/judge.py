@@ -66,17 +66,17 @@ def judge_journal(
     tasks = tasks_of(document, snapshot)
     replay = JournalReplay(record, tasks)
     found = list(replay.faults())
-    told = account(record, tasks, replay.state)
+    summary = account(record, tasks, replay.state)
     if end is None:
         for name, number in sorted(replay.state.closed.items()):
             why = f"line {number}: the node was closed and never opened again; kubestow apply --open opens it"
             found.append(Violation("", name, JOURNAL, why))
     else:
-        found += end_faults(end, tasks, replay.state, told.run)
-        told.leftClosed = sorted(closed_nodes(end, told.run))
+        found += end_faults(end, tasks, replay.state, summary.run)
+        summary.leftClosed = sorted(closed_nodes(end, summary.run))
         compared = ends(snapshot, document, end, {pod: stands.key for pod, stands in replay.state.stands.items()})
-        told.end = ClusterEnd(compared.missed, compared.foreign)
-    return Judgement(found, told)
+        summary.end = ClusterEnd(compared.missed, compared.foreign)
+    return Judgement(found, summary)
 
 
 def judge_gated(record: Record, document: Placement, clusters: ReleaseClusters, *, digest: str) -> Judgement:
@@ -97,12 +97,12 @@ def judge_gated(record: Record, document: Placement, clusters: ReleaseClusters, 
     tasks, gated = gated_of(document, clusters.before, clusters.snapshot)
     replay = GatedReplay(record, tasks, gated)
     found = list(replay.faults())
-    told = account(record, tasks, replay.state)
+    summary = account(record, tasks, replay.state)
     if end is not None:
-        found += [*end_faults(end, tasks, replay.state, told.run), *gated_faults(end, replay, gated)]
+        found += [*end_faults(end, tasks, replay.state, summary.run), *gated_faults(end, replay, gated)]
         compared = gated_ends(clusters.before, document, end, replay, gated)
-        told.end = ClusterEnd(compared.missed, compared.foreign)
-    return Judgement(found, told)
+        summary.end = ClusterEnd(compared.missed, compared.foreign)
+    return Judgement(found, summary)
 
 
 def _of_another(record: Record, document: Placement | RebalancePlan, digest: str) -> Judgement | None:

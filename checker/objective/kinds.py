@@ -83,14 +83,14 @@ class Kinds:
             for kind in self:
                 for pair in kind.labels.items():
                     self._by_label.setdefault(pair, []).append(kind)
-        asked: list[list[list[PodKind]]] = [
+        kinds_by_term: list[list[list[PodKind]]] = [
             [self._by_label.get((requirement.key, value), []) for value in requirement.values]
             for requirement in selector or ()
             if requirement.operator == "In"
         ]
-        if not asked:
+        if not kinds_by_term:
             return self
-        rarest = min(asked, key=_size)
+        rarest = min(kinds_by_term, key=_size)
         return chain.from_iterable(rarest)
 
     def __iter__(self) -> Iterator[PodKind]:

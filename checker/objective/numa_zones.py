@@ -115,7 +115,7 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
         if bound.spec.nodeName in there and key not in listed and key not in gone:
             fixed.setdefault(bound.spec.nodeName or "", []).append(bound)
     zones, near = Zones(), colocation(policy, snapshot) if policy.multipliers.containerAffinity else None
-    asked: dict[object, Sequence[ZoneRequest]] = {}
+    zone_requests: dict[object, Sequence[ZoneRequest]] = {}
     for name, entries in there.items():
         found = topologies.get(name)
         machine = topology_manager.read(nodes[name], found) if found is not None else None
@@ -124,9 +124,9 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
                 spec, status = pod.pod.spec, pod.pod.status  # replicas in a snapshot share the parts of their specs
                 qos = status.qosClass if status else None
                 memo = (id(spec.containers), id(spec.initContainers), id(spec.resources), qos, machine.scope)
-                if memo not in asked:
-                    asked[memo] = topology_manager.asks(pod.pod, machine.scope)
-                pod.asks = asked[memo]
+                if memo not in zone_requests:
+                    zone_requests[memo] = topology_manager.asks(pod.pod, machine.scope)
+                pod.asks = zone_requests[memo]
         _judge_node(name, machine, entries, zones)
         if near is not None:
             affinity = NodeContainerAffinity(machine, policy, near)
@@ -201,11 +201,11 @@ def _shared(container: objects.Container, machine: Machine) -> dict[str, int]:
     A limit replaces a missing request. Resources that the zones of the machine do not list are left out.
     """
     given = container.resources or objects.ResourceRequirements()
-    asked = {**(given.limits or {}), **(given.requests or {})}
+    amounts = {**(given.limits or {}), **(given.requests or {})}
     found = {}
     for name, read in (("cpu", quantity.milli), ("memory", quantity.units)):
-        if name in asked and machine.lists(name) and read(asked[name]) > 0:
-            found[name] = read(asked[name])
+        if name in amounts and machine.lists(name) and read(amounts[name]) > 0:
+            found[name] = read(amounts[name])
     return found
 
 

@@ -67,10 +67,10 @@ class CandidateNodes:
         nodes: Nodes,
         fixed: Sequence[tuple[objects.Pod, int]],
         gates: FeatureGates,
-        asked: resources.SharedRequests,
+        shared_requests: resources.SharedRequests,
         backed: Collection[str] = (),
     ) -> None:
-        self._nodes, self._gates, self._asked = nodes, gates, asked
+        self._nodes, self._gates, self._asked = nodes, gates, shared_requests
         self._fixed, self._backed = fixed, backed
         self._pods: Counter[str] = Counter()
         self._used: dict[str, resources.Amounts] = {}

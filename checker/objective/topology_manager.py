@@ -256,20 +256,20 @@ def _neighbours(leaves: Sequence[topology_objects.TopologyZone]) -> list[object]
 
 
 def _amounts(zone: topology_objects.TopologyZone) -> tuple[Amounts, Amounts]:
-    left: Amounts = {}
+    available: Amounts = {}
     total: Amounts = {}
     for listed in zone.resources or ():
-        if listed.name in left:
+        if listed.name in available:
             raise MachineError(f"zone {zone.name[:60]!r} lists {listed.name[:60]!r} twice")
         given = [raw for raw in (listed.available, listed.allocatable, listed.capacity) if raw is not None]
         if not given:
             continue
         most = next(raw for raw in (listed.allocatable, listed.capacity, listed.available) if raw is not None)
         try:
-            left[listed.name], total[listed.name] = _whole(listed.name, given[0]), _whole(listed.name, most)
+            available[listed.name], total[listed.name] = _whole(listed.name, given[0]), _whole(listed.name, most)
         except quantity.QuantityError as error:
             raise MachineError(f"zone {zone.name[:60]!r}: {listed.name[:60]!r}: {error}") from None
-    return left, total
+    return available, total
 
 
 def _whole(name: str, raw: objects.RawQuantity) -> int:

@@ -163,10 +163,10 @@ def limit_faults(plan: RebalancePlan, listed: Sequence[PlanEntry], workloads: Ma
         ("waves", limits.maxWaves, {"": len({entry.wave for entry in listed})}),
         ("moves of", limits.maxMovesPerWorkload, Counter(workloads[pod] for pod in moves if pod in workloads)),
     ]
-    for what, most, found in counts:
-        for name, number in sorted(found.items()) if most is not None else ():
-            if most is not None and number > most:
-                yield Violation("", "", PLAN, f"{number} {what}{' ' if name else ''}{name}, at most {most} are allowed")
+    for what, limit, found in counts:
+        for name, number in sorted(found.items()) if limit is not None else ():
+            if limit is not None and number > limit:
+                yield Violation("", "", PLAN, f"{number} {what}{' ' if name else ''}{name}, at most {limit} are allowed")
     if not limits.allowEviction:
         for entry in listed:
             if entry.target is None:

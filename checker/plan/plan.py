@@ -179,10 +179,10 @@ class _Check:
     def _end(self, broken: dict[str, frozenset[str]]) -> PlanEnd:
         """Return the final state with everything that the goals leave undone."""
         runners, drain = self.board.runners, frozenset(self.plan.drain)
-        left = {key for key, runner in runners.items() if self.ledger.is_left(runner, drain)}
+        remaining = {key for key, runner in runners.items() if self.ledger.is_left(runner, drain)}
         waiting = {key for key in self.pending if key not in runners or runners[key].at is None}
         nodes = {key: runners[key].node if key in runners else None for key in self.pods}
-        return PlanEnd(nodes, left, self.ledger.counting(broken).keys() & self.ledger.subjects, waiting)
+        return PlanEnd(nodes, remaining, self.ledger.counting(broken).keys() & self.ledger.subjects, waiting)
 
     # --- forgiven rules -----------------------------------------------------------------------------------------------------
 

@@ -87,8 +87,8 @@ class PlanReplay:
             pod = self.pods.get(entry.pod)
             if pod is not None and entry.source is not None:
                 evicted.update(guard for guard in self.guards.of(pod) if guard.guards(pod))
-        asked = [-(-pods // max(1, guard.allowed)) for guard, pods in evicted.items()]
-        return max([*asked, *self._earliest([entry for entry in listed if entry.pod in self.board.runners])], default=0)
+        waves_by_budget = [-(-pods // max(1, guard.allowed)) for guard, pods in evicted.items()]
+        return max([*waves_by_budget, *self._earliest([entry for entry in listed if entry.pod in self.board.runners])], default=0)
 
     def _earliest(self, listed: Sequence[PlanEntry]) -> list[int]:
         """Return the earliest possible wave of each entry."""
@@ -114,8 +114,8 @@ class PlanReplay:
         """Return the resources that a pod lacks on its target at the start, including ``pods``."""
         if entry.target is None or entry.target not in self.board.nodes:
             return {}
-        held, capacity = self.board.held[entry.target], self.board.capacity[entry.target]
-        used = {**held.used, "pods": held.pods}
+        usage, capacity = self.board.held[entry.target], self.board.capacity[entry.target]
+        used = {**usage.used, "pods": usage.pods}
         asks = {**self.board.left_to_the_node(self.board.runners[entry.pod].pod, entry.target), "pods": 1}
         lacks = ((name, used.get(name, 0) + amount - capacity.get(name, 0)) for name, amount in asks.items() if amount)
         return {name: lack for name, lack in lacks if lack > 0}
@@ -184,13 +184,13 @@ class PlanReplay:
 
     def _budget_faults(self, wave: Sequence[PlanEntry]) -> Iterator[Violation]:
         """Yield budgets that allow fewer evictions at the start of a wave than the wave makes."""
-        asked: dict[Guard, list[PlanEntry]] = {}
+        entries_by_guard: dict[Guard, list[PlanEntry]] = {}
         for entry in wave:
             pod = self.pods[entry.pod]
             for guard in self.guards.of(pod) if entry.source is not None else ():
                 if guard.guards(pod):
-                    asked.setdefault(guard, []).append(entry)
-        for guard, leaving in asked.items():
+                    entries_by_guard.setdefault(guard, []).append(entry)
+        for guard, leaving in entries_by_guard.items():
             if len(leaving) > guard.left:
                 entry = leaving[-1]
                 why = f"wave {entry.wave} evicts {len(leaving)} pods of budget {guard.name}, which allows {max(0, guard.left)} then"

@@ -154,8 +154,8 @@ class Board:
         self.held = {name: Held() for name in self.nodes}
         self.volumes = Volumes(snapshot)
         self.tallies = self.tallies_of(self.nodes, snapshot.gates)
-        asked = resources.SharedRequests(snapshot.gates)
-        self.requests, self.ports = asked.requests, asked.ports
+        shared_requests = resources.SharedRequests(snapshot.gates)
+        self.requests, self.ports = shared_requests.requests, shared_requests.ports
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self.affinity = PlanAffinityState(namespaces, exempt)
         reader = affinity.MemberReader()
@@ -184,22 +184,22 @@ class Board:
     def put(self, there: Presence) -> None:
         """Add a pod to a node for all rules but required affinity and spread, which :meth:`enter` covers."""
         self._weigh(there, 1)
-        runner, held = there.runner, self.held[there.node]
+        runner, usage = there.runner, self.held[there.node]
         if runner.pod.spec.volumes:
             self.volumes.mount(runner.pod, there.node)
-            held.mounting[runner] = None
+            usage.mounting[runner] = None
         if not there.placed and self.requests(runner.pod, bound=True) != self.requests(runner.pod, bound=False):
-            held.resized[runner] = None
+            usage.resized[runner] = None
         self.affinity.add(there.member, self.nodes[there.node])
 
     def lift(self, there: Presence) -> None:
         """Undo :meth:`put`."""
         self._weigh(there, -1)
-        runner, held = there.runner, self.held[there.node]
+        runner, usage = there.runner, self.held[there.node]
         if runner.pod.spec.volumes:
             self.volumes.unmount(runner.pod, there.node)
-            held.mounting.pop(runner, None)
-        held.resized.pop(runner, None)
+            usage.mounting.pop(runner, None)
+        usage.resized.pop(runner, None)
         self.affinity.remove(there.member, self.nodes[there.node])
 
     def _weigh(self, there: Presence, by: int) -> None:
@@ -284,13 +284,13 @@ class Board:
 
     def fits(self, runner: PlanRunner, name: str) -> bool:
         """Return True if a running pod, counted by its spec, fits on its node."""
-        held, capacity = self.held[name], self.capacity[name]
-        if held.pods > capacity.get("pods", 0):
+        usage, capacity = self.held[name], self.capacity[name]
+        if usage.pods > capacity.get("pods", 0):
             return False
         placed = runner.at is not None and runner.at.placed
         own = self.requests(runner.pod, bound=not placed)
         for resource, amount in self.left_to_the_node(runner.pod, name).items():
-            if held.used.get(resource, 0) - own.get(resource, 0) + amount > capacity.get(resource, 0):
+            if usage.used.get(resource, 0) - own.get(resource, 0) + amount > capacity.get(resource, 0):
                 return False
         return True
 

@@ -54,12 +54,12 @@ class Volumes(VolumeState):
 
     def settle(self, pod: objects.Pod, node: objects.Node) -> set[str]:
         """Bind the pod's claims on this node; return the static volumes used for that."""
-        taken, _ = self._bind(pod, node)
-        self._chosen.update(taken)
-        self._consumed.update(taken.values())
+        assigned, _ = self._bind(pod, node)
+        self._chosen.update(assigned)
+        self._consumed.update(assigned.values())
         for key in self.open_claims(pod):
             self._first_node.setdefault(key, node.metadata.name or "")
-        return set(taken.values())
+        return set(assigned.values())
 
     def reset(self) -> bool:
         """Forget all bindings made during the replay. Return True if there were any."""

@@ -91,10 +91,10 @@ class NextWave:
         """Apply the wave to the board and yield faults of claims that it bound."""
         board = self._board
         opened = {change: board.volumes.open_claims(change.runner.pod) for change in self._changes if change.runner.pod.spec.volumes}
-        taken = bool(settled)
+        changed = bool(settled)
         for change in self._changes:
             if change not in settled:
-                taken |= self._settle(change)
+                changed |= self._settle(change)
         for change in self._changes:
             if change.source is not None:
                 board.lift(change.source)
@@ -106,8 +106,8 @@ class NextWave:
         for change in self._changes:
             board.settle_down(change.runner)
         bound = [key for change, keys in opened.items() if change.target is not None for key in keys]
-        if bound or taken:
-            yield from self._claimed(bound, everyone=taken)
+        if bound or changed:
+            yield from self._claimed(bound, everyone=changed)
 
     def _settle(self, change: PodChange) -> bool:
         """Bind the claims of a pod on its target. Return True if static volumes are used."""

@@ -178,9 +178,9 @@ class DomainTally:
         """Remove a pod from a node with these labels."""
         domain = labels.get(self.key)
         if domain is not None:
-            left = self.domains[domain]
-            del left[member]
-            if not left:
+            members = self.domains[domain]
+            del members[member]
+            if not members:
                 del self.domains[domain]
 
     def anyone(self, domain: str | None) -> AffinityMember | None:

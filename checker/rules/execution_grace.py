@@ -74,12 +74,12 @@ def _lifted(pod: objects.Pod, rules: Sequence[BrokenRule]) -> objects.Pod:
     wanted = _own(pod)
     for rule in rules:
         part = getattr(wanted, rule.part)
-        left = None
+        kept_terms = None
         if rule.part == "podAntiAffinity":
             gone = {each.place for each in rules if each.part == rule.part}
             terms = _own(pod).podAntiAffinity
-            left = [term for place, term in enumerate(_during(terms)) if place not in gone] or None
-        part = msgspec.structs.replace(part, requiredDuringSchedulingRequiredDuringExecution=left)
+            kept_terms = [term for place, term in enumerate(_during(terms)) if place not in gone] or None
+        part = msgspec.structs.replace(part, requiredDuringSchedulingRequiredDuringExecution=kept_terms)
         wanted = msgspec.structs.replace(wanted, **{rule.part: part})
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=wanted))
 

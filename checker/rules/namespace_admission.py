@@ -59,7 +59,7 @@ def _tolerated(notes: Mapping[str, str], own: list[objects.Toleration]) -> str |
     mine = [(each.key or "", each.operator or "", each.value or "", each.effect or "") for each in own]
     if any(not any(_includes(each, default) for each in mine) for default in given):
         return "it lacks a default toleration of its namespace"
-    if allowed and any(not any(_includes(each, asked) for each in allowed) for asked in mine):
+    if allowed and any(not any(_includes(each, toleration) for each in allowed) for toleration in mine):
         return "its namespace does not allow one of its tolerations"
     return None
 

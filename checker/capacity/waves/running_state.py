@@ -218,8 +218,8 @@ class RunningState:
 
     def _leave(self, name: str) -> list[PlanRunner]:
         """Remove a node with its pods, and return these pods."""
-        board, left = self._board, list(self._runners_on[name])
-        for runner in left:
+        board, runners = self._board, list(self._runners_on[name])
+        for runner in runners:
             if runner.at is not None:
                 board.get_up(runner)
                 board.lift(runner.at)
@@ -235,7 +235,7 @@ class RunningState:
             meta = claims[key].metadata
             kept = {k: v for k, v in (meta.annotations or {}).items() if k != SELECTED_NODE} or None
             claims[key] = _change(claims[key], metadata=_change(meta, annotations=kept))
-        return left
+        return runners
 
     def _enter(self, there: Presence, by: int) -> None:
         """Add or remove a pod that joins or leaves with its node. No replay judges it."""
