@@ -112,14 +112,14 @@ def report(view: ClusterView, found: Sequence[Finding], chosen: FindingFilters) 
         known[k.code, k.object] += k.count
     there = Counter((f.code, names.of(f)) for f in here)
     fresh = []
-    left = known.copy()
+    unmatched = known.copy()
     for f in here:
         identity = f.code, names.of(f)
-        if left[identity] > 0:
-            left[identity] -= 1
+        if unmatched[identity] > 0:
+            unmatched[identity] -= 1
         else:
             fresh.append(f)
-    stale = sum(count for (code, obj), count in left.items() if count > 0 and _covered(chosen, code, obj))
+    stale = sum(count for (code, obj), count in unmatched.items() if count > 0 and _covered(chosen, code, obj))
     every = [KnownFinding(code, obj, count) for (code, obj), count in there.items()]
     every += [k for k in listed if not _covered(chosen, k.code, k.object)]
     selection = Selection(

@@ -158,12 +158,12 @@ class RolloutHalt:
         texts = [f"{rule}{f' on {nodes} node' * bool(nodes)}{'s' * (nodes > 1)} ({message})" for rule, nodes, message in self.rejected]
         steps = self.pace
         how = "Recreate" if steps.recreate else f"maxSurge {steps.surge}, maxUnavailable {steps.unavailable} pods"
-        left = "" if not texts else f", the next one is rejected by {', '.join(texts)}"
+        rejected_text = "" if not texts else f", the next one is rejected by {', '.join(texts)}"
         code = self.code or code
         assert code is not None
         return code.found(
             self.subject.name,
-            f"its next rollout, with {how}: {placed} of {steps.replicas} new pods placed{left}",
+            f"its next rollout, with {how}: {placed} of {steps.replicas} new pods placed{rejected_text}",
             field="spec.strategy",
             rule=self.rejected[0][0] if self.rejected else None,
             pods=view.keys(self.subject.pods),
@@ -199,12 +199,12 @@ def _running(view: ClusterView) -> Iterator[tuple[Subject, Pace]]:
         if subject.kind != "Deployment" or (subject.workload is not None and not subject.wanted):
             continue
         volumes = subject.pod.spec.volumes or ()
-        asked = [v.persistentVolumeClaim.claimName for v in volumes if v.persistentVolumeClaim is not None]
+        claim_names = [v.persistentVolumeClaim.claimName for v in volumes if v.persistentVolumeClaim is not None]
         if subject.workload is None:
             missing.append(subject.name)
         elif len(subject.pods) < subject.wanted or any(pods[i].spec.nodeName not in view.node_index for i in subject.pods):
             waiting.append(subject.name)
-        elif subject.pod.spec.nodeName or any(not _bound(view.snapshot, claims.get(f"{subject.namespace}/{name}")) for name in asked):
+        elif subject.pod.spec.nodeName or any(not _bound(view.snapshot, claims.get(f"{subject.namespace}/{name}")) for name in claim_names):
             unknown.append(subject.name)
         else:
             if not view.once(UsableNodes).place(subject).usable.any():
@@ -241,8 +241,8 @@ class _Searching:
         policy = self.policy
         if not zones:
             snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
-        left = max(0.1, min(ROLLOUT_LIMIT_SECONDS, until - time.monotonic()))
-        options = Options(time_limit=left, daemon_namespaces=self.exempt, policy=policy, workers=_WORKERS)
+        remaining_seconds = max(0.1, min(ROLLOUT_LIMIT_SECONDS, until - time.monotonic()))
+        options = Options(time_limit=remaining_seconds, daemon_namespaces=self.exempt, policy=policy, workers=_WORKERS)
         result = roll_out(_resumed(snapshot, subject), f"Deployment/{subject.name.partition(' ')[2]}", None, options, stop=self.stop)
         return None if result.rollout is None or result.rollout.complete else result
 
@@ -287,7 +287,7 @@ def _searched(view: ClusterView, halts: Sequence[RolloutHalt], until: float, lea
         return view.stop.is_set() or time.monotonic() > view.deadline
 
     outcomes = {part[0]: outcome for part, outcome in question.answers(_outcome, parts(), late)}
-    left: list[str] = []
+    unchecked: list[str] = []
     for number, halt in enumerate(halts):
         outcome = outcomes.get(number)
         if outcome is not None and outcome.code is not None:
@@ -298,9 +298,9 @@ def _searched(view: ClusterView, halts: Sequence[RolloutHalt], until: float, lea
         elif outcome is None and halt.code is not None:
             yield halt.found(view)
         elif outcome is None:
-            left.append(halt.subject.name)
-    if left:
-        view.not_checked.append(f"rollouts that may get stuck, for lack of time (--time-limit): {some(left)}")
+            unchecked.append(halt.subject.name)
+    if unchecked:
+        view.not_checked.append(f"rollouts that may get stuck, for lack of time (--time-limit): {some(unchecked)}")
 
 
 def _outcome(searching: _Searching, part: tuple[int, RolloutHalt, float]) -> _SearchResult:

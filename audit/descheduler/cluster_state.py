@@ -174,10 +174,10 @@ class ClusterState:
         return any(n != home and self.fits(i, n, home) for n in nodes)
 
     def _has_room(self, i: int, n: int) -> bool:
-        there, asked = self.facts.allocatable[n], self.facts.request(i)
+        there, request = self.facts.allocatable[n], self.facts.request(i)
         if there.get("pods", 0) - len(self._on[n]) <= 0:
             return False
-        return all(value <= there.get(name, 0) - self.used(n, name) for name, value in asked.items())
+        return all(value <= there.get(name, 0) - self.used(n, name) for name, value in request.items())
 
     def _repelled(self, i: int, n: int) -> bool:
         """Return True if a pod's own anti-affinity matches a pod on this node."""

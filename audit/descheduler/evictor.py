@@ -168,26 +168,26 @@ class Evictor:
         return space is not None and selector_matches(self._spaces, space.metadata.labels or {})
 
     def _protections(self) -> Iterable[Callable[[int, Pod], bool]]:
-        args, held = self.profile.evictor, self.profile.protections
-        if "SystemCriticalPods" in held:
+        args, protections = self.profile.evictor, self.profile.protections
+        if "SystemCriticalPods" in protections:
             yield lambda i, pod: pod.spec.priority is None or pod.spec.priority < min(CRITICAL_PRIORITY, self.profile.threshold)
-        if "FailedBarePods" in held:
+        if "FailedBarePods" in protections:
             yield lambda i, pod: bool(pod.metadata.ownerReferences)
         else:
             yield lambda i, pod: bool(pod.metadata.ownerReferences) or (pod.status is not None and pod.status.phase == "Failed")
-        if "PodsWithLocalStorage" in held:
+        if "PodsWithLocalStorage" in protections:
             yield lambda i, pod: not any(v.hostPath is not None or v.emptyDir is not None for v in pod.spec.volumes or ())
-        if "DaemonSetPods" in held:
+        if "DaemonSetPods" in protections:
             yield lambda i, pod: not any(o.kind == "DaemonSet" for o in pod.metadata.ownerReferences or ())
-        if "PodsWithPVC" in held:
+        if "PodsWithPVC" in protections:
             config = args.podProtections.config
             named = config.PodsWithPVC.protectedStorageClasses if config is not None and config.PodsWithPVC is not None else ()
             classes = frozenset(each.name for each in named)
             yield lambda i, pod: not self._mounts(pod, classes)
-        if "PodsWithoutPDB" in held:
+        if "PodsWithoutPDB" in protections:
             covered = self.ledger.budgets or Budgets(self.state.facts.snapshot)
             yield lambda i, pod: covered.covers(i)
-        if "PodsWithResourceClaims" in held:
+        if "PodsWithResourceClaims" in protections:
             yield lambda i, pod: not pod.spec.resourceClaims
         if self._labels:
             yield lambda i, pod: selector_matches(self._labels, pod.metadata.labels or {})

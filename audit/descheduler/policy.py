@@ -221,7 +221,7 @@ def _protections(evictor: args.DefaultEvictor) -> frozenset[str]:
     given = evictor.podProtections
     if given.extraEnabled or given.defaultDisabled:
         return frozenset({*_DEFAULT_PROTECTIONS} - {*given.defaultDisabled} | {*given.extraEnabled})
-    held = {
+    enabled = {
         "PodsWithLocalStorage": not evictor.evictLocalStoragePods,
         "DaemonSetPods": not evictor.evictDaemonSetPods,
         "SystemCriticalPods": not evictor.evictSystemCriticalPods,
@@ -229,7 +229,7 @@ def _protections(evictor: args.DefaultEvictor) -> frozenset[str]:
         "PodsWithPVC": evictor.ignorePvcPods,
         "PodsWithoutPDB": evictor.ignorePodsWithoutPDB,
     }
-    return frozenset(name for name, holds in held.items() if holds)
+    return frozenset(name for name, holds in enabled.items() if holds)
 
 
 def _wrong(given: args.Args) -> Iterator[str]:

@@ -59,16 +59,16 @@ class AdmittedPods:
 
 def waiting(cluster: Snapshot, indices: Collection[int], changes: Sequence[WorkloadChange]) -> AdmittedPods:
     """Return the pods at ``indices``, split by whether their workload changes."""
-    left, own = dict.fromkeys(indices), dict[str, list[Pod]]()
+    unassigned, own = dict.fromkeys(indices), dict[str, list[Pod]]()
     for change in (each for each in changes if not each.refused) if indices else ():
         if change.kind == "Pod":
-            mine = [i for i in left if pod_key(cluster.pods[i]) == f"{change.namespace}/{change.name}"]
+            mine = [i for i in unassigned if pod_key(cluster.pods[i]) == f"{change.namespace}/{change.name}"]
         else:
-            mine = [i for i in owned(cluster, change.kind, change.namespace, change.name) if i in left]
+            mine = [i for i in owned(cluster, change.kind, change.namespace, change.name) if i in unassigned]
         for i in mine:
-            del left[i]
+            del unassigned[i]
         own[change.ref] = [cluster.pods[i] for i in mine]
-    return AdmittedPods(own, [cluster.pods[i] for i in left])
+    return AdmittedPods(own, [cluster.pods[i] for i in unassigned])
 
 
 def remaining(change: WorkloadChange, start: Snapshot, options: Options) -> list[Pod]:
@@ -93,7 +93,7 @@ def remaining(change: WorkloadChange, start: Snapshot, options: Options) -> list
 
 def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:
     """Return why a halted rollout makes no progress, as text and as reasons."""
-    reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
+    reasons = [reason for stuck_pod in rollout.stuck[:1] for reason in stuck_pod.reasons]
     nodes = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
     words = f"the next one is rejected by {nodes}" if nodes else ""
     if reasons and reasons[0].rule == MULTI_ATTACH:
@@ -215,9 +215,9 @@ class QuotaClusters:
         """
         before = self._pods(self.start, change)
         made = self._pods(self.after, change)
-        rest = [pod for pod in self.after.pods if pod_key(pod) not in made]
-        places = range(len(rest), len(rest) + len(before))
-        now = replace(self.after, pods=[*rest, *before.values()])
+        other_pods = [pod for pod in self.after.pods if pod_key(pod) not in made]
+        places = range(len(other_pods), len(other_pods) + len(before))
+        now = replace(self.after, pods=[*other_pods, *before.values()])
         old, _ = old_pods(now, places)
         new = next(iter(made.values()), None)
         policy = self._policy(change)

@@ -141,8 +141,8 @@ def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing
         differing: Workloads whose templates differ in fields that placement does not read
             (:mod:`kubestow.audit.gate.unread_fields`).
     """
-    held = held_by_buffers(merged)
-    own = [obj for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged) and not is_held(obj, held)]
+    buffer_workloads = held_by_buffers(merged)
+    own = [obj for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged) and not is_held(obj, buffer_workloads)]
     found = [_workload(obj, snapshot, merged, differing) for obj in own]
     there = {pod_key(pod) for pod in snapshot.pods}
     return found + [_pod(pod, pod_key(pod) in there, merged) for pod in manifests.pods]

@@ -181,14 +181,14 @@ def check(
     known = base.known + Counter(each.fingerprint for each in base.found) if base is not None else side.known
     faults: list[Fault] = []
     places = _Places(request, {verdict.change.ref: verdict.change for verdict in side.verdicts})
-    left, listed = known.copy(), Counter[tuple[str, str]]()
+    known_counts, listed = known.copy(), Counter[tuple[str, str]]()
     baseline = Counter[tuple[str, str]]()
     for entry in options.audit.chosen.baseline.findings if options.audit.chosen.baseline is not None else ():
         baseline[entry.code, entry.object] += entry.count
     for each in side.found:
         mine = each.ref in side.own
-        seen = (base is not None or not mine) and left[each.fingerprint] > 0
-        left[each.fingerprint] -= seen
+        seen = (base is not None or not mine) and known_counts[each.fingerprint] > 0
+        known_counts[each.fingerprint] -= seen
         if seen and not mine:
             continue
         identity = each.finding.code, each.ref
@@ -265,13 +265,13 @@ def _placed(
 def _next_rollouts(found: Sequence[_Located], verdicts: Sequence[FitVerdict]) -> list[_Located]:
     """Add to findings about the next rollout that the rollout of this change completes, if it does."""
     complete = {verdict.change.ref for verdict in verdicts if verdict.fit == "fits" and verdict.change.rolls}
-    told = []
+    new_findings = []
     for each in found:
         if each.ref in complete and each.finding.code in _OF_NEXT_ROLLOUT:
             message = f"the rollout of this change completes; {each.finding.message}"
             each = replace(each, finding=msgspec.structs.replace(each.finding, message=message))
-        told.append(each)
-    return told
+        new_findings.append(each)
+    return new_findings
 
 
 def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:
@@ -305,9 +305,9 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
         place = finding.field
         if finding.object.startswith("Pod ") and ref in workloads:
             place = in_template(place, workloads[ref].path)
-        told = msgspec.structs.replace(finding, pods=[pod for pod in finding.pods if pod not in newcomers])
-        told = msgspec.structs.replace(told, object=ref, field=place) if ref in workloads else told
-        located.append(_Located(told, ref, place, fingerprint(finding.code, ref, without_places(place, specs.get(ref)))))
+        reported = msgspec.structs.replace(finding, pods=[pod for pod in finding.pods if pod not in newcomers])
+        reported = msgspec.structs.replace(reported, object=ref, field=place) if ref in workloads else reported
+        located.append(_Located(reported, ref, place, fingerprint(finding.code, ref, without_places(place, specs.get(ref)))))
     return located, audit
 
 

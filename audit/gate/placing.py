@@ -334,12 +334,12 @@ class Placing:
     def unplaced(self, change: WorkloadChange, course: StepCourse) -> FitVerdict:
         """Return the verdict on a workload from the placement of a course."""
         pods, placement = _pods(course.before, change), course.placement
-        asked = _asked(change, pods)
+        desired = _asked(change, pods)
         unplaced = {entry.pod: entry for entry in placement.unplaced} if placement is not None else {}
         waiting = [key for key in pods if key in unplaced]
         if not waiting or placement is None:
-            return _started(change, course.before, set(pods), asked)
-        mine, placed = set(waiting), max(0, asked - len(waiting))
+            return _started(change, course.before, set(pods), desired)
+        mine, placed = set(waiting), max(0, desired - len(waiting))
         cause = next((cause for cause in placement.causes if mine.intersection(cause.pods)), None)
         fit: Fit = "does not fit" if _most(placement) or (cause is not None and cause.alone and cause.proved) else "unproved"
         if cause is not None and cause.facts:
@@ -349,24 +349,24 @@ class Placing:
                 ways = [way for way in ways if _OWN_NODE not in way]
                 nodes = f"without a pod: {some([f'node {name}' for name in without_a_pod(course, mine)])}: "
             text, blame = nodes + "; ".join(fact.message for fact in facts), tuple((fact.rule, fact.message) for fact in facts)
-            return FitVerdict(change, fit, asked, placed, text, blame, "; or ".join(ways) or None)
+            return FitVerdict(change, fit, desired, placed, text, blame, "; or ".join(ways) or None)
         reasons = unplaced[waiting[0]].reasons
         text = "; ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)}: {r.message}" for r in reasons) or "no place was found for it"
         text = text if fit != "unproved" else f"{text}; not proved: the time was up (--time-limit)"
-        return FitVerdict(change, fit, asked, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
+        return FitVerdict(change, fit, desired, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
 
 
-def _started(change: WorkloadChange, state: Snapshot, pods: Set[str], asked: int) -> FitVerdict:
+def _started(change: WorkloadChange, state: Snapshot, pods: Set[str], desired: int) -> FitVerdict:
     """Return the verdict on pods that all have a node. Pods with ``nodeName`` may wait for a claim that is never bound."""
     waiting = never_bound(state)
     mine = {key: claims for i, claims in waiting.items() if (key := objects.pod_key(state.pods[i])) in pods}
     if not mine:
-        return FitVerdict(change, "fits", asked, asked)
+        return FitVerdict(change, "fits", desired, desired)
     claims = list(dict.fromkeys(key for keys in mine.values() for key in keys))
     why = f"nobody binds claim {some(claims)}: kube-scheduler does not see pods that name their node"
     fix = "select the node by nodeSelector or node affinity instead of nodeName"
     return FitVerdict(
-        change, "does not fit", asked, asked - len(mine), f"{some(list(mine))} never starts: {why}", (("VolumeBinding", why),), fix
+        change, "does not fit", desired, desired - len(mine), f"{some(list(mine))} never starts: {why}", (("VolumeBinding", why),), fix
     )
 
 

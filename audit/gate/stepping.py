@@ -142,10 +142,10 @@ class Ordinals:
             for pod in sorted(self.placing.waiting.own.get(self.change.ref, ()), key=lambda pod: ordinal(pod.metadata.name or "")):
                 if not self._wanted(pod.metadata.name or ""):
                     continue
-                taken = self.placing.taken(state, pod)
-                if taken is None:
+                occupied = self.placing.taken(state, pod)
+                if occupied is None:
                     return self._waits(state, pod.metadata.name or "", "no node takes", sure=True)
-                state = taken
+                state = occupied
             for i in owned(state, self.change.kind, self.change.namespace, self.change.name):
                 if not is_ready(state.pods[i]):
                     return self._waits(state, state.pods[i].metadata.name or "", "is not ready on its node", sure=False)
@@ -198,10 +198,10 @@ def surging(placing: Placer, change: WorkloadChange, state: Snapshot) -> Rolled 
         return None
     untouched = placing.alone(change, state)
     state = replace(state, resource_quotas={})  # checked afterwards, pod by pod
-    left = without_pods(state, change, {state.pods[i].metadata.name or "" for i in pods if i not in serving})
+    remaining_state = without_pods(state, change, {state.pods[i].metadata.name or "" for i in pods if i not in serving})
     names = [state.pods[i].metadata.name or "" for i in serving]
     part = StepCourse()
-    placing.place(orphaned(left, change, set(names)), [change], part)
+    placing.place(orphaned(remaining_state, change, set(names)), [change], part)
     if part.whole:
         return None
     found = placing.unplaced(change, part)
@@ -210,7 +210,7 @@ def surging(placing: Placer, change: WorkloadChange, state: Snapshot) -> Rolled 
     if first is None:  # no ready pod on the node: the end state decides
         return None
     alone = StepCourse()
-    placing.place(orphaned(left, change, {state.pods[first].metadata.name or ""}), [change], alone)
+    placing.place(orphaned(remaining_state, change, {state.pods[first].metadata.name or ""}), [change], alone)
     proved = stuck[0] in without_a_pod(alone) and untouched
     done = len(serving) - len(stuck)
     text = f"its rolling update (maxSurge {surge}) sticks on node {stuck[0]}: the new pod does not run next to the old one, which stays"

@@ -80,8 +80,8 @@ class PoolNodes:
 
     def allowed(self, pools: NodePools, pool: NodePool, reason: str) -> int:
         """Return the number of nodes of a pool that may be disrupted at once for a reason."""
-        most = pools.allowed(pool, self.nodes.get(pool.name, 0), "Empty" if reason == "Empty" else "Underutilized")
-        return max(0, most - self.disrupting.get(pool.name, 0))
+        limit = pools.allowed(pool, self.nodes.get(pool.name, 0), "Empty" if reason == "Empty" else "Underutilized")
+        return max(0, limit - self.disrupting.get(pool.name, 0))
 
 
 def survey(snapshot: Snapshot, pools: NodePools, prices: Prices) -> PoolNodes:

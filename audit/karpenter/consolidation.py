@@ -90,11 +90,11 @@ class Consolidation:
 
     def _within(self, candidates: Sequence[Candidate], reason: str) -> list[Candidate]:
         """Return the candidates that the budgets allow at once, in order."""
-        left = {pool.name: self._field.allowed(self.pools, pool, reason) for pool in self.pools.named.values()}
+        allowances = {pool.name: self._field.allowed(self.pools, pool, reason) for pool in self.pools.named.values()}
         found = []
         for each in candidates:
-            if left[each.pool.name]:
-                left[each.pool.name] -= 1
+            if allowances[each.pool.name]:
+                allowances[each.pool.name] -= 1
                 found.append(each)
             else:
                 self.why[each.node] = f"the budgets of its NodePool allow no {'more ' * bool(found)}nodes to go for the reason {reason}"
@@ -169,12 +169,12 @@ class Consolidation:
         None if there is none.
         """
         gone = {each.node for each in candidates}
-        asked = self._simulation().request(fits.left)
+        request = self._simulation().request(fits.left)
         limit = sum(each.price for each in candidates)
         for pool in sorted(self.pools.named.values(), key=lambda pool: -(pool.spec.weight or 0)):
             nodes = [node for node in self.snapshot.nodes if (node.metadata.labels or {}).get(POOL) == pool.name]
             kept = [node for node in nodes if node.metadata.name not in gone]
-            listed = self._cheaper(pool, candidates, asked, limit)
+            listed = self._cheaper(pool, candidates, request, limit)
             for offer in [each for each in listed if within_limits(pool, kept, each.shape)][:_MAX_OFFERS]:
                 if self.over():
                     return None
@@ -183,20 +183,20 @@ class Consolidation:
                     return found
         return None
 
-    def _cheaper(self, pool: NodePool, candidates: list[Candidate], asked: dict[str, int], limit: int) -> list[Offer]:
+    def _cheaper(self, pool: NodePool, candidates: list[Candidate], request: dict[str, int], limit: int) -> list[Offer]:
         """Return offers below a price with room for a request, cheapest first.
 
         Several nodes are not replaced by one of the same type or a dearer one, because keeping that node would
         suffice.
         """
         assert self.prices.catalogue is not None
-        fitting = [offer for offer in offered(pool, self.prices.catalogue) if offer.cost < limit and _room(offer, asked)]
+        fitting = [offer for offer in offered(pool, self.prices.catalogue) if offer.cost < limit and _room(offer, request)]
         if len(candidates) > 1:
             own: dict[str, int] = {}
             for each in candidates:
                 own[each.type] = min(each.price, own.get(each.type, each.price))
-            most = min((own[name] for offer in fitting if (name := type_of(offer.shape)) in own), default=limit)
-            fitting = [offer for offer in fitting if offer.cost < most]
+            price_limit = min((own[name] for offer in fitting if (name := type_of(offer.shape)) in own), default=limit)
+            fitting = [offer for offer in fitting if offer.cost < price_limit]
         return sorted(fitting, key=lambda each: each.cost)
 
     def _with(self, candidates: list[Candidate], offer: Offer) -> _Found | None:
@@ -241,10 +241,10 @@ class Consolidation:
         return True
 
 
-def _room(offer: Offer, asked: dict[str, int]) -> bool:
+def _room(offer: Offer, request: dict[str, int]) -> bool:
     """Return True if a node of an offer has enough total capacity for a request."""
     there = offer.shape.allocatable
     return all(
         value <= (quantity.milli(there[name]) if name == "cpu" else quantity.units(there[name])) if name in there else not value
-        for name, value in asked.items()
+        for name, value in request.items()
     )

@@ -126,8 +126,8 @@ class NodePool(_ManifestPart, frozen=True):
     @property
     def spot(self) -> bool:
         """True if its nodes may be spot nodes."""
-        asked = [each for each in self.spec.template.spec.requirements if each.key == CAPACITY_TYPE]
-        return all(each.allows("spot") for each in asked)
+        requirements = [each for each in self.spec.template.spec.requirements if each.key == CAPACITY_TYPE]
+        return all(each.allows("spot") for each in requirements)
 
     @property
     def off(self) -> bool:

@@ -67,8 +67,8 @@ class NodeHeadroom:
 
     def of(self, pod: Pod) -> list[int]:
         """Return the CPU and memory that a pod requests or holds, in mCPU and bytes."""
-        asked = self._requests.of(pod)
-        return [asked.get(name, 0) for name in RESOURCES]
+        requests = self._requests.of(pod)
+        return [requests.get(name, 0) for name in RESOURCES]
 
     def left(self, nodes: Bools) -> str:
         """Return the free CPU and memory of the given nodes, as text."""
@@ -80,7 +80,7 @@ class NodeHeadroom:
         if not totals:
             return None
         mine = self.of(pod)
-        return words([max(have - asked, 0) for have, asked in zip(max(totals), mine, strict=True)])
+        return words([max(have - request, 0) for have, request in zip(max(totals), mine, strict=True)])
 
 
 def words(values: Sequence[int]) -> str:

@@ -60,15 +60,15 @@ def lacking(labels: Labels, nodes: Iterable[str], key: str) -> list[str]:
     return [node for node in nodes if value(labels, node, key) is None]
 
 
-def machines(labels: Labels, nodes: Collection[str], asked: Sequence[str]) -> Machines:
+def machines(labels: Labels, nodes: Collection[str], machine_labels: Sequence[str]) -> Machines:
     """Return the first requested or default label that all the given nodes have, to identify machines.
 
     One label is used for all nodes, because values of different labels are not comparable. Requested labels and
     host-id are taken to name physical machines. A default hostname may be that of a virtual machine.
     """
-    for key in asked or MACHINE_LABELS:
+    for key in machine_labels or MACHINE_LABELS:
         if nodes and not lacking(labels, nodes, key):
-            if asked or key == HOST_ID:
+            if machine_labels or key == HOST_ID:
                 return Machines(key, "machine")
             return Machines(key, "zone" if key == ZONE else "node")
     return Machines(None, "node")
@@ -79,10 +79,10 @@ def survives(counts: Iterable[int], needed: int) -> int:
 
     ``counts`` holds the instances by domain. The worst case is the failure of the fullest domains.
     """
-    left, failures = 0, -1
+    survivors, failures = 0, -1
     for count in sorted(counts):  # remaining domains, emptiest first: the fullest have failed
-        left += count
-        if left >= needed:
+        survivors += count
+        if survivors >= needed:
             failures += 1
     return max(failures, 0)
 
@@ -93,12 +93,12 @@ def spread(part: ControlPlaneComponent, where: Mapping[str, str]) -> Counter[str
 
 
 def stages(
-    labels: Labels, nodes: Sequence[str], parts: Sequence[ControlPlaneComponent], found: Machines, asked: Mapping[str, str]
+    labels: Labels, nodes: Sequence[str], parts: Sequence[ControlPlaneComponent], found: Machines, stage_labels: Mapping[str, str]
 ) -> list[Stage]:
-    """Return the domain failures that the control plane survives, by stage. ``asked`` overrides the default labels by stage."""
+    """Return the domain failures that the control plane survives, by stage. ``stage_labels`` overrides the default labels by stage."""
     listed = [_stage("machines", found.label, {node: found.of(labels, node) for node in nodes}, parts, known=found.sense == "machine")]
     for name, default in STAGE_LABELS.items():
-        key = asked.get(name, default)
+        key = stage_labels.get(name, default)
         if key is None or not nodes or lacking(labels, nodes, key):
             listed.append(Stage(name, 0, 0, False, None, False))
         else:

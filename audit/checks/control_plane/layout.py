@@ -102,5 +102,5 @@ def physical_label(view: ClusterView, labels: Labels, found: Layout | None) -> s
     """Return the label that names physical machines. Without a control plane, return the first trusted label that any node has."""
     if found is not None:
         return found.machines.label if found.machines.sense == "machine" else None
-    asked = view.machine_labels or (HOST_ID,)
-    return next((key for key in asked if any(value(labels, name, key) for name in labels)), None)
+    keys = view.machine_labels or (HOST_ID,)
+    return next((key for key in keys if any(value(labels, name, key) for name in labels)), None)

@@ -89,8 +89,12 @@ def _etcd(found: Layout) -> Iterator[Finding]:
     for part in members:
         total = len(part.homes)
         if total % 2 == 0:
-            left = total - part.needed
-            outlive = f"survive {left} failure{'s' if left > 1 else ''}" if left else "survive no failure"
+            tolerated_failures = total - part.needed
+            outlive = (
+                f"survive {tolerated_failures} failure{'s' if tolerated_failures > 1 else ''}"
+                if tolerated_failures
+                else "survive no failure"
+            )
             message = f"{total} members need {part.needed} for a majority and {outlive}, as {total - 1} would"
             yield codes.EVEN.found(_object(part), message, pods=found.view.keys(part.pods), nodes=part.homes)
     if not members:

@@ -116,9 +116,9 @@ def _affinity(
         return
     clash = _clash(matches, s, targets, keys)
     if clash and (not itself or wanted(subject) > 1 or matches.pods(targets, without=s)):
-        most = "; a single pod can be placed, as the first of its kind" if itself and not matches.pods(targets, without=s) else ""
+        exception = "; a single pod can be placed, as the first of its kind" if itself and not matches.pods(targets, without=s) else ""
         yield _BOTH.found(
-            subject.name, f"required affinity to pods {whom} and {clash}{most}", field=field, rule=rule, severity=severity,
+            subject.name, f"required affinity to pods {whom} and {clash}{exception}", field=field, rule=rule, severity=severity,
         )  # fmt: skip
         return
     possible, now = _providers(matches, usable_nodes, targets)
@@ -148,9 +148,9 @@ def _near(nodes: NodeTable, keys: Sequence[str], usable: Bools, providers: Bools
     found = usable.copy()
     for key in keys:
         codes, values = nodes.column(key)
-        held = np.zeros(len(values) + 1, dtype=bool)
-        held[codes[providers & (codes >= 0)]] = True
-        found &= held[codes]
+        provided = np.zeros(len(values) + 1, dtype=bool)
+        provided[codes[providers & (codes >= 0)]] = True
+        found &= provided[codes]
     return found
 
 
@@ -162,13 +162,13 @@ def _clash(matches: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -
     for key in keys:
         mine = [matches.hits(t.selector, t.namespaces) for t in anti if _within(view.nodes, key, t.key)]
         away = np.logical_or.reduce(mine) if mine else np.zeros(len(targets), dtype=bool)
-        rest = [p for p in profiles if not away[p]]
-        if not rest:
+        near_profiles = [p for p in profiles if not away[p]]
+        if not near_profiles:
             return f"required anti-affinity to the same pods over {', '.join(dict.fromkeys(t.key for t in anti))}"
-        if len(rest) > 50:
+        if len(near_profiles) > 50:
             continue
-        owners = {h for p in rest for h in matches.makers[p]}
-        pods = [i for p in rest for i in matches.members[p]]
+        owners = {h for p in near_profiles for h in matches.makers[p]}
+        pods = [i for p in near_profiles for i in matches.members[p]]
         if any(i not in view.subject_of for i in pods):
             continue
         owners |= {matches.number(view.subject_of[i]) for i in pods}
@@ -216,13 +216,13 @@ def _short(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place
     The severity is at most warning if cordoned or unhealthy nodes would suffice.
     """
     homes = np.bincount(view.homes(subject.pods), minlength=view.nodes.size)
-    most = _one_each(codes, place.usable, homes)
-    if wanted(subject) <= most:
+    capacity = _one_each(codes, place.usable, homes)
+    if wanted(subject) <= capacity:
         return None
     later = place.selected & ~place.small & ~(place.tainted & ~usable_nodes.transient(subject)) & (codes >= 0)
-    held, severity = _one_each(codes, place.usable | later, homes), grave(view, subject)
-    more = f", {held} once nodes are uncordoned or healthy" if held > most else ""
-    return f"at most {most} can run{more}", "warning" if severity == "error" and wanted(subject) <= held else severity
+    later_capacity, severity = _one_each(codes, place.usable | later, homes), grave(view, subject)
+    more = f", {later_capacity} once nodes are uncordoned or healthy" if later_capacity > capacity else ""
+    return f"at most {capacity} can run{more}", "warning" if severity == "error" and wanted(subject) <= later_capacity else severity
 
 
 def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: SubjectNodes) -> Iterator[Finding]:

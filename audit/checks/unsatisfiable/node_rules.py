@@ -113,14 +113,14 @@ def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, pla
     parts = [text if total == 1 else f"{text} on {count}" for text, count in sorted(taints.items(), key=lambda item: -item[1])]
     parts += ["cordoned" if total == 1 else f"{cordoned} cordoned"] if cordoned else []
     # Cordons and condition taints are temporary. If waiting suffices, the workload is not wrong.
-    held = bool((place.selected & usable_nodes.transient(subject)).any())
+    transient = bool((place.selected & usable_nodes.transient(subject)).any())
     severity = grave(view, subject)
     return _REFUSED.found(
         subject.name,
         f"{'the one node' if total == 1 else f'each of the {total} nodes'} that its node rules allow rejects it: {some(parts)}",
         field=f"{subject.path}.tolerations", rule="TaintToleration" if taints else "NodeUnschedulable",
         nodes=[view.nodes.names[n] for n in np.flatnonzero(place.selected)[:20]],
-        severity="warning" if held and severity == "error" else severity, fix=_WAIT if held else None,
+        severity="warning" if transient and severity == "error" else severity, fix=_WAIT if transient else None,
     )  # fmt: skip
 
 
@@ -128,13 +128,13 @@ def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place
     cluster, open_ = usable_nodes.cluster, place.selected & ~place.tainted & ~place.cordoned
     parts, short = [], "containers"
     for r in np.flatnonzero(cluster.demand[place.g]).tolist():
-        asked, most = int(cluster.demand[place.g, r]), int(cluster.allocatable[open_, r].max())
-        if most < asked:
+        requested, largest = int(cluster.demand[place.g, r]), int(cluster.allocatable[open_, r].max())
+        if largest < requested:
             unit = "m" if cluster.resources[r] == "cpu" else ""
             short = requesting(subject.pod.spec, cluster.resources[r]) if short == "containers" else short
             parts.append(
-                f"{cluster.resources[r]} {asked}{unit} while the largest node has {most}{unit}"
-                if most
+                f"{cluster.resources[r]} {requested}{unit} while the largest node has {largest}{unit}"
+                if largest
                 else f"{cluster.resources[r]}, which no node has"
             )
     total = int(np.count_nonzero(open_))

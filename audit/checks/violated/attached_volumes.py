@@ -68,8 +68,8 @@ def _class_of(view: ClusterView, key: str) -> str:
 
 def attached(view: ClusterView) -> Iterator[Finding]:
     """Yield findings about single-node volumes whose pods run on several nodes, or fit only on other nodes."""
-    held = holders(view.snapshot, view.running)
-    for each in sorted(held.values(), key=lambda each: each.claim):
+    volume_holders = holders(view.snapshot, view.running)
+    for each in sorted(volume_holders.values(), key=lambda each: each.claim):
         if len(each.pods) > 1 and not _one_pod(view, each.claim):
             elsewhere = [i for node, pods in each.pods.items() if node != each.node for i in pods]
             keys = view.keys(sorted(i for pods in each.pods.values() for i in pods))
@@ -79,7 +79,7 @@ def attached(view: ClusterView) -> Iterator[Finding]:
                 f"{some(view.keys(sorted(elsewhere)))} waits",
                 field="spec.accessModes", rule="MultiAttach", pods=keys, nodes=list(each.pods),
             )  # fmt: skip
-    yield from _pending(view, held)
+    yield from _pending(view, volume_holders)
 
 
 def _one_pod(view: ClusterView, key: str) -> bool:
@@ -88,9 +88,13 @@ def _one_pod(view: ClusterView, key: str) -> bool:
     return spec is not None and "ReadWriteOncePod" in (spec.accessModes or ())
 
 
-def _pending(view: ClusterView, held: dict[str, Holders]) -> Iterator[Finding]:
+def _pending(view: ClusterView, volume_holders: dict[str, Holders]) -> Iterator[Finding]:
     snapshot = view.snapshot
-    wanted = {i: claims for i in select(snapshot).pending if (claims := exclusive_claims(snapshot.pods[i], snapshot)).keys() & held.keys()}
+    wanted = {
+        i: claims
+        for i in select(snapshot).pending
+        if (claims := exclusive_claims(snapshot.pods[i], snapshot)).keys() & volume_holders.keys()
+    }
     if not wanted:
         return
     cluster = compile_cluster(
@@ -104,10 +108,10 @@ def _pending(view: ClusterView, held: dict[str, Holders]) -> Iterator[Finding]:
         nodes = [cluster.nodes.names[n] for n in np.flatnonzero(accepted).tolist()]
         for i in cls.pods:
             for volume in wanted[i]:
-                if volume in held and nodes and held[volume].pods.keys().isdisjoint(nodes):
+                if volume in volume_holders and nodes and volume_holders[volume].pods.keys().isdisjoint(nodes):
                     found.setdefault((*whose(view, i), volume), FindingGroup()).add([i], *nodes)
     for (name, path, volume), group in found.items():
-        keys, nodes, there = view.keys(list(group.pods)), list(group.places), held[volume]
+        keys, nodes, there = view.keys(list(group.pods)), list(group.places), volume_holders[volume]
         users = view.keys(sorted(i for pods in there.pods.values() for i in pods))
         yield HELD.found(
             name, f"{some(keys)} can only go to {some(nodes)}, and volume {volume} of claim {there.claim} is on {there.node}, with "

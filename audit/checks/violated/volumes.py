@@ -147,10 +147,10 @@ def _limits(running: Running, users: list[int]) -> Iterator[Finding]:
         offered = [
             d.allocatable.count for d in (csi.spec.drivers if csi and csi.spec else None) or () if d.name == driver and d.allocatable
         ]
-        most = offered[-1] if offered else None
-        if most is not None and len(handles) > most:
+        limit = offered[-1] if offered else None
+        if limit is not None and len(handles) > limit:
             keys = view.keys(np.unique(np.concatenate([np.array(pods) for pods in handles.values()])).tolist())
             yield LIMIT.found(
-                f"Node {name}", f"{len(handles)} volumes of {driver}, it can attach {most}: those of {some(keys)}",
+                f"Node {name}", f"{len(handles)} volumes of {driver}, it can attach {limit}: those of {some(keys)}",
                 field="spec.drivers", rule=NodeVolumeLimits.name, pods=keys, nodes=[name],
             )  # fmt: skip
