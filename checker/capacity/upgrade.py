@@ -31,13 +31,13 @@ UNCHECKED: Final = (
 )
 
 
-def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = None) -> CheckedDocument:
+def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, max_replayed_pods: int | None = None) -> CheckedDocument:
     """Check an Upgrade and return its faults and unchecked claims.
 
     Args:
         snapshot: The snapshot before the upgrade.
         upgrade: The document.
-        most: Judge each wave on its own snapshot, and replay at most this number of pods summed over waves.
+        max_replayed_pods: Judge each wave on its own snapshot, and replay at most this number of pods summed over waves.
             Clusters with devices are always judged so.
 
     Raises:
@@ -55,8 +55,8 @@ def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = No
             break
         waves.append(wave)
     separate = (
-        SeparateSnapshots(snapshot, upgrade, MAX_REPLAYED_PODS if most is None else most)
-        if most is not None or not suits(snapshot)
+        SeparateSnapshots(snapshot, upgrade, MAX_REPLAYED_PODS if max_replayed_pods is None else max_replayed_pods)
+        if max_replayed_pods is not None or not suits(snapshot)
         else None
     )
     state = separate or RunningState(snapshot, upgrade, waves)

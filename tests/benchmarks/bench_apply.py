@@ -28,7 +28,7 @@ from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.runtime.options import Options as Solving
 from kubestow.solver.solve import place
 from tests import objects
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 
 LATENCY, PODS, NODES = 0.007, 1000, 200
 
@@ -41,7 +41,7 @@ def items() -> list[dict[str, Any]]:
 
 def serve(pipe: Any, folder: str) -> None:
     """Serve a simulated cluster until the other end of the pipe closes. Send the kubeconfig and the objects first."""
-    world = World(Behaviour(latency=LATENCY, scheduler="off"))
+    world = SimulatedCluster(Behaviour(latency=LATENCY, scheduler="off"))
     world.load(items(), templates_of_pods=True)
     with Server(world) as server:
         pipe.send((str(server.kubeconfig(Path(folder) / "config")), world.items()))

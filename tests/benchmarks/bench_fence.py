@@ -28,7 +28,7 @@ from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.fence import Fence, FenceTerms, Pauses
 from kubestow.live.apply.journal import Journal, JournaledApi, RunOrigin
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.objects import node, pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -84,7 +84,7 @@ class Stage:
 
     api: Api
     cluster: LiveCluster
-    world: World
+    world: SimulatedCluster
     ring: int
     moves: list[list[Move]]
 
@@ -147,7 +147,7 @@ def objects_of(ring: int) -> list[Object]:
     return [*found, *(pod(f"big-{k}", cpu="2000m") for k in range(10))]
 
 
-def moves_of(world: World, ring: int, rounds: int) -> list[list[Move]]:
+def moves_of(world: SimulatedCluster, ring: int, rounds: int) -> list[list[Move]]:
     """Return the waves: each fifth node hands a pod on to the next one."""
     waves = []
     for k in range(rounds):
@@ -232,13 +232,13 @@ WAYS: dict[str, Way] = {
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-async def _arrive(world: World, most: int) -> None:
+async def _arrive(world: SimulatedCluster, most: int) -> None:
     for k in range(most):
         await asyncio.sleep(_ARRIVE)
         world.create(pod(f"small-{k}", cpu=f"{_SMALL}m"))
 
 
-async def _run(way: Way, world: World, server: Server, ring: int, rounds: int) -> Measured:
+async def _run(way: Way, world: SimulatedCluster, server: Server, ring: int, rounds: int) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         path = server.kubeconfig(Path(folder) / "config")
         async with connect(str(path)) as api:
@@ -258,7 +258,7 @@ async def _run(way: Way, world: World, server: Server, ring: int, rounds: int) -
     return found
 
 
-def on_our_room(world: World, ring: int) -> int:
+def on_our_room(world: SimulatedCluster, ring: int) -> int:
     """Return the number of foreign pods on nodes of the ring that had no room for them before the run."""
     free = {f"n{i:03}": 1000 for i in range(ring)}
     found = 0
@@ -270,7 +270,7 @@ def on_our_room(world: World, ring: int) -> int:
     return found
 
 
-def waits(world: World) -> Iterator[float]:
+def waits(world: SimulatedCluster) -> Iterator[float]:
     """Yield the waiting time of each small pod."""
     created = {entry.key: entry.time for entry in world.log if (entry.verb, entry.kind) == ("create", "Pod") and "/small-" in entry.key}
     bound = {entry.key: entry.time for entry in world.bound()}
@@ -280,7 +280,7 @@ def waits(world: World) -> Iterator[float]:
 
 def measure(way: Way, ring: int, rounds: int) -> Measured:
     """Return the result of a method in a world of its own."""
-    world = World(BEHAVIOUR)
+    world = SimulatedCluster(BEHAVIOUR)
     world.load(objects_of(ring))
     with Server(world) as server:
         return asyncio.run(_run(way, world, server, ring, rounds))
@@ -294,12 +294,12 @@ _CROWD = 6
 _QUICK = Behaviour(scheduler="at once", recreate=0.01, start=0.02, stop=0.15, taint=0.02, latency=0.007)
 
 
-def _crowd(world: World) -> None:
+def _crowd(world: SimulatedCluster) -> None:
     for k in range(_CROWD):
         world.create(pod(f"small-{k}", cpu=f"{_SMALL}m"))
 
 
-def _skew(world: World) -> int:
+def _skew(world: SimulatedCluster) -> int:
     counts = dict.fromkeys((each["metadata"]["name"] for each in world.all("Node")), 0)
     for key, name in world.where().items():
         counts[name] += "/small-" in key
@@ -308,7 +308,7 @@ def _skew(world: World) -> int:
 
 def skew_of(way: Way | None) -> int:
     """Return the skew of pods that come as soon as all nodes are closed, or at once by a way that closes none; None: there is no run."""
-    world = World(_QUICK)
+    world = SimulatedCluster(_QUICK)
     world.load([each for each in objects_of(2 * _CROWD) if not each["metadata"]["name"].startswith("big-")])
 
     async def work(server: Server, folder: Path) -> None:
@@ -332,7 +332,7 @@ def skew_of(way: Way | None) -> int:
 
 def close_and_open(count: int, latency: float) -> tuple[float, float]:
     """Return the seconds that closing and opening ``count`` nodes takes, with a journal on disk."""
-    world = World(Behaviour(scheduler="slow", latency=latency))
+    world = SimulatedCluster(Behaviour(scheduler="slow", latency=latency))
     world.load([*(node(f"n{i:03}") for i in range(count)), pod("waits", cpu="100")])
 
     async def work(server: Server, folder: Path) -> tuple[float, float]:

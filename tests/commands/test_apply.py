@@ -20,7 +20,7 @@ from kubestow.commands.applying import rounds
 from kubestow.live.apply.outcome import RunOutcome
 from kubestow.live.apply.steps import PodOrigin, RunStep
 from kubestow.models.documents.rebalance_plan import Limits
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.objects import Object, node, pod
 
 ROOT = Path(cli.__file__).resolve().parent
@@ -50,7 +50,7 @@ class Cluster:
     """A stand-in with three nodes, six pods of a ReplicaSet with a budget, and a file for each thing that a user has."""
 
     def __init__(self, folder: Path, behaviour: Behaviour, extra: list[Object] | None = None) -> None:
-        self.world = World(behaviour)
+        self.world = SimulatedCluster(behaviour)
         web = [pod(f"web-{i}", node_name=f"n{1 + i // 2}", owner="ReplicaSet/web", labels={"app": "web"}, cpu="500m") for i in range(6)]
         budget = {
             "apiVersion": "policy/v1",

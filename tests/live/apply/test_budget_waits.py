@@ -15,7 +15,7 @@ from kubestow.live.apply.run import RunOptions, RunOutcome
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.snapshot.snapshot import from_objects
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.api_server.behaviour import Scheduler
 from tests.live.apply.applying import Applying
 from tests.live.apply.drift_world import budget, move, plan, replica_set, running
@@ -32,7 +32,7 @@ class Drain:
     scheduler: Scheduler = "at once"
 
     def __post_init__(self) -> None:
-        self.world = World(Behaviour(scheduler=self.scheduler, ready=0.002))
+        self.world = SimulatedCluster(Behaviour(scheduler=self.scheduler, ready=0.002))
         on = {"web-1": "n1", "web-2": "n1", "web-3": "n2", "web-4": "n3"}
         pods: list[dict[str, Any]] = [running(name, where, "ReplicaSet/web") for name, where in on.items()]
         things = [node("n1"), node("n2"), node("n3"), *pods, replica_set("web", 4)]
@@ -43,7 +43,7 @@ class Drain:
         self.document: RebalancePlan = msgspec.structs.replace(steps, drain=["n1"])
         self.document.before, self.document.after, _ = summary(self.snapshot, self.document)
 
-    def lose(self, when: Callable[[World], object], *names: str) -> None:
+    def lose(self, when: Callable[[SimulatedCluster], object], *names: str) -> None:
         """Let somebody delete pods."""
 
         def delete() -> None:
@@ -66,7 +66,7 @@ class Drain:
         return [entry.node for entry in self.world.bound("scheduler") if entry.time < last]
 
 
-MOMENTS: dict[str, Callable[[World], object]] = {
+MOMENTS: dict[str, Callable[[SimulatedCluster], object]] = {
     "in a wave": lambda world: world.evicted(),
     "before the first step": lambda world: len(world.cordoned()) == 3,
 }

@@ -16,7 +16,7 @@ from kubestow.models.kube.closed_nodes import LET_IN
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.solve import place
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.devices import claim, claim_template, device, device_class, devices, exactly, got, published
 from tests.live.apply.applying import Applying
 from tests.objects import node, pod
@@ -53,7 +53,7 @@ def shares() -> list[Object]:
 class Case:
     """A world whose pods wait, as nothing schedules yet, and the placement of its snapshot. The scheduler begins once nodes are closed."""
 
-    world: World
+    world: SimulatedCluster
     snapshot: Snapshot
     document: Placement
 
@@ -80,7 +80,7 @@ class Case:
 
 
 def case(objects: list[Object], *, scheduler: bool = True) -> Case:
-    world = World(Behaviour(scheduler="off"))
+    world = SimulatedCluster(Behaviour(scheduler="off"))
     world.load(objects)
     world.settle()
     snapshot = from_objects(world.items())
@@ -219,7 +219,7 @@ def test_a_killed_run_goes_on_with_the_devices_that_are_left(tmp_path: Path) -> 
     """Of a shared claim the first pod has had the device allocated, which the document names for the second, too."""
     posed = case(fleet())
 
-    def half(world: World) -> bool:
+    def half(world: SimulatedCluster) -> bool:
         return not {"default/s", "default/t"}.isdisjoint(world.where())
 
     with Server(posed.world) as server:

@@ -24,8 +24,7 @@ from kubestow.live.apply.journal import Journal, RunOrigin
 from kubestow.live.apply.run import Execution, RunListener, RunOptions, RunOutcome
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
-from tests.api_server import Behaviour, Refused, Server
-from tests.api_server import World as ApiWorld
+from tests.api_server import Behaviour, Refused, Server, SimulatedCluster
 from tests.api_server.core import Caller
 from tests.api_server.resources import by_kind
 from tests.live.apply import drift_world
@@ -48,19 +47,19 @@ class Notes(RunListener):
         self.said.append(message)
 
 
-def _world() -> ApiWorld:
+def _world() -> SimulatedCluster:
     """The cluster, with a pod more that moves in the first wave; nobody schedules what the plans leave alone."""
     things = cluster()
     things.add(running("first-1", "n3", "ReplicaSet/first", cpu="100m"))
     things.add(replica_set("first", 1))
     for name in ("g-1", "g-2"):
         things.pod(name)["spec"]["schedulerName"] = "another"
-    world = ApiWorld(Behaviour(stuck=lambda pod: pod["metadata"]["name"] == "web-1" and not world.evicted()))
+    world = SimulatedCluster(Behaviour(stuck=lambda pod: pod["metadata"]["name"] == "web-1" and not world.evicted()))
     world.load(things.items(), templates_of_pods=True)
     return world
 
 
-def _happen(world: ApiWorld, name: str, case: Case) -> None:
+def _happen(world: SimulatedCluster, name: str, case: Case) -> None:
     """Let a change that is written for plain objects happen in the world."""
     before = drift_world.World(world.items())
     after = before.copy()
@@ -87,7 +86,7 @@ def _happen(world: ApiWorld, name: str, case: Case) -> None:
             _commit(world, kind, key, now)
 
 
-def _commit(world: ApiWorld, kind: str, key: str, now: Object) -> None:
+def _commit(world: SimulatedCluster, kind: str, key: str, now: Object) -> None:
     resource = by_kind(kind, now["apiVersion"])
     assert resource is not None
     with world.core.lock:

@@ -24,7 +24,7 @@ from kubestow.models.execution.template_nodes import GATE, TemplateNodes, templa
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.models.workloads.expand import expand
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.objects import Object
 
 LIMITS = ConnectionLimits(pause=0.001)
@@ -73,7 +73,7 @@ class Stage:
     journaled: bool = True
 
     def __post_init__(self) -> None:
-        self.world = World(self.behaviour)
+        self.world = SimulatedCluster(self.behaviour)
         self.world.load(list(self.cluster))
         self.before = before = from_objects(self.world.items())
         self.added = added = expand(before, from_objects([_ungated(each) for each in self.manifests], manifests=True))
