@@ -76,39 +76,39 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
         raise click.exceptions.Exit(carrying_out.run(lambda: carrying_out.open_nodes(choices, streams)))
     from kubestow.commands.applying import reviewed
 
-    asked = reviewed.read(streams, choices)
-    _check_document(asked)
+    review = reviewed.read(streams, choices)
+    _check_document(review)
     if not choices.yes:
-        output.write_table(streams, lambda surface: steps(asked.document, asked.snapshot, surface), asked.snapshot)
+        output.write_table(streams, lambda surface: steps(review.document, review.snapshot, surface), review.snapshot)
     if nowhere is not None:
         say(f"note: the cluster was not compared with the snapshot: {nowhere}")
         raise click.exceptions.Exit(DONE)
-    raise click.exceptions.Exit(_with_cluster(asked))
+    raise click.exceptions.Exit(_with_cluster(review))
 
 
-def _with_cluster(asked: Reviewed) -> int:
+def _with_cluster(review: Reviewed) -> int:
     """Run the requested operation on the cluster and return the exit code."""
     from kubestow.commands.applying import carrying_out, releasing, rounds
     from kubestow.commands.common import inputs
     from kubestow.live.apply.steps import waves
 
-    choices = asked.choices
-    if asked.templates:
+    choices = review.choices
+    if review.templates:
         work = releasing.serve if choices.serve and choices.yes else releasing.release if choices.yes else releasing.look
     else:
-        inputs.checked(lambda: waves(asked.document, asked.snapshot))
+        inputs.checked(lambda: waves(review.document, review.snapshot))
         work = rounds.until_done if choices.until_done and choices.yes else carrying_out.carry_out if choices.yes else carrying_out.look
-    return carrying_out.run(lambda: work(asked))
+    return carrying_out.run(lambda: work(review))
 
 
-def _check_document(asked: Reviewed) -> None:
+def _check_document(review: Reviewed) -> None:
     """End the command on options that do not apply to this kind of document."""
-    choices = asked.choices
-    refuse((choices.serve or choices.undo) and not asked.templates, "--serve and --undo require a Placement of manifests")
-    refuse(choices.until_done and asked.templates, "--until-done does not apply to a Placement of manifests; use --serve")
+    choices = review.choices
+    refuse((choices.serve or choices.undo) and not review.templates, "--serve and --undo require a Placement of manifests")
+    refuse(choices.until_done and review.templates, "--until-done does not apply to a Placement of manifests; use --serve")
     for given, name in ((choices.wave, "--wave"), (choices.pause_between, "--pause-between")):
         refuse(
-            given is not None and asked.templates, f"{name} does not apply to a Placement of manifests, which has gangs instead of waves"
+            given is not None and review.templates, f"{name} does not apply to a Placement of manifests, which has gangs instead of waves"
         )
 
 

@@ -142,11 +142,11 @@ def audit(
     with sources.keeping() as files:
         snapshot = inputs.edit(cluster, streams).snapshot
     known = execution_grace.history(snapshot, more.pop("since"), more.pop("execution_grace"), policy, streams)
-    asked = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, history=known, **more)
+    audit_options = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, history=known, **more)
     judging = beside.judging(snapshot)
-    found, reported = run.search(partial(examine, snapshot, asked, pool=pool))
+    found, reported = run.search(partial(examine, snapshot, audit_options, pool=pool))
     if judging is not None:
-        run.search(partial(judging, found, asked))
+        run.search(partial(judging, found, audit_options))
     found.notes += snapshot.notes
     reading.stamp(found.snapshot, snapshot)
     rules = {code: rule for code, rule in CODES.items() if picked.has(code)}

@@ -41,10 +41,10 @@ def capture(streams: Streams, **chosen: Any) -> None:
     from kubestow.live.capture import CaptureOptions
 
     try:
-        asked = CaptureOptions(**chosen)
+        capture_options = CaptureOptions(**chosen)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    found = inputs.checked(lambda: capturing.capture(asked, quiet=streams.quiet, verbose=streams.verbose))
+    found = inputs.checked(lambda: capturing.capture(capture_options, quiet=streams.quiet, verbose=streams.verbose))
     inputs.warn([*found.problems, *(f"not in the snapshot: {line}" for line in found.unasked)], streams)
-    output.write_snapshot(streams, found.parts(), private=not asked.redact)
+    output.write_snapshot(streams, found.parts(), private=not capture_options.redact)
     raise click.exceptions.Exit(INCOMPLETE if found.problems else DONE)

@@ -97,8 +97,8 @@ def check(
     if allow_unknown_kinds:
         _let_through(request)
     looked = AuditOptions(policy, choices.daemon_namespaces, time_limit=search.time_limit, chosen=picked)
-    asked = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
-    checked = run.search(partial(judge, request, asked))
+    gate_options = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
+    checked = run.search(partial(judge, request, gate_options))
     found = checked.check
     _add_notes(checked, request, streams)
     run.refuse(found.unmodelled)

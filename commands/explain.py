@@ -93,17 +93,21 @@ def explain(
     run = searching.SearchRun(streams)
     snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None, empty=bool(edits["buy"]))
     snapshot = inputs.edit(snapshot, streams, changes).snapshot
-    left = nodes.without(edits["buy"]) if nodes is not None else None
+    remaining_catalogue = nodes.without(edits["buy"]) if nodes is not None else None
     if subject.affinity is not None:
         _explain_affinity(streams, snapshot, policy, subject.affinity)
     pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
     pending = judging.Pending(run, snapshot, policy, choices)
     verdicts = pending.judge(pod=pod, workload=workload, node=node)
     _warn_of_gates(streams, snapshot, pod)
-    held = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
-    inputs.note(held)
+    claim_notes = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
+    inputs.note(claim_notes)
     idle = _idle(streams, snapshot, {verdict.pod for verdict in verdicts})
-    causes = pending.causes(verdicts, time_limit, whole=workload is not None, catalogue=left) if node is None and not per_node else []
+    causes = (
+        pending.causes(verdicts, time_limit, whole=workload is not None, catalogue=remaining_catalogue)
+        if node is None and not per_node
+        else []
+    )
     owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
     output.write_document(
         streams,
@@ -112,7 +116,7 @@ def explain(
             *causes_text(causes, owned()),
         ],
         lambda: results.explain_document(
-            verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *held, *idle], gates=snapshot.gates
+            verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *claim_notes, *idle], gates=snapshot.gates
         ),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
         snapshot=snapshot,

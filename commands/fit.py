@@ -75,8 +75,8 @@ def fit(
     manifests = inputs.load_manifests(streams.manifests, streams, snapshot.gates, changes)
     assert manifests is not None, "-w is required"
     run.loaded = run.seconds()
-    asked = searching.search_options(search, choices, policy)
-    found = run.search(partial(engine.fit, snapshot, manifests, asked, edits=changes, keep=keep))
+    search_options = searching.search_options(search, choices, policy)
+    found = run.search(partial(engine.fit, snapshot, manifests, search_options, edits=changes, keep=keep))
     if found.units:
         inputs.edit(snapshot, streams, found.placement.snapshot.edits)  # prints warnings about the manifests
     run.accept(found, snapshot)

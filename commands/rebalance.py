@@ -109,8 +109,8 @@ def rebalance(
     snapshot = inputs.edit(inputs.load(streams, policy), streams, changes).snapshot
     run.loaded = run.seconds()
     known = grace.history(snapshot, since, execution_grace, policy, streams)
-    asked = PlanOptions(goals, drain, bounds, searching.search_options(search, choices, policy), known)
-    plan = run.search(partial(find, snapshot, asked))
+    plan_options = PlanOptions(goals, drain, bounds, searching.search_options(search, choices, policy), known)
+    plan = run.search(partial(find, snapshot, plan_options))
     plan.snapshot.edits = changes
     run.accept(plan, snapshot)
     csv = partial(csv_rows.plan, plan, snapshot)

@@ -59,15 +59,15 @@ class Asked:
         from kubestow.solver.capacity.survive.options import SurviveOptions
 
         failures = SurviveOptions(self.survive, self.at_once or 1, self.priority) if self.survive is not None else None
-        held = not self.without_buffers
+        buffers = not self.without_buffers
         if self.pool is None:
             mode: Mode = "from-scratch" if search.from_scratch else "add"
-            return SizeOptions(mode, kinds=self.kinds, survive=failures, manifests=manifests, buffers=held)
+            return SizeOptions(mode, kinds=self.kinds, survive=failures, manifests=manifests, buffers=buffers)
         try:
             gone = pool(snapshot, self.pool)
         except InputError as error:
             fail([f"{path}{': ' if path else ''}{problem}" for problem in error.problems])
-        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests, held)
+        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests, buffers)
 
 
 @click.command(cls=GroupedCommand)

@@ -71,7 +71,7 @@ def solve(
     with sources.keeping() as files:
         edited = inputs.edit(snapshot, streams, changes)
     before, snapshot, run.loaded = snapshot, edited.snapshot, run.seconds()
-    asked = searching.search_options(
+    search_options = searching.search_options(
         search,
         choices,
         policy,
@@ -81,7 +81,7 @@ def solve(
         catalogue=nodes.without(edits["buy"]) if nodes is not None else None,
         unmodelled=tuple(edited.unmodelled),
     )
-    placement = run.search(_search(snapshot, name, revision, asked))
+    placement = run.search(_search(snapshot, name, revision, search_options))
     run.accept(placement, snapshot)
     templates = template_nodes(before, snapshot, edited.workloads, placement) if streams.wants("manifests") else []
     asked_for = manifests.ManifestRequest(files, templates, edits["namespace"], gates, streams.allow_unknown_fields, snapshot.sha256)
@@ -99,7 +99,7 @@ def solve(
     without = results.without_binding(placement, snapshot) if streams.wants("kubectl") else []
     inputs.note([*without, *manifests.notes(templates, gates=gates)])
     halted = placement.rollout is not None and not placement.rollout.complete
-    waiting = halted or any(not left.gated for left in placement.unplaced)
+    waiting = halted or any(not entry.gated for entry in placement.unplaced)
     run.end(INCOMPLETE if waiting or placement.status == "unknown" else DONE, terminal.summary(placement, run.seconds()))
 
 
@@ -130,12 +130,12 @@ def _rollout(value: str | None) -> tuple[str | None, str | None]:
     return name, path or None
 
 
-def _search(snapshot: Snapshot, rollout: str | None, revision: Snapshot | None, asked: Options) -> Callable[..., Placement]:
+def _search(snapshot: Snapshot, rollout: str | None, revision: Snapshot | None, search_options: Options) -> Callable[..., Placement]:
     """Return the function that searches for a placement, or simulates the rollout."""
     if rollout is None:
         from kubestow.solver.solve import place
 
-        return partial(place, snapshot, asked)
+        return partial(place, snapshot, search_options)
     from kubestow.solver.rollout.simulate import roll_out
 
-    return partial(roll_out, snapshot, rollout, revision, asked)
+    return partial(roll_out, snapshot, rollout, revision, search_options)

@@ -44,28 +44,28 @@ class _Shown(ReleaseListener):
             say(message)
 
 
-async def look(asked: Reviewed) -> int:
+async def look(review: Reviewed) -> int:
     """Print which pods of the manifests wait behind the gate; change nothing."""
-    async with followed(asked.choices, asked.streams) as (_, cluster):
-        for template in asked.templates:
-            held = sum(len(replicas.held) for replicas in replica_groups(cluster, template))
+    async with followed(review.choices, review.streams) as (_, cluster):
+        for template in review.templates:
+            waiting_pods = sum(len(replicas.held) for replicas in replica_groups(cluster, template))
             there = "" if workload_of(cluster, template) is not None else "; it is not in the cluster yet"
-            say(f"{template.ref}: {template.placed} pods have a node in the placement, {held} wait behind the gate{there}")
-        if not asked.streams.quiet:
+            say(f"{template.ref}: {template.placed} pods have a node in the placement, {waiting_pods} wait behind the gate{there}")
+        if not review.streams.quiet:
             say("nothing was touched; --yes lets the pods go to their nodes")
     return DONE
 
 
-async def release(asked: Reviewed) -> int:
+async def release(review: Reviewed) -> int:
     """Release the pods of the manifests to their nodes and wait until they are bound."""
-    choices, streams = asked.choices, asked.streams
+    choices, streams = review.choices, review.streams
     async with followed(choices, streams) as (api, cluster):
-        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
+        async with journal_of(review, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
             options = ReleaseOptions(timeout=choices.timeout, undo=choices.undo)
             shown = _Shown(streams.quiet, streams.verbose)
             asking = LeasedApi(JournaledApi(api, journal), lease)  # in this order, so that the journal has only requests that are sent
-            places = GatePlaces(journal, asking.of, cluster, asked.templates)
-            gates = Gates(asking, cluster, _placement(asked), asked.templates, judge_rest, options, shown, places=places)
+            places = GatePlaces(journal, asking.of, cluster, review.templates)
+            gates = Gates(asking, cluster, _placement(review), review.templates, judge_rest, options, shown, places=places)
             await journal.fact("wave", wave=1)
             try:
                 async with _ended_by_signals(gates):
@@ -86,11 +86,11 @@ async def release(asked: Reviewed) -> int:
         return {"done": DONE, "interrupted": INTERRUPTED}.get(outcome.state, INCOMPLETE)
 
 
-async def serve(asked: Reviewed) -> int:
+async def serve(review: Reviewed) -> int:
     """Release pods of the manifests as they appear, until the program is ended."""
-    async with followed(asked.choices, asked.streams) as (api, cluster):
-        options = ReleaseOptions(timeout=asked.choices.timeout)
-        gates = Gates(api, cluster, _placement(asked), asked.templates, judge_rest, options, _Shown(asked.streams.quiet, verbose=True))
+    async with followed(review.choices, review.streams) as (api, cluster):
+        options = ReleaseOptions(timeout=review.choices.timeout)
+        gates = Gates(api, cluster, _placement(review), review.templates, judge_rest, options, _Shown(review.streams.quiet, verbose=True))
         async with _ended_by_signals(gates):
             await lead(gates, f"{platform.node()}-{os.getpid()}-{token_hex(4)}")
     return INTERRUPTED
@@ -113,6 +113,6 @@ async def _ended_by_signals(gates: Gates) -> AsyncIterator[None]:
         raise KeyboardInterrupt from None
 
 
-def _placement(asked: Reviewed) -> Placement:
-    assert isinstance(asked.document, Placement), "only placements have manifests"
-    return asked.document
+def _placement(review: Reviewed) -> Placement:
+    assert isinstance(review.document, Placement), "only placements have manifests"
+    return review.document

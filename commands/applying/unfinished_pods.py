@@ -111,7 +111,7 @@ class UnfinishedPods:
 
     async def arrived(self, seconds: float, tell: Callable[[str], object]) -> None:
         """Wait until all pods have arrived or the time is over; print the awaited pods once."""
-        deadline, told = time.monotonic() + seconds, False
+        deadline, announced = time.monotonic() + seconds, False
         while True:
             await self.cluster.refresh()
             began = time.monotonic()
@@ -121,9 +121,9 @@ class UnfinishedPods:
                 if found:
                     tell(f"no longer waiting for: {some(found)}")
                 return
-            if not told:
+            if not announced:
                 tell(f"waiting up to {seconds:g} s for: {some(found)}")
-                told = True
+                announced = True
             await asyncio.sleep(min(max(_POLL_SECONDS, (now - began) / _READ_FRACTION), deadline - now))
 
 

@@ -63,22 +63,22 @@ def read(tokens: Sequence[str], known: Mapping[str, click.Option]) -> tuple[list
     """
     given: list[GivenOption] = []
     others: list[str] = []
-    left = list(reversed(tokens))
+    remaining_tokens = list(reversed(tokens))
 
     def value_of(spelt: str) -> str:
-        if not left:
+        if not remaining_tokens:
             raise click.BadOptionUsage(spelt, f"Option {spelt!r} requires an argument.")
-        return left.pop()
+        return remaining_tokens.pop()
 
     def option_of(spelt: str) -> click.Option:
         if spelt not in known:
             raise click.NoSuchOption(spelt, possibilities=[name for name in known if name.startswith(spelt)] or None)
         return known[spelt]
 
-    while left:
-        token = left.pop()
+    while remaining_tokens:
+        token = remaining_tokens.pop()
         if token == "--":
-            others += reversed(left)
+            others += reversed(remaining_tokens)
             break
         if token == "-" or not token.startswith("-"):
             others.append(token)

@@ -60,9 +60,9 @@ class Past:
         if each.command not in ("audit", "rebalance") or (each.command == "rebalance" and "repair" not in each.options):
             return each, ()
         given = [value for name, value in pairwise(each.options) if name == _SINCE]
-        rest = tuple(token for k, token in enumerate(each.options) if _SINCE not in (token, each.options[k - 1] if k else ""))
-        alone, now = replace(each, options=rest), self._moment(path)
-        grace = max(_default(rest), now.stated) if now is not None else 0
+        other_options = tuple(token for k, token in enumerate(each.options) if _SINCE not in (token, each.options[k - 1] if k else ""))
+        alone, now = replace(each, options=other_options), self._moment(path)
+        grace = max(_default(other_options), now.stated) if now is not None else 0
         if now is None or not grace:
             return alone, ()
         found = []

@@ -91,13 +91,13 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.JudgedResult, S
         fail([f"the result is of {counted(len(series), 'snapshot')}: {more or f'none has the time {strange[0]}'}"])
     each = {part.snapshot.capturedAt or "": part for part in parts(sizing)}
     edited = {time: edit(read[time], streams, part.snapshot.edits).snapshot for time, part in each.items()}
-    told = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))
+    verdict = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))
     unsaid = [fault for time, part in each.items() for fault in core.unsaid_within(edited[time], part)]
     own = sizing.snapshot.capturedAt or ""
-    return core.JudgedResult(edited[own], None, [*told.violations, *unsaid], told.open), read[own]
+    return core.JudgedResult(edited[own], None, [*verdict.violations, *unsaid], verdict.open), read[own]
 
 
-def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Rejection]:
+def judge_rest(snapshot: Snapshot, remainder: Placement | RebalancePlan) -> list[Rejection]:
     """Return the violations of a result's remaining steps on the current cluster, without checking its claims.
 
     See :data:`kubestow.live.apply.drift.Judge`.
@@ -106,15 +106,15 @@ def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Reje
     from kubestow.live.apply.drift import Rejection
 
     try:
-        set_gates_of(snapshot, left.snapshot)
-        if isinstance(left, RebalancePlan):
+        set_gates_of(snapshot, remainder.snapshot)
+        if isinstance(remainder, RebalancePlan):
             from kubestow.checker.plan.remaining_steps import rest_faults as plan_faults
 
-            found = plan_faults(snapshot, left)
+            found = plan_faults(snapshot, remainder)
         else:
             from kubestow.checker.placement import rest_faults
 
-            found = rest_faults(snapshot, left)
+            found = rest_faults(snapshot, remainder)
     except (InputError, QuantityError) as error:
         return [Rejection(f"the cluster cannot be judged: {line}") for line in str(error).splitlines()]
     return [Rejection(_told(fault), fault.pod, fault.node, fault.rule == BUDGET) for fault in found]
@@ -161,12 +161,12 @@ class Pending:
 
         ``whole``: explain all pods together. ``catalogue``: shapes that remedies may buy.
         """
-        left = checked(lambda: self._waiting.questions(verdicts, whole=whole))
+        questions = checked(lambda: self._waiting.questions(verdicts, whole=whole))
 
         def work(*, stop: Any, **_: Any) -> list[Cause]:
-            return self._waiting.causes(left, seconds, catalogue, stop)
+            return self._waiting.causes(questions, seconds, catalogue, stop)
 
-        return self.run.search(work) if left else []
+        return self.run.search(work) if questions else []
 
     @property
     def _waiting(self) -> core.WaitingPods:

@@ -90,8 +90,8 @@ class Streams:
         If every -f names a file and there is no -o, nothing goes to standard output.
         """
         named = [OutputTarget(form, self.output if file is None else file) for form, file in self.forms]
-        rest = not self.forms or (self.output is not None and all(file is not None for _, file in self.forms))
-        return [*named, OutputTarget(None, self.output)] if rest else named
+        all_to_files = not self.forms or (self.output is not None and all(file is not None for _, file in self.forms))
+        return [*named, OutputTarget(None, self.output)] if all_to_files else named
 
     def wants(self, form: str) -> bool:
         """Return True if -f requests this form."""

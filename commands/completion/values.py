@@ -164,8 +164,8 @@ def _listed(one: Callable[[_CompletionLine, str], Candidates]) -> Callable[[_Com
 
     def several(line: _CompletionLine, word: str) -> Candidates:
         before, comma, last = word.rpartition(",")
-        taken = set(before.split(","))
-        return ((f"{before}{comma}{value}", text) for value, text in one(line, last) if value not in taken)
+        chosen = set(before.split(","))
+        return ((f"{before}{comma}{value}", text) for value, text in one(line, last) if value not in chosen)
 
     return several
 

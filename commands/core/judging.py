@@ -94,8 +94,10 @@ def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Given
     if isinstance(result, Placement):
         from kubestow.checker.placement import check
 
-        told = check(found.snapshot, result)
-        return JudgedResult(found.snapshot, None, [*told.violations, *_unsaid(found.snapshot, result)], not_checked(result, told.unjudged))
+        verdict = check(found.snapshot, result)
+        return JudgedResult(
+            found.snapshot, None, [*verdict.violations, *_unsaid(found.snapshot, result)], not_checked(result, verdict.unjudged)
+        )
     from kubestow.checker.capacity.document import check_capacity
 
     of_capacity = check_capacity(snapshot, found.snapshot, result)
@@ -163,9 +165,9 @@ class WaitingPods:
         """
         from kubestow.solver.explain import per_node
 
-        asked = {**only, "include_gated": self.include_gated, "daemon_namespaces": self._exempt, "policy": self.policy}
+        options = {**only, "include_gated": self.include_gated, "daemon_namespaces": self._exempt, "policy": self.policy}
         try:
-            return per_node.explain(self.snapshot, **asked)
+            return per_node.explain(self.snapshot, **options)
         except per_node.UnknownPod as error:
             raise InputError([f"{'--workload' if only.get('workload') is not None else '--pod'}: {error}"]) from None
         except per_node.UnknownNode as error:
@@ -177,14 +179,14 @@ class WaitingPods:
 
         return asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers)
 
-    def causes(self, left: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
+    def causes(self, unplaced: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
         """Return minimal causes and remedies. ``catalogue``: shapes to buy; ``stop``: an event that ends the search."""
         from kubestow.solver.explain.unplaced import explain_left
         from kubestow.solver.runtime.options import Options
         from kubestow.solver.runtime.run_context import RunContext
 
         options = Options(time_limit=seconds, daemon_namespaces=self._exempt, policy=self.policy, catalogue=catalogue)
-        return [cause for _, cause in explain_left(self.snapshot, list(left), [], RunContext.start(options, stop))]
+        return [cause for _, cause in explain_left(self.snapshot, list(unplaced), [], RunContext.start(options, stop))]
 
     @property
     def _exempt(self) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ _APPLIES: Final = (
 _MAX_NAMED: Final = 6
 
 
-def examine(options: CaptureOptions, *, asked: bool, needed: bool) -> Iterator[Examined]:
-    """Yield the checks. ``asked``: also check the cluster, which must answer. ``needed``: kubectl must be installed."""
+def examine(options: CaptureOptions, *, contact: bool, needed: bool) -> Iterator[Examined]:
+    """Yield the checks. ``contact``: also check the cluster, which must answer. ``needed``: kubectl must be installed."""
     kubectl = Kubectl(options.kubectl, options.arguments(), options.timeout)
     try:
         version = kubectl.client_version()
@@ -36,7 +36,7 @@ def examine(options: CaptureOptions, *, asked: bool, needed: bool) -> Iterator[E
         yield Examined("kubectl", "failed" if needed else "note", "does not run", f"{error}; {why}")
         return
     yield Examined("kubectl", "ok", f"{version}, {options.kubectl}")
-    if not asked:
+    if not contact:
         yield Examined("cluster", "ok", "not checked: --context NAME checks a cluster, and your permissions there")
         return
     try:
