@@ -157,11 +157,11 @@ class Connection:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect, sock_read=self._limits.silence)
         url = _url(path, params)
         response = await self._stream(url, timeout)
-        rest = b""
+        incomplete = b""
         try:
             yield []  # signals that the watch is open
             async for chunk in response.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
+                *lines, incomplete = (incomplete + chunk).split(b"\n")
                 if lines:
                     yield [line for line in lines if line.strip()]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -192,21 +192,26 @@ class Connection:
         """Send a request with retries. ``patient``: retry even if the server is not listening."""
         evicts = method == "POST" and url.partition("?")[0].endswith("/eviction")
         pause, slow = self._limits.pause, 0
-        for left in reversed(range(self._limits.tries)):
-            asked = 0.0
+        for remaining_tries in reversed(range(self._limits.tries)):
+            requested_pause = 0.0
             try:
                 async with self._free:
                     answer, data = await self._authorised(method, url, headers, body)
             except _Lost as lost:
                 slow += lost.slow
                 again = patient if lost.unsent else method in _REPEATABLE
-                if not left or slow > 1 or not again:
+                if not remaining_tries or slow > 1 or not again:
                     raise Unreachable(f"{method} {url.partition('?')[0]}: {lost}") from None
             else:
-                asked = answer.retry_after or 0.0
-                if not left or answer.code not in _RETRIED_STATUSES or (evicts and answer.code == 429) or asked > _MAX_RETRY_AFTER_SECONDS:
+                requested_pause = answer.retry_after or 0.0
+                if (
+                    not remaining_tries
+                    or answer.code not in _RETRIED_STATUSES
+                    or (evicts and answer.code == 429)
+                    or requested_pause > _MAX_RETRY_AFTER_SECONDS
+                ):
                     return answer, data
-            await asyncio.sleep(max(asked, pause * random.uniform(0.5, 1)))
+            await asyncio.sleep(max(requested_pause, pause * random.uniform(0.5, 1)))
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
 
@@ -291,8 +296,8 @@ def _url(path: str, params: Mapping[str, str] | None) -> str:
 
 
 def _answer(response: aiohttp.ClientResponse, data: bytes) -> ServerAnswer:
-    asked = response.headers.get("Retry-After", "")
-    retry_after = float(asked) if asked.isascii() and asked.isdigit() else None
+    pause_header = response.headers.get("Retry-After", "")
+    retry_after = float(pause_header) if pause_header.isascii() and pause_header.isdigit() else None
     if 200 <= response.status < 300:
         return ServerAnswer(response.status, {}, retry_after)
     body = _object(data)

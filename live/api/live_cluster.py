@@ -191,12 +191,12 @@ class LiveCluster:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (result := found()) is None:
-            left = end - loop.time()
-            if left <= 0:
+            remaining_seconds = end - loop.time()
+            if remaining_seconds <= 0:
                 return None
             if self._news is None:
                 self._news = loop.create_future()
-            await asyncio.wait([self._news], timeout=left)
+            await asyncio.wait([self._news], timeout=remaining_seconds)
         return result
 
     def _changed(self) -> None:

@@ -173,8 +173,8 @@ class Reflector:
         """
         size, token, restarted = query.size, "", False
         while True:
-            asked = {"limit": str(size) if size else "", "continue": token, "fieldSelector": query.selector}
-            params = {key: value for key, value in asked.items() if value}
+            parameters = {"limit": str(size) if size else "", "continue": token, "fieldSelector": query.selector}
+            params = {key: value for key, value in parameters.items() if value}
             answer, data = await self._connection.read(self._resource.url(), params, accept=query.accept)
             if answer.code == 410 and token and not restarted:
                 # The first page has expired on the server. A list in one piece cannot expire. Objects of the earlier pages may be

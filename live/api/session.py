@@ -64,10 +64,10 @@ async def open_session(target: ApiTarget | None) -> Session:
         _verification(configuration, target.cluster)
         if found := _authorization(user):
             headers["Authorization"] = found
-    rest = _rest(configuration)
+    rest_client = _rest(configuration)
     if server.startswith("https://"):
-        _certificate(rest.ssl_context, user)
-    return Session(server, rest, headers, expires)
+        _certificate(rest_client.ssl_context, user)
+    return Session(server, rest_client, headers, expires)
 
 
 def _in_cluster() -> Session:

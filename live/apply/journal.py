@@ -335,8 +335,8 @@ def _same(path: str, run: Run, origin: RunOrigin, why: str) -> None:
     for what, (theirs, ours) in pairs:
         if theirs != ours:
             shown = "" if what == "cluster" and run.cluster and origin.cluster else f" ({theirs[:12]}…, not {ours[:12]}…)"
-            left = f", whose run of {run.time} {why}" if why else ""
-            raise InputError([f"{path}: the journal of another {what}{shown}{left}; move it away to begin again"])
+            run_text = f", whose run of {run.time} {why}" if why else ""
+            raise InputError([f"{path}: the journal of another {what}{shown}{run_text}; move it away to begin again"])
 
 
 def _there(record: lines.Record, progress: ApplyProgress) -> str:

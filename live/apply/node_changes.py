@@ -267,14 +267,14 @@ async def open_nodes(
 
     ``drained`` nodes stay cordoned. Return the reasons for failures by name.
     """
-    left = dict.fromkeys(names, "")
+    not_opened = dict.fromkeys(names, "")
     for attempt in range(_MAX_OPEN_ATTEMPTS):
         if attempt:
             await asyncio.sleep(pause * 2 ** (attempt - 1))
-        left = await nodes.change_all({name: opening(runs, cordoned=name in drained) for name in left})
-        if not left:
+        not_opened = await nodes.change_all({name: opening(runs, cordoned=name in drained) for name in not_opened})
+        if not not_opened:
             break
-    return left
+    return not_opened
 
 
 async def tolerate(api: Api, pod: Object, uid: str) -> None:

@@ -71,7 +71,7 @@ class StepProgress:
             ("evicted", self.fate("eviction") == "done"),
             ("evicting", self.fate("eviction") == "unknown"),
         ]
-        return next((stage for stage, held in reached if held), "not begun")
+        return next((stage for stage, is_reached in reached if is_reached), "not begun")
 
     @property
     def begun(self) -> bool:

@@ -145,27 +145,27 @@ class Execution:
             await self._carry_out(begun)
         first = True
         for wave in self._waves:
-            left = [step for step in wave if step.id not in self._done]
+            remaining_steps = [step for step in wave if step.id not in self._done]
             if self.options.wave is not None and wave[0].wave > self.options.wave:
                 return
-            if not left or self._halt.state is not None:
+            if not remaining_steps or self._halt.state is not None:
                 continue
             if not first:
-                await self._between(left[0].wave)
+                await self._between(remaining_steps[0].wave)
             first = False
-            await self._check(left)
+            await self._check(remaining_steps)
             if self._halt.state is None:
-                await self.journal.fact("wave", wave=left[0].wave)
-                self.listener.wave(left[0].wave, len(left))
+                await self.journal.fact("wave", wave=remaining_steps[0].wave)
+                self.listener.wave(remaining_steps[0].wave, len(remaining_steps))
                 self._settle_down()
-                await self._carry_out(left)
+                await self._carry_out(remaining_steps)
 
     def _begun(self) -> list[RunStep]:
         """Return the unfinished steps of an earlier part of this run, with all steps of their gangs."""
-        left = [step for step in self._steps if step.id not in self._done]
-        begun = {step.id for step in left if self.journal.progress.of(*step.id).begun or self._came_in(step)}
-        gangs = {(step.gang, step.wave) for step in left if step.id in begun and step.kind == "bind" and step.gang is not None}
-        return [step for step in left if step.id in begun or (step.kind == "bind" and (step.gang, step.wave) in gangs)]
+        remaining_steps = [step for step in self._steps if step.id not in self._done]
+        begun = {step.id for step in remaining_steps if self.journal.progress.of(*step.id).begun or self._came_in(step)}
+        gangs = {(step.gang, step.wave) for step in remaining_steps if step.id in begun and step.kind == "bind" and step.gang is not None}
+        return [step for step in remaining_steps if step.id in begun or (step.kind == "bind" and (step.gang, step.wave) in gangs)]
 
     def _came_in(self, step: RunStep) -> bool:
         """Return True if the scheduler has bound a let-in pod after that part of the run had died."""
@@ -321,7 +321,7 @@ class Execution:
 
         If only used-up budgets are in the way, retry until the time limit. If they wait for pending pods, open nodes meanwhile.
         """
-        deadline, held = first_try(steps, self._work) + self.options.timeout, time.monotonic() + self.options.hold
+        deadline, hold_until = first_try(steps, self._work) + self.options.timeout, time.monotonic() + self.options.hold
         while self._halt.state is None:
             verdict = await asyncio.to_thread(self._drift.check, self.cluster.snapshot(), self._so_far())
             for each in drift.summed_up(verdict.new):
@@ -337,8 +337,8 @@ class Execution:
                     self._halt.ask("stopped", fault + (more if verdict.passing else ""))
                 self._halt.ask("stopped", verdict.faults[-1] + more)
                 return
-            if time.monotonic() >= held and awaited(steps, self._work):
-                held = await self._open_for_budgets(steps)
+            if time.monotonic() >= hold_until and awaited(steps, self._work):
+                hold_until = await self._open_for_budgets(steps)
             await self._work.rest(self.options.pause)
 
     def _so_far(self) -> DoneChanges:
@@ -374,9 +374,9 @@ class Execution:
 
     async def _finish(self) -> RunOutcome:
         done = [step for step in self._steps if step.id in self._done]
-        left = [step for step in self._steps if step.id not in self._done]
-        state: Literal["done", "paused", "stopped", "interrupted"] = self._halt.state or ("paused" if left else "done")
-        outcome = RunOutcome(state, done, left, list(self._halt.reasons))
+        remaining_steps = [step for step in self._steps if step.id not in self._done]
+        state: Literal["done", "paused", "stopped", "interrupted"] = self._halt.state or ("paused" if remaining_steps else "done")
+        outcome = RunOutcome(state, done, remaining_steps, list(self._halt.reasons))
         if state == "done":
             with contextlib.suppress(Unreachable):
                 await self.cluster.refresh()
@@ -385,8 +385,10 @@ class Execution:
                 end = await asyncio.to_thread(self.judge_end, opened(self.cluster.snapshot(), self.snapshot, self._closed()), stands)
                 outcome.missed, outcome.foreign = list(end.missed), list(end.foreign)
         drained = self.document.drain if state == "done" and isinstance(self.document, RebalancePlan) else ()
-        held = self.document.drain if self.options.hold_drained and state == "stopped" and isinstance(self.document, RebalancePlan) else ()
-        outcome.not_opened = await self.fence.open(drained=drained, held=held)
+        kept_closed = (
+            self.document.drain if self.options.hold_drained and state == "stopped" and isinstance(self.document, RebalancePlan) else ()
+        )
+        outcome.not_opened = await self.fence.open(drained=drained, kept_closed=kept_closed)
         outcome.standing = await closing_sentences(self._step_runs.values(), self.cluster, self._where, self.fence.any_open)
         with contextlib.suppress(JournalLost):
             others = [f"{len(outcome.foreign)} differences that others made"] if len(outcome.foreign) > MAX_LISTED else outcome.foreign

@@ -37,8 +37,12 @@ class Choice:
     def whole(self, went: Sequence[Object]) -> list[list[ReplicaGroup]]:
         """Return the gangs that are released whole with these pods."""
         there = {_uid(pod) for pod in went}
-        left = {release.group for release in self.ready.together if _uid(release.pod) not in there}
-        return [self.ready.gangs[gang] for gang in dict.fromkeys(release.group for release in self.ready.together) if gang not in left]
+        incomplete_gangs = {release.group for release in self.ready.together if _uid(release.pod) not in there}
+        return [
+            self.ready.gangs[gang]
+            for gang in dict.fromkeys(release.group for release in self.ready.together)
+            if gang not in incomplete_gangs
+        ]
 
     def reasons(self, holding: GateMemory, refused: Mapping[str, str], free_after: float | None) -> dict[str, HoldReason]:
         """Return the reasons for held pods by uid.
@@ -69,8 +73,8 @@ class Choice:
         """Return the outlook of pods that fit no planned node."""
         if not self.goes_free(group):
             return "it never was whole, and goes once it fits whole"
-        left = max(0.0, free_after - holding.refuse([release.pod for release in group]))
-        return f"if that lasts, the scheduler finds it a node in {left:.0f} s"
+        wait_seconds = max(0.0, free_after - holding.refuse([release.pod for release in group]))
+        return f"if that lasts, the scheduler finds it a node in {wait_seconds:.0f} s"
 
 
 def _uid(pod: Object) -> str:

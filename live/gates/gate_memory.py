@@ -62,9 +62,9 @@ class GateMemory:
     def see(self, cluster: ReplicaReader, templates: Sequence[TemplateNodes], found: Ready) -> None:
         """Record the held pods, and the gangs whose pods are all present and released."""
         now = self.clock()
-        held = {pod["metadata"]["uid"] for pod in _held(cluster, templates)}
-        self._seen = {uid: self._seen.get(uid, now) for uid in held}
-        self._refused = {uid: since for uid, since in self._refused.items() if uid in held}
+        gated_uids = {pod["metadata"]["uid"] for pod in _held(cluster, templates)}
+        self._seen = {uid: self._seen.get(uid, now) for uid in gated_uids}
+        self._refused = {uid: since for uid, since in self._refused.items() if uid in gated_uids}
         self.whole = {uid for uid in self.whole if any(uid in cluster.objects(kind) for kind in _IDENTIFYING_KINDS)}
         for members in found.gangs.values():
             if any(replicas.pods for replicas in members) and all(

@@ -199,18 +199,18 @@ class Gates:
         found = ready(self.cluster, self.templates)
         self.holding.see(self.cluster, self.templates, found)
         self._why = [*found.waiting.values()]
-        asked = [*found.together, *found.alone]
-        if not asked:
+        candidates = [*found.together, *found.alone]
+        if not candidates:
             return Choice(found)
         fitting = await Fitting(self.cluster, self.placement, self.templates, self.judge).look()
-        accepted = fitting.accepted(asked)
+        accepted = fitting.accepted(candidates)
         keys = {release.key for release in accepted}
         for release in found.alone:
             if release.key not in keys:
                 accepted += self._elsewhere(fitting, release, accepted)
         keys = {release.key for release in accepted}
         behind: dict[str, list[Release]] = {}
-        for release in asked:
+        for release in candidates:
             if release.key not in keys:
                 behind.setdefault(release.group, []).append(release)
         accepted = fitting.in_turn(accepted)
@@ -244,11 +244,11 @@ class Gates:
         replicas = next((each for each in replica_groups(self.cluster, template) if release.pod in each.pods), None)
         if template.by_name or replicas is None:
             return []
-        taken = [other.node for other in others if other.template.ref == template.ref]
+        used_nodes = [other.node for other in others if other.template.ref == template.ref]
         short, why = replicas.short(), fitting.why.pop(release.group, "")
         for node in dict.fromkeys(short):
             other = replace(release, node=node)
-            if node != release.node and short.count(node) > taken.count(node) and other in fitting.accepted([*others, other]):
+            if node != release.node and short.count(node) > used_nodes.count(node) and other in fitting.accepted([*others, other]):
                 return [other]
             fitting.why.pop(release.group, None)
         fitting.why[release.group] = why
@@ -381,8 +381,8 @@ class Gates:
     def _standing(self, template: TemplateNodes) -> str:
         newest = replica_groups(self.cluster, template)[-1:]
         pods = [pod for replicas in newest for pod in replicas.pods]
-        held = [pod for pod in pods if is_held(pod)]
+        gated = [pod for pod in pods if is_held(pod)]
         given = [f"{key_of(pod)} waits for {node_of(pod)}" for pod in pods if not is_held(pod) and not pod["spec"].get("nodeName")]
-        asked = asked_for(self.cluster, template)
-        text = f"{template.ref}: {asked - self._lacking(template)} of {asked} pods are bound, {len(held)} behind the gate"
+        desired = asked_for(self.cluster, template)
+        text = f"{template.ref}: {desired - self._lacking(template)} of {desired} pods are bound, {len(gated)} behind the gate"
         return f"{text}; let go, but not bound: {', '.join(given[:3])}{' …' if len(given) > 3 else ''}" if given else text

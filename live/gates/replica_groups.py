@@ -75,8 +75,8 @@ class ReplicaGroup:
         if self.template.by_name:
             return [(pod, self.template.by_name.get(pod["metadata"]["name"])) for pod in self.held]
         nodes: list[str | None] = [*sorted(self.short(), key=lambda node: node in missing)]
-        held = self.held
-        return list(zip(held, [*nodes, *([None] * len(held))], strict=False))
+        gated = self.held
+        return list(zip(gated, [*nodes, *([None] * len(gated))], strict=False))
 
 
 def workload_of(cluster: ReplicaReader, template: TemplateNodes) -> Object | None:
@@ -109,8 +109,8 @@ def asked_for(cluster: ReplicaReader, template: TemplateNodes) -> int:
 
 def scaled_down(cluster: ReplicaReader, template: TemplateNodes) -> str:
     """Return a sentence for a workload that was scaled down below the placement; empty for others."""
-    planned, asked = sum(template.nodes.values()), asked_for(cluster, template)
-    return f"{template.ref} was scaled to {asked}: its placement has {planned} pods" if asked < planned else ""
+    planned, desired = sum(template.nodes.values()), asked_for(cluster, template)
+    return f"{template.ref} was scaled to {desired}: its placement has {planned} pods" if desired < planned else ""
 
 
 def _group(template: TemplateNodes, owner: str, pods: list[Object]) -> ReplicaGroup:

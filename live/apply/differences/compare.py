@@ -73,11 +73,11 @@ def _disruptions(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod],
     """Yield the budgets that allow fewer evictions than the run's own unfinished evictions explain."""
     live = other_objects.by_name(now, "PodDisruptionBudget")
     for name, budget in other_objects.by_name(before, "PodDisruptionBudget").items():
-        allowed, left = (_allowed(each) for each in (budget, live.get(name)))
-        if allowed is None or left is None or left >= allowed:
+        allowed, allowed_now = (_allowed(each) for each in (budget, live.get(name)))
+        if allowed is None or allowed_now is None or allowed_now >= allowed:
             continue
-        if left < allowed - _taken(budget, before, there, done):
-            what = f"PodDisruptionBudget {name} allows {left} disruption{'s' if left != 1 else ''} now, {allowed} before"
+        if allowed_now < allowed - _taken(budget, before, there, done):
+            what = f"PodDisruptionBudget {name} allows {allowed_now} disruption{'s' if allowed_now != 1 else ''} now, {allowed} before"
             yield Drift("PodDisruptionBudget", name, "disruptions", what)
 
 
@@ -89,12 +89,12 @@ def _taken(budget: workload_objects.PodDisruptionBudget, before: Snapshot, there
     """Return the number of a budget's pods that the run stopped and that are not Ready again."""
     selector = canonical(budget.spec.selector if budget.spec is not None else None)
     namespace = budget.metadata.namespace or "default"
-    taken = 0
+    used_disruptions = 0
     for pod in before.pods if done.gone else ():
         if pod.metadata.uid not in done.gone or (pod.metadata.namespace or "default") != namespace:
             continue
         if selector is not None and selector_matches(selector, pod.metadata.labels or {}):
             now = done.pods.get(objects.pod_key(pod))
             stands = there.get(now.name) if now is not None else None
-            taken += stands is None or not stands.spec.nodeName or not is_ready(stands)
-    return taken
+            used_disruptions += stands is None or not stands.spec.nodeName or not is_ready(stands)
+    return used_disruptions

@@ -134,8 +134,8 @@ class _Same:
         """Compare whether the pods have ended, and their resources. The rest of a status changes all the time."""
         if objects.is_terminal(one) != objects.is_terminal(other):
             return False
-        held = _remembered(self._held, one.status, other.status, lambda x, y: _resources(x) == _resources(y))
-        return held or _request(one) == _request(other)
+        same_allocation = _remembered(self._held, one.status, other.status, lambda x, y: _resources(x) == _resources(y))
+        return same_allocation or _request(one) == _request(other)
 
     def _spec(self, one: objects.PodSpec, other: objects.PodSpec) -> bool:
         if _plain(one) != _plain(other):
@@ -167,8 +167,8 @@ def _resources(status: objects.PodStatus | None) -> Any:
         return []
     listed = (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
     resize = [(c.type, c.reason) for c in status.conditions or () if c.type == "PodResizePending"]
-    held = [(each.name, each.allocatedResources, each.resources) for each in listed if each.allocatedResources or each.resources]
-    return [held, resize] if held or resize else []
+    allocations = [(each.name, each.allocatedResources, each.resources) for each in listed if each.allocatedResources or each.resources]
+    return [allocations, resize] if allocations or resize else []
 
 
 def _request(pod: objects.Pod) -> dict[str, int]:

@@ -36,12 +36,12 @@ async def patient(work: StepContext, deadline: float, namespace: str | None = No
     await work.cluster.refresh()  # deletions may not be visible yet
     for found in _cut_off(work, namespace):
         if found not in work.forgotten:
-            left = _left(found.since)
-            work.forgotten[found] = time.monotonic() + left
-            if left:
+            remaining_seconds = _left(found.since)
+            work.forgotten[found] = time.monotonic() + remaining_seconds
+            if remaining_seconds:
                 said = (
                     f"PodDisruptionBudget {found.budget} counts pod {found.pod} as evicted although it runs: an eviction was interrupted; "
-                    f"the cluster forgets it after two minutes, in {left:.0f} s or earlier"
+                    f"the cluster forgets it after two minutes, in {remaining_seconds:.0f} s or earlier"
                 )
                 await work.facts.fact("drift", message=said)
                 work.listener.note(said)

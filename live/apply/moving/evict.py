@@ -46,7 +46,7 @@ async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> boo
         Unreachable: the server is gone.
     """
     standing, now = work.where.of[step.pod], time.monotonic()
-    began, held = work.tried.setdefault(step.id, now), now + work.options.hold
+    began, hold_until = work.tried.setdefault(step.id, now), now + work.options.hold
     deadline, api = began + work.options.timeout, work.api_of(*step.id)
     while True:
         pod = work.cluster.pod(standing.uid)
@@ -84,7 +84,7 @@ async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> boo
         if time.monotonic() >= deadline:
             waited = max(work.options.timeout, round(deadline - began))
             raise Ended(f"pod {standing.key} cannot be evicted for {waited:g} s: {_budget(answer)}{waits_for([step], work)}")
-        if by_budget(answer) and time.monotonic() >= held and awaited([step], work):
+        if by_budget(answer) and time.monotonic() >= hold_until and awaited([step], work):
             work.held.set()
             return False
         if answer.code == 429 or work.cluster.pod(standing.uid) is pod:
