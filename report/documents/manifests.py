@@ -163,9 +163,9 @@ def _changes(
         kept = [term for term in _at(spec, _AFFINITY) or () if not (marked and _is_ours(term))]
         changes.append(YamlChange(document, (*inside, *path, *_AFFINITY), [*terms, *kept]))
         changes.append(YamlChange(document, (*inside, "metadata", "annotations", PREFERRED), str(len(terms))))
-    held = _at(spec, ("schedulingGates",)) or []
-    if request.gates and {"name": GATE} not in held:
-        changes.append(YamlChange(document, (*inside, *path, "schedulingGates"), [{"name": GATE}, *held]))
+    gates = _at(spec, ("schedulingGates",)) or []
+    if request.gates and {"name": GATE} not in gates:
+        changes.append(YamlChange(document, (*inside, *path, "schedulingGates"), [{"name": GATE}, *gates]))
     return changes
 
 
@@ -177,9 +177,12 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 
 def preferred_terms(nodes: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return one term per node, because a term on fields takes one name. Weights from 1 to 100 are proportional to the pods."""
-    most = max(nodes.values(), default=1)
+    max_count = max(nodes.values(), default=1)
     chosen = sorted(nodes.items(), key=lambda node: (-node[1], node[0]))[:MAX_PREFERRED_NODES]
-    return [{"weight": max(1, (200 * pods + most) // (2 * most)), "preference": {"matchFields": [by_name(node)]}} for node, pods in chosen]
+    return [
+        {"weight": max(1, (200 * pods + max_count) // (2 * max_count)), "preference": {"matchFields": [by_name(node)]}}
+        for node, pods in chosen
+    ]
 
 
 def _is_ours(term: Any) -> bool:

@@ -80,14 +80,14 @@ _Patch = tuple[int, int, str]
 
 def _patch(text: str, node: Any, old: Any, change: YamlChange) -> _Patch:
     for depth, key in enumerate(change.path):
-        rest = change.path[depth + 1 :]
+        subpath = change.path[depth + 1 :]
         child = _child(node, key)
         if child is None:
-            return _insert(text, node, key, _put(None, rest, change.value))
+            return _insert(text, node, key, _put(None, subpath, change.value))
         node = child
         old = old[key]
-        if old is None and rest:
-            return _over(text, node, _put(None, rest, change.value))
+        if old is None and subpath:
+            return _over(text, node, _put(None, subpath, change.value))
     if isinstance(change.value, list) and isinstance(old, list) and old and old == change.value[len(change.value) - len(old) :]:
         return _grow(text, node, change.value[: len(change.value) - len(old)])
     return _over(text, node, change.value)

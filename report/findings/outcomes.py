@@ -204,9 +204,9 @@ def _hash(*parts: str) -> str:
 
 def _parts(about: str) -> tuple[str, str | None, str] | None:
     """Return kind, namespace and name of ``Kind namespace/name`` or ``Kind name``."""
-    kind, space, rest = about.partition(" ")
-    namespace, slash, name = rest.partition("/")
-    return (kind, namespace if slash else None, name if slash else namespace) if space and rest else None
+    kind, space, qualified_name = about.partition(" ")
+    namespace, slash, name = qualified_name.partition("/")
+    return (kind, namespace if slash else None, name if slash else namespace) if space and qualified_name else None
 
 
 def _first(files: Sequence[str]) -> str | None:

@@ -85,8 +85,8 @@ def build(
     }
     if capacity is not None:
         _about_capacity(data, snapshot, capacity)
-    if (held := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
-        data["devices"] = held
+    if (device_columns := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
+        data["devices"] = device_columns
     return dict(_clean(data, {}))
 
 

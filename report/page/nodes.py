@@ -107,7 +107,7 @@ def _used(places: PodPlaces, view: int, *, terminating: bool) -> set[int]:
 def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places: PodPlaces) -> list[int]:
     plan = result if isinstance(result, RebalancePlan) else None
     freed, drain = (set(plan.freed), set(plan.drain)) if plan is not None else (set(), set())
-    left = left_to_drain(plan, places) if plan is not None else set()
+    drain_pending = left_to_drain(plan, places) if plan is not None else set()
     # Mark nodes that were already empty only if the plan freed others.
     ever = _used(places, 0, terminating=True) | _used(places, -1, terminating=True) if freed else set(range(len(snapshot.nodes)))
     known = {node.metadata.name for node in original.nodes} if original is not None else None
@@ -117,8 +117,8 @@ def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places
         flags = UNSCHEDULABLE if node.spec is not None and node.spec.unschedulable else 0
         flags |= CONTROL_PLANE if any(key in labels for key in _CONTROL) else 0
         drained = node.metadata.name in drain
-        flags |= FREED if node.metadata.name in freed or (drained and n not in left) else 0
-        flags |= TO_DRAIN if drained and n in left else 0
+        flags |= FREED if node.metadata.name in freed or (drained and n not in drain_pending) else 0
+        flags |= TO_DRAIN if drained and n in drain_pending else 0
         flags |= FREE_BEFORE if n not in ever and not flags & (FREED | TO_DRAIN) else 0
         flags |= ADDED if known is not None and node.metadata.name not in known else 0
         found.append(flags)

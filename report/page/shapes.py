@@ -148,12 +148,12 @@ class Shapes:
         shared: dict[tuple[str, tuple[int, ...]], PodRule] = {}
         for at, by_key in found.items():
             for key, owners in sorted(by_key.items()):
-                tied = tuple(sorted(owners))
-                if (key, tied) not in shared:
-                    whom = words.listed([self._names[w] for w in tied])
-                    text = f"kept away from {words.domains(key)} of {whom}, by {'its' if len(tied) == 1 else 'their'} anti-affinity"
-                    shared[key, tied] = PodRule("InterPodAffinity", text, tied if len(tied) <= MAX_TIED_WORKLOADS else None)
-                rules.setdefault(at, []).append(shared[key, tied])
+                owner_key = tuple(sorted(owners))
+                if (key, owner_key) not in shared:
+                    whom = words.listed([self._names[w] for w in owner_key])
+                    text = f"kept away from {words.domains(key)} of {whom}, by {'its' if len(owner_key) == 1 else 'their'} anti-affinity"
+                    shared[key, owner_key] = PodRule("InterPodAffinity", text, owner_key if len(owner_key) <= MAX_TIED_WORKLOADS else None)
+                rules.setdefault(at, []).append(shared[key, owner_key])
         return rules
 
     def _anti(self, pod: objects.Pod) -> list[SelectorTerm]:
@@ -163,8 +163,8 @@ class Shapes:
 
     def _own_anti(self, at: int, pod: objects.Pod) -> list[PodRule]:
         """Return anti-affinity of other pods in its workload that the pod itself lacks."""
-        left = self._own.get(at, set())
-        keys = {term.key for term in left.difference(self._anti(pod))} if left else ()
+        terms = self._own.get(at, set())
+        keys = {term.key for term in terms.difference(self._anti(pod))} if terms else ()
         return [
             PodRule("InterPodAffinity", f"kept away from {words.domains(key)} of other pods of its workload, by their anti-affinity")
             for key in sorted(keys)

@@ -169,8 +169,8 @@ def _of_plan(plan: RebalancePlan, snapshot: Snapshot, places: PodPlaces) -> list
     if plan.freed:
         found.append(("Nodes freed", f"{len(plan.freed):,}", *_bound_of_freed(plan)))
     if plan.drain:
-        left = {snapshot.nodes[n].metadata.name for n in left_to_drain(plan, places)}
-        done = sum(name not in left for name in plan.drain)
+        drain_pending = {snapshot.nodes[n].metadata.name for n in left_to_drain(plan, places)}
+        done = sum(name not in drain_pending for name in plan.drain)
         found.append(("Nodes drained", f"{done:,}" if done == len(plan.drain) else f"{done:,} of {len(plan.drain):,}"))
     return found
 

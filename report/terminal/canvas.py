@@ -138,24 +138,24 @@ def inset(part: RenderableType, by: int = 2) -> Padding:
     return Padding(part, (0, 0, 0, by))
 
 
-def more(left: int, text: str = "... and {:,} more (--all lists all)", by: int = 2) -> Iterator[RenderableType]:
+def more(count: int, text: str = "... and {:,} more (--all lists all)", by: int = 2) -> Iterator[RenderableType]:
     """Yield the number of omitted entries, if any.
 
     Args:
-        left: Number of omitted entries.
+        count: Number of omitted entries.
         text: Format with a placeholder for the number.
         by: Indent in columns.
     """
-    if left > 0:
-        yield inset(plain(text.format(left), style="dim"), by)
+    if count > 0:
+        yield inset(plain(text.format(count), style="dim"), by)
 
 
-def listed(title: str, texts: Sequence[str], most: int = sys.maxsize, text: str = "") -> Iterator[RenderableType]:
+def listed(title: str, texts: Sequence[str], limit: int = sys.maxsize, text: str = "") -> Iterator[RenderableType]:
     """Yield a heading and the first sentences below it, or nothing without sentences. ``text`` is as for :func:`more`."""
     if texts:
         yield heading(title)
-        yield from (inset(plain(each)) for each in texts[:most])
-        yield from more(len(texts) - most, text)
+        yield from (inset(plain(each)) for each in texts[:limit])
+        yield from more(len(texts) - limit, text)
 
 
 def grid(*headers: str, right: Sequence[int] = (), prose: Sequence[int] = (), title: str = "") -> Grid:

@@ -94,9 +94,9 @@ def _largest(row: NodeRow) -> Text:
     if not row.largest:
         return Text("none", style="red")
     # In the notation of manifests, rounded down so that it fits.
-    most = row.largest[0]
-    memory = f"{most.memory >> 20}Mi" if most.memory >= 1 << 20 else str(most.memory)
-    return Text(f"{quantity.format_cpu(most.cpu)} / {memory}", style="bold")
+    largest = row.largest[0]
+    memory = f"{largest.memory >> 20}Mi" if largest.memory >= 1 << 20 else str(largest.memory)
+    return Text(f"{quantity.format_cpu(largest.cpu)} / {memory}", style="bold")
 
 
 def _devices(row: NodeRow, driver: str) -> str:

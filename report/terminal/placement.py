@@ -236,8 +236,8 @@ def numa_zones(assignment: Assignment) -> str:
 
 def examples(names: Sequence[str], surface: Surface | None = None) -> str:
     """Return the first names, with an ellipsis if there are more. A ``surface`` that shows everything gets all names."""
-    most = _MAX_EXAMPLES if surface is None else surface.most(_MAX_EXAMPLES)
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    limit = _MAX_EXAMPLES if surface is None else surface.most(_MAX_EXAMPLES)
+    return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")
 
 
 def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: Surface) -> Iterator[RenderableType]:
@@ -247,16 +247,18 @@ def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: S
     for entry in unplaced:
         groups.setdefault(tuple((r.rule, r.nodes, r.message) for r in entry.reasons), []).append(entry.pod)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    most = surface.most(_MAX_GROUPS)
-    for reasons, pods in islice(ordered, most):
+    limit = surface.most(_MAX_GROUPS)
+    for reasons, pods in islice(ordered, limit):
         line = Text(pods_and_workloads(pods, owned), style="bold red").append(": ", style="default")
         yield inset(line.append_text(plain(examples(pods, surface), style="default")))
         for rule, nodes, message in reasons:
             on = f" on {counted(nodes, 'node')}" if nodes else ""
             said = f": {message}" if message else ""
             yield inset(plain(rule, style="yellow").append_text(plain(on + said, style="default")), 6)
-    rest = counted(sum(len(pods) for _, pods in ordered[most:]), "pod")
-    yield from more(len(ordered) - most, f"... and {rest} with {counted(len(ordered) - most, 'other set')} of reasons (--all lists all)")
+    omitted_text = counted(sum(len(pods) for _, pods in ordered[limit:]), "pod")
+    yield from more(
+        len(ordered) - limit, f"... and {omitted_text} with {counted(len(ordered) - limit, 'other set')} of reasons (--all lists all)"
+    )
 
 
 class Noted(Protocol):

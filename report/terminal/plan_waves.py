@@ -160,8 +160,8 @@ class _Layout:
     def route(self, line: _WaveLine) -> Text:
         """Return ``n1, n2 (2) → n3``: the source nodes, with the number of pods if above one, and the target."""
         several = len(line.sources) > 1
-        left = [f"{self.nodes.cut(node)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
-        text = some(left, self.surface.most(_MAX_SOURCES))
+        sources = [f"{self.nodes.cut(node)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
+        text = some(sources, self.surface.most(_MAX_SOURCES))
         arrow = "→" if self.surface.unicode else "->"
         return plain(f"{text} {arrow} {self.nodes.cut(line.target)}".strip() if line.target else text)
 

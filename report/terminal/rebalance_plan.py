@@ -89,8 +89,8 @@ def _reached(plan: RebalancePlan) -> list[str]:
         elif tier.tier == "freed":
             priced = plan.policy is not None and plan.policy.priceLabel
             # The tier also counts nodes that were already empty.
-            most = f"cost {-value:,}, bound {-bound:,}" if priced else f"bound {len(plan.freed) + bound - value:,}"
-            found.append(f"{counted(len(plan.freed), 'node')} freed ({most})")
+            bound_text = f"cost {-value:,}, bound {-bound:,}" if priced else f"bound {len(plan.freed) + bound - value:,}"
+            found.append(f"{counted(len(plan.freed), 'node')} freed ({bound_text})")
         elif tier.tier == "improve":
             found.append(f"score {value:,} (bound {bound:,})")
         elif placed and tier is placed[0]:
@@ -166,10 +166,10 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
         return
     changed.sort(key=lambda pair: (-_change(*pair), pair[0].node))
     table = grid("node", "pods", "cpu", "memory", title=f"Nodes that change ({len(changed):,})")
-    most = surface.most(_MAX_ENTRIES)
-    listed = changed if len(changed) <= most else changed[: most - 1]
-    rest = changed[len(listed) :]
-    rows = [*listed, (_total(old for old, _ in rest), _total(new for _, new in rest))] if rest else listed
+    limit = surface.most(_MAX_ENTRIES)
+    listed = changed if len(changed) <= limit else changed[: limit - 1]
+    omitted = changed[len(listed) :]
+    rows = [*listed, (_total(old for old, _ in omitted), _total(new for _, new in omitted))] if omitted else listed
     digits = max(len(f"{use.pods:,}") for old, new in rows for use in (old, new))
     arrow = "→" if surface.unicode else "->"
     for old, new in rows:
@@ -178,7 +178,7 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
             _UsageChange(old.cpu, old.cpuAllocatable, new.cpu, new.cpuAllocatable, "cpu", arrow),
             _UsageChange(old.memory, old.memoryAllocatable, new.memory, new.memoryAllocatable, "memory", arrow),
         ]
-        name = Name(old.node, style) if old.node else plain(f"{len(rest):,} more")
+        name = Name(old.node, style) if old.node else plain(f"{len(omitted):,} more")
         table.add_row(name, Text(f"{old.pods:{digits},} {arrow} {new.pods:{digits},}", style=style), *cells)
     yield inset(table)
 
@@ -227,9 +227,9 @@ def _obstacles(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType
     if not plan.obstacles:
         return
     yield heading(f"Not reached ({len(plan.obstacles):,})")
-    most = surface.most(_MAX_ENTRIES)
-    for obstacle in plan.obstacles[:most]:
+    limit = surface.most(_MAX_ENTRIES)
+    for obstacle in plan.obstacles[:limit]:
         sure = "proved" if obstacle.proved else "not proved"
         line = plain(f"{obstacle.goal}: ", style="bold red").append_text(plain(obstacle.message, style="default"))
         yield inset(line.append(f" ({sure})", style="dim"))
-    yield from more(len(plan.obstacles) - most)
+    yield from more(len(plan.obstacles) - limit)

@@ -48,12 +48,12 @@ def _verdict(found: Rollout) -> Text:
         return plain(f"completes in {waves}", style="bold green")
     placed = sum(not entry.old for wave in found.waves for entry in wave.create)
     gone = sum(len(wave.delete) for wave in found.waves)
-    asked = found.replicas - (found.partition or 0)
+    desired = found.replicas - (found.partition or 0)
     sure = "proved: it does so wherever the new pods are placed" if found.proved else "not proved: no other course was found in time"
     if found.halted is not None:
         sure = "proved" if found.proved else "not proved"
         text = plain(found.halted, style="bold red").append_text(plain(f" ({sure}); ", style="default"))
-        return text.append_text(plain(f"{placed:,} of {asked:,} new pods placed, {gone:,} old pods gone", style="default"))
+        return text.append_text(plain(f"{placed:,} of {desired:,} new pods placed, {gone:,} old pods gone", style="default"))
     text = plain(f"deadlock with {placed:,} of {found.replicas:,} new pods placed, {gone:,} old pods gone", style="bold red")
     return text.append_text(plain(f" ({sure})", style="default"))
 
@@ -68,8 +68,8 @@ def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
 
 
 def _named(names: Sequence[str], surface: Surface) -> Text:
-    most = surface.most(_MAX_PODS)
-    lines = [plain(name) for name in names[:most]]
-    if len(names) > most:
-        lines.append(plain(f"and {len(names) - most:,} more", style="dim"))
+    limit = surface.most(_MAX_PODS)
+    lines = [plain(name) for name in names[:limit]]
+    if len(names) > limit:
+        lines.append(plain(f"and {len(names) - limit:,} more", style="dim"))
     return Text("\n").join(lines)

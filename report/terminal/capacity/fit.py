@@ -52,9 +52,9 @@ def _cause(found: Fit, cause: Cause) -> Iterator[RenderableType]:
     yield heading(f"Limit: why {unit} {found.units + 1:,} does not fit")
     beside = "" if cause.alone else ", given the places of the others"
     kept = any(fact.rule == "Keep" for fact in cause.facts)
-    rest = "" if cause.minimal else " (in addition to the rules)" if kept else " (not minimal: the time was up)"
+    suffix = "" if cause.minimal else " (in addition to the rules)" if kept else " (not minimal: the time was up)"
     said = "these rules and capacities together rule it out" if len(cause.facts) > 1 else "this alone rules it out"
-    yield inset(plain(f"{counted(cause.together, 'pod')} requested at once{beside}: {said}{rest}"))
+    yield inset(plain(f"{counted(cause.together, 'pod')} requested at once{beside}: {said}{suffix}"))
     for fact in cause.facts:
         message = fact.message.removeprefix(f"{fact.rule}: ")
         yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(message, style="default")), 4)

@@ -68,8 +68,8 @@ def _fullest(use: Sequence[Utilisation]) -> str:
     """Return the resource with the highest utilisation."""
     if not any(row.requested for row in use):
         return ""
-    most = max(use, key=lambda row: Fraction(row.requested, max(1, row.allocatable)))
-    return f"{most.resource}, {percent(most.requested, most.allocatable)} %"
+    fullest = max(use, key=lambda row: Fraction(row.requested, max(1, row.allocatable)))
+    return f"{fullest.resource}, {percent(fullest.requested, fullest.allocatable)} %"
 
 
 def _names(times: Sequence[str]) -> str:

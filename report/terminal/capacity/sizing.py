@@ -133,8 +133,8 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
         for reason in misfit.reasons:
             said.setdefault((reason.rule, reason.message), []).append(reason.shape)
         for (rule, message), shapes in said.items():
-            rest = f" on {examples(list(dict.fromkeys(shapes)), surface)}{f': {message}' if message else ''}"
-            yield inset(plain(rule, style="yellow").append_text(plain(rest, style="default")), 6)
+            suffix = f" on {examples(list(dict.fromkeys(shapes)), surface)}{f': {message}' if message else ''}"
+            yield inset(plain(rule, style="yellow").append_text(plain(suffix, style="default")), 6)
         cause = next((cause for cause in result.causes if set(cause.pods) & set(misfit.pods)), None)
         for fact in cause.facts if cause is not None else ():
             yield inset(plain(f"because {fact.message}"), 6)
@@ -143,16 +143,16 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
     yield from _other_causes([cause for cause in result.causes if named.isdisjoint(cause.pods)], surface)
 
 
-def _other_causes(rest: Sequence[Cause], surface: Surface) -> Iterator[RenderableType]:
+def _other_causes(causes: Sequence[Cause], surface: Surface) -> Iterator[RenderableType]:
     """Yield the causes of unplaced pods that fit some shape on their own."""
-    if rest:
+    if causes:
         yield heading("Conflicts")
-    for cause in rest[: surface.most(_MAX_ENTRIES)]:
+    for cause in causes[: surface.most(_MAX_ENTRIES)]:
         line = plain(f"{counted(len(cause.pods), 'pod')}: ", style="bold red")
         yield inset(line.append_text(plain(examples(cause.pods, surface), "default")))
         for fact in cause.facts:
             yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(fact.message, style="default")), 6)
-    yield from more(len(rest) - surface.most(_MAX_ENTRIES), "... and {:,} more (--all lists them)")
+    yield from more(len(causes) - surface.most(_MAX_ENTRIES), "... and {:,} more (--all lists them)")
 
 
 def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[RenderableType]:

@@ -121,8 +121,8 @@ def _counterexamples(found: Survival, snapshot: Snapshot, surface: Surface) -> I
         for consequence in each.consequences:
             yield inset(plain(f"{consequence.object}: ", style="yellow").append_text(plain(consequence.message, style="default")), 4)
     shown_failures = sum(1 + len(scenario.alike) for each in shown if (scenario := of.get(tuple(each.failed))) is not None)
-    rest = _failures(found.outcomes, "pending") - shown_failures
-    yield from more(rest, f"... and {counted(rest, 'more failure')} (--all lists all)")
+    omitted = _failures(found.outcomes, "pending") - shown_failures
+    yield from more(omitted, f"... and {counted(omitted, 'more failure')} (--all lists all)")
 
 
 def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -> Text:
@@ -143,10 +143,10 @@ def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -
 def _by_workload(pods: Sequence[str], owned: Mapping[str, str], surface: Surface) -> str:
     """Return ``2 of Deployment prod/web, 1 of StatefulSet prod/db: prod/web-1, ...``."""
     counts = Counter(owned.get(pod, f"Pod {pod}") for pod in pods).most_common()
-    most = surface.most(_MAX_NAMED)
-    named = ", ".join(f"{number:,} of {owner}" for owner, number in counts[:most])
-    rest = f" and {len(counts) - most:,} more workloads" if len(counts) > most else ""
-    return f"{named}{rest}: {examples(pods, surface)}" if pods else ""
+    limit = surface.most(_MAX_NAMED)
+    named = ", ".join(f"{number:,} of {owner}" for owner, number in counts[:limit])
+    suffix = f" and {len(counts) - limit:,} more workloads" if len(counts) > limit else ""
+    return f"{named}{suffix}: {examples(pods, surface)}" if pods else ""
 
 
 def _why(facts: Sequence[Fact], pods: Sequence[str]) -> Iterator[RenderableType]:

@@ -40,12 +40,12 @@ def verdict_line(found: Upgrade) -> str:
     if found.complete:
         return f"Gets through: {'all ' if total > 1 else ''}{counted(total, 'node')} of {found.pool} in {waves}, {moves} of pods"
     sure = "proved" if found.proved else "not proved"
-    held = len({blocker.node for blocker in found.blocked})
+    blocked_count = len({blocker.node for blocker in found.blocked})
     if not found.blocked:
         return f"Not finished: {done:,} of {counted(total, 'node')} of {found.pool} in {waves}, {moves} of pods"
-    rest = f"{done:,} can, in {waves}" if done else "no other can"
-    return f"Blocked ({sure}): {held:,} of {counted(total, 'node')} of {found.pool} cannot be drained" + (
-        f"; {rest}" if held < total else ""
+    drainable_text = f"{done:,} can, in {waves}" if done else "no other can"
+    return f"Blocked ({sure}): {blocked_count:,} of {counted(total, 'node')} of {found.pool} cannot be drained" + (
+        f"; {drainable_text}" if blocked_count < total else ""
     )
 
 

@@ -39,8 +39,8 @@ class Display(PermanentLines):
         parts = [f"{self.done:,} of {self.total:,} done", f"{running:,} running"]
         parts += [f"{self.failed:,} failed"] if self.failed else []
         if 0 < self.done < self.total:
-            left = (time.monotonic() - self._started) / self.done * (self.total - self.done)
-            parts.append(f"{_clock(left)} left")
+            remaining_seconds = (time.monotonic() - self._started) / self.done * (self.total - self.done)
+            parts.append(f"{_clock(remaining_seconds)} left")
         return ", ".join(parts)
 
 
