@@ -56,7 +56,7 @@ class _Lot:
         plain: True without host ports, volumes, node name and devices, and if no quota refuses any pod.
         bare: True if plain and neither choosy, tied nor spread: only NodeResourcesFit can reject a replica from an open node.
         choosy: True if the replicas require properties of a node.
-        tied: True if inter-pod affinity involves them.
+        has_affinity: True if inter-pod affinity involves them.
         counts: Pod counts of spread constraints that include them.
         asks: Requests of a replica to be bound.
         holds: Requests of a bound replica.
@@ -68,7 +68,7 @@ class _Lot:
     plain: bool = False
     bare: bool = False
     choosy: bool = True
-    tied: bool = True
+    has_affinity: bool = True
     ports: Sequence[resources.Port] = ()
     counts: Sequence[spread.Count] = ()
     asks: resources.Amounts | None = None
@@ -107,7 +107,7 @@ class Judge:
     ) -> None:
         self._snapshot, self._candidates = snapshot, candidates  # kept in memory, because pods and their parts are identified by id
         self._replicas = Replicas() if crowd is None else crowd.replicas
-        self._asked = resources.SharedRequests(snapshot.gates) if crowd is None else crowd.asked
+        self._asked = resources.SharedRequests(snapshot.gates) if crowd is None else crowd.shared_requests
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self._free, self._exempt = frozenset(free), frozenset(exempt)
         self._known_grants = granted
@@ -160,11 +160,11 @@ class Judge:
         """Compute the shared properties of replicas, after all other pods are known."""
         pod, spec = lot.pod, lot.pod.spec
         lot.choosy = node_rules.is_choosy(spec)
-        lot.tied = self._affinity.is_tied(lot.member)
+        lot.has_affinity = self._affinity.is_tied(lot.member)
         lot.ports = resources.host_ports(pod)
         lot.counts = self._spread.watching(pod, lot.member.profile)
         lot.plain = not (lot.ports or spec.nodeName or spec.volumes or self._refused or self._node_policies or self._devices is not None)
-        lot.bare = lot.plain and not (lot.choosy or lot.tied or lot.counts) and lot.spread is spread.NO_SPREAD
+        lot.bare = lot.plain and not (lot.choosy or lot.has_affinity or lot.counts) and lot.spread is spread.NO_SPREAD
 
     def _asks(self, lot: _Lot) -> resources.Amounts:
         """Return the requests of a replica to be bound."""
@@ -197,7 +197,7 @@ class Judge:
         place.take(requests)
         if lot.counts:
             spread.count(lot.counts, place.node)
-        if lot.tied:
+        if lot.has_affinity:
             self._affinity.add(self._member(lot, pod), place.node)
         if lot.plain:
             return
@@ -359,7 +359,7 @@ class Judge:
         found = self._other_faults(lot, pod, place)
         if lot.spread is not spread.NO_SPREAD:
             found += [("PodTopologySpread", why) for why in spread.faults(lot.spread, place.node)]
-        if lot.tied:
+        if lot.has_affinity:
             found += [("InterPodAffinity", why) for why in self._affinity.faults(lot.member, place.node)]
         return found
 

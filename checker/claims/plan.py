@@ -20,13 +20,13 @@ class PlanEnd:
 
     Attributes:
         nodes: Node of each pod by key; None if it is pending.
-        left: Pods that remain on drained nodes.
+        undrained: Pods that remain on drained nodes.
         broken: Movable pods that break rules.
         waiting: Pods to be placed that are still pending.
     """
 
     nodes: Mapping[str, str | None]
-    left: Collection[str]
+    undrained: Collection[str]
     broken: Collection[str]
     waiting: Collection[str]
 
@@ -36,7 +36,7 @@ def plan_claims(plan: RebalancePlan, end: PlanEnd) -> Iterator[Violation]:
     if plan.status == "feasible" and all(tier.bound == tier.value for tier in plan.objective):
         yield Violation("", "", plan.kind, "the status is feasible, and every tier is proved")
     yield from unknown_pods(plan.unmodelled, end.nodes.keys(), plan.kind)
-    undone = {"drain": end.left, "repair": end.broken, "admit": end.waiting}
+    undone = {"drain": end.undrained, "repair": end.broken, "admit": end.waiting}
     named: Counter[str] = Counter()
     for obstacle in plan.obstacles:
         if obstacle.goal not in plan.goals:

@@ -27,7 +27,7 @@ class CounterLedger:
     """
 
     def __init__(self, total: dict[CounterKey, Fraction], needs: dict[DeviceId, list[Need]]) -> None:
-        self.left = total
+        self.remaining = total
         self._needs = needs
 
     def devices(self) -> Iterable[DeviceId]:
@@ -37,8 +37,8 @@ class CounterLedger:
     def charge(self, device: DeviceId, by: int) -> None:
         """Subtract a device's counters (``by`` 1), or return them (-1)."""
         for key, amount in self._needs.get(device, ()):
-            if key in self.left:
-                self.left[key] -= by * amount
+            if key in self.remaining:
+                self.remaining[key] -= by * amount
 
 
 class Allocations:

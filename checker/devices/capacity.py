@@ -33,7 +33,7 @@ class CapacityEntry:
         default: Amount taken by a request that does not name the capacity; None for the total.
         ranged: True if the policy has a range.
         least: Smallest amount of the range.
-        most: Largest amount of the range.
+        upper_limit: Largest amount of the range.
         step: Step of the range.
         values: Valid amounts; None if any amount is valid.
         fine: True if the range is counted in thousandths instead of whole units.
@@ -43,7 +43,7 @@ class CapacityEntry:
     default: Fraction | None = None
     ranged: bool = False
     least: Fraction | None = None
-    most: Fraction | None = None
+    upper_limit: Fraction | None = None
     step: Fraction | None = None
     values: tuple[Fraction, ...] | None = None
     fine: bool = False
@@ -72,7 +72,7 @@ class CapacityEntry:
             return True
         if not self.ranged:
             return not self.values or amount in self.values
-        if self.most is not None and amount > self.most:
+        if self.upper_limit is not None and amount > self.upper_limit:
             return False
         if self.step is None:
             return True

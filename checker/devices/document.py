@@ -14,7 +14,7 @@ def expected(grants: Sequence[Grant]) -> list[DeviceResult]:
     found = []
     for grant in grants:
         label = grant.wanted.label
-        for each in grant.taken:
+        for each in grant.devices:
             consumed = {name: quantity.canonical(amount) for name, amount in (each.consumed or {}).items()}
             share = None if each.consumed is None else share_id(label, each.ask.name, *each.device.id)
             found.append(DeviceResult(label, each.ask.name, *each.device.id, each.ask.admin, share, consumed))

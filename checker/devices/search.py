@@ -334,7 +334,7 @@ class Search:
         charged = self._charged.setdefault(ledger, {})
         for key, amount in device.needs:
             charged[key] = charged.get(key, Fraction(0)) + by * amount
-        if by < 0 or all(remaining >= charged.get(key, 0) for key, remaining in ledger.left.items()):
+        if by < 0 or all(remaining >= charged.get(key, 0) for key, remaining in ledger.remaining.items()):
             return True
         self._charge(ledger, device, -1)
         return False

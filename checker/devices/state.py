@@ -30,12 +30,12 @@ class Grant:
     Attributes:
         wanted: The claim's requests.
         key: Its key; None for a claim for extended resources.
-        taken: The devices.
+        devices: The devices.
     """
 
     wanted: Wanted
     key: str | None
-    taken: Sequence[AssignedDevice]
+    devices: Sequence[AssignedDevice]
 
     def results(self) -> list[api.DeviceRequestAllocationResult]:
         """Return the allocation as the scheduler would write it."""
@@ -45,7 +45,7 @@ class Grant:
                 adminAccess=each.ask.admin or None, shareID=None if each.consumed is None else str(number),
                 consumedCapacity=None if each.consumed is None else {k: quantity.canonical(v) for k, v in each.consumed.items()},
             )
-            for number, each in enumerate(self.taken)
+            for number, each in enumerate(self.devices)
         ]  # fmt: skip
 
 
@@ -188,7 +188,7 @@ class Devices:
             return DeviceVerdict(f"no devices of the node serve {names or 'it'}")
         grants = [Grant(each, key, devices) for (key, each), devices in zip(wanted, found, strict=True)]
         for grant in grants:
-            selector_of(grant.taken, node.metadata.name or "")
+            selector_of(grant.devices, node.metadata.name or "")
         return DeviceVerdict(None, grants)
 
     # --- allocations --------------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Devices:
             self._books.record(grant.results())
             if grant.key is not None:
                 selector, earlier = self._allocated.get(grant.key, (None, []))
-                self._allocated[grant.key] = selector_of(grant.taken, node.metadata.name or "") or selector, [*earlier, grant]
+                self._allocated[grant.key] = selector_of(grant.devices, node.metadata.name or "") or selector, [*earlier, grant]
         self._granted[id(pod)] = [*shared, *grants]
 
     def sources(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> frozenset[object]:
@@ -248,7 +248,7 @@ class Devices:
         grants = self.allocated(pod)
         if grants is None or id(pod) not in self._read:
             return None
-        found = [(each.ask.name, each.device.id) for grant in grants for each in grant.taken]
+        found = [(each.ask.name, each.device.id) for grant in grants for each in grant.devices]
         for claim in self._read[id(pod)][1].claims:
             found += [(each.request, (each.driver, each.pool, each.device)) for each in _results(claim.allocation)]
         return found

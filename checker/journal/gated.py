@@ -80,7 +80,7 @@ class GatedReplay(JournalReplay):
             whys = list(self._let_go(ask, request, task) if ask.kind == "pod" else self._bind_partner(ask, task))
             yield from ((task.pod, task.place, why) for why in whys)
             if ask.kind == "pod":
-                self.state.asked[key] += 1
+                self.state.requested_evictions[key] += 1
                 self._holders.setdefault(self._slots.get(self._uid(task), (key, "")), self._uid(task))
 
     def _let_go(self, ask: ParsedRequest, request: Request, task: PodTask) -> Iterator[str]:
@@ -154,7 +154,7 @@ class GatedReplay(JournalReplay):
             self._released.add(uid)
             self.state.bound.add((task.step, task.pod))
         elif line.code in _REFUSED and line.code not in _REPEATED_CODES and uid not in self._released:
-            self.state.asked[task.step, task.pod] -= 1
+            self.state.requested_evictions[task.step, task.pod] -= 1
             self._leave(uid)
         return
         yield

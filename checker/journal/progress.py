@@ -79,7 +79,7 @@ def _share(tasks: Iterable[PodTask], state: ReplayState, purpose: Purpose) -> Sh
 
 def _outstanding(task: PodTask, state: ReplayState, count: _Count) -> Outstanding:
     key = (task.step, task.pod)
-    begun = key in state.bound or state.asked[key] > 0
+    begun = key in state.bound or state.requested_evictions[key] > 0
     return Outstanding(task.step, task.wave, task.pod, task.target, begun, count.refusals.get(key, ""))
 
 

@@ -51,7 +51,7 @@ class ReplayState:
     Attributes:
         stands: Current pod for each pod of the document.
         victims: Pod that each task evicts.
-        asked: Number of evictions per task that were not refused.
+        requested_evictions: Number of evictions per task that were not refused.
         bound: Tasks whose pods have their node, or that are done.
         done: Completed tasks.
         closed: Line that closed each closed node.
@@ -63,7 +63,7 @@ class ReplayState:
 
     stands: dict[str, ClusterPod] = field(default_factory=dict)
     victims: dict[tuple[int, str], ClusterPod] = field(default_factory=dict)
-    asked: Counter[tuple[int, str]] = field(default_factory=Counter)
+    requested_evictions: Counter[tuple[int, str]] = field(default_factory=Counter)
     bound: set[tuple[int, str]] = field(default_factory=set)
     done: set[tuple[int, str]] = field(default_factory=set)
     closed: dict[str, int] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class JournalReplay:
                 return
             yield from ((task.pod, task.place, why) for why in self._of_task(ask, task))
             if ask.kind == "eviction":
-                self.state.asked[task.step, task.pod] += 1
+                self.state.requested_evictions[task.step, task.pod] += 1
 
     def _of_task(self, ask: ParsedRequest, task: PodTask) -> Iterator[str]:
         if self.state.over:
@@ -196,7 +196,7 @@ class JournalReplay:
             yield f"pod {named} is created, that of step {task.step} is {task.pod}"
         if pod is not None and any(owner.controller for owner in pod.metadata.ownerReferences or ()):
             yield "the pod is created by the run, and its controller does so, too"
-        if not self.state.asked[task.step, task.pod]:
+        if not self.state.requested_evictions[task.step, task.pod]:
             yield "the pod is created before it was evicted"
         if ask.get("spec", "nodeName"):
             yield f"the pod is created on {ask.get('spec', 'nodeName')}, past all checks"
@@ -254,7 +254,7 @@ class JournalReplay:
         elif ask.kind == "binding" and carried_out and key in self._tasks.all:
             self.state.bound.add(key)
         elif ask.kind == "eviction" and 300 <= line.code < 500 and line.code not in _REPEATED_CODES and key in self._tasks.all:
-            self.state.asked[key] -= 1
+            self.state.requested_evictions[key] -= 1
         return iter(())
 
     def _fact(self, number: int, fact: Fact) -> Iterator[tuple[str, str, str]]:
@@ -288,7 +288,7 @@ class JournalReplay:
 
     def _done(self, task: PodTask) -> Iterator[str]:
         key = (task.step, task.pod)
-        if task.source is not None and not self.state.asked[key]:
+        if task.source is not None and not self.state.requested_evictions[key]:
             yield f"step {task.step} is said to be done, and its pod was never evicted"
         if task.purpose == "move" and self.state.stands[task.pod] == self.state.victims.get(key, self.state.stands[task.pod]):
             yield f"step {task.step} is said to be done, and nothing has replaced its pod"

@@ -61,7 +61,7 @@ class Kubelet:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._left = [dict(zone) for zone in machine.left]
+        self._left = [dict(zone) for zone in machine.available_by_zone]
         self._spare: list[Amounts] = []
 
     def admit(self, wanted: Sequence[ZoneRequest]) -> str | None:

@@ -122,7 +122,7 @@ def score_of(snapshot: Snapshot, where: Whereabouts, policy: Policy, pending: Co
             kind.add(staying, placed=False, terminating=objects.is_terminating(pod))
             pairs.add(pod, kind, staying, placed=False)
             fixed.append((pod, len(staying)))
-    usable = CandidateNodes(nodes, fixed, snapshot.gates, where.crowd.asked, devices.backed(snapshot))
+    usable = CandidateNodes(nodes, fixed, snapshot.gates, where.crowd.shared_requests, devices.backed(snapshot))
     spread = SoftSpreadPoints(snapshot, nodes, policy, usable)
     for pod, kind in to_be_placed:
         spread.carry(pod, kind)

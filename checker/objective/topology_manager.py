@@ -41,7 +41,7 @@ class Machine:
     Attributes:
         zones: Names of the zones.
         sockets: Zones of each socket, dies included, as bitmasks.
-        left: Available amounts per zone.
+        available_by_zone: Available amounts per zone.
         total: Total amounts per zone.
         policy: Topology Manager policy.
         scope: Topology Manager scope.
@@ -51,7 +51,7 @@ class Machine:
 
     zones: tuple[str, ...]
     sockets: tuple[int, ...]
-    left: tuple[Amounts, ...]
+    available_by_zone: tuple[Amounts, ...]
     total: tuple[Amounts, ...]
     policy: str
     scope: str
@@ -76,7 +76,7 @@ class Machine:
         if self.around and resource != "cpu":
             first = [zones & around & -(zones & around) for around in self.around]  # one cache per NUMA zone carries the shared amount
             zones = sum(first)
-        return sum(zone.get(resource, 0) for place, zone in enumerate(self.left) if zones >> place & 1)
+        return sum(zone.get(resource, 0) for place, zone in enumerate(self.available_by_zone) if zones >> place & 1)
 
     def show(self, zones: int) -> str:
         """Return the names of a set of zones."""
@@ -111,7 +111,7 @@ def read(node: objects.Node, found: topology_objects.NodeResourceTopology) -> Ma
     return Machine(
         zones=tuple(zone.name for zone in leaves),
         sockets=tuple(sockets.values()),
-        left=tuple(left for left, _ in amounts),
+        available_by_zone=tuple(free for free, _ in amounts),
         total=tuple(total for _, total in amounts),
         policy=settings[_POLICY],
         scope=settings[_SCOPE],

@@ -36,7 +36,7 @@ class Guard:
     missing: set[str] = field(default_factory=set)
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The number of evictions that the budget allows now."""
         return self.allowed - len(self.missing)
 

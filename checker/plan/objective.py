@@ -87,7 +87,7 @@ class PlanLedger:
 
     def _use(self, name: str) -> NodeUse:
         """Return the pods and requests on a node."""
-        usage, capacity = self._board.held[name], self._board.capacity[name]
+        usage, capacity = self._board.usage[name], self._board.capacity[name]
         return NodeUse(
             name, usage.pods, usage.used.get("cpu", 0), capacity.get("cpu", 0), usage.used.get("memory", 0), capacity.get("memory", 0)
         )
@@ -107,8 +107,8 @@ class PlanLedger:
         board = self._board
         if not board.nodes:
             return None
-        used = {name: usage.used for name, usage in board.held.items()}
-        for name, usage in board.held.items():
+        used = {name: usage.used for name, usage in board.usage.items()}
+        for name, usage in board.usage.items():
             for runner in usage.resized:
                 if runner.key in self._wanted:
                     mine = used[name] = dict(used[name])

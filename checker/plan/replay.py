@@ -114,7 +114,7 @@ class PlanReplay:
         """Return the resources that a pod lacks on its target at the start, including ``pods``."""
         if entry.target is None or entry.target not in self.board.nodes:
             return {}
-        usage, capacity = self.board.held[entry.target], self.board.capacity[entry.target]
+        usage, capacity = self.board.usage[entry.target], self.board.capacity[entry.target]
         used = {**usage.used, "pods": usage.pods}
         asks = {**self.board.left_to_the_node(self.board.runners[entry.pod].pod, entry.target), "pods": 1}
         lacks = ((name, used.get(name, 0) + amount - capacity.get(name, 0)) for name, amount in asks.items() if amount)
@@ -191,9 +191,9 @@ class PlanReplay:
                 if guard.guards(pod):
                     entries_by_guard.setdefault(guard, []).append(entry)
         for guard, leaving in entries_by_guard.items():
-            if len(leaving) > guard.left:
+            if len(leaving) > guard.remaining:
                 entry = leaving[-1]
-                why = f"wave {entry.wave} evicts {len(leaving)} pods of budget {guard.name}, which allows {max(0, guard.left)} then"
+                why = f"wave {entry.wave} evicts {len(leaving)} pods of budget {guard.name}, which allows {max(0, guard.remaining)} then"
                 yield Violation(entry.pod, entry.source or "", BUDGET, why)
             guard.missing.update(entry.pod for entry in leaving if entry.target is None)
 

@@ -151,7 +151,7 @@ class Board:
         self.snapshot = snapshot  # keeps parts of pods in memory, because they are identified by id
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
-        self.held = {name: Held() for name in self.nodes}
+        self.usage = {name: Held() for name in self.nodes}
         self.volumes = Volumes(snapshot)
         self.tallies = self.tallies_of(self.nodes, snapshot.gates)
         shared_requests = resources.SharedRequests(snapshot.gates)
@@ -184,7 +184,7 @@ class Board:
     def put(self, there: Presence) -> None:
         """Add a pod to a node for all rules but required affinity and spread, which :meth:`enter` covers."""
         self._weigh(there, 1)
-        runner, usage = there.runner, self.held[there.node]
+        runner, usage = there.runner, self.usage[there.node]
         if runner.pod.spec.volumes:
             self.volumes.mount(runner.pod, there.node)
             usage.mounting[runner] = None
@@ -195,7 +195,7 @@ class Board:
     def lift(self, there: Presence) -> None:
         """Undo :meth:`put`."""
         self._weigh(there, -1)
-        runner, usage = there.runner, self.held[there.node]
+        runner, usage = there.runner, self.usage[there.node]
         if runner.pod.spec.volumes:
             self.volumes.unmount(runner.pod, there.node)
             usage.mounting.pop(runner, None)
@@ -204,7 +204,7 @@ class Board:
 
     def _weigh(self, there: Presence, by: int) -> None:
         pod = there.runner.pod
-        self.held[there.node].weigh(self.requests(pod, bound=not there.placed), self.ports(pod), by)
+        self.usage[there.node].weigh(self.requests(pod, bound=not there.placed), self.ports(pod), by)
 
     def enter(self, there: Presence, by: int = 1) -> None:
         """Add a pod to a node for required affinity and spread, or remove it (``by`` -1)."""
@@ -248,7 +248,7 @@ class Board:
         pod, node, capacity = runner.pod, self.nodes[name], self.capacity[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
         found += self._node_policies.faults(pod, node) if self._node_policies else ()
-        found += self.held[name].faults(self.left_to_the_node(pod, name), self.ports(pod), capacity)
+        found += self.usage[name].faults(self.left_to_the_node(pod, name), self.ports(pod), capacity)
         if self.devices is not None:
             why = self.devices.judge(pod, node, self.requests(pod, bound=False), capacity).fault
             found += [] if why is None else [(devices.RULE, why)]
@@ -284,7 +284,7 @@ class Board:
 
     def fits(self, runner: PlanRunner, name: str) -> bool:
         """Return True if a running pod, counted by its spec, fits on its node."""
-        usage, capacity = self.held[name], self.capacity[name]
+        usage, capacity = self.usage[name], self.capacity[name]
         if usage.pods > capacity.get("pods", 0):
             return False
         placed = runner.at is not None and runner.at.placed
@@ -312,7 +312,7 @@ class Board:
         ports = self.ports(pod)
         if ports or pod.spec.volumes or member.terms.fault or self.affinity.is_concerned(member):
             self.lift(there)
-            if ports and resources.clashing_port(ports, self.held[there.node].ports):
+            if ports and resources.clashing_port(ports, self.usage[there.node].ports):
                 found.add("NodePorts")
             if self.affinity.anti_faults(member, node):
                 found.add("InterPodAffinity")

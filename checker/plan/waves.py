@@ -200,12 +200,12 @@ class NextWave:
         """Yield pods that would no longer be admitted: pods that request more than they hold, and pods with volumes, on changed nodes."""
         board = self._board
         for name in {there.node: None for change in self._changes for there in change.both()}:
-            for runner in list(board.held[name].resized):
+            for runner in list(board.usage[name].resized):
                 if runner.steady and "NodeResourcesFit" not in runner.broke and not board.fits(runner, name):
                     yield self._left(runner.key, "NodeResourcesFit", "by its spec it no longer fits with the pods that may be on the node")
             if not any(other.runner.pod.spec.volumes for other in self._at.get(name, ())) or not board.volumes.is_limited(name):
                 continue  # leaving pods attach no volume, though a shared volume then counts for a remaining pod
-            for runner in list(board.held[name].mounting):
+            for runner in list(board.usage[name].mounting):
                 there = runner.at
                 if there is None or there.node != name or not runner.steady or "NodeVolumeLimits" in runner.broke:
                     continue

@@ -44,20 +44,20 @@ class _Board(Board):
 
     Attributes:
         tallies: The spread counts, with the domains that changed.
-        tied: True if pods that inter-pod rules read have come or gone.
+        affinity_changed: True if pods that inter-pod rules read have come or gone.
     """
 
     tallies_of = ChangingTallies
     tallies: ChangingTallies
 
     def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
-        self.tied = False
+        self.affinity_changed = False
         super().__init__(snapshot, waiting, exempt)
         self.nodes = dict(self.nodes)
 
     def enter(self, there: Presence, by: int = 1) -> None:
         super().enter(there, by)
-        self.tied = self.tied or self.affinity.is_tied(there.member)
+        self.affinity_changed = self.affinity_changed or self.affinity.is_tied(there.member)
         for tally, domain in self.tallies.counted(there.runner.pod, self.nodes[there.node], there.member.profile):
             self.tallies.touched.setdefault(tally, set()).add(domain)
 
@@ -159,7 +159,7 @@ class RunningState:
         """Return the faults of the steps of a wave, judged like those of a plan."""
         board = self._board
         self._review()
-        board.tied = False
+        board.affinity_changed = False
         plan = edits.as_plan(wave, self._upgrade.snapshot, self._upgrade.policy)
         listed = entries(plan)
         replay = PlanReplay(plan, board, self._pods, self._refusals, self._roster, self._guards, self._exclusions, justified=False)
@@ -268,7 +268,7 @@ class RunningState:
         due.update((runner, None) for runner in spread.runners if any(c.tally in touched for c in runner.spread.constraints))
         if self._affinity_changed:
             due.update((runner, None) for runner in board.runners.values() if board.affinity.is_tied(runner.member))
-        elif board.tied:
+        elif board.affinity_changed:
             due.update(near.runners)
         touched.clear()
         for runner in due:
