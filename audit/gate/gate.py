@@ -153,7 +153,7 @@ class _Run:
     until: float
     on_progress: OnProgress | None
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Return the remaining seconds."""
         limit = self.options.search.time_limit or 60.0
         return limit if self.options.search.deterministic else max(1.0, self.until - time.monotonic())
@@ -253,7 +253,7 @@ def _placed(
     if problems:
         raise InputError(problems)
     put_in_place(start, manifests)
-    until = time.monotonic() + run.left() * _PLACING_TIME_FRACTION
+    until = time.monotonic() + run.remaining_seconds() * _PLACING_TIME_FRACTION
     found_changes = changes(cluster, manifests, start, request.differing)
     aside = sorted_waiting(cluster, waiting, found_changes)
     start.left_out = aside.others
@@ -281,7 +281,7 @@ def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:
 
 
 def _before(cluster: Snapshot, run: _Run) -> Counter[str]:
-    part = replace(run.options.audit, time_limit=run.left() * _BASELINE_TIME_FRACTION)
+    part = replace(run.options.audit, time_limit=run.remaining_seconds() * _BASELINE_TIME_FRACTION)
     found, _ = _audited(cluster, replace(run, options=replace(run.options, audit=part)), frozenset())
     return Counter(each.fingerprint for each in found)
 
@@ -292,7 +292,7 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
     chosen = options.chosen
     ignored = chosen.ignore if any(code.startswith(_OF_NODES) for code in chosen.selected) else (*chosen.ignore, _OF_NODES)
     chosen = FindingFilters(chosen.select, ignored, (), chosen.config)
-    limit = min(options.time_limit, run.left())
+    limit = min(options.time_limit, run.remaining_seconds())
     audit, _ = examine(snapshot, replace(options, chosen=chosen, time_limit=limit), on_progress=run.on_progress, stop=run.stop)
     names = FindingNames(snapshot)
     workloads = {found.ref: found for found in map(view, listed(snapshot)) if found is not None}

@@ -153,10 +153,10 @@ class Consolidation:
     def _try(self, candidates: list[Candidate]) -> _Found | str:
         """Return a possible consolidation of the nodes, or the reason why there is none."""
         fits = self._simulation().without([each.node for each in candidates])
-        if not fits.left:
+        if not fits.unplaced:
             return _Found(candidates, fits)
-        some = ", ".join(pod_key(self.snapshot.pods[i]) for i in fits.left[:3]) + (", …" if len(fits.left) > 3 else "")
-        others = f"{len(fits.left)} of its pods fit{'s' * (len(fits.left) == 1)} no other node ({some})"
+        some = ", ".join(pod_key(self.snapshot.pods[i]) for i in fits.unplaced[:3]) + (", …" if len(fits.unplaced) > 3 else "")
+        others = f"{len(fits.unplaced)} of its pods fit{'s' * (len(fits.unplaced) == 1)} no other node ({some})"
         if self.prices.catalogue is None:
             return f"{others}; replacement by a cheaper node is not checked without --catalogue"
         if all(each.spot for each in candidates) and any(pool.spot for pool in self.pools.named.values()):
@@ -169,7 +169,7 @@ class Consolidation:
         None if there is none.
         """
         gone = {each.node for each in candidates}
-        request = self._simulation().request(fits.left)
+        request = self._simulation().request(fits.unplaced)
         limit = sum(each.price for each in candidates)
         for pool in sorted(self.pools.named.values(), key=lambda pool: -(pool.spec.weight or 0)):
             nodes = [node for node in self.snapshot.nodes if (node.metadata.labels or {}).get(POOL) == pool.name]
@@ -204,7 +204,7 @@ class Consolidation:
         trial = self.snapshot.copy()
         (name,) = Newcomers(trial, self._original).buy(offer.shape, offer.zone, 1)
         fits = Simulation(trial, self._managed(), self.policy, self.exempt, name).without([each.node for each in candidates])
-        return None if fits.left else _Found(candidates, fits, offer, name, trial)
+        return None if fits.unplaced else _Found(candidates, fits, offer, name, trial)
 
     # --- a step -------------------------------------------------------------------------------------------------------------------
 

@@ -30,11 +30,11 @@ class Fits:
 
     Attributes:
         placed: Name of the new node, by pod.
-        left: Pods of the removed nodes that fit no other node.
+        unplaced: Pods of the removed nodes that fit no other node.
     """
 
     placed: Mapping[int, str]
-    left: Sequence[int]
+    unplaced: Sequence[int]
 
 
 class Simulation:

@@ -70,7 +70,7 @@ class NodeHeadroom:
         requests = self._requests.of(pod)
         return [requests.get(name, 0) for name in RESOURCES]
 
-    def left(self, nodes: Bools) -> str:
+    def remaining(self, nodes: Bools) -> str:
         """Return the free CPU and memory of the given nodes, as text."""
         return words(np.maximum(self.free[nodes], 0).sum(axis=0) if nodes.any() else (0, 0))
 

@@ -48,7 +48,7 @@ async def look(review: Reviewed) -> int:
     """Print which pods of the manifests wait behind the gate; change nothing."""
     async with followed(review.choices, review.streams) as (_, cluster):
         for template in review.templates:
-            waiting_pods = sum(len(replicas.held) for replicas in replica_groups(cluster, template))
+            waiting_pods = sum(len(replicas.gated) for replicas in replica_groups(cluster, template))
             there = "" if workload_of(cluster, template) is not None else "; it is not in the cluster yet"
             say(f"{template.ref}: {template.placed} pods have a node in the placement, {waiting_pods} wait behind the gate{there}")
         if not review.streams.quiet:
@@ -76,8 +76,8 @@ async def release(review: Reviewed) -> int:
             except JournalLost as error:
                 fail([str(error)], INCOMPLETE)
             message = f"{len(outcome.placed)} pods were let go to their nodes"
-            await journal.fact("end" if outcome.state == "done" else "stopped", message="; ".join([message, *outcome.left]))
-        for text in outcome.left:
+            await journal.fact("end" if outcome.state == "done" else "stopped", message="; ".join([message, *outcome.deviations]))
+        for text in outcome.deviations:
             say(f"kubestow: {text}")
         for ref in outcome.undone:
             say(f"kubestow: deleted: {ref}")

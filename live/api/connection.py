@@ -105,7 +105,7 @@ class Connection:
     async def close(self) -> None:
         """Close all connections."""
         for session in (*self._past, self._session):
-            await session.rest.close()
+            await session.client.close()
 
     async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> ServerAnswer:
         """Send one request and return the answer; see :meth:`kubestow.live.api.answers.Api.send`.
@@ -242,7 +242,7 @@ class Connection:
         sent = session.headers.copy()
         sent.update(headers)
         address = URL(session.server + url, encoded=True)  # already quoted
-        found = await session.rest.request(method, address, headers=sent, body=body, _request_timeout=timeout)
+        found = await session.client.request(method, address, headers=sent, body=body, _request_timeout=timeout)
         response: aiohttp.ClientResponse = found.response
         return response
 

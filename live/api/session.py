@@ -32,13 +32,13 @@ class Session:
 
     Attributes:
         server: URL of the server.
-        rest: The library's connections.
+        client: The library's connections.
         headers: Headers of each request.
         expires: Time after which the session must be replaced; None if it does not expire.
     """
 
     server: str
-    rest: Any
+    client: Any
     headers: CIMultiDict[str]
     expires: datetime | None = None
 

@@ -139,7 +139,7 @@ class Lease:
         await self.release()
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """True if the Lease is held and valid long enough for a request."""
         steady, wall = self._good_until
         # After a suspend, only the wall clock has advanced.
@@ -154,7 +154,7 @@ class Lease:
             Unauthorized: the Lease is lost because the server refuses the credentials.
             LeaseLost: the Lease is lost.
         """
-        if not self.held:
+        if not self.is_held:
             if self.denied is not None:
                 raise self.denied
             raise LeaseLost(f"the Lease {self.place} is lost: {self._why}")
@@ -239,7 +239,7 @@ class Lease:
             lease = read.body
 
     async def _renew(self) -> None:
-        while self.held:
+        while self.is_held:
             await asyncio.sleep(self._times.renew)
             sent = time.monotonic(), self._clock()
             try:

@@ -33,7 +33,7 @@ class RunOutcome:
     Attributes:
         state: ``done`` if all steps are done, ``paused`` after the requested wave; otherwise the run ended early.
         done: Finished steps.
-        left: Remaining steps.
+        remaining_steps: Remaining steps.
         reasons: Reasons for the end.
         standing: The state of pods whose steps were begun and not finished.
         missed: Differences from the planned end state that the run left.
@@ -43,7 +43,7 @@ class RunOutcome:
 
     state: Literal["done", "paused", "stopped", "interrupted"]
     done: list[RunStep] = field(default_factory=list)
-    left: list[RunStep] = field(default_factory=list)
+    remaining_steps: list[RunStep] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     standing: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class RunOutcome:
     @property
     def message(self) -> str:
         """The outcome as a sentence."""
-        count = f"{len(self.done)} of {len(self.done) + len(self.left)} steps are done"
+        count = f"{len(self.done)} of {len(self.done) + len(self.remaining_steps)} steps are done"
         reasons = [reason for reason in self.reasons if reason != self.state]
         standing = [sentence for sentence in self.standing if sentence not in reasons]
         more = [f"and {len(standing) - MAX_LISTED} more pods that were begun"] if len(standing) > MAX_LISTED else []

@@ -58,14 +58,14 @@ class PodLocations:
     Attributes:
         of: Current pod by the document's name.
         known: Uids of pods that are no replacements: those of the snapshot, and later foreign ones.
-        taken: The document's name by uid of the replacement.
+        replacements: The document's name by uid of the replacement.
         gone: Uids of pods that the run evicted.
         placed: Node given by the run, by uid.
     """
 
     of: dict[str, CurrentPod] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
-    taken: dict[str, str] = field(default_factory=dict)
+    replacements: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     placed: dict[str, str] = field(default_factory=dict)
 
@@ -87,12 +87,12 @@ class PodLocations:
     def take(self, step: RunStep, pod: Object) -> None:
         """Record the replacement of a step's pod."""
         uid = pod["metadata"]["uid"]
-        self.taken[uid] = step.pod
+        self.replacements[uid] = step.pod
         self.of[step.pod] = CurrentPod(key_of(pod), uid, None)
 
     def drop(self, uid: str) -> None:
         """Record that a replacement was deleted."""
-        self.taken.pop(uid, None)
+        self.replacements.pop(uid, None)
         self.placed.pop(uid, None)
         self.known.add(uid)
 
@@ -105,7 +105,7 @@ class PodLocations:
 
     def free(self, uid: str) -> bool:
         """Return True if a pod may become a replacement."""
-        return uid not in self.known and uid not in self.taken
+        return uid not in self.known and uid not in self.replacements
 
 
 def is_like(pod: Object, origin: PodOrigin) -> bool:

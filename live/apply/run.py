@@ -196,13 +196,13 @@ class Execution:
             if step.kind == "evict" and step.id in self._done and step.origin.owner is not None:
                 pods = self.cluster.pods_of(step.origin.owner[2])
                 self._planned.update(pod["metadata"]["uid"] for pod in pods if node_of(pod) is None)
-        return {uid: pod for uid, pod in self.fence.waiting().items() if uid not in self._where.taken}
+        return {uid: pod for uid, pod in self.fence.waiting().items() if uid not in self._where.replacements}
 
     async def _carry_out(self, steps: Sequence[RunStep]) -> None:
         """Execute the steps of a wave. Interrupt it when budgets wait for pending foreign pods."""
         await self._carry(steps)
-        while self._work.held.is_set():
-            self._work.held.clear()
+        while self._work.evictions_held.is_set():
+            self._work.evictions_held.clear()
             steps = [step for step in steps if step.id not in self._done]
             if self._halt.state is None and steps:
                 if awaited(steps, self._work):  # otherwise the awaited pods became replacements
@@ -225,7 +225,7 @@ class Execution:
     def _settle_down(self) -> None:
         """Record the cluster's state as the one that was checked. Pods that are bound now are no replacements."""
         self._where.known.update(
-            uid for uid, pod in self.cluster.objects("Pod").items() if node_of(pod) is not None and uid not in self._where.taken
+            uid for uid, pod in self.cluster.objects("Pod").items() if node_of(pod) is not None and uid not in self._where.replacements
         )
         self._watch.remember()
 
@@ -310,7 +310,7 @@ class Execution:
                 where.evicted(step)
             if known.uid is not None and known.replacement is not None:
                 where.of[step.pod] = CurrentPod(known.replacement, known.uid, None)
-                where.taken[known.uid] = step.pod
+                where.replacements[known.uid] = step.pod
             if known.done:
                 where.arrived(step)
 
@@ -343,7 +343,7 @@ class Execution:
 
     def _so_far(self) -> DoneChanges:
         """Return the changes made by the run, for the comparison with the cluster."""
-        moved = {key: standing for key, standing in self._where.of.items() if standing.uid in self._where.taken}
+        moved = {key: standing for key, standing in self._where.of.items() if standing.uid in self._where.replacements}
         bound = {step.pod for step in self._steps if step.kind == "bind" and step.id in self._done}
         pods = {key: Now(each.key, each.uid, each.node) for key, each in self._where.of.items() if key in moved or key in bound}
         return DoneChanges(set(self._done), set(self._where.gone), pods, self._closed())

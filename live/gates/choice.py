@@ -67,7 +67,7 @@ class Choice:
         """Yield the held pods of incomplete gangs."""
         for gang, text in self.ready.waiting.items():
             reason = HoldReason(gang, text.partition(": ")[2] + " pods are there", "it goes once all are there", gang=True)
-            yield from ((_uid(pod), reason) for replicas in self.ready.gangs[gang] for pod in replicas.held)
+            yield from ((_uid(pod), reason) for replicas in self.ready.gangs[gang] for pod in replicas.gated)
 
     def _then(self, group: Sequence[Release], holding: GateMemory, free_after: float) -> str:
         """Return the outlook of pods that fit no planned node."""

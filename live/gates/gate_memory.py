@@ -68,7 +68,7 @@ class GateMemory:
         self.whole = {uid for uid in self.whole if any(uid in cluster.objects(kind) for kind in _IDENTIFYING_KINDS)}
         for members in found.gangs.values():
             if any(replicas.pods for replicas in members) and all(
-                is_there(cluster, replicas) and not replicas.held for replicas in members
+                is_there(cluster, replicas) and not replicas.gated for replicas in members
             ):
                 self.let_go(cluster, members)
 

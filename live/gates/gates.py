@@ -62,13 +62,13 @@ class ReleaseOutcome:
     Attributes:
         state: How it ended.
         placed: Released pods with their nodes.
-        left: Deviations from the plan, one sentence each.
+        deviations: Deviations from the plan, one sentence each.
         undone: Deleted objects.
     """
 
     state: Literal["done", "stopped", "interrupted"]
     placed: dict[str, str] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    deviations: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
 
 
@@ -370,7 +370,7 @@ class Gates:
         """Return the outcome after the time limit. With --undo, delete incomplete workloads."""
         lacking = [template for template in self.templates if self._lacking(template)]
         outcome = ReleaseOutcome("stopped", self._placed, [self._standing(template) for template in lacking])
-        outcome.left += self._why
+        outcome.deviations += self._why
         if self.options.undo:
             gangs = {template.gang for template in lacking if template.gang}
             doomed = [t for t in self.templates if t in lacking or t.gang in gangs]

@@ -89,7 +89,7 @@ def _stands(cluster: ReplicaReader, members: Sequence[ReplicaGroup]) -> bool:
         for replicas in members
         for each in ([replicas] if replicas.template.kind == "CronJob" else replica_groups(cluster, replicas.template))
     ]
-    return any(each.over or len(each.pods) > len(each.held) for each in found)
+    return any(each.over or len(each.pods) > len(each.gated) for each in found)
 
 
 def _releases(replicas: ReplicaGroup, gang: str, missing: Collection[str]) -> list[Release]:

@@ -50,7 +50,7 @@ class ReplicaGroup:
     over: int = 0
 
     @property
-    def held(self) -> list[Object]:
+    def gated(self) -> list[Object]:
         """The pods behind the gate."""
         return [pod for pod in self.pods if is_held(pod)]
 
@@ -73,9 +73,9 @@ class ReplicaGroup:
         ``missing``: nodes that do not exist. They come last, which matters if there are fewer held pods than nodes.
         """
         if self.template.by_name:
-            return [(pod, self.template.by_name.get(pod["metadata"]["name"])) for pod in self.held]
+            return [(pod, self.template.by_name.get(pod["metadata"]["name"])) for pod in self.gated]
         nodes: list[str | None] = [*sorted(self.short(), key=lambda node: node in missing)]
-        gated = self.held
+        gated = self.gated
         return list(zip(gated, [*nodes, *([None] * len(gated))], strict=False))
 
 

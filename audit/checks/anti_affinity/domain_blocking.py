@@ -123,9 +123,8 @@ def _cost(view: ClusterView, subject: Subject, term: PodTerm) -> str:
     homes = _homes(view, subject, codes)
     if homes:
         occupied = np.isin(codes, sorted(set(homes.values())))
-        return (
-            f"; its {len(homes)} running pod{'s deny' if len(homes) > 1 else ' denies'} them the {room.left(occupied)} that are free there"
-        )
+        deny = "s deny" if len(homes) > 1 else " denies"
+        return f"; its {len(homes)} running pod{deny} them the {room.remaining(occupied)} that are free there"
     if not view.snapshot.nodes:
         return ""
     usable = view.once(UsableNodes).place(subject).usable
@@ -161,7 +160,7 @@ def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int
     shut = [i for i in waiting if _nowhere_else(view, i, occupied)]
     inside = int(np.count_nonzero(occupied))
     text = f"closes {some(domains)} ({inside} of {view.nodes.size} nodes) to the pods that its anti-affinity matches;"
-    text += f" {view.once(NodeHeadroom).left(occupied)} are free there"
+    text += f" {view.once(NodeHeadroom).remaining(occupied)} are free there"
     if shut:
         text += f"; {len(shut)} pending pod{'s' * (len(shut) > 1)} cannot use any other node: {some(view.keys(shut))}"
     elif waiting:

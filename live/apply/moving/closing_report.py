@@ -51,7 +51,7 @@ class Closing:
         pod = self.cluster.pod(standing.uid)
         if step_run.state == "bound":
             return self._said(f"pod {standing.key}", pod, step_run.step.target)
-        if standing.uid in self.where.taken:
+        if standing.uid in self.where.replacements:
             return self._said(f"pod {standing.key}, which takes the place of {step_run.step.pod},", pod, step_run.step.target)
         return self._evicted(step_run, pod)
 

@@ -60,7 +60,7 @@ async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> boo
             raise Ended(f"pod {standing.key} is on {node_of(pod) or 'no node'}, in the plan on {step.source}")
         if not asked and (others := of_uid(work.cluster.objects("EvictionRequest"), standing.uid)) is not None:
             raise Ended(f"pod {standing.key} is to be evicted by others: {others} asks for it")
-        if work.halt.state is not None or work.held.is_set():
+        if work.halt.state is not None or work.evictions_held.is_set():
             return False
         work.alive()
         work.asking.add(standing.uid)
@@ -85,7 +85,7 @@ async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> boo
             waited = max(work.options.timeout, round(deadline - began))
             raise Ended(f"pod {standing.key} cannot be evicted for {waited:g} s: {_budget(answer)}{waits_for([step], work)}")
         if by_budget(answer) and time.monotonic() >= hold_until and awaited([step], work):
-            work.held.set()
+            work.evictions_held.set()
             return False
         if answer.code == 429 or work.cluster.pod(standing.uid) is pod:
             await work.rest(min(work.options.pause, deadline - time.monotonic()))

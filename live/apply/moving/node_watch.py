@@ -30,7 +30,7 @@ class NodeWatch:
         seen, now = self._seen.get(name), self._look(name)
         if seen is None or now is None or now[0] != seen[0]:
             return False
-        return all(uid in self._where.placed or uid in self._where.taken for uid in now[1] - seen[1])
+        return all(uid in self._where.placed or uid in self._where.replacements for uid in now[1] - seen[1])
 
     def _look(self, name: str) -> tuple[Print, frozenset[str]] | None:
         node = self._cluster.node(name)

@@ -113,7 +113,7 @@ class StepRun:
     async def _evicted(self) -> bool:
         """Evict the pod. First record the manifest of a pod that no controller recreates."""
         step, work, standing = self.step, self.work, self.work.where.of[self.step.pod]
-        if work.held.is_set() and not self.progress.begun:
+        if work.evictions_held.is_set() and not self.progress.begun:
             return False
         pod = work.cluster.pod(standing.uid)
         if step.origin.owner is None:
@@ -160,9 +160,9 @@ class StepRun:
         step, work = self.step, self.work
         while True:
             standing = work.where.of[step.pod]
-            pod = work.cluster.pod(standing.uid) if standing.uid in work.where.taken else None
+            pod = work.cluster.pod(standing.uid) if standing.uid in work.where.replacements else None
             if pod is None or is_leaving(pod):
-                if standing.uid in work.where.taken:
+                if standing.uid in work.where.replacements:
                     work.where.drop(standing.uid)
                 pod = await replacement(step, work, max(deadline, time.monotonic() + 1), self.siblings, known=self._known)
             if await place(step, pod, work, deadline):

@@ -139,7 +139,7 @@ class StepContext:
         asking: Uids of pods whose eviction request is under way.
         forgotten: Times when budgets forget interrupted evictions.
         tried: Times of the first eviction attempt by step.
-        held: Set while no eviction may begin, until nodes were opened for pods that budgets wait for.
+        evictions_held: Set while no eviction may begin, until nodes were opened for pods that budgets wait for.
     """
 
     api_of: Callable[[int, str], Api]
@@ -163,7 +163,7 @@ class StepContext:
     asking: set[str] = field(default_factory=set)
     forgotten: dict[Hashable, float] = field(default_factory=dict)
     tried: dict[tuple[int, str], float] = field(default_factory=dict)
-    held: asyncio.Event = field(default_factory=asyncio.Event)
+    evictions_held: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.options.at_once)

@@ -71,7 +71,7 @@ class Applying:
         found = judge_journal(read(str(self.path / "plan.journal.jsonl")), self.document, self.snapshot, digest="r")
         assert found.violations == []
         assert found.summary is not None
-        assert len(found.summary.left) == len(outcome.left)
+        assert len(found.summary.left) == len(outcome.remaining_steps)
         return outcome
 
     def _end(self, now: Snapshot, stands: Mapping[str, str]) -> Ends:

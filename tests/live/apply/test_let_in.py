@@ -61,7 +61,7 @@ def test_an_interrupt_ends_the_wait_for_the_scheduler_and_lets_no_other_pod_in(t
     run = Run(world, placed("a", "b"), tmp_path)
     interrupting(run, "/nodes/n1")
     outcome = run(LONG)
-    assert (outcome.state, outcome.reasons, len(outcome.left)) == ("interrupted", ["interrupted"], 2)
+    assert (outcome.state, outcome.reasons, len(outcome.remaining_steps)) == ("interrupted", ["interrupted"], 2)
     assert let_in(world) == ["uid-a"]
 
     def all_closed(method: str, path: str) -> None:
@@ -115,7 +115,7 @@ def test_an_interrupt_in_the_middle_of_the_wait_for_a_volume_ends_it(tmp_path: P
 
     world.named = named  # type: ignore[method-assign]
     outcome = run(LONG)
-    assert (outcome.state, outcome.reasons, len(outcome.left)) == ("interrupted", ["interrupted"], 1)
+    assert (outcome.state, outcome.reasons, len(outcome.remaining_steps)) == ("interrupted", ["interrupted"], 1)
 
 
 def test_a_pod_bound_while_it_is_given_up_counts(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Run:
         found = judge_journal(record, self.document, self.before, digest="r")
         assert [v for v in found.violations if v.node not in outcome.not_opened] == []
         assert found.summary is not None
-        assert len(found.summary.left) == len(outcome.left)
+        assert len(found.summary.left) == len(outcome.remaining_steps)
         return outcome
 
 
@@ -66,7 +66,7 @@ def sent(world: SmallWorld, last: str) -> list[str]:
 def test_a_move_ends_on_the_planned_node(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2", "n3"), running("web-1", "n1"), running("web-2", "n1"))
     outcome = Run(world, plan((1, "web-1", "n1", "n3"), (1, "web-2", "n1", "n2")), tmp_path)()
-    assert (outcome.state, outcome.left, outcome.reasons) == ("done", [], [])
+    assert (outcome.state, outcome.remaining_steps, outcome.reasons) == ("done", [], [])
     assert sorted(world.of("ReplicaSet/web").values(), key=str) == ["n2", "n3"]
     assert world.bound_by_scheduler == []
     evictions = [body for _, path, body in world.sent if path.endswith("eviction")]
@@ -140,7 +140,7 @@ def test_any_other_refusal_ends_the_run_and_begins_nothing_more(tmp_path: Path) 
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
     world.refuses["eviction"] = [refused(403, "Forbidden", "you may not")]
     outcome = Run(world, plan((1, "web-1", "n1", "n2"), (2, "api-1", "n1", "n2")), tmp_path)()
-    assert (outcome.state, len(outcome.left)) == ("stopped", 2)
+    assert (outcome.state, len(outcome.remaining_steps)) == ("stopped", 2)
     assert outcome.reasons == ["pod default/web-1 cannot be evicted: you may not"]
     assert world.at("api-1") == "n1"
 

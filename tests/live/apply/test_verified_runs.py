@@ -96,7 +96,7 @@ def test_a_drain_is_carried_out_as_its_journal_says(tmp_path: Path, faults: Faul
     assert (code, found["violations"]) == (3, [])
     assert 0 < found["journal"]["moves"]["done"] < 5
     outcome = place.run(resume=True)
-    assert (outcome.state, outcome.left) == ("done", []), outcome
+    assert (outcome.state, outcome.remaining_steps) == ("done", []), outcome
     code, found = place.verify()
     assert (code, found["violations"]) == (0, [])
     told = found["journal"]

@@ -34,7 +34,7 @@ def test_a_gang_is_placed_by_the_scheduler_on_its_nodes(tmp_path: Path) -> None:
     stage.apply()
     assert stage.counts("web") == {"": 3}
     outcome = go(stage, tmp_path)
-    assert (outcome.state, outcome.left) == ("done", [])
+    assert (outcome.state, outcome.deviations) == ("done", [])
     assert stage.counts("web") == {"n2": 1, "n3": 2}
     assert sorted(outcome.placed.values()) == ["n2", "n3", "n3"]
     assert stage.told.nodes == outcome.placed
@@ -85,9 +85,9 @@ def test_a_gang_that_does_not_fit_any_more_is_left_whole_behind_the_gate(tmp_pat
     assert stage.counts("web") == {"": 3}
     assert len(stage.held()) == 3
     assert stage.world.requests == 0
-    assert outcome.left[0] == "Deployment default/web: 0 of 3 pods are bound, 3 behind the gate"
-    assert "n2" in outcome.left[1]
-    assert "NodeResourcesFit" in outcome.left[1]
+    assert outcome.deviations[0] == "Deployment default/web: 0 of 3 pods are bound, 3 behind the gate"
+    assert "n2" in outcome.deviations[1]
+    assert "NodeResourcesFit" in outcome.deviations[1]
 
 
 def test_a_gang_waits_until_it_fits(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_gang_of_which_pods_lack_is_not_let_go_and_is_told(tmp_path: Path) -> 
         metadata = {"name": f"w-{i}", "namespace": "default", "labels": {"app": "w"}, "ownerReferences": [owner]}
         stage.world.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": job["spec"]["template"]["spec"]})
     outcome = go(stage, tmp_path)
-    assert outcome.left == [
+    assert outcome.deviations == [
         "Job default/w: 0 of 3 pods are bound, 2 behind the gate",
         "gang default/w is not all there: Job default/w 2 of 3",
     ]
@@ -190,7 +190,7 @@ def test_other_gates_stay(tmp_path: Path) -> None:
     stage = Stage(NODES, [bare], ["n2"], options=ReleaseOptions(0.3, pause=0.01))
     stage.apply()
     outcome = go(stage, tmp_path)
-    assert outcome.left[0] == "Pod default/p: 0 of 1 pods are bound, 0 behind the gate; let go, but not bound: default/p waits for n2"
+    assert outcome.deviations[0] == "Pod default/p: 0 of 1 pods are bound, 0 behind the gate; let go, but not bound: default/p waits for n2"
     found = stage.world.get("Pod", "default/p")
     assert found is not None
     assert found["spec"]["schedulingGates"] == [{"name": "other.example/gate"}]
