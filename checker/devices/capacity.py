@@ -110,7 +110,7 @@ def entry(raw: api.DeviceCapacity, fractions: bool) -> CapacityEntry:
     )  # fmt: skip
 
 
-def taken(entries: Mapping[str, CapacityEntry], requested: Amounts | None) -> Amounts:
+def consumed_amounts(entries: Mapping[str, CapacityEntry], requested: Amounts | None) -> Amounts:
     """Return the amount of each capacity that a request takes from a device."""
     return {name: each.amount((requested or {}).get(name)) for name, each in entries.items()}
 
@@ -120,7 +120,7 @@ def lacks(entries: Mapping[str, CapacityEntry], requested: Amounts | None, *cons
     for name in requested or ():
         if name not in entries:
             return f"it has no capacity {name}"
-    for name, amount in taken(entries, requested).items():
+    for name, amount in consumed_amounts(entries, requested).items():
         each = entries[name]
         if not each.allows(amount):
             return f"its policy does not allow {quantity.canonical(amount)} of capacity {name}"

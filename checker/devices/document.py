@@ -41,7 +41,7 @@ def others(devices: Devices | None, pod: objects.Pod, named: Sequence[DeviceResu
     Claims may have been created from templates and allocated since. So a device is matched by its request, under
     any name of the claim.
     """
-    devices_of_pod = devices.held(pod) if named and devices is not None else None
+    devices_of_pod = devices.devices_of(pod) if named and devices is not None else None
     if devices_of_pod is None:
         return []
     unmatched, wrong = list(devices_of_pod), []

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from kubestow.checker.devices.allocations import Allocations, CounterKey, CounterLedger, DeviceId
-from kubestow.checker.devices.capacity import Amounts, lacks, taken
+from kubestow.checker.devices.capacity import Amounts, consumed_amounts, lacks
 from kubestow.checker.devices.device_requests import MAX_RESULTS, RequestAlternative, Value, Wanted, limit_fault
 from kubestow.checker.devices.pools import DeviceError, DevicePool, Published, node_matches
 from kubestow.models.cel.selectors import CelError, DeviceSelector, UnsupportedExpression, compile_selector
@@ -305,7 +305,7 @@ class Search:
         for constraint, values in zip(self._wanted[claim].constraints, self._values[claim], strict=True):
             if constraint.concerns(ask):
                 values.extend(constraint.value(device) or ())
-        consumed = taken(device.capacity, ask.amounts) if device.shared else None
+        consumed = consumed_amounts(device.capacity, ask.amounts) if device.shared else None
         if consumed is None:
             self._holders.setdefault(device.id, set()).add(claim)
         else:

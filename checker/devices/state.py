@@ -243,7 +243,7 @@ class Devices:
             return []
         return self._granted.get(id(pod))
 
-    def held(self, pod: objects.Pod) -> list[tuple[str, tuple[str, str, str]]] | None:
+    def devices_of(self, pod: objects.Pod) -> list[tuple[str, tuple[str, str, str]]] | None:
         """Return request and device of all devices of a bound pod, including earlier allocations; None as for ``allocated``."""
         grants = self.allocated(pod)
         if grants is None or id(pod) not in self._read:

@@ -142,13 +142,15 @@ def _caches(
     if not any(inside.values()):
         return leaves, amounts, groups, []
     found: tuple[_Leaves, _Pairs, list[object], list[int]] = [], [], [], []
-    for leaf, (left, total), group in zip(leaves, amounts, groups, strict=True):
+    for leaf, (available, total), group in zip(leaves, amounts, groups, strict=True):
         own = sorted(inside[leaf.name], key=_order)
         found[3].append(sum(1 << len(found[0]) + i for i in range(len(own) or 1)))
         for cache in own or [leaf]:
             cpus = _amounts(cache)
             found[0].append(cache)
-            found[1].append(({**left, "cpu": cpus[0].get("cpu", 0)}, {**total, "cpu": cpus[1].get("cpu", 0)}) if own else (left, total))
+            found[1].append(
+                ({**available, "cpu": cpus[0].get("cpu", 0)}, {**total, "cpu": cpus[1].get("cpu", 0)}) if own else (available, total)
+            )
             found[2].append(group)
     return found
 
@@ -264,9 +266,9 @@ def _amounts(zone: topology_objects.TopologyZone) -> tuple[Amounts, Amounts]:
         given = [raw for raw in (listed.available, listed.allocatable, listed.capacity) if raw is not None]
         if not given:
             continue
-        most = next(raw for raw in (listed.allocatable, listed.capacity, listed.available) if raw is not None)
+        whole = next(raw for raw in (listed.allocatable, listed.capacity, listed.available) if raw is not None)
         try:
-            available[listed.name], total[listed.name] = _whole(listed.name, given[0]), _whole(listed.name, most)
+            available[listed.name], total[listed.name] = _whole(listed.name, given[0]), _whole(listed.name, whole)
         except quantity.QuantityError as error:
             raise MachineError(f"zone {zone.name[:60]!r}: {listed.name[:60]!r}: {error}") from None
     return available, total
