@@ -258,7 +258,7 @@ class Placing:
                 course.halts[change.ref] = halt
         return state
 
-    def taken(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None:
+    def with_pod_placed(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None:
         """Return the cluster with a pending pod placed on a node. None if no node takes it."""
         found = place(replace(state, pods=[*state.pods, pod]), self._limited(), stop=self.stop)
         at = next((entry.node for entry in found.assignments if entry.pod == objects.pod_key(pod)), None)

@@ -97,7 +97,7 @@ class Placer(Protocol):
 
     def unplaced(self, change: WorkloadChange, course: StepCourse) -> FitVerdict: ...
 
-    def taken(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None: ...
+    def with_pod_placed(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None: ...
 
 
 # --- StatefulSets -----------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Ordinals:
             for pod in sorted(self.placing.waiting.own.get(self.change.ref, ()), key=lambda pod: ordinal(pod.metadata.name or "")):
                 if not self._wanted(pod.metadata.name or ""):
                     continue
-                occupied = self.placing.taken(state, pod)
+                occupied = self.placing.with_pod_placed(state, pod)
                 if occupied is None:
                     return self._waits(state, pod.metadata.name or "", "no node takes", sure=True)
                 state = occupied

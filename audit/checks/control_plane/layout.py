@@ -59,9 +59,9 @@ class Layout:
         for part in self.parts:
             counts = spread(part, where)
             if not survives(counts.values(), part.needed):
-                domain, most = counts.most_common(1)[0]
+                domain, largest = counts.most_common(1)[0]
                 total = len(part.homes)
-                found.setdefault(domain, []).append(f"{total - most} of {total} {part.noun} ({part.needed} needed)")
+                found.setdefault(domain, []).append(f"{total - largest} of {total} {part.noun} ({part.needed} needed)")
         return found
 
     def document(self) -> ControlPlane:

@@ -47,14 +47,14 @@ def _doubled(found: Layout) -> Iterator[Finding]:
 def _halves(found: Layout, where: Mapping[str, str], key: str | None) -> Iterator[Finding]:
     for part in found.parts:
         counts = spread(part, where)
-        machine, most = counts.most_common(1)[0]
+        machine, largest = counts.most_common(1)[0]
         total = len(part.homes)
-        if total < 2 or 2 * most <= total:
+        if total < 2 or 2 * largest <= total:
             continue
         pods = [i for i, home in zip(part.pods, part.homes, strict=False) if where[home] == machine]
         homes = list(dict.fromkeys(home for home in part.homes if where[home] == machine))
         on = f"one machine, {machine}" if key else f"one node, {machine}"
-        message = f"{most} of {total} {_instances(part)} on {on}; no more than {total // 2} should be"
+        message = f"{largest} of {total} {_instances(part)} on {on}; no more than {total // 2} should be"
         domain = f"{key}={machine}" if key else None
         yield codes.HALF.found(_object(part), message, pods=found.view.keys(pods), nodes=homes, domain=domain)
 
