@@ -24,7 +24,19 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.workload_objects import EvictionRequest
 from kubestow.models.snapshot.snapshot import Snapshot
 
-__all__ = ["DoneChanges", "Drift", "DriftVerdict", "DriftWatch", "Judge", "Now", "Rejection", "check", "compare", "rest", "summed_up"]
+__all__ = [
+    "DoneChanges",
+    "Drift",
+    "DriftVerdict",
+    "DriftWatch",
+    "Judge",
+    "Now",
+    "Rejection",
+    "check",
+    "compare",
+    "remaining_document",
+    "summed_up",
+]
 
 Document = RebalancePlan | Placement
 
@@ -83,7 +95,7 @@ class DriftWatch:
     def check(self, now: Snapshot, done: DoneChanges) -> DriftVerdict:
         """Compare the cluster with the snapshot. Check the remaining steps, unless all drift is already known to be harmless."""
         found = compare(self._before, now, done)
-        remainder = rest(self._document, done, self._in_flight(done))
+        remainder = remaining_document(self._document, done, self._in_flight(done))
         live = {objects.pod_key(pod): pod for pod in now.pods}
         faults = [*self._pod_faults(remainder, live, done, requested(now)), *owners.faults(self._before, now, _stopped(remainder, live))]
         if faults:
@@ -158,7 +170,7 @@ class DriftWatch:
         return found
 
 
-def rest(document: Document, done: DoneChanges, stopped: Collection[str] = ()) -> Document:
+def remaining_document(document: Document, done: DoneChanges, stopped: Collection[str] = ()) -> Document:
     """Return the remaining steps of a document, with the current names of pods and the original numbers of steps and waves.
 
     ``stopped``: pods that the run stopped and that are not replaced yet. Like pending replacements, they have no source.

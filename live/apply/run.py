@@ -339,7 +339,7 @@ class Execution:
                 return
             if time.monotonic() >= hold_until and awaited(steps, self._work):
                 hold_until = await self._open_for_budgets(steps)
-            await self._work.rest(self.options.pause)
+            await self._work.pause(self.options.pause)
 
     def _so_far(self) -> DoneChanges:
         """Return the changes made by the run, for the comparison with the cluster."""

@@ -220,8 +220,8 @@ class Gates:
 
     async def news(self, seconds: float) -> None:
         """Wait for a change of the cluster up to this time, and briefly for related changes."""
-        asked = iter([None])
-        change = asyncio.ensure_future(self.cluster.until(lambda: next(asked, True), max(0.0, seconds)))
+        first_check = iter([None])
+        change = asyncio.ensure_future(self.cluster.until(lambda: next(first_check, True), max(0.0, seconds)))
         end = asyncio.ensure_future(self.ending.wait())
         try:
             await asyncio.wait([change, end], return_when=asyncio.FIRST_COMPLETED)

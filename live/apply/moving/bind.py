@@ -86,7 +86,7 @@ async def _bind(step: RunStep, pod: Object, work: StepContext, deadline: float) 
     if time.monotonic() >= deadline:
         raise Ended(f"pod {key} cannot be bound to {target} for {work.options.timeout:g} s: {answer.message}")
     if work.cluster.pod(pod["metadata"]["uid"]) is pod:
-        await work.rest(work.options.pause)
+        await work.pause(work.options.pause)
     return None
 
 

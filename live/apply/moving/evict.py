@@ -36,10 +36,10 @@ def eviction(key: str, uid: str) -> Object:
     }
 
 
-async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> bool:
+async def evict(step: RunStep, work: StepContext, *, requested: bool = False) -> bool:
     """Evict the pod of a step. Return False if the run ends or the wave is interrupted before.
 
-    The time limit counts from the first attempt. ``asked``: an earlier run may have sent the eviction.
+    The time limit counts from the first attempt. ``requested``: an earlier run may have sent the eviction.
 
     Raises:
         Ended: the pod was replaced, its budget does not allow the eviction in time, or the server refuses.
@@ -51,14 +51,14 @@ async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> boo
     while True:
         pod = work.cluster.pod(standing.uid)
         if pod is None or is_leaving(pod):
-            if asked:
+            if requested:
                 return True
             why = why_none(work.cluster, step.origin)
             what = "is gone" if pod is None else "is being deleted"
             raise Ended(f"pod {standing.key} {what}, and not by this run{f': {why}' if why else ''}")
         if node_of(pod) != step.source:
             raise Ended(f"pod {standing.key} is on {node_of(pod) or 'no node'}, in the plan on {step.source}")
-        if not asked and (others := of_uid(work.cluster.objects("EvictionRequest"), standing.uid)) is not None:
+        if not requested and (others := of_uid(work.cluster.objects("EvictionRequest"), standing.uid)) is not None:
             raise Ended(f"pod {standing.key} is to be evicted by others: {others} asks for it")
         if work.halt.state is not None or work.evictions_held.is_set():
             return False
@@ -67,7 +67,7 @@ async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> boo
         try:
             answer = await api.send("POST", pod_path(standing.key, "/eviction"), eviction(standing.key, standing.uid))
         except Unreachable:
-            asked = True
+            requested = True
             await work.cluster.refresh()  # it may have been executed
             continue
         finally:
@@ -75,7 +75,7 @@ async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> boo
         if answer.ok:
             return True
         if answer.code in _READ_AGAIN:
-            asked = True  # possibly by our own request whose answer was lost
+            requested = True  # possibly by our own request whose answer was lost
             await work.cluster.refresh()
         elif answer.code != 429:
             raise Ended(f"pod {standing.key} cannot be evicted: {answer.message}")
@@ -88,7 +88,7 @@ async def evict(step: RunStep, work: StepContext, *, asked: bool = False) -> boo
             work.evictions_held.set()
             return False
         if answer.code == 429 or work.cluster.pod(standing.uid) is pod:
-            await work.rest(min(work.options.pause, deadline - time.monotonic()))
+            await work.pause(min(work.options.pause, deadline - time.monotonic()))
 
 
 def _budget(answer: ServerAnswer) -> str:

@@ -51,7 +51,7 @@ async def recreate(step: RunStep, work: StepContext, made: Object, deadline: flo
             raise Ended(f"pod {step.pod} was evicted and cannot be created again: {answer.message}; its manifest is in the journal")
         await work.cluster.refresh()
         if answer.code == 409 and not _named(step, work):
-            await work.rest(work.options.pause)  # this server still has the old pod
+            await work.pause(work.options.pause)  # this server still has the old pod
 
 
 def _named(step: RunStep, work: StepContext) -> list[Object]:

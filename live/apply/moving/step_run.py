@@ -123,7 +123,7 @@ class StepRun:
                 await work.facts.fact("manifest", step=step.number, pod=step.pod, object=self._made)
         if pod is not None:
             work.listener.step(step, "evicting", standing.key)
-        return await evict(step, work, asked=self.progress.begun)
+        return await evict(step, work, requested=self.progress.begun)
 
     async def _empty(self, deadline: float) -> None:
         """Wait until the old pod is gone, including its grace period. Recreate a pod without a controller."""

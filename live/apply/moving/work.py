@@ -200,7 +200,7 @@ class StepContext:
         """Return True if a step without requests must not begin any more."""
         return self.halt.state is not None and step.gang not in self.whole
 
-    async def rest(self, seconds: float) -> None:
+    async def pause(self, seconds: float) -> None:
         """Wait for some time or until the run ends."""
         try:
             await asyncio.wait_for(self.halt.event.wait(), seconds)

@@ -9,7 +9,7 @@ import pytest
 
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.apply.differences.found import Drift, summed_up
-from kubestow.live.apply.drift import Document, DoneChanges, DriftWatch, Now, Rejection, compare, rest
+from kubestow.live.apply.drift import Document, DoneChanges, DriftWatch, Now, Rejection, compare, remaining_document
 from kubestow.models.documents.rebalance_plan import Eviction, RebalancePlan
 from kubestow.models.snapshot.snapshot import Snapshot
 from tests.live.apply.drift_world import World, budget, claim, move, placement, plan, running, uid, verdict, volume
@@ -211,7 +211,7 @@ def test_many_of_a_kind_are_summed_up() -> None:
 
 
 def test_the_rest_keeps_the_numbers_of_steps_and_waves() -> None:
-    left = rest(PLAN, _after_one()[1])
+    left = remaining_document(PLAN, _after_one()[1])
     assert isinstance(left, RebalancePlan)
     assert [(m.step, m.wave, m.pod, m.source, m.to) for m in left.moves] == [(3, 3, "default/web-9", "n2", "n3")]
     assert [(e.step, e.wave, e.pod) for e in left.evictions] == [(2, 2, "default/low-1")]
