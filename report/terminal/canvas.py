@@ -49,7 +49,7 @@ class Surface:
     def unicode(self) -> bool:
         return self.encoding.lower().replace("-", "").replace("_", "").startswith("utf")
 
-    def most(self, number: int) -> int:
+    def limit(self, number: int) -> int:
         """Return the maximum number of list entries, given the default ``number``."""
         return sys.maxsize if self.everything else number
 

@@ -61,13 +61,13 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
     for step in steps(plan):
         by_wave.setdefault(step.wave, []).append(step)
     every = [line for lines in found.values() for line in lines]
-    layout = _Layout.of(every[: surface.most(_MAX_LINES)], surface)
+    layout = _Layout.of(every[: surface.limit(_MAX_LINES)], surface)
     if layout.note:
         yield Text()
         yield plain(f"({layout.note})", style="dim")
     left_out, shown = 0, 0
     for wave, lines in sorted(found.items()):
-        room = lines[: max(0, surface.most(_MAX_LINES) - shown)]
+        room = lines[: max(0, surface.limit(_MAX_LINES) - shown)]
         shown += len(room)
         left_out += sum(len(line.pods) for line in lines[len(room) :])
         if room:
@@ -161,7 +161,7 @@ class _Layout:
         """Return ``n1, n2 (2) → n3``: the source nodes, with the number of pods if above one, and the target."""
         several = len(line.sources) > 1
         sources = [f"{self.nodes.cut(node)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
-        text = some(sources, self.surface.most(_MAX_SOURCES))
+        text = some(sources, self.surface.limit(_MAX_SOURCES))
         arrow = "→" if self.surface.unicode else "->"
         return plain(f"{text} {arrow} {self.nodes.cut(line.target)}".strip() if line.target else text)
 

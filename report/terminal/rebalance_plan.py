@@ -39,7 +39,7 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         yield from waves(plan, snapshot, surface)
     if plan.freed:
         yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
-        yield inset(plain(some(plan.freed, surface.most(_MAX_ENTRIES))))
+        yield inset(plain(some(plan.freed, surface.limit(_MAX_ENTRIES))))
     if plan.excluded:
         table = grid("pods", "why", "", right=(0,), prose=(2,), title="Left where they are")
         for group in sorted(plan.excluded, key=lambda group: -len(group.pods)):
@@ -101,7 +101,7 @@ def _reached(plan: RebalancePlan) -> list[str]:
 
 def _header(plan: RebalancePlan, surface: Surface) -> Iterator[Text]:
     yield plain(verdict(plan), style="bold yellow" if plan.obstacles else "bold green")
-    goals = [f"drain {some(plan.drain, surface.most(_MAX_ENTRIES))}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
+    goals = [f"drain {some(plan.drain, surface.limit(_MAX_ENTRIES))}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
     limits = _limits(plan.limits)
     within = plain(f" ({', '.join(limits)})" if limits else "", style="dim")
     yield plain(f"goals: {', then '.join(goals)}", style="default").append_text(within)
@@ -166,7 +166,7 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
         return
     changed.sort(key=lambda pair: (-_change(*pair), pair[0].node))
     table = grid("node", "pods", "cpu", "memory", title=f"Nodes that change ({len(changed):,})")
-    limit = surface.most(_MAX_ENTRIES)
+    limit = surface.limit(_MAX_ENTRIES)
     listed = changed if len(changed) <= limit else changed[: limit - 1]
     omitted = changed[len(listed) :]
     rows = [*listed, (_total(old for old, _ in omitted), _total(new for _, new in omitted))] if omitted else listed
@@ -227,7 +227,7 @@ def _obstacles(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType
     if not plan.obstacles:
         return
     yield heading(f"Not reached ({len(plan.obstacles):,})")
-    limit = surface.most(_MAX_ENTRIES)
+    limit = surface.limit(_MAX_ENTRIES)
     for obstacle in plan.obstacles[:limit]:
         sure = "proved" if obstacle.proved else "not proved"
         line = plain(f"{obstacle.goal}: ", style="bold red").append_text(plain(obstacle.message, style="default"))

@@ -22,7 +22,7 @@ def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
     yield inset(_verdict(found))
     if found.waves:
         yield inset(_waves(found.waves, surface))
-        yield from more(len(found.waves) - surface.most(_MAX_WAVES), "{:,} waves in between are left out (--all lists all)")
+        yield from more(len(found.waves) - surface.limit(_MAX_WAVES), "{:,} waves in between are left out (--all lists all)")
     if found.waysOut:
         yield heading("Completes with any one of")
         for way in found.waysOut:
@@ -60,7 +60,7 @@ def _verdict(found: Rollout) -> Text:
 
 def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
     table = grid("wave", "new pods", "wait", "old pods that go", right=(0,), prose=(1, 2, 3))
-    shown = waves if len(waves) <= surface.most(_MAX_WAVES) else [*waves[: _MAX_WAVES - 1], waves[-1]]
+    shown = waves if len(waves) <= surface.limit(_MAX_WAVES) else [*waves[: _MAX_WAVES - 1], waves[-1]]
     for wave in shown:
         create = [f"{entry.pod} on {entry.node}{' (old revision)' * entry.old}" for entry in wave.create]
         table.add_row(str(wave.wave), _named(create, surface), _named(wave.waiting, surface), _named(wave.delete, surface))
@@ -68,7 +68,7 @@ def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
 
 
 def _named(names: Sequence[str], surface: Surface) -> Text:
-    limit = surface.most(_MAX_PODS)
+    limit = surface.limit(_MAX_PODS)
     lines = [plain(name) for name in names[:limit]]
     if len(names) > limit:
         lines.append(plain(f"and {len(names) - limit:,} more", style="dim"))

@@ -64,7 +64,7 @@ def _growth(found: Fit, surface: Surface) -> Iterator[RenderableType]:
     yield heading("Gain from one more node")
     what = "replicas" if len(found.templates) == 1 else "units"
     table = grid("like node", "nodes of this kind", f"more {what}", right=(1, 2))
-    shown = found.growth[: surface.most(_MAX_KINDS)]
+    shown = found.growth[: surface.limit(_MAX_KINDS)]
     for entry in shown:
         table.add_row(Name(entry.like), f"{entry.nodes:,}", _range(entry))
     yield inset(table)
