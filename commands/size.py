@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SizeChoices:
     """Options of the sizing problem.
 
     Attributes:
@@ -89,8 +89,8 @@ class Asked:
 @options.namespace
 @options.requests
 @options.scoped
-@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, asked=Asked)
-def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked: Asked, catalogue: str, **edits: Any) -> None:
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, size_choices=SizeChoices)
+def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, size_choices: SizeChoices, catalogue: str, **edits: Any) -> None:
     """Find the cheapest nodes of a catalogue that run all pods.
 
     By default, add nodes for pending pods and for manifests given with -w. With --pool, replace the nodes of a pool; with --from-scratch,
@@ -98,9 +98,9 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
 
     Exit codes: 0 if a purchase places all pods, 3 if none does or none was found, 130 if interrupted (the best result so far is written).
     """
-    asked.check(search)
+    size_choices.check(search)
     streams.check(catalogue)
-    refuse(asked.series and len(streams.snapshots) < 2, "--series requires at least two SNAPSHOT arguments")
+    refuse(size_choices.series and len(streams.snapshots) < 2, "--series requires at least two SNAPSHOT arguments")
     from kubestow.commands.common import inputs, output, searching
     from kubestow.models.edits.edits import apply
     from kubestow.report.documents import bought_nodes, csv_rows, results
@@ -113,13 +113,13 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
     assert offered is not None, "--catalogue is required"
     policy = inputs.read_policy(choices)
     run = searching.SearchRun(streams)
-    several = inputs.load_over_time(streams, policy) if asked.series else [("", inputs.load(streams, policy, empty=True))]
+    several = inputs.load_over_time(streams, policy) if size_choices.series else [("", inputs.load(streams, policy, empty=True))]
     manifests = inputs.load_manifests(streams.manifests, streams, several[0][1].gates, changes)
     before = [inputs.edit(each, streams, changes, manifests) for _, each in several]
-    questions = [asked.options(search, each, manifests, path) for path, each in several]
+    questions = [size_choices.options(search, each, manifests, path) for path, each in several]
     run.loaded = run.seconds()
     chosen = searching.search_options(search, choices, policy, edits=changes)
-    if asked.series:
+    if size_choices.series:
         found = run.search(partial(size_series, [each for _, each in several], offered, questions, chosen))
     else:
         found = run.search(partial(engine, several[0][1], offered, questions[0], chosen))
