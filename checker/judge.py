@@ -267,7 +267,7 @@ class Judge:
         nominated to the node, as if they ran there. Plugins that skip the pod do not run again. Devices and volumes
         allocated at binding are not changed.
         """
-        found = self.faults(pod, node_name)
+        faults = self.faults(pod, node_name)
         rank, key = pod.spec.priority or 0, objects.pod_key(pod)
         guests = {
             id(other): other for other in self._snapshot.pods
@@ -275,13 +275,13 @@ class Judge:
             and not other.spec.schedulingGates and (other.spec.priority or 0) >= rank and objects.pod_key(other) != key
         }  # fmt: skip
         if not guests:
-            return found
+            return faults
         settled = {key: _settled(guest, node_name) for key, guest in guests.items()}
         pods = [settled.get(id(other), other) for other in self._snapshot.pods]
         with_nominated = Judge(replace(self._snapshot, pods=pods), [pod], exempt=self._exempt, free=self._free, policy=self._policy)
         spread.welcome(with_nominated.spread_of(pod), self.nodes[node_name], settled.values())
         skipped = {devices.RULE} if self._affinity.is_asked(self._lot_of[id(pod)].member) else {devices.RULE, "InterPodAffinity"}
-        return found + [fault for fault in with_nominated.faults(pod, node_name) if fault[0] not in skipped]
+        return faults + [fault for fault in with_nominated.faults(pod, node_name) if fault[0] not in skipped]
 
     def disturbs(self, pod: objects.Pod, node_name: str) -> bool:
         """Return True if one more pod on the node breaks a spread constraint of a placed pod."""

@@ -42,8 +42,8 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    found = placement.rollout
-    if found is None or placement.snapshot.rollout is None:
+    rollout = placement.rollout
+    if rollout is None or placement.snapshot.rollout is None:
         return [Violation("", "", DOCUMENT, "the document has no rollout, or does not name it")]
     try:
         kind, name = kind_of(snapshot, placement.snapshot.rollout, manifests)
@@ -57,12 +57,12 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
         {objects.pod_key(pod): pod for pod in revision.new}, {objects.pod_key(revision.snapshot.pods[i]) for i in revision.going},
         revision.paused,
     )  # fmt: skip
-    replay.document(found, f"Deployment {revision.workload}", snapshot.sha256)
+    replay.document(rollout, f"Deployment {revision.workload}", snapshot.sha256)
     for why in count_faults(snapshot, placement, len(revision.new)):
         replay.fault(why)
-    for number, wave in enumerate(found.waves, 1):
+    for number, wave in enumerate(rollout.waves, 1):
         replay.wave(number, wave)
-    replay.end(found)
+    replay.end(rollout)
     return replay.faults
 
 

@@ -44,17 +44,17 @@ def verify_update(
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    found = placement.rollout
-    assert found is not None
+    rollout = placement.rollout
+    assert rollout is not None
     try:
         update = read_update(snapshot, kind, name, manifests, placement.snapshot.edits)
     except InputError as error:
         return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
     replay = _UpdateReplay(update, placement)
-    replay.document(found, snapshot)
-    for number, wave in enumerate(found.waves, 1):
+    replay.document(rollout, snapshot)
+    for number, wave in enumerate(rollout.waves, 1):
         replay.wave(number, wave)
-    replay.end(found)
+    replay.end(rollout)
     return replay.faults
 
 

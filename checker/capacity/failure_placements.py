@@ -95,8 +95,8 @@ class PlacementFinder:
     def _counterparts(self, first: Sequence[OutageRunner], second: Sequence[OutageRunner]) -> dict[str, OutageRunner]:
         """Return the pod of the second failure that corresponds to each pod of the first, by key."""
         kinds: tuple[Callable[[OutageRunner], Hashable], ...] = (self._kind, self._size)
-        found = _matched(first, second, kinds)
-        return {runner.key: other for runner, other in found.items()}
+        matching = _matched(first, second, kinds)
+        return {runner.key: other for runner, other in matching.items()}
 
     def _kind(self, runner: OutageRunner) -> Hashable:
         """Return a key that is equal for pods of one workload with the same requests."""

@@ -238,12 +238,12 @@ class FailureJudge:
             yield _fault(f"failure of {name}: {why}", pod)
         entries = [entry for entry in sorted(scenario.assignments, key=lambda entry: entry.order) if entry.pod in wanted]
         if self._is_plain(back):
-            found = self._replay(gone, wanted, entries, scenario.preempted)
+            faults = self._replay(gone, wanted, entries, scenario.preempted)
             if self._zones or any(entry.containers for entry in entries):
-                found += plain_replay.zone_faults(self.snapshot, self.survival, entries)
+                faults += plain_replay.zone_faults(self.snapshot, self.survival, entries)
         else:
-            found = plain_replay.faults(self.snapshot, self.survival, gone, entries, scenario.preempted)
-        for pod, node, (rule, why) in found:
+            faults = plain_replay.faults(self.snapshot, self.survival, gone, entries, scenario.preempted)
+        for pod, node, (rule, why) in faults:
             yield Violation(pod, node, rule, f"failure of {name}: {why}")
 
     def _replay(
@@ -320,7 +320,7 @@ class FailureJudge:
         if self._is_plain(back):
             why = self.seeker.settle(gone, back, {entry.pod: entry.node for entry in places.entries}, places.preempted)
         else:
-            found = plain_replay.faults(self.snapshot, self.survival, gone, places.entries, places.preempted)
-            why = found[0][2][1] if found else None
+            faults = plain_replay.faults(self.snapshot, self.survival, gone, places.entries, places.preempted)
+            why = faults[0][2][1] if faults else None
         if why is not None:
             yield _fault(f"failure of {name}: it is said to be equal to that of {first}, and its pods find no places like these: {why}")

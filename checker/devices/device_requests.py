@@ -93,11 +93,11 @@ class AttributeConstraint:
     def value(self, device: Published) -> tuple[Value] | None:
         """Return the device's value of the attribute in a tuple, or None if it lacks the attribute."""
         attributes = device.device.attributes or {}
-        found = attributes.get(self.attribute)
-        if found is None:
+        attribute = attributes.get(self.attribute)
+        if attribute is None:
             domain, slash, name = self.attribute.partition("/")
-            found = attributes.get(name) if slash and domain == device.spec.driver else None
-        return None if found is None else (_values(found) if self.lists else _value(found),)
+            attribute = attributes.get(name) if slash and domain == device.spec.driver else None
+        return None if attribute is None else (_values(attribute) if self.lists else _value(attribute),)
 
     def admits(self, others: Sequence[Value], new: Value) -> bool:
         """Return True if a device with the value may join devices with the values ``others``."""

@@ -182,11 +182,11 @@ class Devices:
 
     def _search(self, wanted: Sequence[tuple[str | None, Wanted]], node: objects.Node) -> DeviceVerdict:
         search = Search([each for _, each in wanted], node, self.pools.of(node), self._books, self._matcher, self._gates)
-        found = search.run()
-        if found is None:
+        search_result = search.run()
+        if search_result is None:
             names = ", ".join(each.label for _, each in wanted if each.requests)
             return DeviceVerdict(f"no devices of the node serve {names or 'it'}")
-        grants = [Grant(each, key, devices) for (key, each), devices in zip(wanted, found, strict=True)]
+        grants = [Grant(each, key, devices) for (key, each), devices in zip(wanted, search_result, strict=True)]
         for grant in grants:
             selector_of(grant.devices, node.metadata.name or "")
         return DeviceVerdict(None, grants)

@@ -77,8 +77,8 @@ class Tasks:
 
     def uid(self, pod: str) -> str | None:
         """Return the uid that a pod has in the snapshot, or None."""
-        found = self.pods.get(pod)
-        return found.metadata.uid or None if found is not None else None
+        pod_object = self.pods.get(pod)
+        return pod_object.metadata.uid or None if pod_object is not None else None
 
 
 def tasks_of(document: Placement | RebalancePlan, snapshot: Snapshot) -> Tasks:

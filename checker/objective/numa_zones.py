@@ -117,8 +117,8 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
     zones, near = Zones(), colocation(policy, snapshot) if policy.multipliers.containerAffinity else None
     zone_requests: dict[object, Sequence[ZoneRequest]] = {}
     for name, entries in there.items():
-        found = topologies.get(name)
-        machine = topology_manager.read(nodes[name], found) if found is not None else None
+        topology = topologies.get(name)
+        machine = topology_manager.read(nodes[name], topology) if topology is not None else None
         if machine is not None and machine.rejects:
             for pod in entries:
                 spec, status = pod.pod.spec, pod.pod.status  # replicas in a snapshot share the parts of their specs

@@ -63,10 +63,10 @@ class Volumes(VolumeState):
 
     def reset(self) -> bool:
         """Forget all bindings made during the replay. Return True if there were any."""
-        found = bool(self._chosen or self._consumed or self._first_node)
+        changed = bool(self._chosen or self._consumed or self._first_node)
         for each in (self._chosen, self._consumed, self._first_node):
             each.clear()
-        return found
+        return changed
 
     def open_claims(self, pod: objects.Pod) -> list[str]:
         """Return the pod's claims that are not bound or assigned to a node yet."""

@@ -27,8 +27,8 @@ def governed(snapshot: Snapshot) -> bool:
 
 def fault(snapshot: Snapshot, pod: objects.Pod) -> tuple[str, str] | None:
     """Return the plugin that refuses a pod and the reason, or None."""
-    found = snapshot.namespaces.get(pod.metadata.namespace or "default")
-    notes = (found.metadata.annotations if found is not None else None) or {}
+    namespace = snapshot.namespaces.get(pod.metadata.namespace or "default")
+    notes = (namespace.metadata.annotations if namespace is not None else None) or {}
     why = _selected(snapshot, notes, pod.spec.nodeSelector or {})
     if why is not None:
         return _SELECTOR, why

@@ -96,8 +96,8 @@ def _containers(pod: objects.Pod) -> list[objects.Container]:
 
 def _at_once(pod: objects.Pod, spec: _Spec) -> int:
     """Return the maximum number of isolated CPUs that a pod requires at one time."""
-    found = resources.most_at_once(pod.spec, lambda container, running: {"cpu": Fraction(_strictly(pod, container, spec))})
-    return int(found.get("cpu", 0))
+    cpu = resources.most_at_once(pod.spec, lambda container, running: {"cpu": Fraction(_strictly(pod, container, spec))})
+    return int(cpu.get("cpu", 0))
 
 
 def _strictly(pod: objects.Pod, container: objects.Container, spec: _Spec) -> int:
