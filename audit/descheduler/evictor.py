@@ -202,8 +202,8 @@ class Evictor:
         known = self.state.facts.snapshot.persistent_volume_claims
         for name in claims:
             claim = known.get(f"{pod.metadata.namespace or 'default'}/{name}")
-            found = claim.spec.storageClassName if claim is not None and claim.spec is not None else None
-            if not found or found in classes:
+            storage_class = claim.spec.storageClassName if claim is not None and claim.spec is not None else None
+            if not storage_class or storage_class in classes:
                 return True
         return False
 

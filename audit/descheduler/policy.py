@@ -130,10 +130,10 @@ class _ProfileReader:
         self.problems.append(f"{self.path}: DeschedulerPolicy: {where}: {text}")
 
     def node_selector(self, text: str, where: str) -> LabelSelector | None:
-        found = parse(text) if text.strip() else None
-        if text.strip() and found is None:
+        selector = parse(text) if text.strip() else None
+        if text.strip() and selector is None:
             self.problem(where, f"{text!r} is not a label selector (expected one such as pool=old,zone!=a)")
-        return found
+        return selector
 
     def profile(self, k: int, profile: args.Profile) -> PolicyProfile:
         where = f"profiles[{k}]"

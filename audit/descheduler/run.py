@@ -34,15 +34,15 @@ def judge(snapshot: Snapshot, policy: SimulatedPolicy, settings: Settings) -> De
     done = cycle.run(policy, start.with_pods({}), budgets=Budgets(snapshot))
     homes = {request.pod: request.node for request in done.evictions}
     scheduler = Scheduler(snapshot, homes, settings.preferences, settings.exempt, lambda: time.monotonic() > settings.deadline)
-    found = scheduler.continuations()
-    ends = [_CycleEnd(policy, done.state.with_pods(end), end) for end in found.ends]
+    continuations = scheduler.continuations()
+    ends = [_CycleEnd(policy, done.state.with_pods(end), end) for end in continuations.ends]
     evictions = [_eviction(facts, request, ends) for request in done.requests]
     result = DeschedulerAudit(
         policy.path,
         _strategies(done, evictions, ends),
         evictions,
         len(ends),
-        found.exhaustive,
+        continuations.exhaustive,
         _empty(start),
         _range(_empty(end.state) for end in ends),
         skipped=done.skipped or None,

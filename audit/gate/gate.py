@@ -282,8 +282,8 @@ def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:
 
 def _before(cluster: Snapshot, run: _Run) -> Counter[str]:
     part = replace(run.options.audit, time_limit=run.remaining_seconds() * _BASELINE_TIME_FRACTION)
-    found, _ = _audited(cluster, replace(run, options=replace(run.options, audit=part)), frozenset())
-    return Counter(each.fingerprint for each in found)
+    located, _ = _audited(cluster, replace(run, options=replace(run.options, audit=part)), frozenset())
+    return Counter(each.fingerprint for each in located)
 
 
 def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[list[_Located], Audit]:

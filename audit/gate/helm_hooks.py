@@ -85,19 +85,19 @@ def _verdict(hook: Hook, verdicts: Sequence[FitVerdict]) -> FitVerdict | None:
 
 def _with(manifests: Snapshot, hook: Hook) -> Snapshot:
     """Return the manifests that exist when a hook runs: before the release, only its hooks."""
-    found = manifests.copy()
+    merged = manifests.copy()
     running = running_before(manifests.hooks, hook)
     objects: list[Any] = [hook.obj, *(each.obj for each in running if hook.time == "before" or not each.stays)]
     if hook.time == "before":
-        found.pods, found.workloads = [], {}
+        merged.pods, merged.workloads = [], {}
         for kind in kinds.KINDS.values():
             if kind.name != "Namespace" and kind.name not in kinds.WORKLOADS:
-                _keep_hooks(found.collection(kind.name))
+                _keep_hooks(merged.collection(kind.name))
     for obj in objects:
         kind_name = type(obj).__name__
-        listed = found.pods if kind_name == "Pod" else found.workloads.setdefault(kind_name, [])
+        listed = merged.pods if kind_name == "Pod" else merged.workloads.setdefault(kind_name, [])
         listed.append(obj)
-    return found
+    return merged
 
 
 def _keep_hooks(collection: Any) -> None:
@@ -120,12 +120,12 @@ def _without(cluster: Snapshot, hook: Hook) -> Snapshot:
     if not _exists(cluster, hook):
         return cluster
     namespace, name = hook.obj.metadata.namespace or "default", hook.obj.metadata.name or ""
-    found = cluster.copy()
+    remaining = cluster.copy()
     if hook.kind == "Pod":
-        found.pods = [pod for pod in cluster.pods if pod_key(pod) != f"{namespace}/{name}"]
-        return found
+        remaining.pods = [pod for pod in cluster.pods if pod_key(pod) != f"{namespace}/{name}"]
+        return remaining
     gone = set(owned(cluster, hook.kind, namespace, name))
-    found.pods = [pod for i, pod in enumerate(cluster.pods) if i not in gone]
+    remaining.pods = [pod for i, pod in enumerate(cluster.pods) if i not in gone]
     old = named(cluster, hook.kind, namespace, name)
-    found.workloads[hook.kind] = [obj for obj in cluster.workloads[hook.kind] if obj is not old]
-    return found
+    remaining.workloads[hook.kind] = [obj for obj in cluster.workloads[hook.kind] if obj is not old]
+    return remaining

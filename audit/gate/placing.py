@@ -180,26 +180,26 @@ class Placing:
             name = f"Deployment/{change.namespace}/{change.name}"
             try:
                 begun = self.waiting.beside(state, change, course.settled)
-                found = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
+                placement = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
             except InputError as error:
                 course.halts[change.ref] = Rolled(0, True, "; ".join(error.problems))
                 continue
-            self._note(found)
-            rollout = found.rollout
+            self._note(placement)
+            rollout = placement.rollout
             assert rollout is not None
-            if rollout.complete and OVERTAKEN in found.notes:
+            if rollout.complete and OVERTAKEN in placement.notes:
                 course.halts[change.ref] = Rolled(0, False, OVERTAKEN)
                 continue
             if rollout.complete:
-                state = replace(self._rolled(begun, name, found), left_out=state.left_out)
+                state = replace(self._rolled(begun, name, placement), left_out=state.left_out)
                 course.settled.add(change.ref)
                 continue
             text, reasons = rejected(rollout)
-            halted = f"its rollout comes to a halt with {len(found.assignments)} of {rollout.replicas} new pods placed"
-            open_order = self._order_matters(found, begun, name)
+            halted = f"its rollout comes to a halt with {len(placement.assignments)} of {rollout.replicas} new pods placed"
+            open_order = self._order_matters(placement, begun, name)
             proved = rollout.proved and not open_order and (self.alone(change, state) or self._halts_anyway(change))
             course.halts[change.ref] = Rolled(
-                len(found.assignments),
+                len(placement.assignments),
                 proved,
                 f"{halted} (maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable})"
                 + (f": {text}" if text else "")
@@ -231,13 +231,13 @@ class Placing:
             others = self._others(change)
             freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
             freest.left_out += [pod for other in others for pod in remaining(other, self.start, self.options)]
-            found = roll_out(
+            placement = roll_out(
                 freest, f"Deployment/{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
             )
         except InputError:
             return False
-        halted = found.rollout is not None and not found.rollout.complete and found.rollout.proved
-        return halted and not self._order_matters(found, freest, f"Deployment/{change.namespace}/{change.name}")
+        halted = placement.rollout is not None and not placement.rollout.complete and placement.rollout.proved
+        return halted and not self._order_matters(placement, freest, f"Deployment/{change.namespace}/{change.name}")
 
     def _order_matters(self, found: Placement, state: Snapshot, name: str) -> bool:
         """Return True if a halted rollout may continue when old pods go in another order, which the controller leaves open."""
@@ -260,8 +260,8 @@ class Placing:
 
     def with_pod_placed(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None:
         """Return the cluster with a pending pod placed on a node. None if no node takes it."""
-        found = place(replace(state, pods=[*state.pods, pod]), self._limited(), stop=self.stop)
-        at = next((entry.node for entry in found.assignments if entry.pod == objects.pod_key(pod)), None)
+        placement = place(replace(state, pods=[*state.pods, pod]), self._limited(), stop=self.stop)
+        at = next((entry.node for entry in placement.assignments if entry.pod == objects.pod_key(pod)), None)
         return None if at is None else replace(state, pods=[*state.pods, bound(pod, at)])
 
     def _rolled(self, state: Snapshot, name: str, found: Placement) -> Snapshot:
@@ -319,17 +319,17 @@ class Placing:
         halt = course.halts.get(change.ref)
         if halt is not None:
             fit: Fit = "does not fit" if halt.proved else "unproved"
-            found = FitVerdict(change, fit, _asked(change, _pods(course.before, change)), halt.placed, halt.cause, halt.blame, halt.fix)
+            verdict = FitVerdict(change, fit, _asked(change, _pods(course.before, change)), halt.placed, halt.cause, halt.blame, halt.fix)
         else:
-            found = self.unplaced(change, course)
-        if end is None or found.fit == "fits" or (halt is not None and halt.proved):
-            return found
+            verdict = self.unplaced(change, course)
+        if end is None or verdict.fit == "fits" or (halt is not None and halt.proved):
+            return verdict
         if end.whole:
-            return found if halt is not None else replace(found, fit="unproved", cause=_NO_ORDER, blame=(), fix=None)
+            return verdict if halt is not None else replace(verdict, fit="unproved", cause=_NO_ORDER, blame=(), fix=None)
         last = self.unplaced(change, end)
         if last.fit != "fits":
             return last
-        return replace(found, fit="does not fit" if halt is None and _most(end.placement) else "unproved")
+        return replace(verdict, fit="does not fit" if halt is None and _most(end.placement) else "unproved")
 
     def unplaced(self, change: WorkloadChange, course: StepCourse) -> FitVerdict:
         """Return the verdict on a workload from the placement of a course."""

@@ -117,9 +117,9 @@ class Consolidation:
         best: _Found | None = None
         while low <= high and not self.over():
             middle = (low + high) // 2
-            found = self._try(chosen[: middle + 1])
-            if isinstance(found, _Found):
-                best, low = found, middle + 1
+            attempt = self._try(chosen[: middle + 1])
+            if isinstance(attempt, _Found):
+                best, low = attempt, middle + 1
             else:
                 high = middle - 1
         return best is not None and self._take("multi", best)
@@ -131,10 +131,10 @@ class Consolidation:
                 return False
             if not self._field.allowed(self.pools, each.pool, "Underutilized"):
                 continue
-            found = self._try([each])
-            if isinstance(found, _Found):
-                return self._take("single", found)
-            self.why[each.node] = found
+            attempt = self._try([each])
+            if isinstance(attempt, _Found):
+                return self._take("single", attempt)
+            self.why[each.node] = attempt
         return False
 
     def _filled(self) -> list[Candidate]:

@@ -71,8 +71,8 @@ class PoolRequirement(_ManifestPart, frozen=True):
             return (value is not None) == (self.operator == "Exists")
         if value is None or not value.isdigit():
             return False
-        found, limit = int(value), int(self.values[0])
-        return {"Gt": found > limit, "Gte": found >= limit, "Lt": found < limit, "Lte": found <= limit}[self.operator]
+        number, limit = int(value), int(self.values[0])
+        return {"Gt": number > limit, "Gte": number >= limit, "Lt": number < limit, "Lte": number <= limit}[self.operator]
 
 
 class TemplateMeta(_ManifestPart, frozen=True):

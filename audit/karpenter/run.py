@@ -109,7 +109,7 @@ def _optimum(snapshot: Snapshot, given: KarpenterInput, prices: Prices, managed:
         plan = rebalance(snapshot, PlanOptions(("consolidate",), options=options), stop=stop)
     tier = next(each for each in plan.objective if each.tier == "freed")
     own = [name for name in plan.freed if name in set(managed)]
-    found = Optimum(
+    optimum = Optimum(
         plan.freed,
         plan.before.emptyNodes,
         sum(move.source is not None for move in plan.moves),
@@ -118,10 +118,10 @@ def _optimum(snapshot: Snapshot, given: KarpenterInput, prices: Prices, managed:
         len(own),
     )
     if given.catalogue is None:
-        return found
-    found.saves = _cost(snapshot, given, prices, frozenset(own))
+        return optimum
+    optimum.saves = _cost(snapshot, given, prices, frozenset(own))
     if len(given.pools.named) > 1 or time.monotonic() > settings.deadline:
-        return found
+        return optimum
     (pool,) = given.pools.named.values()
     shapes: dict[str, Shape] = {}
     by_zone: dict[str, dict[str, Price]] = {}
@@ -130,11 +130,11 @@ def _optimum(snapshot: Snapshot, given: KarpenterInput, prices: Prices, managed:
         by[offer.zone] = money.number(offer.price)
         shapes[offer.shape.name] = msgspec.structs.replace(offer.shape, zones=tuple(by), price=dict(by))
     if not shapes:
-        return found
+        return optimum
     catalogue = Catalogue(shapes, given.catalogue.most_spot)
     question = SizeOptions("replace", f"{POOL}={pool.name}", tuple(managed))
     with settings.limited() as stop:
         sizing = size(snapshot, catalogue, question, options, stop=stop)
     if sizing.status in ("optimal", "feasible"):
-        found.cheapest, found.cheapestBound = sizing.cost.value, sizing.cost.bound
-    return found
+        optimum.cheapest, optimum.cheapestBound = sizing.cost.value, sizing.cost.bound
+    return optimum

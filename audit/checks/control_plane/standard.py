@@ -97,7 +97,7 @@ def requirements(view: ClusterView, found: Layout | None, labels: Labels, worker
 def sharing(labels: Labels, workers: Collection[str], keys: Iterable[str]) -> str:
     """Return the number of workers that share a machine, with and without the label, as text."""
     key = min(keys, key=lambda each: len(lacking(labels, workers, each)))
-    counts = Counter(found for name in workers if (found := value(labels, name, key)) is not None)
+    counts = Counter(domain for name in workers if (domain := value(labels, name, key)) is not None)
     bare = len(workers) - counts.total()
     together = sum(count for count in counts.values() if count > 1)
     with_label = f"{counts.total()} of {len(workers)} workers {'has' if counts.total() == 1 else 'have'} {key}"
@@ -118,7 +118,7 @@ def _several(labels: Labels, nodes: Collection[str], keys: Iterable[str], wider:
     named = list(keys)
     known = [key for key in named if not lacking(labels, nodes, key)][:1]
     for key in known or (*named, *wider):
-        count = len({found for name in nodes if (found := value(labels, name, key)) is not None})
+        count = len({domain for name in nodes if (domain := value(labels, name, key)) is not None})
         if count > 1:
             return "met", f"at least {count} {noun}s, by {key}" if lacking(labels, nodes, key) else f"{count} values of {key}"
     if len(nodes) == 1:

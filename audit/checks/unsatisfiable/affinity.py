@@ -145,13 +145,13 @@ def _providers(matches: LabelMatches, usable_nodes: UsableNodes, targets: Bools)
 
 def _near(nodes: NodeTable, keys: Sequence[str], usable: Bools, providers: Bools) -> Bools:
     """Return bool[N]: usable nodes whose domain of each key has a provider."""
-    found = usable.copy()
+    reachable = usable.copy()
     for key in keys:
         codes, values = nodes.column(key)
         provided = np.zeros(len(values) + 1, dtype=bool)
         provided[codes[providers & (codes >= 0)]] = True
-        found &= provided[codes]
-    return found
+        reachable &= provided[codes]
+    return reachable
 
 
 def _clash(matches: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -> str | None:
