@@ -95,8 +95,8 @@ async def carry_out(review: Reviewed) -> int:
 
 def journal_of(review: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
     """Open the journal next to the document."""
-    found = cluster.named("Namespace", "kube-system")
-    uid = str(found["metadata"].get("uid") or "") if found is not None else ""  # identifies the cluster
+    namespace = cluster.named("Namespace", "kube-system")
+    uid = str(namespace["metadata"].get("uid") or "") if namespace is not None else ""  # identifies the cluster
     origin = RunOrigin(review.digest, review.document.snapshot.sha256, api.server, uid)
     journal = Journal.open(journal_path(review.path), origin, resume=review.choices.resume)
     if journal.kept:
@@ -169,9 +169,9 @@ def report(outcome: RunOutcome, journal: Journal, streams: Streams) -> int:
 async def open_all(api: Any, cluster: LiveCluster) -> None:
     """Open the nodes that earlier runs kept closed for later ones."""
     await cluster.refresh()
-    found = leftovers.find(cluster.objects("Node").values())
-    if found:
-        await _open(api, found)
+    closed_nodes = leftovers.find(cluster.objects("Node").values())
+    if closed_nodes:
+        await _open(api, closed_nodes)
 
 
 async def _open(api: Any, found: Collection[leftovers.Leftover]) -> int:
@@ -186,16 +186,16 @@ async def _open(api: Any, found: Collection[leftovers.Leftover]) -> int:
 async def open_nodes(choices: ApplyChoices, streams: Streams) -> int:
     """Open the nodes that finished runs left closed; without --yes, only list them."""
     async with followed(choices, streams) as (api, cluster):
-        found = leftovers.find(cluster.objects("Node").values())
-        for text in leftovers.describe(found):
+        closed_nodes = leftovers.find(cluster.objects("Node").values())
+        for text in leftovers.describe(closed_nodes):
             say(text)
-        if not found:
+        if not closed_nodes:
             say("no node is closed by a run of kubestow")
             return DONE
         if not choices.yes:
             say("nothing was touched; --yes opens them")
             return DONE
-        not_opened_count = await _open(api, found)
+        not_opened_count = await _open(api, closed_nodes)
         if not streams.quiet:
-            say(f"{len(found) - not_opened_count} of {len(found)} nodes opened")
+            say(f"{len(closed_nodes) - not_opened_count} of {len(closed_nodes)} nodes opened")
         return INCOMPLETE if not_opened_count else DONE

@@ -104,8 +104,8 @@ async def _next(review: Reviewed, cluster: LiveCluster, outcome: RunOutcome, num
     while True:
         await way.arrived(max(0.0, deadline - time.monotonic()), lambda text: say(f"round {number}: {text}"))
         text, document, now = await _plan(review, cluster, outcome, files, stays)
-        found = replace(review, document=document, path=files.document, snapshot=now)
-        closed = [] if _moves_pods(document) else _used_up(now, found, review.snapshot)
+        next_review = replace(review, document=document, path=files.document, snapshot=now)
+        closed = [] if _moves_pods(document) else _used_up(now, next_review, review.snapshot)
         remaining_seconds = deadline - time.monotonic()
         if not closed or remaining_seconds <= 0:
             break
@@ -117,7 +117,7 @@ async def _next(review: Reviewed, cluster: LiveCluster, outcome: RunOutcome, num
     write_file(files.snapshot, [text])
     write_file(files.document, [encoded])
     say(f"round {number}: {files.document}, of the snapshot {files.snapshot}")
-    return replace(found, digest=sha256(encoded).hexdigest())
+    return replace(next_review, digest=sha256(encoded).hexdigest())
 
 
 async def _plan(

@@ -115,14 +115,14 @@ class UnfinishedPods:
         while True:
             await self.cluster.refresh()
             began = time.monotonic()
-            found = self.find()
+            unfinished = self.find()
             now = time.monotonic()
-            if not found or now >= deadline:
-                if found:
-                    tell(f"no longer waiting for: {some(found)}")
+            if not unfinished or now >= deadline:
+                if unfinished:
+                    tell(f"no longer waiting for: {some(unfinished)}")
                 return
             if not announced:
-                tell(f"waiting up to {seconds:g} s for: {some(found)}")
+                tell(f"waiting up to {seconds:g} s for: {some(unfinished)}")
                 announced = True
             await asyncio.sleep(min(max(_POLL_SECONDS, (now - began) / _READ_FRACTION), deadline - now))
 

@@ -48,10 +48,10 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     """Parse I/N into two numbers."""
     if value is None:
         return None
-    found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value, re.ASCII)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value, re.ASCII)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise click.BadParameter(f"{value!r} is not a shard (expected I/N, I from 1 to N)")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 @dataclass(frozen=True)
@@ -253,14 +253,14 @@ def _run(
                 problem = f"{folder}: the disk is full; {_KEPT}"
         in_order = [rows[id] for id in listed.order if id in rows]
         name = f"{share[0]}/{share[1]}" if share is not None else None
-        found = summaries.of(in_order, tasks=len(listed.order), shard=name, notes=listed.notes)
+        summary = summaries.of(in_order, tasks=len(listed.order), shard=name, notes=listed.notes)
         try:
             if how.series:
-                summaries.add_series(found, folder)
-            summaries.write(found, folder)
+                summaries.add_series(summary, folder)
+            summaries.write(summary, folder)
         except OSError as error:
             problem = problem or f"{folder}: {error.strerror or error}"
-    return found, lambda: _end(found, problem, interrupted=interrupted)
+    return summary, lambda: _end(summary, problem, interrupted=interrupted)
 
 
 def _end(found: BatchSummary, problem: str, *, interrupted: bool) -> NoReturn:
