@@ -62,7 +62,7 @@ class Input:
     warnings: tuple[str, ...]
     policy: Policy
     workloads: tuple[str, ...]
-    _asked: _Asked = field(repr=False)
+    _asked: _LoadArguments = field(repr=False)
     _expansion: Expansion = field(repr=False)
 
     @property
@@ -72,7 +72,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _LoadArguments:
     """The arguments of :func:`load`. ``base`` is the snapshot as read, before any change."""
 
     reading: reading.Reading
@@ -125,14 +125,16 @@ def load(
     offered = catalogues.read(_paths([catalogue])[0]) if catalogue is not None else None
     added = _paths(manifests)
     wanted = _edits(edits, added, offered)
-    asked = reading.Reading(files, weighed, kubernetes_version, dict(feature_gates or {}), empty=wanted is not None and bool(wanted.buy))
+    load_options = reading.Reading(
+        files, weighed, kubernetes_version, dict(feature_gates or {}), empty=wanted is not None and bool(wanted.buy)
+    )
     snapshot = snapshots.load(files)
     base = snapshot.copy()
-    warnings = reading.settle(snapshot, asked)
-    given = _Given(added, allow_unknown_fields)
+    warnings = reading.settle(snapshot, load_options)
+    given = _LoadedManifests(added, allow_unknown_fields)
     expansion = given.edit(snapshot, wanted)
     warnings += expansion.snapshot.warnings[len(snapshot.warnings) :] if expansion.snapshot is not snapshot else []
-    request = _Asked(asked, added, wanted, offered, allow_unknown_fields, base, time.monotonic() - began)
+    request = _LoadArguments(load_options, added, wanted, offered, allow_unknown_fields, base, time.monotonic() - began)
     return Input(expansion.snapshot, tuple(warnings), weighed, tuple(expansion.workloads), request, expansion)
 
 
@@ -155,17 +157,17 @@ def solve(
     """
     from kubestow.solver.solve import place
 
-    asked = _options(_input(given), options)
+    resolved = _options(_input(given), options)
     of_input = given._asked
-    asked = replace(
-        asked,
-        search_strategy=asked.search_strategy or given.policy.strategy != "spread",
+    resolved = replace(
+        resolved,
+        search_strategy=resolved.search_strategy or given.policy.strategy != "spread",
         workloads=given.workloads,
         edits=of_input.edits,
         unmodelled=tuple(given._expansion.unmodelled),
         catalogue=_left_to_buy(of_input),
     )
-    placement = place(given.snapshot, asked, on_progress=on_progress, stop=stop)
+    placement = place(given.snapshot, resolved, on_progress=on_progress, stop=stop)
     return _signed(placement, given)
 
 
@@ -196,13 +198,17 @@ def rebalance(
     unknown += [
         f"alsoMove: {name!r} is neither bare nor local-storage" for name in limits.alsoMove if name not in ("bare", "local-storage")
     ]
-    values = ((name, getattr(limits, name), most) for name, most in _MAX_LIMITS.items())
-    unknown += [f"{name}: {value} is not in the range 0 to {most}" for name, value, most in values if not 0 <= (value or 0) <= most]
+    values = ((name, getattr(limits, name), upper_limit) for name, upper_limit in _MAX_LIMITS.items())
+    unknown += [
+        f"{name}: {value} is not in the range 0 to {upper_limit}"
+        for name, value, upper_limit in values
+        if not 0 <= (value or 0) <= upper_limit
+    ]
     wrong = [*unknown, *goals.misuses(options.goals, options.drain, limits), *filter(None, [goals.priced(limits, given.policy)])]
     if wrong:
         raise ValueError("\n".join(wrong))
-    asked = replace(options, limits=limits, options=_options(given, options.options))
-    plan = find(given.snapshot, asked, on_progress=on_progress, stop=stop)
+    resolved = replace(options, limits=limits, options=_options(given, options.options))
+    plan = find(given.snapshot, resolved, on_progress=on_progress, stop=stop)
     plan.snapshot.edits = edits
     return _signed(plan, given)
 
@@ -242,13 +248,13 @@ def explain(
         raise ValueError("pod and workload do not go together")
     _expect("pod", pod, str, type(None))
     _expect("workload", workload, str, type(None))
-    asked = _options(_input(given), options or Options(time_limit=10.0))
-    waiting = judging.Waiting(given.snapshot, given.policy, asked.include_gated, asked.daemon_namespaces)
+    resolved = _options(_input(given), options or Options(time_limit=10.0))
+    waiting = judging.WaitingPods(given.snapshot, given.policy, resolved.include_gated, resolved.daemon_namespaces)
     verdicts = waiting.judge(pod=pod, workload=workload)
     if per_node:
         return results.node_explanation(verdicts, given.notes, given.snapshot.gates)
-    left = waiting.questions(verdicts, whole=workload is not None)
-    causes = waiting.causes(left, asked.time_limit, _left_to_buy(given._asked)) if left else []
+    questions = waiting.questions(verdicts, whole=workload is not None)
+    causes = waiting.causes(questions, resolved.time_limit, _left_to_buy(given._asked)) if questions else []
     return results.explanation(verdicts, causes, given.notes, given.snapshot.gates)
 
 
@@ -271,23 +277,23 @@ def verify(given: Input, result: Result | Path) -> Verification:
         InputError: The result cannot be read, or its manifests differ from those of the input.
         ValueError: The edits or the version of the input differ from those of the result.
     """
-    asked = _input(given)._asked
+    arguments = _input(given)._asked
     _expect("result", result, *get_args(Result), str, os.PathLike)
     document = results.as_read(result) if not isinstance(result, str | os.PathLike) else results.read_result(_paths([result])[0])
-    if asked.manifests and (misused := judging.manifests_misused(document, "checked")) is not None:
+    if arguments.manifests and (misused := judging.manifests_misused(document, "checked")) is not None:
         raise ValueError(misused)
-    if asked.edits is not None and asked.edits != document.snapshot.edits:
+    if arguments.edits is not None and arguments.edits != document.snapshot.edits:
         raise ValueError("the edits of the input differ from those of the result: load the input without edits, the result has its own")
-    base = asked.base.copy()
-    read = replace(asked.reading, policy=None, result=document.snapshot, of=document.policy, empty=isinstance(document, Sizing))
+    base = arguments.base.copy()
+    read = replace(arguments.reading, policy=None, result=document.snapshot, of=document.policy, empty=isinstance(document, Sizing))
     reading.settle(base, read)
-    judged = judging.judge(base, document, _Given(asked.manifests, asked.unknown_fields))
+    judged = judging.judge(base, document, _LoadedManifests(arguments.manifests, arguments.unknown_fields))
     return results.verification(judged.violations, assumptions(document), judged.open, base.notes)
 
 
 @dataclass(frozen=True)
-class _Given:
-    """Manifests, read with the feature gates of the snapshot to which they are added (:class:`kubestow.commands.core.judging.Given`)."""
+class _LoadedManifests:
+    """Manifests, read with the feature gates of the target snapshot (:class:`kubestow.commands.core.judging.GivenManifests`)."""
 
     paths: tuple[str, ...]
     unknown_fields: bool
@@ -347,9 +353,9 @@ def _edits(edits: Edits | None, manifests: Sequence[str], catalogue: Catalogue |
     return edits if edits != Edits() else None
 
 
-def _left_to_buy(asked: _Asked) -> Catalogue | None:
-    bought = asked.edits.buy if asked.edits is not None else []
-    return asked.catalogue.without(bought) if asked.catalogue is not None else None
+def _left_to_buy(arguments: _LoadArguments) -> Catalogue | None:
+    bought = arguments.edits.buy if arguments.edits is not None else []
+    return arguments.catalogue.without(bought) if arguments.catalogue is not None else None
 
 
 def _options(given: Input, options: Options | None) -> Options:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from kubestow.audit.descheduler import policy as descheduler_policy
 from kubestow.audit.descheduler import run as descheduler
-from kubestow.audit.descheduler.policy import Policy as DeschedulerPolicy
+from kubestow.audit.descheduler.policy import SimulatedPolicy as DeschedulerPolicy
 from kubestow.audit.karpenter import pools
 from kubestow.audit.karpenter import run as karpenter
-from kubestow.audit.karpenter.run import Question
+from kubestow.audit.karpenter.run import KarpenterInput
 from kubestow.audit.run import AuditOptions
 from kubestow.audit.settings import Settings
 from kubestow.models.catalogue.catalogue import Catalogue
@@ -26,7 +26,7 @@ class Others:
     """The configuration of other controllers, as read from their files. None if a controller is not part of the question."""
 
     descheduler: DeschedulerPolicy | None = None
-    karpenter: Question | None = None
+    karpenter: KarpenterInput | None = None
 
 
 def read(snapshot: Snapshot, policy: str | None, node_pools: Sequence[str] = (), catalogue: Catalogue | None = None) -> Others:
@@ -38,7 +38,7 @@ def read(snapshot: Snapshot, policy: str | None, node_pools: Sequence[str] = (),
     captured = snapshot.capture.time if snapshot.capture is not None else ""
     return Others(
         descheduler_policy.read(policy, snapshot) if policy is not None else None,
-        Question(pools.read(node_pools, captured), catalogue) if node_pools else None,
+        KarpenterInput(pools.read(node_pools, captured), catalogue) if node_pools else None,
     )
 
 

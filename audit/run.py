@@ -10,7 +10,7 @@ from kubestow.audit.catalogue import CHECKS
 from kubestow.audit.checks.anti_affinity import opportunity_cost
 from kubestow.audit.checks.control_plane.check import describe, requirements
 from kubestow.audit.checks.violated.execution import grace_notes
-from kubestow.audit.selection import EVERYTHING, Chosen, Reported, report
+from kubestow.audit.selection import EVERYTHING, FindingFilters, Reported, report
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.cluster import unmodelled
 from kubestow.models.documents.findings.audit import SEVERITIES, Audit, Finding
@@ -44,7 +44,7 @@ class AuditOptions:
     machine_labels: tuple[str, ...] = ()
     stage_labels: dict[str, str] = field(default_factory=dict)
     time_limit: float = 60.0
-    chosen: Chosen = EVERYTHING
+    chosen: FindingFilters = EVERYTHING
     history: History = NO_HISTORY
 
 

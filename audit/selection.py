@@ -27,7 +27,7 @@ def unknown(prefixes: Iterable[str], codes: Collection[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class FindingFilters:
     """Filters for the findings to report.
 
     Attributes:
@@ -77,7 +77,7 @@ class Chosen:
             raise InputError([f"--namespace: {name}: no such namespace in the snapshot" for name in lacking])
 
 
-EVERYTHING: Final = Chosen()
+EVERYTHING: Final = FindingFilters()
 
 
 def _longest(prefixes: Iterable[str], code: str) -> str | None:
@@ -101,25 +101,25 @@ class Reported:
     stale: int = 0
 
 
-def report(view: ClusterView, found: Sequence[Finding], chosen: Chosen) -> Reported:
+def report(view: ClusterView, found: Sequence[Finding], chosen: FindingFilters) -> Reported:
     """Select from the findings of all checks and assign the configured severities."""
     wanted = [msgspec.structs.replace(f, severity=chosen.severity(f)) for f in found if chosen.has(f.code)]
     here = [f for f in wanted if not chosen.namespaces or _touches(f, chosen.namespaces)]
-    names = Names(view.snapshot)
+    names = FindingNames(view.snapshot)
     listed = chosen.baseline.findings if chosen.baseline is not None else ()
     known: Counter[tuple[str, str]] = Counter()
     for k in listed:
         known[k.code, k.object] += k.count
     there = Counter((f.code, names.of(f)) for f in here)
     fresh = []
-    left = known.copy()
+    unmatched = known.copy()
     for f in here:
         identity = f.code, names.of(f)
-        if left[identity] > 0:
-            left[identity] -= 1
+        if unmatched[identity] > 0:
+            unmatched[identity] -= 1
         else:
             fresh.append(f)
-    stale = sum(count for (code, obj), count in left.items() if count > 0 and _covered(chosen, code, obj))
+    stale = sum(count for (code, obj), count in unmatched.items() if count > 0 and _covered(chosen, code, obj))
     every = [KnownFinding(code, obj, count) for (code, obj), count in there.items()]
     every += [k for k in listed if not _covered(chosen, k.code, k.object)]
     selection = Selection(
@@ -139,12 +139,12 @@ def _namespace(obj: str) -> str | None:
     return name.partition("/")[0] if "/" in name else name if kind == "Namespace" else None
 
 
-def _covered(chosen: Chosen, code: str, obj: str) -> bool:
+def _covered(chosen: FindingFilters, code: str, obj: str) -> bool:
     """Return True if the filters would report this finding of a baseline."""
     return chosen.has(code) and (not chosen.namespaces or _namespace(obj) in chosen.namespaces)
 
 
-class Names:
+class FindingNames:
     """Names of the objects of findings that stay stable when pods are replaced."""
 
     def __init__(self, snapshot: Snapshot) -> None:

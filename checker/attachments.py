@@ -12,7 +12,7 @@ _SEVERAL_NODES = ("ReadWriteMany", "ReadOnlyMany")
 
 
 @dataclass
-class Attachments:
+class NodeAttachments:
     """The nodes to which single-node volumes are attached.
 
     The node of a volume's first pod holds the volume until the last pod on that node is gone. Then the volume goes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kubestow.checker.placement_document import why_not_pending
 from kubestow.checker.plan.document import entries
-from kubestow.checker.plan.objective import Ledger
+from kubestow.checker.plan.objective import PlanLedger
 from kubestow.checker.plan.state import Board, cordoned
 from kubestow.checker.rules import resources
 from kubestow.checker.violation import stays_with_node
@@ -50,10 +50,10 @@ def ends(before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, s
         QuantityError: a quantity in a snapshot is malformed or beyond 64 bits.
     """
     with no_gc():
-        return _End(before, document, now, stands or {}).found()
+        return _Comparison(before, document, now, stands or {}).found()
 
 
-class _End:
+class _Comparison:
     """The comparison of one document."""
 
     def __init__(self, before: Snapshot, document: RebalancePlan | Placement, now: Snapshot, stands: Mapping[str, str]) -> None:
@@ -114,22 +114,22 @@ class _End:
         """Yield devices that the document names for pods which do not hold them."""
         if not any(entry.devices for entry in placement.assignments):
             return
-        held: Counter[tuple[str, ...]] = Counter()
+        counts: Counter[tuple[str, ...]] = Counter()
         for claim in self._claims:
             status = claim.status or device_objects.ResourceClaimStatus()
             allocated = status.allocation.devices if status.allocation is not None else None
             results = (allocated.results if allocated is not None else None) or ()
             for user in status.reservedFor or ():
-                held.update((user.uid, each.request, each.driver, each.pool, each.device) for each in results)
+                counts.update((user.uid, each.request, each.driver, each.pool, each.device) for each in results)
         for entry in placement.assignments:
             pod = self._now.get(self._stands.get(entry.pod, entry.pod))
             if pod is None or pod.spec.nodeName != entry.node or not _holds(pod):
                 continue  # claims of pods that have ended are given back
             for each in entry.devices:
                 device = each.driver, each.pool, each.device
-                if held[pod.metadata.uid or "", each.request, *device] == 0:
+                if counts[pod.metadata.uid or "", each.request, *device] == 0:
                     yield f"Pod {entry.pod} does not have device {'/'.join(device)}, named for claim {each.claim}, request {each.request}"
-                held[pod.metadata.uid or "", each.request, *device] -= 1
+                counts[pod.metadata.uid or "", each.request, *device] -= 1
 
     # --- others -----------------------------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class _End:
         """Yield final figures of the plan that differ now, each with a flag: True if the run itself is responsible."""
         board = self._board
         broken = board.all_broken()
-        ledger = Ledger(board, plan.policy or DEFAULT, (), self._pending, (), admits="admit" in plan.goals)
+        ledger = PlanLedger(board, plan.policy or DEFAULT, (), self._pending, (), admits="admit" in plan.goals)
         is_now = ledger.summary(broken, [use.node for use in said.nodes if use.node in self._nodes])
         mine = missed or not foreign
         for name, wanted, number in (("empty nodes", said.emptyNodes, is_now.emptyNodes), ("pods that wait", said.pending, is_now.pending)):
@@ -192,9 +192,9 @@ class _End:
                 for line in _uses(use, uses[use.node]):
                     yield use.node not in self._touched, line
         for name in dict.fromkeys((*plan.drain, *plan.freed)):
-            left = [r.key for r in board.runners.values() if r.node == name and not stays_with_node(r.pod)]
+            remaining_pods = [r.key for r in board.runners.values() if r.node == name and not stays_with_node(r.pod)]
             excused = {self._stands.get(key, key) for key in (*self._targets, *_stayed(plan))}
-            others = [key for key in left if key not in excused]
+            others = [key for key in remaining_pods if key not in excused]
             if others:
                 yield False, f"Node {name}, which the plan empties, runs {some(sorted(others))}, not of the plan"
 

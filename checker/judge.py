@@ -56,7 +56,7 @@ class _Lot:
         plain: True without host ports, volumes, node name and devices, and if no quota refuses any pod.
         bare: True if plain and neither choosy, tied nor spread: only NodeResourcesFit can reject a replica from an open node.
         choosy: True if the replicas require properties of a node.
-        tied: True if inter-pod affinity involves them.
+        has_affinity: True if inter-pod affinity involves them.
         counts: Pod counts of spread constraints that include them.
         asks: Requests of a replica to be bound.
         holds: Requests of a bound replica.
@@ -64,16 +64,16 @@ class _Lot:
     """
 
     pod: objects.Pod
-    member: affinity.Member
+    member: affinity.AffinityMember
     plain: bool = False
     bare: bool = False
     choosy: bool = True
-    tied: bool = True
+    has_affinity: bool = True
     ports: Sequence[resources.Port] = ()
     counts: Sequence[spread.Count] = ()
     asks: resources.Amounts | None = None
     holds: resources.Amounts | None = None
-    spread: spread.Spread = spread.NO_SPREAD
+    spread: spread.PodSpread = spread.NO_SPREAD
 
 
 class Judge:
@@ -107,7 +107,7 @@ class Judge:
     ) -> None:
         self._snapshot, self._candidates = snapshot, candidates  # kept in memory, because pods and their parts are identified by id
         self._replicas = Replicas() if crowd is None else crowd.replicas
-        self._asked = resources.Shared(snapshot.gates) if crowd is None else crowd.asked
+        self._asked = resources.SharedRequests(snapshot.gates) if crowd is None else crowd.shared_requests
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self._free, self._exempt = frozenset(free), frozenset(exempt)
         self._known_grants = granted
@@ -117,11 +117,11 @@ class Judge:
         self._places = {
             name: _Place(node, name, resources.node_capacity(node), node_rules.is_open(node)) for name, node in self.nodes.items()
         }
-        self._guards: dict[tuple[int, str], tuple[spread.Spread, objects.Node, objects.Pod]] = {}
+        self._guards: dict[tuple[int, str], tuple[spread.PodSpread, objects.Node, objects.Pod]] = {}
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespace_labels, exempt)
         self._spread = spread.SpreadState(self.nodes, snapshot.gates)
-        self._reader = affinity.Reader()
+        self._reader = affinity.MemberReader()
         self._volumes = volumes.VolumeState(snapshot)
         judged = {id(pod) for pod in candidates}
         self._devices = devices.state(snapshot, candidates, self._replaced(snapshot, judged, absent))
@@ -135,7 +135,7 @@ class Judge:
         ]
         self._lots: dict[int, _Lot] = {}
         self._lot_of: dict[int, _Lot] = {}  # by id of the pod
-        self._members: dict[int, affinity.Member] = {}  # by id of the pod
+        self._members: dict[int, affinity.AffinityMember] = {}  # by id of the pod
         for lot in self._sort(candidates):
             lot.spread = self._spread.read(lot.pod)
         self._affinity.announce((lot.member for lot in self._lots.values()), judged=True)
@@ -160,11 +160,11 @@ class Judge:
         """Compute the shared properties of replicas, after all other pods are known."""
         pod, spec = lot.pod, lot.pod.spec
         lot.choosy = node_rules.is_choosy(spec)
-        lot.tied = self._affinity.is_tied(lot.member)
+        lot.has_affinity = self._affinity.is_tied(lot.member)
         lot.ports = resources.host_ports(pod)
         lot.counts = self._spread.watching(pod, lot.member.profile)
         lot.plain = not (lot.ports or spec.nodeName or spec.volumes or self._refused or self._node_policies or self._devices is not None)
-        lot.bare = lot.plain and not (lot.choosy or lot.tied or lot.counts) and lot.spread is spread.NO_SPREAD
+        lot.bare = lot.plain and not (lot.choosy or lot.has_affinity or lot.counts) and lot.spread is spread.NO_SPREAD
 
     def _asks(self, lot: _Lot) -> resources.Amounts:
         """Return the requests of a replica to be bound."""
@@ -172,12 +172,12 @@ class Judge:
             lot.asks = self._asked.requests(lot.pod, bound=False)
         return lot.asks
 
-    def _member(self, lot: _Lot, pod: objects.Pod) -> affinity.Member:
+    def _member(self, lot: _Lot, pod: objects.Pod) -> affinity.AffinityMember:
         """Return the pod's inter-pod affinity under its own name."""
         member = self._members.get(id(pod))
         if member is None:
             known = lot.member
-            member = affinity.Member(objects.pod_key(pod), known.namespace, known.labels, known.terms, known.profile)
+            member = affinity.AffinityMember(objects.pod_key(pod), known.namespace, known.labels, known.terms, known.profile)
             self._members[id(pod)] = member
         return member
 
@@ -197,7 +197,7 @@ class Judge:
         place.take(requests)
         if lot.counts:
             spread.count(lot.counts, place.node)
-        if lot.tied:
+        if lot.has_affinity:
             self._affinity.add(self._member(lot, pod), place.node)
         if lot.plain:
             return
@@ -252,7 +252,7 @@ class Judge:
         """The allocatable resources of each node."""
         return {name: place.capacity for name, place in self._places.items()}
 
-    def spread_of(self, pod: objects.Pod) -> spread.Spread:
+    def spread_of(self, pod: objects.Pod) -> spread.PodSpread:
         """Return the parsed DoNotSchedule constraints of a candidate."""
         return self._lot_of[id(pod)].spread
 
@@ -267,7 +267,7 @@ class Judge:
         nominated to the node, as if they ran there. Plugins that skip the pod do not run again. Devices and volumes
         allocated at binding are not changed.
         """
-        found = self.faults(pod, node_name)
+        faults = self.faults(pod, node_name)
         rank, key = pod.spec.priority or 0, objects.pod_key(pod)
         guests = {
             id(other): other for other in self._snapshot.pods
@@ -275,13 +275,13 @@ class Judge:
             and not other.spec.schedulingGates and (other.spec.priority or 0) >= rank and objects.pod_key(other) != key
         }  # fmt: skip
         if not guests:
-            return found
+            return faults
         settled = {key: _settled(guest, node_name) for key, guest in guests.items()}
         pods = [settled.get(id(other), other) for other in self._snapshot.pods]
         with_nominated = Judge(replace(self._snapshot, pods=pods), [pod], exempt=self._exempt, free=self._free, policy=self._policy)
         spread.welcome(with_nominated.spread_of(pod), self.nodes[node_name], settled.values())
         skipped = {devices.RULE} if self._affinity.is_asked(self._lot_of[id(pod)].member) else {devices.RULE, "InterPodAffinity"}
-        return found + [fault for fault in with_nominated.faults(pod, node_name) if fault[0] not in skipped]
+        return faults + [fault for fault in with_nominated.faults(pod, node_name) if fault[0] not in skipped]
 
     def disturbs(self, pod: objects.Pod, node_name: str) -> bool:
         """Return True if one more pod on the node breaks a spread constraint of a placed pod."""
@@ -359,7 +359,7 @@ class Judge:
         found = self._other_faults(lot, pod, place)
         if lot.spread is not spread.NO_SPREAD:
             found += [("PodTopologySpread", why) for why in spread.faults(lot.spread, place.node)]
-        if lot.tied:
+        if lot.has_affinity:
             found += [("InterPodAffinity", why) for why in self._affinity.faults(lot.member, place.node)]
         return found
 

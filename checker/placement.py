@@ -30,7 +30,7 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.snapshot import Snapshot
 
-__all__ = ["Checked", "Judge", "Violation", "check", "rejecting_rules", "rest_faults", "verify"]
+__all__ = ["CheckedPlacement", "Judge", "Violation", "check", "rejecting_rules", "rest_faults", "verify"]
 
 
 def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exempt: Collection[str] = ()) -> list[str]:
@@ -42,7 +42,7 @@ def rejecting_rules(snapshot: Snapshot, pod: objects.Pod, node_name: str, *, exe
     return sorted({rule for rule, _ in judge.verdict(pod, node_name)})
 
 
-class Checked(NamedTuple):
+class CheckedPlacement(NamedTuple):
     """The result of checking a placement.
 
     Attributes:
@@ -54,7 +54,7 @@ class Checked(NamedTuple):
     unjudged: int
 
 
-def check(snapshot: Snapshot, placement: Placement, *, embedded: bool = False) -> Checked:
+def check(snapshot: Snapshot, placement: Placement, *, embedded: bool = False) -> CheckedPlacement:
     """Return the violations of :func:`verify`, and false claims about unplaced pods, preferences and the document itself.
 
     Args:
@@ -168,7 +168,7 @@ def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bo
     return found
 
 
-def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checked:
+def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> CheckedPlacement:
     crowd = Crowd(snapshot)
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = crowd.each(lambda pod: why_not_pending(pod, nodes, placement.snapshot))
@@ -181,8 +181,8 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     mentioned = [place for place in (*places, *(crowd.at.get(entry.pod) for entry in placement.unplaced)) if place is not None]
     absent = crowd.among(mentioned, lambda pod: bool(pod.spec.nodeName))
     free = crowd.among(mentioned, lambda pod: why_not_movable(pod, nodes) is None) if placement.snapshot.fromScratch else ()
-    left = reasons.UnplacedPods(snapshot, placement, crowd, refusals, roster.gangs, roster.ranks)
-    waiting = left.candidates() if claims else []
+    unplaced_pods = reasons.UnplacedPods(snapshot, placement, crowd, refusals, roster.gangs, roster.ranks)
+    waiting = unplaced_pods.candidates() if claims else []
     exempt = placement.snapshot.daemonNamespaces
     policy = placement.policy or DEFAULT
     judge = Judge(snapshot, [*pods, *waiting], absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy)
@@ -193,8 +193,12 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     found += objective_faults(snapshot, placement, bound.entries, where, pending, judge, roster.gangs)
     if claims:
         found += document_claims(snapshot, placement, refusals)
-        found += left.faults(judge)
-        alone = Judge(snapshot, left.alone, absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy) if left.alone else None
-        found += left.cause_faults(alone)
+        found += unplaced_pods.faults(judge)
+        alone = (
+            Judge(snapshot, unplaced_pods.alone, absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy)
+            if unplaced_pods.alone
+            else None
+        )
+        found += unplaced_pods.cause_faults(alone)
         found += preference_claims(snapshot, placement, where, roster.gangs)
-    return Checked(found, left.unjudged)
+    return CheckedPlacement(found, unplaced_pods.unjudged)

@@ -115,13 +115,13 @@ def document_faults(
 def _cause_faults(placement: Placement, roster: Roster) -> list[Violation]:
     """Return causes of unknown gangs or of pods that are not unplaced."""
     found = []
-    left = {entry.pod for entry in placement.unplaced}
+    unplaced = {entry.pod for entry in placement.unplaced}
     known = {gang.name for gang in roster.gangs}
     for cause in placement.causes:
         if cause.gang is not None and cause.gang not in known:
             found.append(Violation("", "", DOCUMENT, f"a cause is given for gang {cause.gang}, and no such gang is to be placed"))
         why = "a cause is given for a pod that is not listed as unplaced"
-        found += [Violation(pod, "", DOCUMENT, why) for pod in cause.pods if pod not in left]
+        found += [Violation(pod, "", DOCUMENT, why) for pod in cause.pods if pod not in unplaced]
     return found
 
 
@@ -260,8 +260,8 @@ def _status_faults(placement: Placement) -> list[Violation]:
     Gaps of topologySpread are ignored. A gap of the tie-break counts only if the policy selects a strategy other than the default.
     """
     found = []
-    asked = (placement.policy or DEFAULT).strategy != DEFAULT.strategy
-    unasked = {"topologySpread"} if asked else {"topologySpread", "strategy"}
+    requested = (placement.policy or DEFAULT).strategy != DEFAULT.strategy
+    unasked = {"topologySpread"} if requested else {"topologySpread", "strategy"}
     open_tiers = [tier for tier in placement.objective if tier.bound != tier.value and tier.tier not in unasked]
     if placement.status == "optimal" and open_tiers:
         tier = open_tiers[0]

@@ -76,12 +76,12 @@ class Crowd(Mapping[str, objects.Pod]):
         key_of: Key of each pod.
         set_of: Number of each pod's set of replicas.
         at: Index of each pod, by key.
-        asked: Requests of pods.
+        shared_requests: Requests of pods.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.pods = snapshot.pods
-        self.asked = resources.Shared(snapshot.gates)
+        self.shared_requests = resources.SharedRequests(snapshot.gates)
         self.replicas = Replicas()
         self.set_of = self.replicas.numbers(self.pods)
         self.key_of = list(map(objects.pod_key, self.pods))

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kubestow.checker.attachments import Attachments
+from kubestow.checker.attachments import NodeAttachments
 from kubestow.checker.claims.document import count_faults
 from kubestow.checker.devices import entry as devices
 from kubestow.checker.placement import Judge
-from kubestow.checker.rules.admission import Books
+from kubestow.checker.rules.admission import QuotaBooks
 from kubestow.checker.updates import verify_update
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
@@ -42,8 +42,8 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    found = placement.rollout
-    if found is None or placement.snapshot.rollout is None:
+    rollout = placement.rollout
+    if rollout is None or placement.snapshot.rollout is None:
         return [Violation("", "", DOCUMENT, "the document has no rollout, or does not name it")]
     try:
         kind, name = kind_of(snapshot, placement.snapshot.rollout, manifests)
@@ -52,22 +52,22 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
         revision = read(snapshot, name, manifests, placement.snapshot.edits)
     except InputError as error:
         return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
-    replay = _Replay(
+    replay = _RolloutReplay(
         revision.snapshot, placement, revision.pace, {entry.key: entry for entry in revision.old},
         {objects.pod_key(pod): pod for pod in revision.new}, {objects.pod_key(revision.snapshot.pods[i]) for i in revision.going},
         revision.paused,
     )  # fmt: skip
-    replay.document(found, f"Deployment {revision.workload}", snapshot.sha256)
+    replay.document(rollout, f"Deployment {revision.workload}", snapshot.sha256)
     for why in count_faults(snapshot, placement, len(revision.new)):
         replay.fault(why)
-    for number, wave in enumerate(found.waves, 1):
+    for number, wave in enumerate(rollout.waves, 1):
         replay.wave(number, wave)
-    replay.end(found)
+    replay.end(rollout)
     return replay.faults
 
 
 @dataclass
-class _Replay:
+class _RolloutReplay:
     """The replay of a Deployment's rollout.
 
     Attributes:
@@ -99,14 +99,14 @@ class _Replay:
     placed: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
     granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
-    books: Books = field(init=False)
-    attached: Attachments = field(init=False)
+    books: QuotaBooks = field(init=False)
+    attached: NodeAttachments = field(init=False)
 
     def __post_init__(self) -> None:
         self.alive = set(self.old)
         exempt, policy = self.placement.snapshot.daemonNamespaces, self.placement.policy or DEFAULT
-        self.books = Books(self.snapshot, self.gone, policy=policy, exempt=exempt)
-        self.attached = Attachments(self.snapshot)
+        self.books = QuotaBooks(self.snapshot, self.gone, policy=policy, exempt=exempt)
+        self.attached = NodeAttachments(self.snapshot)
         self.attached.begin([pod for pod in self.snapshot.pods if objects.pod_key(pod) not in self.gone])
 
     def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:
@@ -239,8 +239,8 @@ class _Replay:
 
     def end(self, found: Rollout) -> None:
         """Check that the rollout is complete, or that it cannot continue."""
-        held = self.placed.keys() - self._started()
-        complete = not self.alive and len(self.placed) == len(self.new) and not held and not self.paused
+        not_started = self.placed.keys() - self._started()
+        complete = not self.alive and len(self.placed) == len(self.new) and not not_started and not self.paused
         if found.complete != complete:
             self.fault(
                 f"rollout.complete is {str(found.complete).lower()}, {len(self.alive)} old pods are left, {len(self.placed)} new ones run"
@@ -249,7 +249,7 @@ class _Replay:
             if found.stuck or found.waysOut or found.refused:
                 self.fault("a complete rollout has pods that are stuck or refused, or remedies")
             return
-        if sorted(entry.pod for entry in found.stuck) != sorted([*self.waiting, *held]):
+        if sorted(entry.pod for entry in found.stuck) != sorted([*self.waiting, *not_started]):
             self.fault("the pods that are stuck are not those that wait in the end")
         refused = self.books.fault(next(iter(self.new.values()))) if self._due() else None
         if self.paused:

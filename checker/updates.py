@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from kubestow.checker.attachments import Attachments
+from kubestow.checker.attachments import NodeAttachments
 from kubestow.checker.claims.document import count_faults
 from kubestow.checker.devices import entry as devices
 from kubestow.checker.placement import Judge
-from kubestow.checker.rules.admission import Books, Fault
+from kubestow.checker.rules.admission import Fault, QuotaBooks
 from kubestow.checker.update_steps import Pods
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
@@ -44,22 +44,22 @@ def verify_update(
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    found = placement.rollout
-    assert found is not None
+    rollout = placement.rollout
+    assert rollout is not None
     try:
         update = read_update(snapshot, kind, name, manifests, placement.snapshot.edits)
     except InputError as error:
         return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
-    replay = _Replay(update, placement)
-    replay.document(found, snapshot)
-    for number, wave in enumerate(found.waves, 1):
+    replay = _UpdateReplay(update, placement)
+    replay.document(rollout, snapshot)
+    for number, wave in enumerate(rollout.waves, 1):
         replay.wave(number, wave)
-    replay.end(found)
+    replay.end(rollout)
     return replay.faults
 
 
 @dataclass
-class _Replay:
+class _UpdateReplay:
     """The replay of an update.
 
     Attributes:
@@ -88,8 +88,8 @@ class _Replay:
     bound: list[str] = field(default_factory=list)
     reached: set[int] = field(default_factory=set)
     granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
-    books: Books = field(init=False)
-    attached: Attachments = field(init=False)
+    books: QuotaBooks = field(init=False)
+    attached: NodeAttachments = field(init=False)
     own: set[str] = field(init=False)
     on: dict[str, list[objects.Pod]] = field(init=False)
     apart: bool = field(init=False)
@@ -104,8 +104,8 @@ class _Replay:
                 self.pods.come(member)
         self.pods.serving = {key for key, member in self.pods.there.items() if member.ready}
         self.where = {key: member.node for key, member in self.pods.there.items()}
-        self.books = Books(self.around, exempt=self.placement.snapshot.daemonNamespaces)
-        self.attached = Attachments(self.around)
+        self.books = QuotaBooks(self.around, exempt=self.placement.snapshot.daemonNamespaces)
+        self.attached = NodeAttachments(self.around)
         self.attached.begin(self.around.pods)
         self.own = {member.key for member in update.members}
         self.on = {}
@@ -305,9 +305,9 @@ class _Replay:
 
     def _halt(self, found: Rollout) -> None:
         """Check the reported reasons of a halt."""
-        held = [key for key in self.bound if key not in self.pods.serving]
+        not_serving = [key for key in self.bound if key not in self.pods.serving]
         waiting = [key for key, node in self.where.items() if node is None]
-        if sorted(entry.pod for entry in found.stuck) != sorted([*waiting, *held]):
+        if sorted(entry.pod for entry in found.stuck) != sorted([*waiting, *not_serving]):
             self.fault("the pods that are stuck are not those that wait in the end")
         nodes = [node.metadata.name or "" for node in self.update.snapshot.nodes]
         bare = sorted(nodes[slot] for slot in self.pods.bare()) if self.update.kind == "DaemonSet" else []
@@ -326,8 +326,8 @@ class _Replay:
 
     def _due(self) -> list[UpdatePod]:
         """Return the pods that the controller would create next."""
-        left = [member for k, member in enumerate(self.update.members) if not member.there and k not in self.reached]
-        return [member for member in left if self.pods.creates(member.slot)]
+        remaining = [member for k, member in enumerate(self.update.members) if not member.there and k not in self.reached]
+        return [member for member in remaining if self.pods.creates(member.slot)]
 
     def _refused(self, due: Sequence[UpdatePod]) -> Fault | None:
         for member in due:

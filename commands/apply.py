@@ -10,7 +10,7 @@ import click
 from kubestow.commands.applying.apply_choices import ApplyChoices
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.option_values import positive
 from kubestow.commands.common.options import Streams, bundled
 
@@ -28,7 +28,7 @@ def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
         raise click.BadParameter(f"{value!r} is neither 'ask' nor a number of seconds") from None
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, type=options.FILE)
 @options.result_file("RebalancePlan or Placement to apply (JSON or YAML).")
 @click.option("--yes", is_flag=True, help="Change the cluster. Without it, only print what would be done.")
@@ -76,50 +76,50 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
         raise click.exceptions.Exit(carrying_out.run(lambda: carrying_out.open_nodes(choices, streams)))
     from kubestow.commands.applying import reviewed
 
-    asked = reviewed.read(streams, choices)
-    _check_document(asked)
+    review = reviewed.read(streams, choices)
+    _check_document(review)
     if not choices.yes:
-        output.write_table(streams, lambda surface: steps(asked.document, asked.snapshot, surface), asked.snapshot)
+        output.write_table(streams, lambda surface: steps(review.document, review.snapshot, surface), review.snapshot)
     if nowhere is not None:
         say(f"note: the cluster was not compared with the snapshot: {nowhere}")
         raise click.exceptions.Exit(DONE)
-    raise click.exceptions.Exit(_with_cluster(asked))
+    raise click.exceptions.Exit(_with_cluster(review))
 
 
-def _with_cluster(asked: Reviewed) -> int:
+def _with_cluster(review: Reviewed) -> int:
     """Run the requested operation on the cluster and return the exit code."""
     from kubestow.commands.applying import carrying_out, releasing, rounds
     from kubestow.commands.common import inputs
     from kubestow.live.apply.steps import waves
 
-    choices = asked.choices
-    if asked.templates:
+    choices = review.choices
+    if review.templates:
         work = releasing.serve if choices.serve and choices.yes else releasing.release if choices.yes else releasing.look
     else:
-        inputs.checked(lambda: waves(asked.document, asked.snapshot))
+        inputs.checked(lambda: waves(review.document, review.snapshot))
         work = rounds.until_done if choices.until_done and choices.yes else carrying_out.carry_out if choices.yes else carrying_out.look
-    return carrying_out.run(lambda: work(asked))
+    return carrying_out.run(lambda: work(review))
 
 
-def _check_document(asked: Reviewed) -> None:
+def _check_document(review: Reviewed) -> None:
     """End the command on options that do not apply to this kind of document."""
-    choices = asked.choices
-    refuse((choices.serve or choices.undo) and not asked.templates, "--serve and --undo require a Placement of manifests")
-    refuse(choices.until_done and asked.templates, "--until-done does not apply to a Placement of manifests; use --serve")
+    choices = review.choices
+    refuse((choices.serve or choices.undo) and not review.templates, "--serve and --undo require a Placement of manifests")
+    refuse(choices.until_done and review.templates, "--until-done does not apply to a Placement of manifests; use --serve")
     for given, name in ((choices.wave, "--wave"), (choices.pause_between, "--pause-between")):
         refuse(
-            given is not None and asked.templates, f"{name} does not apply to a Placement of manifests, which has gangs instead of waves"
+            given is not None and review.templates, f"{name} does not apply to a Placement of manifests, which has gangs instead of waves"
         )
 
 
 def _keep_journal(streams: Streams) -> None:
     """End the command if its output would overwrite the journal of the run, which --resume reads."""
-    from kubestow.commands.common.overwriting import Named, refuse_same
+    from kubestow.commands.common.overwriting import NamedPath, refuse_same
     from kubestow.live.apply.journal import journal_path
 
     if streams.output not in (None, "-") and streams.result is not None:
-        kept = Named("the journal of --result", "", journal_path(streams.result))
-        refuse_same([Named("-o", "output", str(streams.output))], lambda: [kept])
+        kept = NamedPath("the journal of --result", "", journal_path(streams.result))
+        refuse_same([NamedPath("-o", "output", str(streams.output))], lambda: [kept])
 
 
 def _check_usage(streams: Streams, choices: ApplyChoices, *, opening: bool) -> None:

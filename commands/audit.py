@@ -11,9 +11,9 @@ import click
 
 from kubestow.commands.common import execution_grace, option_values, options, selecting
 from kubestow.commands.common.exit_codes import DONE, VIOLATED, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
-from kubestow.commands.common.selecting import Selecting
+from kubestow.commands.common.selecting import FindingSelection
 
 if TYPE_CHECKING:
     from kubestow.models.snapshot.snapshot import Snapshot
@@ -58,7 +58,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     return found
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.manifests("-w", "--manifests", "--workload")
 @selecting.fail_on
@@ -107,9 +107,9 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.workers
 @options.findings_output
 @options.exempting
-@bundled(streams=Streams, choices=PolicyChoices, chosen=Selecting, sharing=WorkerChoices, beside=Beside)
+@bundled(streams=Streams, choices=PolicyChoices, chosen=FindingSelection, sharing=WorkerChoices, beside=Beside)
 def audit(
-    streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: WorkerChoices, beside: Beside, fail_on: str, **more: Any
+    streams: Streams, choices: PolicyChoices, chosen: FindingSelection, sharing: WorkerChoices, beside: Beside, fail_on: str, **more: Any
 ) -> None:
     """Find scheduling problems of a cluster, present and future.
 
@@ -137,16 +137,16 @@ def audit(
     picked = selecting.chosen(chosen, CODES)
     pool = searching.workers(sharing)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     cluster = inputs.load(streams, gangs=False, of=policy)
     with sources.keeping() as files:
         snapshot = inputs.edit(cluster, streams).snapshot
     known = execution_grace.history(snapshot, more.pop("since"), more.pop("execution_grace"), policy, streams)
-    asked = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, history=known, **more)
+    audit_options = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, history=known, **more)
     judging = beside.judging(snapshot)
-    found, reported = run.search(partial(examine, snapshot, asked, pool=pool))
+    found, reported = run.search(partial(examine, snapshot, audit_options, pool=pool))
     if judging is not None:
-        run.search(partial(judging, found, asked))
+        run.search(partial(judging, found, audit_options))
     found.notes += snapshot.notes
     reading.stamp(found.snapshot, snapshot)
     rules = {code: rule for code, rule in CODES.items() if picked.has(code)}

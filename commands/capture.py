@@ -9,12 +9,12 @@ import click
 from kubestow.commands.common import options
 from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.option_values import positive
 from kubestow.commands.common.options import Streams, bundled
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.output_file("Write the snapshot to FILE (gzip if it ends in .gz)")
 @choice.context
 @choice.kubeconfig
@@ -41,10 +41,10 @@ def capture(streams: Streams, **chosen: Any) -> None:
     from kubestow.live.capture import CaptureOptions
 
     try:
-        asked = CaptureOptions(**chosen)
+        capture_options = CaptureOptions(**chosen)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    found = inputs.checked(lambda: capturing.capture(asked, quiet=streams.quiet, verbose=streams.verbose))
+    found = inputs.checked(lambda: capturing.capture(capture_options, quiet=streams.quiet, verbose=streams.verbose))
     inputs.warn([*found.problems, *(f"not in the snapshot: {line}" for line in found.unasked)], streams)
-    output.write_snapshot(streams, found.parts(), private=not asked.redact)
+    output.write_snapshot(streams, found.parts(), private=not capture_options.redact)
     raise click.exceptions.Exit(INCOMPLETE if found.problems else DONE)

@@ -12,19 +12,19 @@ import click
 from kubestow.commands.common import options, selecting
 from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
-from kubestow.commands.common.selecting import Selecting
+from kubestow.commands.common.selecting import FindingSelection
 
 if TYPE_CHECKING:
-    from kubestow.audit.gate.gate import Checked, Request
+    from kubestow.audit.gate.gate import GateRequest, GateResult
     from kubestow.models.documents.policy import Policy
     from kubestow.models.kube.feature_gates import FeatureGates
     from kubestow.models.positions.find import Positions
     from kubestow.models.snapshot.snapshot import Snapshot
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @click.argument("more", metavar="[MANIFEST]...", nargs=-1, type=options.FILE)
 @options.manifests("-w", "--manifests", "--workload", text="Manifests to check: files, folders, - for standard input; repeatable.")
 @click.option(
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 @options.findings_output
 @options.search
 @options.exempting
-@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, chosen=Selecting)
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, chosen=FindingSelection)
 def check(
     streams: Streams,
     search: SearchChoices,
     choices: PolicyChoices,
-    chosen: Selecting,
+    chosen: FindingSelection,
     more: tuple[str, ...],
     base: tuple[str, ...],
     fail_on: str,
@@ -92,13 +92,13 @@ def check(
 
     picked = selecting.chosen(chosen, CODES)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     request, where = _request(streams, policy, namespace, charts, base)
     if allow_unknown_kinds:
         _let_through(request)
     looked = AuditOptions(policy, choices.daemon_namespaces, time_limit=search.time_limit, chosen=picked)
-    asked = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
-    checked = run.search(partial(judge, request, asked))
+    gate_options = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
+    checked = run.search(partial(judge, request, gate_options))
     found = checked.check
     _add_notes(checked, request, streams)
     run.refuse(found.unmodelled)
@@ -115,14 +115,14 @@ def check(
     selecting.end(run, chosen, checked, code, terminal.summary(found))
 
 
-def _let_through(request: Request) -> None:
+def _let_through(request: GateRequest) -> None:
     """Drop the pod templates of unknown kinds from the request."""
     for manifests in (request.manifests, request.base):
         if manifests is not None:
             manifests.unread.clear()
 
 
-def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
+def _add_notes(checked: GateResult, request: GateRequest, streams: Streams) -> None:
     """Print remaining warnings, and add the notes and the identity of the cluster to the document."""
     from kubestow.commands.common import inputs
     from kubestow.commands.core import reading
@@ -136,10 +136,10 @@ def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
 
 def _request(
     streams: Streams, policy: Policy, namespace: str | None, charts: Sequence[str], base: Sequence[str]
-) -> tuple[Request, Snapshot]:
+) -> tuple[GateRequest, Snapshot]:
     """Read the cluster, the manifests and the base. The second value is the cluster, or an empty snapshot without one."""
     from kubestow.audit.gate import unread_fields
-    from kubestow.audit.gate.gate import Request
+    from kubestow.audit.gate.gate import GateRequest
     from kubestow.commands.common import inputs
     from kubestow.models.snapshot import sources
     from kubestow.models.snapshot.snapshot import Snapshot
@@ -160,7 +160,7 @@ def _request(
     inputs.note_omissions(manifests.omissions, streams)
     if streams.verbose and manifests.ignored:
         say("not read of the manifests: " + inputs.counted(manifests.ignored))
-    return Request(manifests, positions, streams.manifests, cluster, before, base, *differing), where
+    return GateRequest(manifests, positions, streams.manifests, cluster, before, base, *differing), where
 
 
 def _manifests(

@@ -12,7 +12,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExplainSubject:
     """The subject of the explanation.
 
     Attributes:
@@ -52,7 +52,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Only this pod, pending or bound.")
 @click.option("--workload", metavar="WORKLOAD", help="Only the pods of this workload, [KIND/][NAMESPACE/]NAME, each and all together.")
@@ -67,8 +67,10 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.catalogue("for --buy and for remedies that buy nodes")
 @options.table_output()
 @options.scoped
-@bundled(streams=Streams, subject=Subject, choices=PolicyChoices)
-def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, catalogue: str | None, **edits: Any) -> None:
+@bundled(streams=Streams, subject=ExplainSubject, choices=PolicyChoices)
+def explain(
+    streams: Streams, subject: ExplainSubject, choices: PolicyChoices, time_limit: float, catalogue: str | None, **edits: Any
+) -> None:
     """Show which nodes accept each pending pod, and which rules reject the others.
 
     Each pod is judged alone against the bound pods, as kube-scheduler would judge it now. Pods that fit on no node, gangs, and the pods of
@@ -88,20 +90,24 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, catalogue=nodes)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None, empty=bool(edits["buy"]))
     snapshot = inputs.edit(snapshot, streams, changes).snapshot
-    left = nodes.without(edits["buy"]) if nodes is not None else None
+    remaining_catalogue = nodes.without(edits["buy"]) if nodes is not None else None
     if subject.affinity is not None:
         _explain_affinity(streams, snapshot, policy, subject.affinity)
     pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
     pending = judging.Pending(run, snapshot, policy, choices)
     verdicts = pending.judge(pod=pod, workload=workload, node=node)
     _warn_of_gates(streams, snapshot, pod)
-    held = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
-    inputs.note(held)
+    claim_notes = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
+    inputs.note(claim_notes)
     idle = _idle(streams, snapshot, {verdict.pod for verdict in verdicts})
-    causes = pending.causes(verdicts, time_limit, whole=workload is not None, catalogue=left) if node is None and not per_node else []
+    causes = (
+        pending.causes(verdicts, time_limit, whole=workload is not None, catalogue=remaining_catalogue)
+        if node is None and not per_node
+        else []
+    )
     owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
     output.write_document(
         streams,
@@ -110,7 +116,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
             *causes_text(causes, owned()),
         ],
         lambda: results.explain_document(
-            verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *held, *idle], gates=snapshot.gates
+            verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *claim_notes, *idle], gates=snapshot.gates
         ),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
         snapshot=snapshot,

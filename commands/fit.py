@@ -10,7 +10,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep
     return Keep(int(found[1]), "zone" if found[2] == "zone" else "node")
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output()
 @options.search
@@ -70,13 +70,13 @@ def fit(
     chosen = {**edits, "partial": False, "withoutPending": not with_pending, "buffers": keep_buffers}
     changes = inputs.what_if(chosen, streams, catalogue=inputs.read_catalogue(catalogue)) or Edits()
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     snapshot = inputs.load(streams, policy, empty=bool(edits["buy"]))
     manifests = inputs.load_manifests(streams.manifests, streams, snapshot.gates, changes)
     assert manifests is not None, "-w is required"
     run.loaded = run.seconds()
-    asked = searching.search_options(search, choices, policy)
-    found = run.search(partial(engine.fit, snapshot, manifests, asked, edits=changes, keep=keep))
+    search_options = searching.search_options(search, choices, policy)
+    found = run.search(partial(engine.fit, snapshot, manifests, search_options, edits=changes, keep=keep))
     if found.units:
         inputs.edit(snapshot, streams, found.placement.snapshot.edits)  # prints warnings about the manifests
     run.accept(found, snapshot)

@@ -9,7 +9,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import Streams, bundled
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _PERCENT = click.IntRange(0, 100)
 _OF_PLANTED = {"nodes", "pods", "seed", "zones", "rules"}
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @click.option("--nodes", type=click.IntRange(1, 100_000), required=True, metavar="N", help="Number of nodes.")
 @click.option("--pods", type=click.IntRange(1, 10_000_000), required=True, metavar="P", help="Number of pods.")
 @click.option("--seed", type=options.SEED, default=0, metavar="S", help="Seed of the random numbers.")

@@ -8,14 +8,14 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import Streams, bundled
 
 #: Copy of :data:`kubestow.report.documents.node_rows.SORTS`, whose import would slow ``--help`` down.
 _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-cpu", "free-memory")
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @click.option(
     "--by", type=click.Choice(["node", "zone", "namespace"]), default="node", help="Show one row for each node, zone or namespace."

@@ -10,7 +10,7 @@ import click
 from kubestow.commands.common import execution_grace as grace
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 _COUNT = click.IntRange(0, 2**31 - 1)
@@ -18,7 +18,7 @@ _COUNT = click.IntRange(0, 2**31 - 1)
 _GAIN = click.IntRange(0, 10**6)
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output()
 @click.option(
@@ -105,12 +105,12 @@ def rebalance(
     prices = priced(bounds, policy)
     refuse(prices is not None, prices or "")
     changes = inputs.what_if({"requests": requests}, streams)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     snapshot = inputs.edit(inputs.load(streams, policy), streams, changes).snapshot
     run.loaded = run.seconds()
     known = grace.history(snapshot, since, execution_grace, policy, streams)
-    asked = PlanOptions(goals, drain, bounds, searching.search_options(search, choices, policy), known)
-    plan = run.search(partial(find, snapshot, asked))
+    plan_options = PlanOptions(goals, drain, bounds, searching.search_options(search, choices, policy), known)
+    plan = run.search(partial(find, snapshot, plan_options))
     plan.snapshot.edits = changes
     run.accept(plan, snapshot)
     csv = partial(csv_rows.plan, plan, snapshot)

@@ -10,11 +10,11 @@ import click
 from kubestow.commands import VERSION
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, VIOLATED, fail, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, Streams, bundled
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.result_file("Result to show: of solve, rebalance, fit, size, survive or upgrade.  [default: show the cluster]")
 @options.manifests("-w", "--manifests", "--workload")
@@ -45,7 +45,7 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
 
     result = judging.read_result(streams.result, streams, "shown") if streams.result is not None else None
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     series = judging.judge_series(streams, result) if isinstance(result, Sizing) and result.series is not None else None
     original = (
         series[1]

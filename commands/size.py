@@ -10,7 +10,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, fail, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SizeChoices:
     """Options of the sizing problem.
 
     Attributes:
@@ -59,18 +59,18 @@ class Asked:
         from kubestow.solver.capacity.survive.options import SurviveOptions
 
         failures = SurviveOptions(self.survive, self.at_once or 1, self.priority) if self.survive is not None else None
-        held = not self.without_buffers
+        buffers = not self.without_buffers
         if self.pool is None:
             mode: Mode = "from-scratch" if search.from_scratch else "add"
-            return SizeOptions(mode, kinds=self.kinds, survive=failures, manifests=manifests, buffers=held)
+            return SizeOptions(mode, kinds=self.kinds, survive=failures, manifests=manifests, buffers=buffers)
         try:
             gone = pool(snapshot, self.pool)
         except InputError as error:
             fail([f"{path}{': ' if path else ''}{problem}" for problem in error.problems])
-        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests, held)
+        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests, buffers)
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output("nodes")
 @click.option("--catalogue", required=True, metavar="FILE", type=options.READ, help="Catalogue of node shapes and prices.")
@@ -89,8 +89,8 @@ class Asked:
 @options.namespace
 @options.requests
 @options.scoped
-@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, asked=Asked)
-def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked: Asked, catalogue: str, **edits: Any) -> None:
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, size_choices=SizeChoices)
+def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, size_choices: SizeChoices, catalogue: str, **edits: Any) -> None:
     """Find the cheapest nodes of a catalogue that run all pods.
 
     By default, add nodes for pending pods and for manifests given with -w. With --pool, replace the nodes of a pool; with --from-scratch,
@@ -98,9 +98,9 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
 
     Exit codes: 0 if a purchase places all pods, 3 if none does or none was found, 130 if interrupted (the best result so far is written).
     """
-    asked.check(search)
+    size_choices.check(search)
     streams.check(catalogue)
-    refuse(asked.series and len(streams.snapshots) < 2, "--series requires at least two SNAPSHOT arguments")
+    refuse(size_choices.series and len(streams.snapshots) < 2, "--series requires at least two SNAPSHOT arguments")
     from kubestow.commands.common import inputs, output, searching
     from kubestow.models.edits.edits import apply
     from kubestow.report.documents import bought_nodes, csv_rows, results
@@ -112,14 +112,14 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
     offered = inputs.read_catalogue(catalogue)
     assert offered is not None, "--catalogue is required"
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
-    several = inputs.load_over_time(streams, policy) if asked.series else [("", inputs.load(streams, policy, empty=True))]
+    run = searching.SearchRun(streams)
+    several = inputs.load_over_time(streams, policy) if size_choices.series else [("", inputs.load(streams, policy, empty=True))]
     manifests = inputs.load_manifests(streams.manifests, streams, several[0][1].gates, changes)
     before = [inputs.edit(each, streams, changes, manifests) for _, each in several]
-    questions = [asked.options(search, each, manifests, path) for path, each in several]
+    questions = [size_choices.options(search, each, manifests, path) for path, each in several]
     run.loaded = run.seconds()
     chosen = searching.search_options(search, choices, policy, edits=changes)
-    if asked.series:
+    if size_choices.series:
         found = run.search(partial(size_series, [each for _, each in several], offered, questions, chosen))
     else:
         found = run.search(partial(engine, several[0][1], offered, questions[0], chosen))

@@ -10,7 +10,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output("kubectl", "manifests", "openmetrics")
 @options.search
@@ -65,13 +65,13 @@ def solve(
     changes = inputs.what_if(edits, streams, template, catalogue=nodes)
     streams.check(template)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     snapshot = inputs.load(streams, policy, empty=bool(edits["buy"]))
     revision = inputs.load_manifests([template] if template else [], streams, snapshot.gates, changes)
     with sources.keeping() as files:
         edited = inputs.edit(snapshot, streams, changes)
     before, snapshot, run.loaded = snapshot, edited.snapshot, run.seconds()
-    asked = searching.search_options(
+    search_options = searching.search_options(
         search,
         choices,
         policy,
@@ -81,10 +81,10 @@ def solve(
         catalogue=nodes.without(edits["buy"]) if nodes is not None else None,
         unmodelled=tuple(edited.unmodelled),
     )
-    placement = run.search(_search(snapshot, name, revision, asked))
+    placement = run.search(_search(snapshot, name, revision, search_options))
     run.accept(placement, snapshot)
     templates = template_nodes(before, snapshot, edited.workloads, placement) if streams.wants("manifests") else []
-    asked_for = manifests.Request(files, templates, edits["namespace"], gates, streams.allow_unknown_fields, snapshot.sha256)
+    asked_for = manifests.ManifestRequest(files, templates, edits["namespace"], gates, streams.allow_unknown_fields, snapshot.sha256)
     output.write_document(
         streams,
         partial(terminal.placement, placement, snapshot),
@@ -99,7 +99,7 @@ def solve(
     without = results.without_binding(placement, snapshot) if streams.wants("kubectl") else []
     inputs.note([*without, *manifests.notes(templates, gates=gates)])
     halted = placement.rollout is not None and not placement.rollout.complete
-    waiting = halted or any(not left.gated for left in placement.unplaced)
+    waiting = halted or any(not entry.gated for entry in placement.unplaced)
     run.end(INCOMPLETE if waiting or placement.status == "unknown" else DONE, terminal.summary(placement, run.seconds()))
 
 
@@ -130,12 +130,12 @@ def _rollout(value: str | None) -> tuple[str | None, str | None]:
     return name, path or None
 
 
-def _search(snapshot: Snapshot, rollout: str | None, revision: Snapshot | None, asked: Options) -> Callable[..., Placement]:
+def _search(snapshot: Snapshot, rollout: str | None, revision: Snapshot | None, search_options: Options) -> Callable[..., Placement]:
     """Return the function that searches for a placement, or simulates the rollout."""
     if rollout is None:
         from kubestow.solver.solve import place
 
-        return partial(place, snapshot, asked)
+        return partial(place, snapshot, search_options)
     from kubestow.solver.rollout.simulate import roll_out
 
-    return partial(roll_out, snapshot, rollout, revision, asked)
+    return partial(roll_out, snapshot, rollout, revision, search_options)

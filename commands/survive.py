@@ -9,11 +9,11 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices, bundled
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output("openmetrics")
 @click.option(
@@ -67,16 +67,21 @@ def survive(
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, catalogue=nodes)
     policy = inputs.read_policy(choices)
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     before = inputs.load(streams, policy, empty=bool(edits["buy"]))
     edited = inputs.edit(before, streams, changes)
     snapshot, run.loaded = edited.snapshot, run.seconds()
-    left = nodes.without(edits["buy"]) if nodes is not None else None
-    made = {"workloads": tuple(edited.workloads), "edits": changes, "unmodelled": tuple(edited.unmodelled), "catalogue": left}
-    asked = SurviveOptions(fail, at_once, priority, preemption)
-    wishes = Wishes(place=changes is not None or bool(streams.manifests), remedy=not no_remedy, catalogue=left)
+    remaining_catalogue = nodes.without(edits["buy"]) if nodes is not None else None
+    made = {
+        "workloads": tuple(edited.workloads),
+        "edits": changes,
+        "unmodelled": tuple(edited.unmodelled),
+        "catalogue": remaining_catalogue,
+    }
+    survive_options = SurviveOptions(fail, at_once, priority, preemption)
+    wishes = Wishes(place=changes is not None or bool(streams.manifests), remedy=not no_remedy, catalogue=remaining_catalogue)
     search_options = searching.search_options(search, choices, policy, **made)
-    found = run.search(partial(answer, snapshot, asked, search_options, wishes, pool=pool))
+    found = run.search(partial(answer, snapshot, survive_options, search_options, wishes, pool=pool))
     run.accept(found, snapshot)
     output.write_document(
         streams,

@@ -9,7 +9,7 @@ import click
 
 from kubestow.commands.common import options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 _ZONE = "topology.kubernetes.io/zone"
@@ -27,7 +27,7 @@ def _domain(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     return _ZONE if value == "zone" else value
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshots
 @options.table_output()
 @click.option("--pool", required=True, metavar="SELECTOR", help="Label selector of the pool's nodes, as for kubectl.")
@@ -75,11 +75,11 @@ def upgrade(
 
     policy = inputs.read_policy(choices)
     to = inputs.checked(partial(read, change)) if change is not None else None
-    run = searching.Run(streams)
+    run = searching.SearchRun(streams)
     snapshot = inputs.load(streams, policy)
     run.loaded = run.seconds()
-    asked = UpgradeOptions(pool, max_unavailable, surge, by, to, searching.search_options(search, choices, policy))
-    found = run.search(partial(find, snapshot, asked))
+    upgrade_options = UpgradeOptions(pool, max_unavailable, surge, by, to, searching.search_options(search, choices, policy))
+    found = run.search(partial(find, snapshot, upgrade_options))
     run.accept(found, snapshot)
     table, csv = partial(terminal.upgrade, found, snapshot), partial(csv_rows.upgrade, found)
     output.write_document(streams, table, partial(results.result_document, found), snapshot, csv=csv)

@@ -7,11 +7,11 @@ import click
 from kubestow.commands.common import options
 from kubestow.commands.common.execution_grace import since
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import Streams, bundled
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @options.snapshot_files
 @options.result_file("Result to check (JSON or YAML): of solve, rebalance, fit, size, survive or upgrade.", required=True)
 @options.manifests("-w", "--manifests", "--workload")
@@ -69,27 +69,27 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()
     found += exemption_faults(result) if expect_no_exemptions else ()
-    told = None
+    summary = None
     if journal is not None and isinstance(result, Placement | RebalancePlan):
-        from kubestow.checker.journal.judge import Clusters
+        from kubestow.checker.journal.judge import ReleaseClusters
 
-        clusters = Clusters(judged.snapshot, snapshot, inputs.load_later(end, streams) if end else None)
+        clusters = ReleaseClusters(judged.snapshot, snapshot, inputs.load_later(end, streams) if end else None)
         of_run = judging.judge_run(journal, clusters, result, digest)
-        told, found = of_run.summary, [*found, *of_run.violations]
+        summary, found = of_run.summary, [*found, *of_run.violations]
     output.write_document(
         streams,
         lambda surface: [
             *answers.violations_table(found, result, says, judged.open),
-            *(carried_out.carried_out(told, surface) if told is not None else ()),
+            *(carried_out.carried_out(summary, surface) if summary is not None else ()),
         ],
-        lambda: violations_document(found, says, judged.open, snapshot.notes, told),
+        lambda: violations_document(found, says, judged.open, snapshot.notes, summary),
         snapshot=snapshot,
     )
     for clause in says:
         say(f"note: the document says: {clause}")
     if not streams.quiet:
         say(answers.verdict_line(found, result))
-        if told is not None:
-            say(carried_out.summary_line(told))
-    undone = told is not None and (told.left or (told.end is not None and told.end.missed))
+        if summary is not None:
+            say(carried_out.summary_line(summary))
+    undone = summary is not None and (summary.left or (summary.end is not None and summary.end.missed))
     raise click.exceptions.Exit(VIOLATED if found else INCOMPLETE if undone else DONE)

@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from kubestow.live.capture_kinds import Resource, groups_in, listed, served
-from kubestow.live.capture_kubectl import Kubectl, KubectlError, Refused
+from kubestow.live.capture_kubectl import Kubectl, KubectlError, RequestRefused
 from kubestow.live.redact import Keeper
 from kubestow.models.snapshot.capture_info import Capture
 from kubestow.models.snapshot.object_names import is_label
@@ -171,7 +171,7 @@ class _Capture:
         """Return the server's version; empty if unknown, because everything else has been read by now."""
         try:
             found = json.loads(self._kubectl.get("/version"))
-        except (Refused, KubectlError, ValueError):
+        except (RequestRefused, KubectlError, ValueError):
             return ""
         version = found.get("gitVersion") if isinstance(found, dict) else None
         return version[:_MAX_VERSION_LENGTH] if isinstance(version, str) else ""
@@ -206,15 +206,15 @@ class _Capture:
         try:
             try:
                 self._pages(resource, namespace, PAGE_OBJECTS)
-            except Refused as refused:
+            except RequestRefused as refused:
                 # The first page has expired on the server. A list in one piece cannot expire.
                 if refused.reason not in ("Expired", "Gone"):
                     raise
                 self._pages(resource, namespace, 0)
-        except Refused as refused:
+        except RequestRefused as refused:
             self._not_read(resource, namespace, refused)
 
-    def _not_read(self, resource: Resource, namespace: str | None, refused: Refused) -> None:
+    def _not_read(self, resource: Resource, namespace: str | None, refused: RequestRefused) -> None:
         if refused.reason == "NotFound" and resource.kind.name == "Namespace":
             raise KubectlError(f"namespace {namespace} does not exist: {refused}")
         if refused.reason not in _REFUSALS and resource.kind.name in _ESSENTIAL:

@@ -27,7 +27,7 @@ class KubectlError(Exception):
     """kubectl cannot be run or ended without an answer, so further calls would fail too."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The API server refused one request. ``reason`` is the server's word: ``Forbidden``, ``NotFound``, …"""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -57,7 +57,7 @@ class Kubectl:
             return output
         said = _SERVER.search(words)
         if said is not None and said[1] != "Unauthorized":
-            raise Refused(said[1] or "", said[2][:_MAX_SHOWN_CHARACTERS])
+            raise RequestRefused(said[1] or "", said[2][:_MAX_SHOWN_CHARACTERS])
         raise KubectlError(f"{what}: {_reason(words, code)}")
 
     def resources(self) -> tuple[str, str]:

@@ -107,13 +107,13 @@ class _List(msgspec.Struct):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
-class _Object(msgspec.Struct):
+class _RedactedObject(msgspec.Struct):
     kind: str
     metadata: objects.ObjectMeta
 
 
 _LIST: Final = msgspec.json.Decoder(_List)
-_OBJECT: Final = msgspec.json.Decoder(_Object)
+_OBJECT: Final = msgspec.json.Decoder(_RedactedObject)
 
 
 class Keeper:
@@ -151,7 +151,7 @@ class Keeper:
         Raises:
             ValueError: the data is not such an object.
         """
-        found: _Object = _decoded(_OBJECT, data, "object")
+        found: _RedactedObject = _decoded(_OBJECT, data, "object")
         if found.kind != self._kind.name:
             raise ValueError(f"got a {found.kind[:60]}, expected a {self._kind.name}")
         return self._objects(data, [msgspec.Raw(data)])

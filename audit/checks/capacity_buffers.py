@@ -42,11 +42,13 @@ def check(view: ClusterView) -> Iterator[Finding]:
             yield NOTHING.found(f"CapacityBuffer {demand.buffer}", demand.problem, field="spec", severity=severity)
     if not snapshot.nodes or not any(demand.chunks for demand in found):
         return
-    left = view.search_until() - time.monotonic()
-    if left <= 0 or view.stop.is_set():
+    remaining_seconds = view.search_until() - time.monotonic()
+    if remaining_seconds <= 0 or view.stop.is_set():
         view.not_checked.append("the headroom of CapacityBuffers (KS522): no time was left")
         return
-    options = Options(time_limit=min(_SEARCH_LIMIT_SECONDS, left), daemon_namespaces=view.exempt, policy=view.policy, workers=1)
+    options = Options(
+        time_limit=min(_SEARCH_LIMIT_SECONDS, remaining_seconds), daemon_namespaces=view.exempt, policy=view.policy, workers=1
+    )
     room = headroom(snapshot, "now", RunContext.start(options, view.stop))
     noun = "pod" if room.left == 1 else "pods"
     shortage = f", in addition to {room.left} pending {noun} without a place" if room.left else ""

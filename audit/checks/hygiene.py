@@ -160,20 +160,20 @@ def _bare(spec: PodSpec, container: str) -> str:
 
 
 def _labels(view: ClusterView) -> Iterator[Finding]:
-    asked: dict[str, str] = {}
+    subject_by_key: dict[str, str] = {}
     required: set[str] = set()
     for subject in view.subjects:
         for key, hard in _asked(subject.pod):
-            asked.setdefault(key, subject.name)
+            subject_by_key.setdefault(key, subject.name)
             if hard:
                 required.add(key)
     old = {new: key for key, new in DEPRECATED.items()}
     for key in (HOST, ZONE, REGION):
         codes, _ = view.nodes.column(key)
         lacking = [view.nodes.names[n] for n in range(view.nodes.size) if codes[n] < 0]
-        if not lacking or (len(lacking) == view.nodes.size and key not in asked):
+        if not lacking or (len(lacking) == view.nodes.size and key not in subject_by_key):
             continue
-        why = f"{asked[key]} has a rule over it" if key in asked else f"{view.nodes.size - len(lacking)} others have it"
+        why = f"{subject_by_key[key]} has a rule over it" if key in subject_by_key else f"{view.nodes.size - len(lacking)} others have it"
         text = f"without {key}: {len(lacking)} of {view.nodes.size} nodes ({some(lacking)}); {why}"
         if key in old and all(view.nodes.column(old[key])[0][view.node_index[name]] >= 0 for name in lacking):
             text += f"; they have the deprecated {old[key]}"

@@ -269,8 +269,8 @@ def _gangs(view: ClusterView) -> Iterator[Finding]:
     for named, found in members(every, [*there, *range(len(pods), len(every))]).items():
         keys = {pod_key(every[i]): view.subject_of.get(i) for i in found}
         for problem in dict.fromkeys(groups.declared(named, [every[i] for i in found]).problems):
-            pod, _, rest = problem.removeprefix("Pod ").partition(": ")
-            at, _, text = rest.partition(": ")
+            pod, _, detail = problem.removeprefix("Pod ").partition(": ")
+            at, _, text = detail.partition(": ")
             subject = keys.get(pod)
             own = (f"Pod {pod}", "") if subject is None else (subject.name, subject.path.rpartition("spec")[0])
             owner, prefix = holders.get(pod, own)

@@ -68,13 +68,13 @@ CODES: Final[tuple[Code, ...]] = (ONE_NODE, ONE_NODE_ANYWAY, ONE_ZONE, MOST, CHA
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    here = _Cluster(view)
+    here = _ClusterNodes(view)
     for subject in view.subjects:
         if subject.kind in KINDS and subject.wanted >= 2:
             yield from here.findings(subject)
 
 
-class _Cluster:
+class _ClusterNodes:
     def __init__(self, view: ClusterView) -> None:
         self.view = view
         self.zones = view.nodes.column(ZONE)

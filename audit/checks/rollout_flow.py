@@ -35,7 +35,7 @@ from kubestow.solver.rollout.state import ungrouped
 from kubestow.solver.rules.base import Rule
 
 
-class Flow:
+class RolloutFlow:
     """All Deployments compiled into one instance: their pods, which may come and go, and one new pod of each."""
 
     def __init__(self, view: ClusterView, subjects: Sequence[Subject], least: int | None = None) -> None:
@@ -193,9 +193,9 @@ class Flow:
 def _revised(subject: Subject, pods: Sequence[Pod]) -> Pod:
     """Return a pod of a Deployment's next revision, with a hash that none of its old pods has."""
     assert subject.workload is not None
-    taken = {(pods[i].metadata.labels or {}).get(HASH) for i in subject.pods}
+    used_hashes = {(pods[i].metadata.labels or {}).get(HASH) for i in subject.pods}
     salt = 0
-    while (label := template_hash(subject.workload.template, salt)) in taken:
+    while (label := template_hash(subject.workload.template, salt)) in used_hashes:
         salt += 1
     change = msgspec.structs.replace
     return change(subject.pod, metadata=change(subject.pod.metadata, labels={**subject.labels, HASH: label}))

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kubestow.audit.checks.rollouts import Halt
+from kubestow.audit.checks.rollouts import RolloutHalt
 from kubestow.audit.view.finding import Code
 from kubestow.audit.view.usable_nodes import INDIFFERENT, plain
 from kubestow.audit.view.view import ClusterView, Subject
@@ -72,7 +72,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
     for each in waiting:
         first = verdicts[each.pods[0]]
         if first and all(verdicts[i] for i in each.pods):
-            yield Halt(each.subject, each.pace, STUCK, first).found(view, placed=each.placed)
+            yield RolloutHalt(each.subject, each.pace, STUCK, first).found(view, placed=each.placed)
 
 
 def _waiting(view: ClusterView, subject: Subject) -> _Waiting | None:

@@ -45,8 +45,8 @@ def stuck_updates(view: ClusterView, settled: Snapshot, deadlock: Code, halt: Co
             late.append(subject.name)
             continue
         kind, _, name = subject.name.partition(" ")
-        left = max(0.1, min(UPDATE_LIMIT_SECONDS, until - time.monotonic()))
-        options = Options(time_limit=left, daemon_namespaces=view.exempt, policy=view.policy, workers=_WORKERS)
+        remaining_seconds = max(0.1, min(UPDATE_LIMIT_SECONDS, until - time.monotonic()))
+        options = Options(time_limit=remaining_seconds, daemon_namespaces=view.exempt, policy=view.policy, workers=_WORKERS)
         try:
             rollout = roll_out(settled, f"{kind}/{name}", None, options, stop=view.stop).rollout
         except InputError as error:
@@ -77,7 +77,7 @@ def _asked_about(view: ClusterView) -> Iterator[Subject]:
 
 
 def _found(view: ClusterView, subject: Subject, rollout: doc.Rollout, code: Code) -> Finding:
-    reasons: Sequence[doc.Reason] = [reason for left in rollout.stuck[:1] for reason in left.reasons]
+    reasons: Sequence[doc.Reason] = [reason for stuck_pod in rollout.stuck[:1] for reason in stuck_pod.reasons]
     texts = ", ".join(f"{reason.rule} ({reason.message})" for reason in reasons)
     placed = sum(not entry.old for wave in rollout.waves for entry in wave.create)
     ways = "; ".join(way.message for way in rollout.waysOut)

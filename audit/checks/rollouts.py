@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubestow.audit.checks.rollout_flow import Flow
+from kubestow.audit.checks.rollout_flow import RolloutFlow
 from kubestow.audit.checks.rollout_quotas import refused_by_quotas
 from kubestow.audit.checks.rollout_updates import stuck_updates
 from kubestow.audit.view.finding import Code, some
@@ -123,7 +123,7 @@ def _halts(view: ClusterView) -> Iterator[Finding]:
         return
     began = time.monotonic()
     try:
-        flow = Flow(view, [subject for subject, _ in subjects])
+        flow = RolloutFlow(view, [subject for subject, _ in subjects])
         limited = refused_by_quotas(view, subjects)
         verdicts = [None if k in limited else flow.verdict(k, steps) for k, (_, steps) in enumerate(subjects)]
         stuck = [k for k, verdict in enumerate(verdicts) if verdict == "deadlock"]
@@ -131,15 +131,15 @@ def _halts(view: ClusterView) -> Iterator[Finding]:
     except InputError as error:
         view.not_checked.append(f"rollouts: {error.problems[0]}")
         return
-    halts = [Halt(*subjects[k], code, flow.rejected[k]) for k, code in codes.items()]
-    doubtful = [Halt(*subjects[k]) for k, verdict in enumerate(verdicts) if verdict is None or (k in stuck and k not in codes)]
+    halts = [RolloutHalt(*subjects[k], code, flow.rejected[k]) for k, code in codes.items()]
+    doubtful = [RolloutHalt(*subjects[k]) for k, verdict in enumerate(verdicts) if verdict is None or (k in stuck and k not in codes)]
     del flow
     until, least = view.search_until(), time.monotonic() - began  # each search compiles as much as this did
     yield from _searched(view, [*doubtful, *halts], until, least)  # for the latter, only remedies are searched for
 
 
 @dataclass(frozen=True)
-class Halt:
+class RolloutHalt:
     """A rollout that halts, or may halt.
 
     Attributes:
@@ -158,12 +158,12 @@ class Halt:
         texts = [f"{rule}{f' on {nodes} node' * bool(nodes)}{'s' * (nodes > 1)} ({message})" for rule, nodes, message in self.rejected]
         steps = self.pace
         how = "Recreate" if steps.recreate else f"maxSurge {steps.surge}, maxUnavailable {steps.unavailable} pods"
-        left = "" if not texts else f", the next one is rejected by {', '.join(texts)}"
+        rejected_text = "" if not texts else f", the next one is rejected by {', '.join(texts)}"
         code = self.code or code
         assert code is not None
         return code.found(
             self.subject.name,
-            f"its next rollout, with {how}: {placed} of {steps.replicas} new pods placed{left}",
+            f"its next rollout, with {how}: {placed} of {steps.replicas} new pods placed{rejected_text}",
             field="spec.strategy",
             rule=self.rejected[0][0] if self.rejected else None,
             pods=view.keys(self.subject.pods),
@@ -183,7 +183,7 @@ def _preempted(view: ClusterView, stuck: Mapping[int, tuple[Subject, Pace]]) -> 
         else:
             by_priority.setdefault(spec.priority or 0, []).append(k)
     for priority, several in by_priority.items():
-        flow = Flow(view, [stuck[k][0] for k in several], priority)
+        flow = RolloutFlow(view, [stuck[k][0] for k in several], priority)
         for place, k in enumerate(several):
             verdict = flow.verdict(place, stuck[k][1])
             if verdict is not None:
@@ -199,12 +199,12 @@ def _running(view: ClusterView) -> Iterator[tuple[Subject, Pace]]:
         if subject.kind != "Deployment" or (subject.workload is not None and not subject.wanted):
             continue
         volumes = subject.pod.spec.volumes or ()
-        asked = [v.persistentVolumeClaim.claimName for v in volumes if v.persistentVolumeClaim is not None]
+        claim_names = [v.persistentVolumeClaim.claimName for v in volumes if v.persistentVolumeClaim is not None]
         if subject.workload is None:
             missing.append(subject.name)
         elif len(subject.pods) < subject.wanted or any(pods[i].spec.nodeName not in view.node_index for i in subject.pods):
             waiting.append(subject.name)
-        elif subject.pod.spec.nodeName or any(not _bound(view.snapshot, claims.get(f"{subject.namespace}/{name}")) for name in asked):
+        elif subject.pod.spec.nodeName or any(not _bound(view.snapshot, claims.get(f"{subject.namespace}/{name}")) for name in claim_names):
             unknown.append(subject.name)
         else:
             if not view.once(UsableNodes).place(subject).usable.any():
@@ -241,8 +241,8 @@ class _Searching:
         policy = self.policy
         if not zones:
             snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
-        left = max(0.1, min(ROLLOUT_LIMIT_SECONDS, until - time.monotonic()))
-        options = Options(time_limit=left, daemon_namespaces=self.exempt, policy=policy, workers=_WORKERS)
+        remaining_seconds = max(0.1, min(ROLLOUT_LIMIT_SECONDS, until - time.monotonic()))
+        options = Options(time_limit=remaining_seconds, daemon_namespaces=self.exempt, policy=policy, workers=_WORKERS)
         result = roll_out(_resumed(snapshot, subject), f"Deployment/{subject.name.partition(' ')[2]}", None, options, stop=self.stop)
         return None if result.rollout is None or result.rollout.complete else result
 
@@ -262,7 +262,7 @@ def _elsewhere(snapshot: Snapshot, policy: Policy, exempt: tuple[str, ...]) -> _
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class _SearchResult:
     """The result of a search: the data of a finding, or the reason why the outcome is unknown."""
 
     code: str | None = None
@@ -272,13 +272,13 @@ class _Outcome:
     unknown: str = ""
 
 
-def _searched(view: ClusterView, halts: Sequence[Halt], until: float, least: float) -> Iterator[Finding]:
+def _searched(view: ClusterView, halts: Sequence[RolloutHalt], until: float, least: float) -> Iterator[Finding]:
     """Yield findings from searches. ``least`` is the minimum number of seconds that a search needs."""
     settled = _settled(view.snapshot)
     here = _Searching(settled, view.policy, view.exempt, view.stop)
     question = PoolQuestion(view.pool, _elsewhere, (settled, view.policy, view.exempt), here)
 
-    def parts() -> Iterator[tuple[int, Halt, float]]:
+    def parts() -> Iterator[tuple[int, RolloutHalt, float]]:
         for number, halt in enumerate(halts):
             if not view.stop.is_set() and time.monotonic() + least < until:
                 yield number, halt, until - time.monotonic()
@@ -287,7 +287,7 @@ def _searched(view: ClusterView, halts: Sequence[Halt], until: float, least: flo
         return view.stop.is_set() or time.monotonic() > view.deadline
 
     outcomes = {part[0]: outcome for part, outcome in question.answers(_outcome, parts(), late)}
-    left: list[str] = []
+    unchecked: list[str] = []
     for number, halt in enumerate(halts):
         outcome = outcomes.get(number)
         if outcome is not None and outcome.code is not None:
@@ -298,12 +298,12 @@ def _searched(view: ClusterView, halts: Sequence[Halt], until: float, least: flo
         elif outcome is None and halt.code is not None:
             yield halt.found(view)
         elif outcome is None:
-            left.append(halt.subject.name)
-    if left:
-        view.not_checked.append(f"rollouts that may get stuck, for lack of time (--time-limit): {some(left)}")
+            unchecked.append(halt.subject.name)
+    if unchecked:
+        view.not_checked.append(f"rollouts that may get stuck, for lack of time (--time-limit): {some(unchecked)}")
 
 
-def _outcome(searching: _Searching, part: tuple[int, Halt, float]) -> _Outcome:
+def _outcome(searching: _Searching, part: tuple[int, RolloutHalt, float]) -> _SearchResult:
     """Search one rollout. ``part`` holds its number, the rollout, and the remaining seconds for all searches."""
     _, halt, seconds = part
     subject, snapshot, until = halt.subject, searching.snapshot, time.monotonic() + seconds
@@ -311,23 +311,23 @@ def _outcome(searching: _Searching, part: tuple[int, Halt, float]) -> _Outcome:
     try:
         result = searching.rolled(snapshot, subject, until)
         if result is None:
-            return _Outcome()
+            return _SearchResult()
         rollout = result.rollout
         assert rollout is not None
         code = known or (DEADLOCK if rollout.proved else HALT).code
         if code == HALT.code and searching.rolled(snapshot, subject, until, zones=False) is None:
-            return _Outcome(unknown="it is unknown which NUMA zones its deleted pods free")
+            return _SearchResult(unknown="it is unknown which NUMA zones its deleted pods free")
         lesser = _without_lesser(snapshot, subject) if known is None and rollout.refused is None else None
         if lesser is not None and searching.rolled(lesser, subject, until) is None:
             code = PREEMPTS.code
     except InputError as error:
-        return _Outcome(known) if known is not None else _Outcome(unknown=error.problems[0])
+        return _SearchResult(known) if known is not None else _SearchResult(unknown=error.problems[0])
     if searching.stop.is_set() and code == HALT.code:
-        return _Outcome(unknown="the search was stopped")
+        return _SearchResult(unknown="the search was stopped")
     found = [*(reason for stuck in rollout.stuck[:1] for reason in stuck.reasons), *filter(None, [rollout.refused])]
     reasons = [(reason.rule, reason.nodes, reason.message) for reason in found]
     placed = sum(len(wave.create) for wave in rollout.waves)
-    return _Outcome(code, reasons, placed, [way.message for way in rollout.waysOut])
+    return _SearchResult(code, reasons, placed, [way.message for way in rollout.waysOut])
 
 
 def _without_lesser(snapshot: Snapshot, subject: Subject) -> Snapshot | None:

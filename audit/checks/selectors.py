@@ -189,9 +189,9 @@ def _namespaces(matches: LabelMatches, subject: Subject, term: PodTerm, what: st
 def _own_template(subject: Subject) -> Iterator[Finding]:
     if subject.workload is None or subject.kind not in _SELECTING:
         return
-    found = adopts(subject.workload.obj)
-    if found is not None and not selector_matches(found, subject.workload.labels):
-        text = f"spec.selector does not select the template: {_difference(found, subject)}"
+    template_matches = adopts(subject.workload.obj)
+    if template_matches is not None and not selector_matches(template_matches, subject.workload.labels):
+        text = f"spec.selector does not select the template: {_difference(template_matches, subject)}"
         yield _ADOPTS.found(subject.name, text, field="spec.selector")
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from kubestow.audit.view.finding import Code, some
-from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
+from kubestow.audit.view.usable_nodes import SubjectNodes, UsableNodes, grave, running, wanted
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import Ints, Spread, domain_sum
@@ -105,7 +105,7 @@ def _constraints(subject: Subject) -> list[int]:
     return [i for i, c in enumerate(subject.pod.spec.topologySpreadConstraints or ()) if c.whenUnsatisfiable == "DoNotSchedule"]
 
 
-def _keys(view: ClusterView, subject: Subject, place: Place, keyed: Bools) -> Iterator[Finding]:
+def _keys(view: ClusterView, subject: Subject, place: SubjectNodes, keyed: Bools) -> Iterator[Finding]:
     constraints = subject.pod.spec.topologySpreadConstraints or []
     for i in _constraints(subject):
         key, field = constraints[i].topologyKey, f"{subject.path}.topologySpreadConstraints[{i}].topologyKey"
@@ -139,7 +139,7 @@ class _Case:
     view: ClusterView
     usable_nodes: UsableNodes
     subject: Subject
-    place: Place
+    place: SubjectNodes
     keyed: Bools
     spread: Spread
     tally: SpreadTally
@@ -148,7 +148,7 @@ class _Case:
     def judge(self, room: Ints) -> Iterator[Finding]:
         """Yield the finding for the constraint, if any. ``room`` is int64[N]: the additional pods that each node can take now."""
         tally, view, subject = self.tally, self.view, self.subject
-        asked, there = wanted(subject), running(view, subject)
+        desired, there = wanted(subject), running(view, subject)
         homes = self._own()
         own = domain_sum(tally.codes, tally.size, homes)
         others = tally.counts - own
@@ -160,33 +160,33 @@ class _Case:
         again, shut = self._capacity(others, fresh)
         few = int(np.count_nonzero(tally.counted)) < self.spread.min_domains
         if few:
-            yield self._few(asked, there, capacity + outside if asked > there else again)
-        elif capacity + outside < asked <= int(whole.sum()) + outside:
+            yield self._few(desired, there, capacity + outside if desired > there else again)
+        elif capacity + outside < desired <= int(whole.sum()) + outside:
             code = _SMALL if whole[low] else _CLOSED
-            text = f"{self._head(low)}, so of {asked} replicas at most {capacity + outside} can run"
-            yield self._found(code, text, low, "warning" if self._passes(others, homes, asked - outside) else grave(view, subject))
-        elif asked > there:
-            yield from self._now(room, None if whole[low] else low, asked - there)
-        elif again < asked <= int(fresh.sum()):
-            transient = self._passes(others, none, asked)
-            text = f"{self._head(shut)}; all {there} run now, but if all {asked} were placed again, at most {again} could run"
+            text = f"{self._head(low)}, so of {desired} replicas at most {capacity + outside} can run"
+            yield self._found(code, text, low, "warning" if self._passes(others, homes, desired - outside) else grave(view, subject))
+        elif desired > there:
+            yield from self._now(room, None if whole[low] else low, desired - there)
+        elif again < desired <= int(fresh.sum()):
+            transient = self._passes(others, none, desired)
+            text = f"{self._head(shut)}; all {there} run now, but if all {desired} were placed again, at most {again} could run"
             yield self._found(_SMALL if fresh[shut] else _CLOSED, text, shut, "info" if transient else grave(view, subject))
-        elif not whole[low] and capacity < 2 * asked:  # worth reporting before the workload grows
-            text = f"{self._head(low)}: no more than {capacity} pods can run, and {asked} are desired"
+        elif not whole[low] and capacity < 2 * desired:  # worth reporting before the workload grows
+            text = f"{self._head(low)}: no more than {capacity} pods can run, and {desired} are desired"
             yield self._found(_CLOSED, text, low, "info")
 
-    def _passes(self, others: Ints, homes: Ints, asked: int) -> bool:
-        """Return True if ``asked`` pods could run once nodes are uncordoned and healthy.
+    def _passes(self, others: Ints, homes: Ints, desired: int) -> bool:
+        """Return True if ``desired`` pods could run once nodes are uncordoned and healthy.
 
         Args:
             others: int64[D]: other pods that count.
             homes: int64[N]: its own pods.
-            asked: Number of pods.
+            desired: Number of pods.
         """
         well = self.place.selected & ~self.place.small & (~self.place.tainted | self.usable_nodes.transient(self.subject))
         whole = self._whole(well & self.usable_nodes.cluster.nodes.with_keys((self.spread.key,)), homes)
         own = domain_sum(self.tally.codes, self.tally.size, homes)
-        return grave(self.view, self.subject) != "info" and self._capacity(others, whole, own)[0] >= asked
+        return grave(self.view, self.subject) != "info" and self._capacity(others, whole, own)[0] >= desired
 
     def _whole(self, nodes: Bools, homes: Ints) -> Ints:
         """Return int64[D]: the pods that the given nodes of each domain can take if nothing else runs there.
@@ -213,33 +213,33 @@ class _Case:
     def _now(self, room: Ints, closed: int | None, missing: int) -> Iterator[Finding]:
         """Yield the finding for the current state, with the running pods in place."""
         tally = self.tally
-        left = np.minimum(domain_sum(tally.codes, tally.size, room), missing)
-        capacity, low = self._capacity(tally.counts, left)
-        if capacity < missing <= int(left.sum()):
+        open_slots = np.minimum(domain_sum(tally.codes, tally.size, room), missing)
+        capacity, low = self._capacity(tally.counts, open_slots)
+        if capacity < missing <= int(open_slots.sum()):
             code = _CLOSED if closed == low else _FULL
             text = f"{self._head(low, full=code is _FULL)}, so of {missing} pods that do not run yet at most {capacity} can be placed"
             yield self._found(code, text, low, grave(self.view, self.subject))
 
-    def _few(self, asked: int, there: int, capacity: int) -> Finding:
+    def _few(self, desired: int, there: int, capacity: int) -> Finding:
         count, spread = int(np.count_nonzero(self.tally.counted)), self.spread
         few = f"there {'is' if count == 1 else 'are'} {count}, each for at most {spread.max_skew}"
-        most = min(asked, capacity)
-        now = f"of {asked} replicas at most {most} can run"
-        if asked <= there:
-            now = f"all {there} run now, but if all {asked} were placed again, at most {most} could run"
+        upper_limit = min(desired, capacity)
+        now = f"of {desired} replicas at most {upper_limit} can run"
+        if desired <= there:
+            now = f"all {there} run now, but if all {desired} were placed again, at most {upper_limit} could run"
         text = f"minDomains {spread.min_domains} over {spread.key}, and {few}: {now}"
-        severity = grave(self.view, self.subject) if capacity < asked else "info"
+        severity = grave(self.view, self.subject) if capacity < desired else "info"
         return _FEW.found(self.subject.name, text, field=self._field(), rule=PodTopologySpread.name, severity=severity)
 
     def _head(self, low: int, *, full: bool = False) -> str:
         nodes = int(np.count_nonzero(self.tally.eligible & (self.tally.codes == low)))
-        most, now = self._room(low), int(self.tally.counts[low])
+        slots, now = self._room(low), int(self.tally.counts[low])
         where = f"{self._domain(low)} ({nodes} node{'s' * (nodes != 1)}, {now} pod{'s' * (now != 1)} that count{'s' * (now == 1)})"
         takes = f"can take none of its pods ({self._why(low)})"
         if full:
             takes = "has no room for more"
-        elif most:
-            takes = f"takes at most {most} of its pods"
+        elif slots:
+            takes = f"takes at most {slots} of its pods"
         return f"maxSkew {self.spread.max_skew} over {self.spread.key}: {where} {takes}"
 
     def _room(self, low: int) -> int:

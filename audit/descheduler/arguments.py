@@ -110,24 +110,24 @@ class DefaultEvictor(Args, frozen=True):
     evictFailedBarePods: bool = False
 
 
-class Chosen(Args, frozen=True):
+class PodSelectionArgs(Args, frozen=True):
     """Arguments that select the pods for a plugin."""
 
     namespaces: Namespaces = Namespaces()
     labelSelector: Labels | None = None
 
 
-class AntiAffinity(Chosen, frozen=True):
+class AntiAffinity(PodSelectionArgs, frozen=True):
     """Arguments of RemovePodsViolatingInterPodAntiAffinity."""
 
 
-class NodeAffinity(Chosen, frozen=True):
+class NodeAffinityArgs(PodSelectionArgs, frozen=True):
     """Arguments of RemovePodsViolatingNodeAffinity."""
 
     nodeAffinityType: tuple[str, ...] = ()
 
 
-class NodeTaints(Chosen, frozen=True):
+class NodeTaints(PodSelectionArgs, frozen=True):
     """Arguments of RemovePodsViolatingNodeTaints."""
 
     includePreferNoSchedule: bool = False
@@ -135,7 +135,7 @@ class NodeTaints(Chosen, frozen=True):
     includedTaints: tuple[str, ...] | None = None
 
 
-class TopologySpread(Chosen, frozen=True):
+class TopologySpread(PodSelectionArgs, frozen=True):
     """Arguments of RemovePodsViolatingTopologySpreadConstraint."""
 
     constraints: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ class PluginSet(_Strict, frozen=True):
     disabled: tuple[str, ...] = ()
 
 
-class Plugins(_Strict, frozen=True):
+class ProfilePlugins(_Strict, frozen=True):
     """The extension points of a profile."""
 
     presort: PluginSet = PluginSet()
@@ -206,7 +206,7 @@ class Profile(_Strict, frozen=True):
 
     name: str = ""
     pluginConfig: tuple[PluginConfig, ...] = ()
-    plugins: Plugins = Plugins()
+    plugins: ProfilePlugins = ProfilePlugins()
 
 
 class DeschedulerPolicy(_Strict, frozen=True):
@@ -228,7 +228,7 @@ class DeschedulerPolicy(_Strict, frozen=True):
 #: Plugins by extension point, with their argument types.
 DESCHEDULE: Final[dict[str, type[Args]]] = {
     "RemovePodsViolatingInterPodAntiAffinity": AntiAffinity,
-    "RemovePodsViolatingNodeAffinity": NodeAffinity,
+    "RemovePodsViolatingNodeAffinity": NodeAffinityArgs,
     "RemovePodsViolatingNodeTaints": NodeTaints,
 }
 BALANCE: Final[dict[str, type[Args]]] = {

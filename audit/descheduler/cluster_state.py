@@ -26,7 +26,7 @@ _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreach
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 
 
-class Facts:
+class ClusterFacts:
     """Data that does not change as pods move, computed once."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -116,7 +116,7 @@ def term_scope(pod: Pod, term: PodAffinityTerm) -> tuple[frozenset[str], Selecto
 class ClusterState:
     """Pods on nodes at one moment. ``at`` is the node index of each pod, or -1. Terminated pods have -1."""
 
-    facts: Facts
+    facts: ClusterFacts
     at: list[int]
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class ClusterState:
         self._used: dict[int, Counter[str]] = {}
 
     @classmethod
-    def of(cls, facts: Facts) -> ClusterState:
+    def of(cls, facts: ClusterFacts) -> ClusterState:
         """Return the cluster of the snapshot."""
         return cls(facts, [-1 if is_terminal(pod) else facts.index.get(pod.spec.nodeName or "", -1) for pod in facts.pods])
 
@@ -174,10 +174,10 @@ class ClusterState:
         return any(n != home and self.fits(i, n, home) for n in nodes)
 
     def _has_room(self, i: int, n: int) -> bool:
-        there, asked = self.facts.allocatable[n], self.facts.request(i)
+        there, request = self.facts.allocatable[n], self.facts.request(i)
         if there.get("pods", 0) - len(self._on[n]) <= 0:
             return False
-        return all(value <= there.get(name, 0) - self.used(n, name) for name, value in asked.items())
+        return all(value <= there.get(name, 0) - self.used(n, name) for name, value in request.items())
 
     def _repelled(self, i: int, n: int) -> bool:
         """Return True if a pod's own anti-affinity matches a pod on this node."""

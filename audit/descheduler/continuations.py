@@ -134,9 +134,9 @@ class Scheduler:
         ``bound``: a pod was bound in this round, so the remaining pods get another round.
         """
         if k == len(waiting):
-            left = tuple(i for i in waiting if i not in self._at)
-            if bound and left:
-                return self._explore(left, 0, False, ends)
+            unplaced = tuple(i for i in waiting if i not in self._at)
+            if bound and unplaced:
+                return self._explore(unplaced, 0, False, ends)
             end = self._end()
             ends[tuple(sorted(end.items()))] = end
             return len(ends) <= self._most and not self.over()

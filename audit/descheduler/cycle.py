@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from kubestow.audit.descheduler import duplicates, spread, utilization, violations
 from kubestow.audit.descheduler.cluster_state import ClusterState
-from kubestow.audit.descheduler.evictor import Budgets, Evictor, Ledger, Request
+from kubestow.audit.descheduler.evictor import Budgets, EvictionAttempt, EvictionLedger, Evictor
 from kubestow.audit.descheduler.plugin_run import PluginRun
-from kubestow.audit.descheduler.policy import Policy
+from kubestow.audit.descheduler.policy import SimulatedPolicy
 
 _STRATEGIES: Final[dict[str, Callable[[PluginRun, Any], None]]] = {
     "RemovePodsViolatingInterPodAntiAffinity": violations.inter_pod_anti_affinity,
@@ -38,18 +38,18 @@ class Cycle:
         skipped: Reason why the cycle did not run, if any.
     """
 
-    requests: list[Request]
+    requests: list[EvictionAttempt]
     runs: dict[tuple[str, str], list[str]]
     state: ClusterState
     skipped: str = ""
 
     @property
-    def evictions(self) -> list[Request]:
+    def evictions(self) -> list[EvictionAttempt]:
         """The granted requests."""
         return [request for request in self.requests if request.refused is None]
 
 
-def run(policy: Policy, state: ClusterState, plugins: Collection[str] | None = None, budgets: Budgets | None = None) -> Cycle:
+def run(policy: SimulatedPolicy, state: ClusterState, plugins: Collection[str] | None = None, budgets: Budgets | None = None) -> Cycle:
     """Run a cycle on a cluster, removing evicted pods from their nodes in place.
 
     Args:
@@ -59,7 +59,7 @@ def run(policy: Policy, state: ClusterState, plugins: Collection[str] | None = N
         budgets: PodDisruptionBudgets of the Eviction API. None: ignore them.
     """
     nodes = state.facts.ready_nodes(policy.node_selector)
-    ledger = Ledger(policy, state, budgets)
+    ledger = EvictionLedger(policy, state, budgets)
     runs: dict[tuple[str, str], list[str]] = {}
     if len(nodes) <= 1:
         return Cycle([], runs, state, f"{len(nodes)} nodes are ready and selected: the descheduler needs at least two")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kubestow.audit.descheduler.cluster_state import PREFER_NO_EVICTION, ClusterState
-from kubestow.audit.descheduler.policy import CRITICAL_PRIORITY, Policy, PolicyProfile
+from kubestow.audit.descheduler.policy import CRITICAL_PRIORITY, PolicyProfile, SimulatedPolicy
 from kubestow.models.disruption.node_selection import parse
 from kubestow.models.disruption.pod_disruption_budgets import budgets, ignores_budgets
 from kubestow.models.kube.objects import Pod, is_terminating
@@ -31,7 +31,7 @@ Answer = Literal["evicted", "refused", "node limit", "total limit"]
 
 
 @dataclass(frozen=True)
-class Request:
+class EvictionAttempt:
     """A request to evict a pod.
 
     Attributes:
@@ -88,18 +88,18 @@ class Budgets:
 
 
 @dataclass
-class Ledger:
+class EvictionLedger:
     """The evictions of one cycle over all profiles, with their limits. ``budgets`` is None if PodDisruptionBudgets are ignored."""
 
-    policy: Policy
+    policy: SimulatedPolicy
     state: ClusterState
     budgets: Budgets | None
-    requests: list[Request] = field(default_factory=list)
+    requests: list[EvictionAttempt] = field(default_factory=list)
     _node: Counter[int] = field(default_factory=Counter)
     _namespace: Counter[str] = field(default_factory=Counter)
     _total: int = 0
 
-    def evict(self, request: Request) -> Answer:
+    def evict(self, request: EvictionAttempt) -> Answer:
         """Process a request. An evicted pod is gone for all later steps, as in the descheduler's dry run."""
         i, n, policy = request.pod, request.node, self.policy
         namespace = self.state.facts.pods[i].metadata.namespace or "default"
@@ -121,8 +121,8 @@ class Ledger:
         self._total += 1
         return "evicted"
 
-    def _refuse(self, request: Request, by: str, answer: Answer) -> Answer:
-        self.requests.append(Request(request.profile, request.plugin, request.pod, request.node, request.why, by))
+    def _refuse(self, request: EvictionAttempt, by: str, answer: Answer) -> Answer:
+        self.requests.append(EvictionAttempt(request.profile, request.plugin, request.pod, request.node, request.why, by))
         return answer
 
 
@@ -131,7 +131,7 @@ class Evictor:
     """Eviction rules of one profile. ``nodes`` are the nodes that the policy covers."""
 
     profile: PolicyProfile
-    ledger: Ledger
+    ledger: EvictionLedger
     nodes: list[int]
 
     def __post_init__(self) -> None:
@@ -168,26 +168,26 @@ class Evictor:
         return space is not None and selector_matches(self._spaces, space.metadata.labels or {})
 
     def _protections(self) -> Iterable[Callable[[int, Pod], bool]]:
-        args, held = self.profile.evictor, self.profile.protections
-        if "SystemCriticalPods" in held:
+        args, protections = self.profile.evictor, self.profile.protections
+        if "SystemCriticalPods" in protections:
             yield lambda i, pod: pod.spec.priority is None or pod.spec.priority < min(CRITICAL_PRIORITY, self.profile.threshold)
-        if "FailedBarePods" in held:
+        if "FailedBarePods" in protections:
             yield lambda i, pod: bool(pod.metadata.ownerReferences)
         else:
             yield lambda i, pod: bool(pod.metadata.ownerReferences) or (pod.status is not None and pod.status.phase == "Failed")
-        if "PodsWithLocalStorage" in held:
+        if "PodsWithLocalStorage" in protections:
             yield lambda i, pod: not any(v.hostPath is not None or v.emptyDir is not None for v in pod.spec.volumes or ())
-        if "DaemonSetPods" in held:
+        if "DaemonSetPods" in protections:
             yield lambda i, pod: not any(o.kind == "DaemonSet" for o in pod.metadata.ownerReferences or ())
-        if "PodsWithPVC" in held:
+        if "PodsWithPVC" in protections:
             config = args.podProtections.config
             named = config.PodsWithPVC.protectedStorageClasses if config is not None and config.PodsWithPVC is not None else ()
             classes = frozenset(each.name for each in named)
             yield lambda i, pod: not self._mounts(pod, classes)
-        if "PodsWithoutPDB" in held:
+        if "PodsWithoutPDB" in protections:
             covered = self.ledger.budgets or Budgets(self.state.facts.snapshot)
             yield lambda i, pod: covered.covers(i)
-        if "PodsWithResourceClaims" in held:
+        if "PodsWithResourceClaims" in protections:
             yield lambda i, pod: not pod.spec.resourceClaims
         if self._labels:
             yield lambda i, pod: selector_matches(self._labels, pod.metadata.labels or {})
@@ -202,8 +202,8 @@ class Evictor:
         known = self.state.facts.snapshot.persistent_volume_claims
         for name in claims:
             claim = known.get(f"{pod.metadata.namespace or 'default'}/{name}")
-            found = claim.spec.storageClassName if claim is not None and claim.spec is not None else None
-            if not found or found in classes:
+            storage_class = claim.spec.storageClassName if claim is not None and claim.spec is not None else None
+            if not storage_class or storage_class in classes:
                 return True
         return False
 

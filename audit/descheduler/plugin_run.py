@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kubestow.audit.descheduler.arguments import Chosen
-from kubestow.audit.descheduler.evictor import Answer, Evictor, Request
+from kubestow.audit.descheduler.arguments import PodSelectionArgs
+from kubestow.audit.descheduler.evictor import Answer, EvictionAttempt, Evictor
 from kubestow.models.kube.selectors import canonical, selector_matches
 
 
@@ -18,7 +18,7 @@ class PluginRun:
     evictor: Evictor
     notes: list[str] = field(default_factory=list)
 
-    def chosen(self, args: Chosen) -> Callable[[int], bool]:
+    def chosen(self, args: PodSelectionArgs) -> Callable[[int], bool]:
         """Return a predicate for the pods that the arguments select."""
         selector = canonical(args.labelSelector.selector()) if args.labelSelector is not None else ()
         pods = self.evictor.state.facts.pods
@@ -30,6 +30,6 @@ class PluginRun:
         return chosen
 
     def evict(self, i: int, n: int, why: str, *, away: frozenset[int] = frozenset(), frees: bool = False) -> Answer:
-        """Request the eviction of a pod from its node. ``away`` and ``frees`` are as in :class:`Request`."""
-        request = Request(self.evictor.profile.name, self.plugin, i, n, why, None, away | {n}, frees)
+        """Request the eviction of a pod from its node. ``away`` and ``frees`` are as in :class:`EvictionAttempt`."""
+        request = EvictionAttempt(self.evictor.profile.name, self.plugin, i, n, why, None, away | {n}, frees)
         return self.evictor.ledger.evict(request)

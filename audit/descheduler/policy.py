@@ -49,7 +49,7 @@ class PolicyProfile:
 
 
 @dataclass(frozen=True)
-class Policy:
+class SimulatedPolicy:
     """A policy. ``not_modelled`` lists the parts that are not simulated, one sentence each."""
 
     path: str
@@ -61,7 +61,7 @@ class Policy:
     not_modelled: tuple[str, ...] = field(default=())
 
 
-def read(path: str, snapshot: Snapshot) -> Policy:
+def read(path: str, snapshot: Snapshot) -> SimulatedPolicy:
     """Read a policy from a file or from the ConfigMap that contains it.
 
     Raises:
@@ -77,7 +77,7 @@ def read(path: str, snapshot: Snapshot) -> Policy:
         if isinstance(profile, dict) and isinstance(profile.get("plugins"), dict):
             profile["plugins"] = {str(key).lower(): value for key, value in profile["plugins"].items()}
     found = settings_file.fitted(path, plain, args.DeschedulerPolicy)
-    reader = _Reader(path, snapshot)
+    reader = _ProfileReader(path, snapshot)
     selector = reader.node_selector(found.nodeSelector or "", "nodeSelector")
     profiles = tuple(reader.profile(k, profile) for k, profile in enumerate(found.profiles))
     if not profiles:
@@ -85,7 +85,7 @@ def read(path: str, snapshot: Snapshot) -> Policy:
     if reader.problems:
         raise InputError(reader.problems)
     limits = found.maxNoOfPodsToEvictPerNode, found.maxNoOfPodsToEvictPerNamespace, found.maxNoOfPodsToEvictTotal
-    return Policy(path, profiles, selector, *limits, tuple(dict.fromkeys(reader.not_modelled)))
+    return SimulatedPolicy(path, profiles, selector, *limits, tuple(dict.fromkeys(reader.not_modelled)))
 
 
 def _stated(plain: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _unpacked(path: str, plain: Any) -> dict[str, Any]:
     return found[0]
 
 
-class _Reader:
+class _ProfileReader:
     """Reader of profiles that collects problems and unmodelled parts."""
 
     def __init__(self, path: str, snapshot: Snapshot) -> None:
@@ -130,10 +130,10 @@ class _Reader:
         self.problems.append(f"{self.path}: DeschedulerPolicy: {where}: {text}")
 
     def node_selector(self, text: str, where: str) -> LabelSelector | None:
-        found = parse(text) if text.strip() else None
-        if text.strip() and found is None:
+        selector = parse(text) if text.strip() else None
+        if text.strip() and selector is None:
             self.problem(where, f"{text!r} is not a label selector (expected one such as pool=old,zone!=a)")
-        return found
+        return selector
 
     def profile(self, k: int, profile: args.Profile) -> PolicyProfile:
         where = f"profiles[{k}]"
@@ -169,7 +169,7 @@ class _Reader:
             self.problem(where, text)
         return found
 
-    def _points(self, where: str, plugins: args.Plugins) -> None:
+    def _points(self, where: str, plugins: args.ProfilePlugins) -> None:
         """Check enabled plugins at points that allow only DefaultEvictor, and note disabled plugins, which have no effect."""
         for point in ("presort", "sort", "filter", "preevictionfilter"):
             for name in getattr(plugins, point).enabled:
@@ -221,7 +221,7 @@ def _protections(evictor: args.DefaultEvictor) -> frozenset[str]:
     given = evictor.podProtections
     if given.extraEnabled or given.defaultDisabled:
         return frozenset({*_DEFAULT_PROTECTIONS} - {*given.defaultDisabled} | {*given.extraEnabled})
-    held = {
+    enabled = {
         "PodsWithLocalStorage": not evictor.evictLocalStoragePods,
         "DaemonSetPods": not evictor.evictDaemonSetPods,
         "SystemCriticalPods": not evictor.evictSystemCriticalPods,
@@ -229,7 +229,7 @@ def _protections(evictor: args.DefaultEvictor) -> frozenset[str]:
         "PodsWithPVC": evictor.ignorePvcPods,
         "PodsWithoutPDB": evictor.ignorePodsWithoutPDB,
     }
-    return frozenset(name for name, holds in held.items() if holds)
+    return frozenset(name for name, holds in enabled.items() if holds)
 
 
 def _wrong(given: args.Args) -> Iterator[str]:
@@ -242,7 +242,7 @@ def _wrong(given: args.Args) -> Iterator[str]:
     match given:
         case args.DefaultEvictor():
             yield from _bad_evictor(given)
-        case args.NodeAffinity(nodeAffinityType=types):
+        case args.NodeAffinityArgs(nodeAffinityType=types):
             expected = " or ".join(_AFFINITY_TYPES)
             if not types:
                 yield f"nodeAffinityType: empty (expected {expected})"

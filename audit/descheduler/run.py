@@ -9,10 +9,10 @@ from typing import get_args
 
 from kubestow.audit.descheduler import arguments as args
 from kubestow.audit.descheduler import cycle
-from kubestow.audit.descheduler.cluster_state import ClusterState, Facts
+from kubestow.audit.descheduler.cluster_state import ClusterFacts, ClusterState
 from kubestow.audit.descheduler.continuations import Scheduler, recreated
-from kubestow.audit.descheduler.evictor import BACKGROUND, Budgets, Request
-from kubestow.audit.descheduler.policy import Policy
+from kubestow.audit.descheduler.evictor import BACKGROUND, Budgets, EvictionAttempt
+from kubestow.audit.descheduler.policy import SimulatedPolicy
 from kubestow.audit.settings import Settings
 from kubestow.models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
 from kubestow.models.documents.rebalance_plan import Goal, RebalancePlan
@@ -23,26 +23,26 @@ from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.rebalance import rebalance
 
 
-def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> DeschedulerAudit:
+def judge(snapshot: Snapshot, policy: SimulatedPolicy, settings: Settings) -> DeschedulerAudit:
     """Return the descheduler's actions in one cycle, the benefit of each, and plans with the same aims.
 
     Raises:
         InputError: Quantities cannot be summed.
     """
-    facts = Facts(snapshot)
+    facts = ClusterFacts(snapshot)
     start = ClusterState.of(facts)
     done = cycle.run(policy, start.with_pods({}), budgets=Budgets(snapshot))
     homes = {request.pod: request.node for request in done.evictions}
     scheduler = Scheduler(snapshot, homes, settings.preferences, settings.exempt, lambda: time.monotonic() > settings.deadline)
-    found = scheduler.continuations()
-    ends = [_End(policy, done.state.with_pods(end), end) for end in found.ends]
+    continuations = scheduler.continuations()
+    ends = [_CycleEnd(policy, done.state.with_pods(end), end) for end in continuations.ends]
     evictions = [_eviction(facts, request, ends) for request in done.requests]
     result = DeschedulerAudit(
         policy.path,
         _strategies(done, evictions, ends),
         evictions,
         len(ends),
-        found.exhaustive,
+        continuations.exhaustive,
         _empty(start),
         _range(_empty(end.state) for end in ends),
         skipped=done.skipped or None,
@@ -53,7 +53,7 @@ def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> Descheduler
     return result
 
 
-class _End:
+class _CycleEnd:
     """A cluster at the end of a continuation.
 
     Attributes:
@@ -62,12 +62,12 @@ class _End:
         again: Requests of the next cycle.
     """
 
-    def __init__(self, policy: Policy, state: ClusterState, at: Mapping[int, int]) -> None:
+    def __init__(self, policy: SimulatedPolicy, state: ClusterState, at: Mapping[int, int]) -> None:
         self.state, self.at = state, at
         self.again = cycle.run(policy, state.with_pods({})).requests
         self._asked = {(request.plugin, request.pod) for request in self.again}
 
-    def helps(self, request: Request) -> bool:
+    def helps(self, request: EvictionAttempt) -> bool:
         """Return True if an eviction was useful."""
         n = self.at[request.pod]
         if n < 0 or n in request.away or (request.plugin, request.pod) in self._asked:
@@ -95,7 +95,7 @@ def _range(values: Iterable[int]) -> Range:
     return Range(min(listed), max(listed))
 
 
-def _eviction(facts: Facts, request: Request, ends: Sequence[_End]) -> PolicyEviction:
+def _eviction(facts: ClusterFacts, request: EvictionAttempt, ends: Sequence[_CycleEnd]) -> PolicyEviction:
     entry = PolicyEviction(
         request.profile, request.plugin, pod_key(facts.pods[request.pod]), facts.table.names[request.node], request.why, request.refused
     )
@@ -107,7 +107,7 @@ def _eviction(facts: Facts, request: Request, ends: Sequence[_End]) -> PolicyEvi
     return entry
 
 
-def _strategies(done: cycle.Cycle, evictions: Sequence[PolicyEviction], ends: Sequence[_End]) -> list[StrategyResult]:
+def _strategies(done: cycle.Cycle, evictions: Sequence[PolicyEviction], ends: Sequence[_CycleEnd]) -> list[StrategyResult]:
     found = []
     for (profile, plugin), notes in done.runs.items():
         own = [entry for entry in evictions if (entry.profile, entry.plugin) == (profile, plugin)]
@@ -130,7 +130,7 @@ def _strategies(done: cycle.Cycle, evictions: Sequence[PolicyEviction], ends: Se
     return found
 
 
-def _not_modelled(facts: Facts, policy: Policy, done: cycle.Cycle, evictions: Sequence[PolicyEviction]) -> list[str]:
+def _not_modelled(facts: ClusterFacts, policy: SimulatedPolicy, done: cycle.Cycle, evictions: Sequence[PolicyEviction]) -> list[str]:
     found = list(policy.not_modelled)
     background = [pod_key(pod) for pod in facts.pods if BACKGROUND in (pod.metadata.annotations or {})]
     if background:
@@ -149,14 +149,14 @@ def aim(given: args.Args) -> Goal:
         return "consolidate"
     soft = (
         isinstance(given, args.LowUtilization | args.Duplicates)
-        or (isinstance(given, args.NodeAffinity) and not any(each.startswith("required") for each in given.nodeAffinityType))
+        or (isinstance(given, args.NodeAffinityArgs) and not any(each.startswith("required") for each in given.nodeAffinityType))
         or (isinstance(given, args.TopologySpread) and bool(given.constraints) and "DoNotSchedule" not in given.constraints)
     )
     return "improve" if soft else "repair"
 
 
 def _instead(
-    facts: Facts, start: ClusterState, policy: Policy, done: cycle.Cycle, ends: Sequence[_End], settings: Settings
+    facts: ClusterFacts, start: ClusterState, policy: SimulatedPolicy, done: cycle.Cycle, ends: Sequence[_CycleEnd], settings: Settings
 ) -> list[PlanInstead]:
     aims: dict[Goal, list[str]] = {}
     for profile in policy.profiles:
@@ -176,7 +176,7 @@ def _instead(
     return found
 
 
-def _carried_out(facts: Facts, start: ClusterState, plan: RebalancePlan) -> ClusterState:
+def _carried_out(facts: ClusterFacts, start: ClusterState, plan: RebalancePlan) -> ClusterState:
     """Return the cluster at the end of a plan."""
     index = {pod_key(pod): i for i, pod in enumerate(facts.pods)}
     moved = {index[move.pod]: facts.index[move.to] for move in plan.moves}

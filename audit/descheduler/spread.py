@@ -30,7 +30,7 @@ class _Domain:
 
 
 @dataclass(frozen=True)
-class _Constraint:
+class _SpreadConstraint:
     """A constraint shared by pods. ``nodes`` is bool[N]: nodes that its policies include."""
 
     key: str
@@ -38,7 +38,7 @@ class _Constraint:
     selector: Selector | None
     nodes: Bools
 
-    def same(self, other: _Constraint) -> bool:
+    def same(self, other: _SpreadConstraint) -> bool:
         mine, theirs = (self.key, self.skew, self.selector), (other.key, other.skew, other.selector)
         return mine == theirs and bool(np.array_equal(self.nodes, other.nodes))
 
@@ -72,10 +72,10 @@ def topology_spread(run: PluginRun, args: TopologySpread) -> None:
             return
 
 
-def _constraints(run: PluginRun, args: TopologySpread, pods: list[int]) -> list[_Constraint]:
+def _constraints(run: PluginRun, args: TopologySpread, pods: list[int]) -> list[_SpreadConstraint]:
     """Return the distinct constraints of pods."""
     wanted = args.constraints or ("DoNotSchedule",)
-    found: list[_Constraint] = []
+    found: list[_SpreadConstraint] = []
     for i in pods:
         for given in run.evictor.state.facts.pods[i].spec.topologySpreadConstraints or ():
             if given.whenUnsatisfiable in wanted:
@@ -85,7 +85,7 @@ def _constraints(run: PluginRun, args: TopologySpread, pods: list[int]) -> list[
     return found
 
 
-def _read(run: PluginRun, i: int, given: TopologySpreadConstraint) -> _Constraint:
+def _read(run: PluginRun, i: int, given: TopologySpreadConstraint) -> _SpreadConstraint:
     facts = run.evictor.state.facts
     nodes = np.ones(facts.table.size, dtype=bool)
     if (given.nodeAffinityPolicy or "Honor") == "Honor":
@@ -93,10 +93,10 @@ def _read(run: PluginRun, i: int, given: TopologySpreadConstraint) -> _Constrain
     if (given.nodeTaintsPolicy or "Ignore") == "Honor":
         nodes &= facts.tolerated(i)
     keys = label_key_requirements(facts.pods[i].metadata.labels or {}, given.matchLabelKeys)
-    return _Constraint(given.topologyKey, given.maxSkew, canonical(given.labelSelector, keys), nodes)
+    return _SpreadConstraint(given.topologyKey, given.maxSkew, canonical(given.labelSelector, keys), nodes)
 
 
-def _domains(run: PluginRun, constraint: _Constraint, pods: list[int]) -> list[_Domain]:
+def _domains(run: PluginRun, constraint: _SpreadConstraint, pods: list[int]) -> list[_Domain]:
     """Return the domains of a constraint, smallest first, including domains with pods on excluded nodes only."""
     state = run.evictor.state
     facts = state.facts
@@ -124,7 +124,11 @@ def _order(run: PluginRun, i: int) -> tuple[bool, bool, int]:
 
 
 def _balance(
-    run: PluginRun, args: TopologySpread, constraint: _Constraint, domains: list[_Domain], doomed: dict[int, tuple[str, frozenset[int]]]
+    run: PluginRun,
+    args: TopologySpread,
+    constraint: _SpreadConstraint,
+    domains: list[_Domain],
+    doomed: dict[int, tuple[str, frozenset[int]]],
 ) -> None:
     """Move pods virtually from large to small domains until maxSkew holds or no move brings them closer to the average."""
     state = run.evictor.state
@@ -153,12 +157,12 @@ def _balance(
         domains[low].pods = [*domains[low].pods, *giving]
 
 
-def _labelled(run: PluginRun, constraint: _Constraint, domain: _Domain) -> Iterator[int]:
+def _labelled(run: PluginRun, constraint: _SpreadConstraint, domain: _Domain) -> Iterator[int]:
     table = run.evictor.state.facts.table
     return (n for n in range(table.size) if table.labels(n).get(constraint.key) == domain.value)
 
 
-def _nodes(run: PluginRun, constraint: _Constraint, domain: _Domain) -> Iterator[int]:
+def _nodes(run: PluginRun, constraint: _SpreadConstraint, domain: _Domain) -> Iterator[int]:
     """Yield the counted nodes of a domain that the policy covers."""
     labelled = set(_labelled(run, constraint, domain))
     return (n for n in run.evictor.nodes if n in labelled and constraint.nodes[n])

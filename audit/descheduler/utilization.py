@@ -55,7 +55,7 @@ class _Eviction:
         why: Reason for the evictions.
         away: Nodes on which a replacement would not help.
         frees: True if an eviction helps only if its node becomes free.
-        most: Maximum evictions per node.
+        max_evictions: Maximum evictions per node.
     """
 
     run: PluginRun
@@ -67,7 +67,7 @@ class _Eviction:
     why: str
     away: frozenset[int]
     frees: bool
-    most: int | None = None
+    max_evictions: int | None = None
 
     def evict(self, sources: list[_NodeInfo]) -> None:
         """Evict pods from the nodes, one node after another."""
@@ -80,12 +80,12 @@ class _Eviction:
 
     def _from(self, info: _NodeInfo, pods: list[int]) -> bool:
         """Evict pods from one node. Return True to continue with the next node."""
-        evictor, taken = self.run.evictor, 0
+        evictor, evicted = self.run.evictor, 0
         facts = evictor.state.facts
         if not pods or not self._continues(info):
             return True
         for i in pods:
-            if self.most is not None and taken >= self.most:
+            if self.max_evictions is not None and evicted >= self.max_evictions:
                 break
             namespace = facts.pods[i].metadata.namespace or "default"
             if not self._tolerates(i) or namespace in self.namespaces.exclude or not evictor.now(i):
@@ -97,7 +97,7 @@ class _Eviction:
                 break
             if answer == "refused":
                 continue
-            taken += 1
+            evicted += 1
             for name in self.room:
                 amount = 1 if name == "pods" else facts.request(i).get(name, 0)
                 info.usage[name] -= amount
@@ -107,7 +107,7 @@ class _Eviction:
         return True
 
     def _continues(self, info: _NodeInfo) -> bool:
-        return self.goes_on(info) and all(left > 0 for left in self.room.values())
+        return self.goes_on(info) and all(amount > 0 for amount in self.room.values())
 
     def _tolerates(self, i: int) -> bool:
         """Return True if a pod tolerates all taints of a receiving node and has at least as many tolerations as it has taints."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kubestow.audit.descheduler.arguments import AntiAffinity, Chosen, NodeAffinity, NodeTaints
+from kubestow.audit.descheduler.arguments import AntiAffinity, NodeAffinityArgs, NodeTaints, PodSelectionArgs
 from kubestow.audit.descheduler.cluster_state import anti_affinity, term_scope
 from kubestow.audit.descheduler.evictor import Evictor
 from kubestow.audit.descheduler.plugin_run import PluginRun
@@ -56,7 +56,7 @@ def _met(evictor: Evictor, i: int, there: dict[str, list[int]]) -> int | None:
     return None
 
 
-def node_affinity(run: PluginRun, args: NodeAffinity) -> None:
+def node_affinity(run: PluginRun, args: NodeAffinityArgs) -> None:
     """Evict pods on nodes that required node affinity excludes, or that preferred node affinity scores lower than another node."""
     for kind in args.nodeAffinityType:
         _evict(run, args, partial(_forbidden if kind.startswith("required") else _dispreferred, run.evictor))
@@ -101,7 +101,7 @@ def _named(taint: Taint, names: tuple[str, ...]) -> bool:
     return taint.key in names or (bool(taint.value) and f"{taint.key}={taint.value}" in names)
 
 
-def _evict(run: PluginRun, args: Chosen, wrong: Callable[[int, int], str | None]) -> None:
+def _evict(run: PluginRun, args: PodSelectionArgs, wrong: Callable[[int, int], str | None]) -> None:
     """Evict evictable pods with a problem, node by node. ``wrong`` returns the problem of a pod on a node."""
     evictor, chosen = run.evictor, run.chosen(args)
     for n in evictor.nodes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from kubestow.audit.gate.changes import Change
+from kubestow.audit.gate.changes import WorkloadChange
 from kubestow.models.cluster import rollout_admission
 from kubestow.models.cluster.admission import QUOTA, Admission, Refusal, may_refuse, usage
 from kubestow.models.cluster.rollout_admission import Book, RolloutAdmission
@@ -33,7 +33,7 @@ Blame = tuple[str, str]  # A rule and its message.
 
 
 @dataclass(frozen=True)
-class Waiting:
+class AdmittedPods:
     """Pending pods of the cluster. They are admitted, so quotas count them, but they are not placed.
 
     Attributes:
@@ -44,7 +44,7 @@ class Waiting:
     own: dict[str, list[Pod]]
     others: list[Pod]
 
-    def beside(self, state: Snapshot, change: Change, settled: Collection[str]) -> Snapshot:
+    def beside(self, state: Snapshot, change: WorkloadChange, settled: Collection[str]) -> Snapshot:
         """Return the cluster at the start of a rollout: with the Deployment's own pending pods; other pending pods
         count in quotas only.
 
@@ -57,21 +57,21 @@ class Waiting:
         return replace(state, pods=[*state.pods, *self.own.get(change.ref, ())], left_out=[*state.left_out, *others])
 
 
-def waiting(cluster: Snapshot, indices: Collection[int], changes: Sequence[Change]) -> Waiting:
+def waiting(cluster: Snapshot, indices: Collection[int], changes: Sequence[WorkloadChange]) -> AdmittedPods:
     """Return the pods at ``indices``, split by whether their workload changes."""
-    left, own = dict.fromkeys(indices), dict[str, list[Pod]]()
+    unassigned, own = dict.fromkeys(indices), dict[str, list[Pod]]()
     for change in (each for each in changes if not each.refused) if indices else ():
         if change.kind == "Pod":
-            mine = [i for i in left if pod_key(cluster.pods[i]) == f"{change.namespace}/{change.name}"]
+            mine = [i for i in unassigned if pod_key(cluster.pods[i]) == f"{change.namespace}/{change.name}"]
         else:
-            mine = [i for i in owned(cluster, change.kind, change.namespace, change.name) if i in left]
+            mine = [i for i in owned(cluster, change.kind, change.namespace, change.name) if i in unassigned]
         for i in mine:
-            del left[i]
+            del unassigned[i]
         own[change.ref] = [cluster.pods[i] for i in mine]
-    return Waiting(own, [cluster.pods[i] for i in left])
+    return AdmittedPods(own, [cluster.pods[i] for i in unassigned])
 
 
-def remaining(change: Change, start: Snapshot, options: Options) -> list[Pod]:
+def remaining(change: WorkloadChange, start: Snapshot, options: Options) -> list[Pod]:
     """Return pods whose quota usage is a lower bound during a rollout: the available pods that maxUnavailable
     always keeps.
 
@@ -93,7 +93,7 @@ def remaining(change: Change, start: Snapshot, options: Options) -> list[Pod]:
 
 def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:
     """Return why a halted rollout makes no progress, as text and as reasons."""
-    reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
+    reasons = [reason for stuck_pod in rollout.stuck[:1] for reason in stuck_pod.reasons]
     nodes = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
     words = f"the next one is rejected by {nodes}" if nodes else ""
     if reasons and reasons[0].rule == MULTI_ATTACH:
@@ -108,7 +108,7 @@ def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:
 
 
 @dataclass(frozen=True)
-class Halt:
+class AdmissionHalt:
     """An update that quotas or LimitRanges stop.
 
     Attributes:
@@ -176,7 +176,7 @@ class _Update:
 
 
 @dataclass(frozen=True)
-class Clusters:
+class QuotaClusters:
     """The clusters before and after a change, for the quota check of updates.
 
     Attributes:
@@ -188,10 +188,10 @@ class Clusters:
 
     start: Snapshot
     after: Snapshot
-    changes: Sequence[Change]
+    changes: Sequence[WorkloadChange]
     options: Options
 
-    def halt(self, change: Change) -> Halt | None:
+    def halt(self, change: WorkloadChange) -> AdmissionHalt | None:
         """Return the point at which quotas or LimitRanges stop an update whose pods fit in the end state.
 
         Deployments and StatefulSets were already simulated alone. This method adds the usage of other workloads in
@@ -206,18 +206,18 @@ class Clusters:
             return self._stepwise(change, others)
         return None
 
-    def _competes(self, other: Change, namespace: str) -> bool:
+    def _competes(self, other: WorkloadChange, namespace: str) -> bool:
         return not other.refused and other.namespace == namespace and (other.renews or other.action in ("new", "scaled"))
 
-    def _limits(self, change: Change, others: Sequence[Change]) -> tuple[list[Old], int, RolloutAdmission]:
+    def _limits(self, change: WorkloadChange, others: Sequence[WorkloadChange]) -> tuple[list[Old], int, RolloutAdmission]:
         """Return the old pods, the final number of new pods, and the limits with other workloads at their larger
         size, before or after.
         """
         before = self._pods(self.start, change)
         made = self._pods(self.after, change)
-        rest = [pod for pod in self.after.pods if pod_key(pod) not in made]
-        places = range(len(rest), len(rest) + len(before))
-        now = replace(self.after, pods=[*rest, *before.values()])
+        other_pods = [pod for pod in self.after.pods if pod_key(pod) not in made]
+        places = range(len(other_pods), len(other_pods) + len(before))
+        now = replace(self.after, pods=[*other_pods, *before.values()])
         old, _ = old_pods(now, places)
         new = next(iter(made.values()), None)
         policy = self._policy(change)
@@ -234,7 +234,7 @@ class Clusters:
         created = msgspec.structs.replace(new, spec=msgspec.structs.replace(new.spec, nodeName=None)) if new is not None else None
         return rollout_admission.read(state, old, created, Admission(state, old, policy=policy, exempt=self.options.exempt))
 
-    def _policy(self, change: Change) -> Policy:
+    def _policy(self, change: WorkloadChange) -> Policy:
         """Return the policy for the quotas of an update.
 
         For a DaemonSet, quotas charge requests only, because each of its pods may close a node of another size.
@@ -248,12 +248,12 @@ class Clusters:
         found = [each for each in self.changes if each.renews and each.namespace in limited and self._policy(each) != self.options.policy]
         return [f"{each.ref}: quotas count the requests of its pods, not opportunity cost, while it is updated" for each in found]
 
-    def _pods(self, state: Snapshot, change: Change) -> dict[str, Pod]:
+    def _pods(self, state: Snapshot, change: WorkloadChange) -> dict[str, Pod]:
         if change.kind == "Pod":
             return {pod_key(pod): pod for pod in state.pods if pod_key(pod) == f"{change.namespace}/{change.name}"}
         return {pod_key(state.pods[i]): state.pods[i] for i in owned(state, change.kind, change.namespace, change.name)}
 
-    def _rollout(self, change: Change, others: Sequence[Change]) -> Halt | None:
+    def _rollout(self, change: WorkloadChange, others: Sequence[WorkloadChange]) -> AdmissionHalt | None:
         old, wanted, admission = self._limits(change, others)
         steps = pace(change.obj)
         if steps.recreate or not old or wanted < steps.replicas or not halts(admission, steps, old):
@@ -266,11 +266,11 @@ class Clusters:
         refusal = Book(admission).refusal() or (QUOTA, "a quota has no room for its surge")
         return self._late(0, refusal, fixes)
 
-    def _late(self, placed: int, refusal: Refusal, fixes: Sequence[str]) -> Halt:
+    def _late(self, placed: int, refusal: Refusal, fixes: Sequence[str]) -> AdmissionHalt:
         cause = f"it comes to a halt if other workloads of the manifests use up the quota first: {refusal[1]}; not proved"
-        return Halt(placed, False, cause, (refusal,), "; or ".join(fixes) or None)
+        return AdmissionHalt(placed, False, cause, (refusal,), "; or ".join(fixes) or None)
 
-    def _stepwise(self, change: Change, others: Sequence[Change]) -> Halt | None:
+    def _stepwise(self, change: WorkloadChange, others: Sequence[WorkloadChange]) -> AdmissionHalt | None:
         """Return the halt of an update that replaces pods one by one, or in the batches of a DaemonSet's strategy."""
         strategy = change.obj.spec.updateStrategy or DeploymentStrategy()
         old, wanted, admission = self._limits(change, others)
@@ -289,7 +289,7 @@ class Clusters:
                 text = f"cannot be created: {refusal[1]}"
                 steps = f"maxSurge {update.surge}" if update.surge else f"maxUnavailable {update.unavailable}"
                 cause = f"its rolling update comes to a halt with {created} of {wanted} new pods ({steps}): the next one {text}"
-                return Halt(created, True, cause, ((refusal[0], text),), "; or ".join(fixes) or None)
+                return AdmissionHalt(created, True, cause, ((refusal[0], text),), "; or ".join(fixes) or None)
         return None
 
 

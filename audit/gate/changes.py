@@ -27,7 +27,7 @@ _ROLLING: Final = ("Deployment", "StatefulSet", "DaemonSet")
 
 
 @dataclass(frozen=True)
-class Change:
+class WorkloadChange:
     """A workload of the manifests and its change.
 
     Attributes:
@@ -131,7 +131,7 @@ def put_in_place(merged: Snapshot, manifests: Snapshot) -> None:
     merged.runtime_classes.update(manifests.runtime_classes)
 
 
-def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing: Collection[str] = ()) -> list[Change]:
+def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing: Collection[str] = ()) -> list[WorkloadChange]:
     """Return the workloads and pods of manifests as changes, in input order.
 
     Args:
@@ -141,8 +141,8 @@ def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing
         differing: Workloads whose templates differ in fields that placement does not read
             (:mod:`kubestow.audit.gate.unread_fields`).
     """
-    held = held_by_buffers(merged)
-    own = [obj for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged) and not is_held(obj, held)]
+    buffer_workloads = held_by_buffers(merged)
+    own = [obj for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged) and not is_held(obj, buffer_workloads)]
     found = [_workload(obj, snapshot, merged, differing) for obj in own]
     there = {pod_key(pod) for pod in snapshot.pods}
     return found + [_pod(pod, pod_key(pod) in there, merged) for pod in manifests.pods]
@@ -152,7 +152,7 @@ def _name(obj: Any) -> tuple[str, str, str]:
     return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
-def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collection[str]) -> Change:
+def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collection[str]) -> WorkloadChange:
     kind, namespace, name = _name(obj)
     alike = f"{kind} {namespace}/{name}" not in differing
     previous = named(cluster, kind, namespace, name)
@@ -166,7 +166,7 @@ def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collecti
             action = "rolling update"
         refused += _immutable(new, old, action)
         unknown = templates.unknown(old) if action in ("unchanged", "scaled") else ""
-    return Change(f"{kind} {namespace}/{name}", obj, action, tuple(refused), unknown)
+    return WorkloadChange(f"{kind} {namespace}/{name}", obj, action, tuple(refused), unknown)
 
 
 def _action(new: WorkloadView, old: WorkloadView, *, alike: bool) -> Action:
@@ -204,14 +204,14 @@ def _immutable(new: WorkloadView, old: WorkloadView, action: Action) -> Iterator
             yield f"spec.podManagementPolicy: cannot be changed from {was} to {now}: delete the StatefulSet first"
 
 
-def _pod(pod: Pod, there: bool, merged: Snapshot) -> Change:
+def _pod(pod: Pod, there: bool, merged: Snapshot) -> WorkloadChange:
     namespace = pod.metadata.namespace or "default"
     refused = [*checks.hints(pod.metadata, pod.spec, "metadata"), *checks.unknown_templates(pod.spec, namespace, "spec", merged)]
     refused += checks.refused_classes(pod.spec, "spec", merged)
-    return Change(f"Pod {pod_key(pod)}", pod, "unchanged" if there else "new", tuple(refused))
+    return WorkloadChange(f"Pod {pod_key(pod)}", pod, "unchanged" if there else "new", tuple(refused))
 
 
-def not_compared(found: Sequence[Change]) -> list[str]:
+def not_compared(found: Sequence[WorkloadChange]) -> list[str]:
     """Return a note for each part of templates that the snapshot lacks, so that a change is not detected."""
     lacking: dict[str, list[str]] = {}
     for change in found:
@@ -220,7 +220,7 @@ def not_compared(found: Sequence[Change]) -> list[str]:
     return [f"the snapshot lacks {what} of {some(refs)}: changes there are not detected" for what, refs in lacking.items()]
 
 
-def placeable(manifests: Snapshot, left_out: Sequence[Change]) -> Snapshot:
+def placeable(manifests: Snapshot, left_out: Sequence[WorkloadChange]) -> Snapshot:
     """Return the manifests without the given workloads and pods."""
     names = {change.ref for change in left_out}
     found = manifests.copy()

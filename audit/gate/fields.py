@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kubestow.audit.gate.changes import Change
+from kubestow.audit.gate.changes import WorkloadChange
 from kubestow.audit.view.container_fields import host_port, requesting
 from kubestow.models.cluster.admission import BY_COST
 from kubestow.models.kube import objects
@@ -45,7 +45,7 @@ def without_places(field: str | None, spec: objects.PodSpec | None) -> str:
     return _PLACE.sub(by_name, field or "")
 
 
-def blamed(change: Change, blame: Sequence[tuple[str, str]]) -> str | None:
+def blamed(change: WorkloadChange, blame: Sequence[tuple[str, str]]) -> str | None:
     """Return the field of a workload that a cause refers to, from its rules and messages. None if no field stands out."""
     if change.refused:
         field, colon, _ = change.refused[0].partition(": ")

@@ -14,13 +14,13 @@ import msgspec
 
 from kubestow.audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
 from kubestow.audit.gate.admission import waiting as sorted_waiting
-from kubestow.audit.gate.changes import Change, as_applied, changes, not_compared, put_in_place
+from kubestow.audit.gate.changes import WorkloadChange, as_applied, changes, not_compared, put_in_place
 from kubestow.audit.gate.fields import blamed, in_template, without_places
 from kubestow.audit.gate.helm_hooks import judge_hooks
-from kubestow.audit.gate.placing import Outcome, Placing
-from kubestow.audit.gate.stepping import Verdict
+from kubestow.audit.gate.placing import Placing, PlacingOutcome
+from kubestow.audit.gate.stepping import FitVerdict
 from kubestow.audit.run import AuditOptions, examine
-from kubestow.audit.selection import Chosen, Names
+from kubestow.audit.selection import FindingFilters, FindingNames
 from kubestow.models.documents.findings.audit import SEVERITIES, Audit, Finding
 from kubestow.models.documents.findings.audit_selection import AuditBaseline, KnownFinding
 from kubestow.models.documents.findings.check import Check, Fault, Position, WorkloadFit
@@ -51,7 +51,7 @@ _BASELINE_TIME_FRACTION: Final = 0.4
 
 
 @dataclass(frozen=True)
-class Request:
+class GateRequest:
     """The input of a check.
 
     Attributes:
@@ -76,7 +76,7 @@ class Request:
     base_differing: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def before(self) -> Request | None:
+    def before(self) -> GateRequest | None:
         """The same request for the manifests before the change, or None."""
         return None if self.base is None else replace(self, manifests=self.base, differing=self.base_differing)
 
@@ -97,7 +97,7 @@ class GateOptions:
 
 
 @dataclass
-class Checked:
+class GateResult:
     """The result of a check.
 
     Attributes:
@@ -136,12 +136,12 @@ class _Side:
         outcome: Result of placing the pods. None without a cluster.
     """
 
-    verdicts: list[Verdict]
+    verdicts: list[FitVerdict]
     found: list[_Located]
     audit: Audit
     own: set[str]
     known: Counter[str] = field(default_factory=Counter)
-    outcome: Outcome | None = None
+    outcome: PlacingOutcome | None = None
 
 
 @dataclass(frozen=True)
@@ -153,20 +153,20 @@ class _Run:
     until: float
     on_progress: OnProgress | None
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Return the remaining seconds."""
         limit = self.options.search.time_limit or 60.0
         return limit if self.options.search.deterministic else max(1.0, self.until - time.monotonic())
 
 
 def check(
-    request: Request,
+    request: GateRequest,
     options: GateOptions,
     *,
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     began: float | None = None,
-) -> Checked:
+) -> GateResult:
     """Check whether manifests fit a cluster, and audit the result.
 
     Raises:
@@ -181,14 +181,14 @@ def check(
     known = base.known + Counter(each.fingerprint for each in base.found) if base is not None else side.known
     faults: list[Fault] = []
     places = _Places(request, {verdict.change.ref: verdict.change for verdict in side.verdicts})
-    left, listed = known.copy(), Counter[tuple[str, str]]()
+    known_counts, listed = known.copy(), Counter[tuple[str, str]]()
     baseline = Counter[tuple[str, str]]()
     for entry in options.audit.chosen.baseline.findings if options.audit.chosen.baseline is not None else ():
         baseline[entry.code, entry.object] += entry.count
     for each in side.found:
         mine = each.ref in side.own
-        seen = (base is not None or not mine) and left[each.fingerprint] > 0
-        left[each.fingerprint] -= seen
+        seen = (base is not None or not mine) and known_counts[each.fingerprint] > 0
+        known_counts[each.fingerprint] -= seen
         if seen and not mine:
             continue
         identity = each.finding.code, each.ref
@@ -197,7 +197,7 @@ def check(
         baseline[identity] -= in_baseline
         faults.append(Fault(each.finding, each.fingerprint, places.of(each.ref, each.field), known=seen or in_baseline))
     fits = [_fit(verdict, base, places) for verdict in side.verdicts] if request.cluster is not None else []
-    return Checked(
+    return GateResult(
         _document(request, side, faults, fits, show_known=options.show_known),
         AuditBaseline(findings=tuple(KnownFinding(code, ref, count) for (code, ref), count in listed.items())),
         sum(count for count in baseline.values() if count > 0),
@@ -208,14 +208,14 @@ def check(
 # --- one side of the comparison ------------------------------------------------------------------------------------------
 
 
-def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
+def _side(request: GateRequest, run: _Run, *, compared: bool) -> _Side:
     """Judge one side of the comparison. With ``compared``, also audit the unchanged cluster."""
     cluster, manifests = request.cluster, request.manifests
     own = set(manifests.sources)
     if cluster is None:
         alone = manifests.copy()
         found, audit = _audited(alone, run, frozenset())
-        verdicts = [Verdict(change, "unproved", 0, 0) for change in changes(Snapshot(), manifests, manifests)]
+        verdicts = [FitVerdict(change, "unproved", 0, 0) for change in changes(Snapshot(), manifests, manifests)]
         return _Side(verdicts, [each for each in found if not _of_others(each.finding)], audit, own)
     manifests = as_applied(cluster, manifests)
     waiting = select(cluster, include_gated=True).pending
@@ -239,7 +239,9 @@ def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
     return _Side([*outcome.verdicts, *hooks.verdicts], _next_rollouts(found, outcome.verdicts), audit, own, known, outcome)
 
 
-def _placed(cluster: Snapshot, manifests: Snapshot, request: Request, run: _Run) -> tuple[Snapshot, list[Change], Outcome]:
+def _placed(
+    cluster: Snapshot, manifests: Snapshot, request: GateRequest, run: _Run
+) -> tuple[Snapshot, list[WorkloadChange], PlacingOutcome]:
     """Place the pods of manifests in a cluster.
 
     Returns:
@@ -251,7 +253,7 @@ def _placed(cluster: Snapshot, manifests: Snapshot, request: Request, run: _Run)
     if problems:
         raise InputError(problems)
     put_in_place(start, manifests)
-    until = time.monotonic() + run.left() * _PLACING_TIME_FRACTION
+    until = time.monotonic() + run.remaining_seconds() * _PLACING_TIME_FRACTION
     found_changes = changes(cluster, manifests, start, request.differing)
     aside = sorted_waiting(cluster, waiting, found_changes)
     start.left_out = aside.others
@@ -260,16 +262,16 @@ def _placed(cluster: Snapshot, manifests: Snapshot, request: Request, run: _Run)
     return start, found_changes, outcome
 
 
-def _next_rollouts(found: Sequence[_Located], verdicts: Sequence[Verdict]) -> list[_Located]:
+def _next_rollouts(found: Sequence[_Located], verdicts: Sequence[FitVerdict]) -> list[_Located]:
     """Add to findings about the next rollout that the rollout of this change completes, if it does."""
     complete = {verdict.change.ref for verdict in verdicts if verdict.fit == "fits" and verdict.change.rolls}
-    told = []
+    new_findings = []
     for each in found:
         if each.ref in complete and each.finding.code in _OF_NEXT_ROLLOUT:
             message = f"the rollout of this change completes; {each.finding.message}"
             each = replace(each, finding=msgspec.structs.replace(each.finding, message=message))
-        told.append(each)
-    return told
+        new_findings.append(each)
+    return new_findings
 
 
 def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:
@@ -279,9 +281,9 @@ def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:
 
 
 def _before(cluster: Snapshot, run: _Run) -> Counter[str]:
-    part = replace(run.options.audit, time_limit=run.left() * _BASELINE_TIME_FRACTION)
-    found, _ = _audited(cluster, replace(run, options=replace(run.options, audit=part)), frozenset())
-    return Counter(each.fingerprint for each in found)
+    part = replace(run.options.audit, time_limit=run.remaining_seconds() * _BASELINE_TIME_FRACTION)
+    located, _ = _audited(cluster, replace(run, options=replace(run.options, audit=part)), frozenset())
+    return Counter(each.fingerprint for each in located)
 
 
 def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[list[_Located], Audit]:
@@ -289,10 +291,10 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
     options = run.options.audit
     chosen = options.chosen
     ignored = chosen.ignore if any(code.startswith(_OF_NODES) for code in chosen.selected) else (*chosen.ignore, _OF_NODES)
-    chosen = Chosen(chosen.select, ignored, (), chosen.config)
-    limit = min(options.time_limit, run.left())
+    chosen = FindingFilters(chosen.select, ignored, (), chosen.config)
+    limit = min(options.time_limit, run.remaining_seconds())
     audit, _ = examine(snapshot, replace(options, chosen=chosen, time_limit=limit), on_progress=run.on_progress, stop=run.stop)
-    names = Names(snapshot)
+    names = FindingNames(snapshot)
     workloads = {found.ref: found for found in map(view, listed(snapshot)) if found is not None}
     specs = {f"Pod {pod_key(pod)}": pod.spec for pod in snapshot.pods} | {ref: found.spec for ref, found in workloads.items()}
     located = []
@@ -303,9 +305,9 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
         place = finding.field
         if finding.object.startswith("Pod ") and ref in workloads:
             place = in_template(place, workloads[ref].path)
-        told = msgspec.structs.replace(finding, pods=[pod for pod in finding.pods if pod not in newcomers])
-        told = msgspec.structs.replace(told, object=ref, field=place) if ref in workloads else told
-        located.append(_Located(told, ref, place, fingerprint(finding.code, ref, without_places(place, specs.get(ref)))))
+        reported = msgspec.structs.replace(finding, pods=[pod for pod in finding.pods if pod not in newcomers])
+        reported = msgspec.structs.replace(reported, object=ref, field=place) if ref in workloads else reported
+        located.append(_Located(reported, ref, place, fingerprint(finding.code, ref, without_places(place, specs.get(ref)))))
     return located, audit
 
 
@@ -328,8 +330,8 @@ def _of_others(finding: Finding) -> bool:
 class _Places:
     """Positions in the manifests."""
 
-    request: Request
-    changes: Mapping[str, Change]
+    request: GateRequest
+    changes: Mapping[str, WorkloadChange]
 
     def of(self, ref: str, place: str | None) -> Position | None:
         """Return the position of an object's field. None for objects outside the manifests."""
@@ -340,7 +342,7 @@ class _Places:
         return self.request.positions.of(kind, namespace if slash else None, short, place)
 
 
-def _fit(verdict: Verdict, base: _Side | None, places: _Places) -> WorkloadFit:
+def _fit(verdict: FitVerdict, base: _Side | None, places: _Places) -> WorkloadFit:
     ref = verdict.change.ref
     before = next((other for other in base.verdicts if other.change.ref == ref), None) if base is not None else None
     known = verdict.fit != "fits" and before is not None and before.fit in ("does not fit", verdict.fit)
@@ -358,7 +360,7 @@ def _fit(verdict: Verdict, base: _Side | None, places: _Places) -> WorkloadFit:
     )
 
 
-def _document(request: Request, side: _Side, faults: Sequence[Fault], fits: list[WorkloadFit], *, show_known: bool) -> Check:
+def _document(request: GateRequest, side: _Side, faults: Sequence[Fault], fits: list[WorkloadFit], *, show_known: bool) -> Check:
     cluster, outcome = request.cluster, side.outcome
     fresh = [fault for fault in faults if not fault.known]
     shown = list(faults) if show_known else fresh
@@ -379,7 +381,7 @@ def _document(request: Request, side: _Side, faults: Sequence[Fault], fits: list
     )
 
 
-def _reference(cluster: Snapshot, request: Request, side: _Side) -> SnapshotRef:
+def _reference(cluster: Snapshot, request: GateRequest, side: _Side) -> SnapshotRef:
     return SnapshotRef(
         cluster.sha256,
         len(cluster.nodes),

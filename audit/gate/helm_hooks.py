@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kubestow.audit.gate.placing import Outcome
-from kubestow.audit.gate.stepping import Verdict
+from kubestow.audit.gate.placing import PlacingOutcome
+from kubestow.audit.gate.stepping import FitVerdict
 from kubestow.models.helm.hooks import Hook, is_hook, running_before
 from kubestow.models.kube import kinds
 from kubestow.models.kube.objects import pod_key
@@ -23,18 +23,18 @@ _THERE: Final = "metadata.annotations: the cluster has this hook already, expect
 _NOT_RUN: Final = "Helm hooks that run after the release are not judged: the release itself does not fit"
 
 #: Function that places the pods of manifests in a cluster.
-Judge = Callable[[Snapshot, Snapshot], Outcome]
+Judge = Callable[[Snapshot, Snapshot], PlacingOutcome]
 
 
 @dataclass
-class Judged:
+class JudgedHooks:
     """The verdicts on the hooks of manifests."""
 
-    verdicts: list[Verdict]
+    verdicts: list[FitVerdict]
     notes: list[str]
 
 
-def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdict], judge: Judge) -> Judged:
+def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[FitVerdict], judge: Judge) -> JudgedHooks:
     """Judge each hook that does not stay, one at a time. Hooks that stay are judged with the release.
 
     Args:
@@ -47,7 +47,7 @@ def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdic
         InputError: An API server would reject the manifests.
     """
     fits = all(verdict.fit == "fits" for verdict in release)
-    found, verdicts_by_ref = Judged([], []), dict[str, Verdict]()
+    found, verdicts_by_ref = JudgedHooks([], []), dict[str, FitVerdict]()
     for hook in manifests.hooks:
         if hook.stays:
             continue
@@ -68,7 +68,7 @@ def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdic
     return found
 
 
-def _verdict(hook: Hook, verdicts: Sequence[Verdict]) -> Verdict | None:
+def _verdict(hook: Hook, verdicts: Sequence[FitVerdict]) -> FitVerdict | None:
     """Return the verdict on a hook that was placed together with other objects.
 
     None if the verdicts lack the hook because another object of the manifests creates it. If the hook fits and another
@@ -85,19 +85,19 @@ def _verdict(hook: Hook, verdicts: Sequence[Verdict]) -> Verdict | None:
 
 def _with(manifests: Snapshot, hook: Hook) -> Snapshot:
     """Return the manifests that exist when a hook runs: before the release, only its hooks."""
-    found = manifests.copy()
+    merged = manifests.copy()
     running = running_before(manifests.hooks, hook)
     objects: list[Any] = [hook.obj, *(each.obj for each in running if hook.time == "before" or not each.stays)]
     if hook.time == "before":
-        found.pods, found.workloads = [], {}
+        merged.pods, merged.workloads = [], {}
         for kind in kinds.KINDS.values():
             if kind.name != "Namespace" and kind.name not in kinds.WORKLOADS:
-                _keep_hooks(found.collection(kind.name))
+                _keep_hooks(merged.collection(kind.name))
     for obj in objects:
         kind_name = type(obj).__name__
-        listed = found.pods if kind_name == "Pod" else found.workloads.setdefault(kind_name, [])
+        listed = merged.pods if kind_name == "Pod" else merged.workloads.setdefault(kind_name, [])
         listed.append(obj)
-    return found
+    return merged
 
 
 def _keep_hooks(collection: Any) -> None:
@@ -120,12 +120,12 @@ def _without(cluster: Snapshot, hook: Hook) -> Snapshot:
     if not _exists(cluster, hook):
         return cluster
     namespace, name = hook.obj.metadata.namespace or "default", hook.obj.metadata.name or ""
-    found = cluster.copy()
+    remaining = cluster.copy()
     if hook.kind == "Pod":
-        found.pods = [pod for pod in cluster.pods if pod_key(pod) != f"{namespace}/{name}"]
-        return found
+        remaining.pods = [pod for pod in cluster.pods if pod_key(pod) != f"{namespace}/{name}"]
+        return remaining
     gone = set(owned(cluster, hook.kind, namespace, name))
-    found.pods = [pod for i, pod in enumerate(cluster.pods) if i not in gone]
+    remaining.pods = [pod for i, pod in enumerate(cluster.pods) if i not in gone]
     old = named(cluster, hook.kind, namespace, name)
-    found.workloads[hook.kind] = [obj for obj in cluster.workloads[hook.kind] if obj is not old]
-    return found
+    remaining.workloads[hook.kind] = [obj for obj in cluster.workloads[hook.kind] if obj is not old]
+    return remaining

@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from kubestow.audit.gate.admission import Clusters, Waiting, rejected, remaining
-from kubestow.audit.gate.changes import Change, placeable
+from kubestow.audit.gate.admission import AdmittedPods, QuotaClusters, rejected, remaining
+from kubestow.audit.gate.changes import WorkloadChange, placeable
 from kubestow.audit.gate.states import bound, mounted, without
-from kubestow.audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, Verdict, surging, without_a_pod
+from kubestow.audit.gate.stepping import TOO_LATE, FitVerdict, Ordinals, Rolled, StepCourse, surging, without_a_pod
 from kubestow.audit.gate.updates import followed
 from kubestow.audit.view.finding import some
 from kubestow.audit.view.usable_nodes import INDIFFERENT
@@ -49,7 +49,7 @@ _OPEN_ORDER: Final = ": the controller ranks some old pods equally and may delet
 
 
 @dataclass
-class Outcome:
+class PlacingOutcome:
     """The result of placing.
 
     Attributes:
@@ -58,7 +58,7 @@ class Outcome:
         newcomers: Keys of the pods that this run placed.
     """
 
-    verdicts: list[Verdict]
+    verdicts: list[FitVerdict]
     after: Snapshot
     newcomers: frozenset[str]
     unmodelled: list[Unmodelled]
@@ -85,18 +85,18 @@ class Placing:
 
     start: Snapshot
     manifests: Snapshot
-    changes: Sequence[Change]
+    changes: Sequence[WorkloadChange]
     options: Options
     until: float
     stop: threading.Event
     on_progress: OnProgress | None = None
-    waiting: Waiting = field(default_factory=lambda: Waiting({}, []))
+    waiting: AdmittedPods = field(default_factory=lambda: AdmittedPods({}, []))
     newcomers: set[str] = field(default_factory=set)
     unmodelled: list[Unmodelled] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def run(self) -> Outcome:
+    def run(self) -> PlacingOutcome:
         """Return the verdicts on all workloads and the resulting cluster.
 
         Raises:
@@ -113,13 +113,13 @@ class Placing:
                 other = self._newcomers_first(good, rolling)
                 course = other if other.whole else course
         after = self.after(course)
-        clusters = Clusters(self.start, after, self.changes, self.options)
+        clusters = QuotaClusters(self.start, after, self.changes, self.options)
         verdicts = [self._followed(_halted(self._verdict(change, course, end), clusters)) for change in self.changes]
         self.notes += [*clusters.notes(), *self._split(after)]
         newcomers = frozenset(self.newcomers)
-        return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
+        return PlacingOutcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
 
-    def _followed(self, verdict: Verdict) -> Verdict:
+    def _followed(self, verdict: FitVerdict) -> FitVerdict:
         """Return the verdict on an update, simulated step by step if no other workload changes."""
         change = verdict.change
         if any(each is not change and not each.refused and each.action != "unchanged" for each in self.changes) or self.over():
@@ -129,17 +129,17 @@ class Placing:
 
     # --- orders of events -------------------------------------------------------------------------------------------------
 
-    def _rollouts_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> Course:
-        course = Course()
+    def _rollouts_first(self, good: Sequence[WorkloadChange], rolling: Sequence[WorkloadChange]) -> StepCourse:
+        course = StepCourse()
         state = self._step(self._roll(self.start, rolling, course), good, course)
         state = without(state, [change for change in good if change.replaces and change.ref not in course.halts])
         explain = not any(change.renews for change in good)  # otherwise the end state explains
         self.place(state, [change for change in good if change.ref not in course.halts], course, causes=explain)
         return course
 
-    def _newcomers_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> Course:
+    def _newcomers_first(self, good: Sequence[WorkloadChange], rolling: Sequence[WorkloadChange]) -> StepCourse:
         """Place new pods next to those that rollouts will replace, then run the rollouts."""
-        course = Course()
+        course = StepCourse()
         state = without(self.start, [change for change in good if change.replaces])
         self.place(state, [change for change in good if not change.rolls and not change.steps], course, causes=False)
         if course.whole:
@@ -148,9 +148,9 @@ class Placing:
             course.placement = None
         return course
 
-    def _end_state(self, good: Sequence[Change]) -> Course:
+    def _end_state(self, good: Sequence[WorkloadChange]) -> StepCourse:
         """Place all new pods next to the unchanged pods. A pod without room there has none in any order of events."""
-        course = Course()
+        course = StepCourse()
         self.place(without(self.start, [change for change in good if change.renews]), good, course)
         return course
 
@@ -171,7 +171,7 @@ class Placing:
         late = not self.options.deterministic and self.options.time_limit is not None and time.monotonic() > self.until
         return late or self.stop.is_set()
 
-    def _roll(self, state: Snapshot, rolling: Sequence[Change], course: Course) -> Snapshot:
+    def _roll(self, state: Snapshot, rolling: Sequence[WorkloadChange], course: StepCourse) -> Snapshot:
         """Return the cluster after the rollouts that complete. Record these in ``course.settled``, the others in ``course.halts``."""
         for change in rolling:
             if self.over():
@@ -180,26 +180,26 @@ class Placing:
             name = f"Deployment/{change.namespace}/{change.name}"
             try:
                 begun = self.waiting.beside(state, change, course.settled)
-                found = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
+                placement = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
             except InputError as error:
                 course.halts[change.ref] = Rolled(0, True, "; ".join(error.problems))
                 continue
-            self._note(found)
-            rollout = found.rollout
+            self._note(placement)
+            rollout = placement.rollout
             assert rollout is not None
-            if rollout.complete and OVERTAKEN in found.notes:
+            if rollout.complete and OVERTAKEN in placement.notes:
                 course.halts[change.ref] = Rolled(0, False, OVERTAKEN)
                 continue
             if rollout.complete:
-                state = replace(self._rolled(begun, name, found), left_out=state.left_out)
+                state = replace(self._rolled(begun, name, placement), left_out=state.left_out)
                 course.settled.add(change.ref)
                 continue
             text, reasons = rejected(rollout)
-            halted = f"its rollout comes to a halt with {len(found.assignments)} of {rollout.replicas} new pods placed"
-            open_order = self._order_matters(found, begun, name)
+            halted = f"its rollout comes to a halt with {len(placement.assignments)} of {rollout.replicas} new pods placed"
+            open_order = self._order_matters(placement, begun, name)
             proved = rollout.proved and not open_order and (self.alone(change, state) or self._halts_anyway(change))
             course.halts[change.ref] = Rolled(
-                len(found.assignments),
+                len(placement.assignments),
                 proved,
                 f"{halted} (maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable})"
                 + (f": {text}" if text else "")
@@ -209,15 +209,15 @@ class Placing:
             )
         return state
 
-    def _others(self, change: Change) -> list[Change]:
+    def _others(self, change: WorkloadChange) -> list[WorkloadChange]:
         """Return the other workloads that lose pods, whose old and new places may affect this one."""
         return [each for each in self.changes if each is not change and not each.refused and (each.renews or each.action == "scaled")]
 
-    def alone(self, change: Change, state: Snapshot) -> bool:
+    def alone(self, change: WorkloadChange, state: Snapshot) -> bool:
         """Return True if no other change affects a result for this workload in the given state."""
         return state is self.start and not self._others(change)
 
-    def _halts_anyway(self, change: Change) -> bool:
+    def _halts_anyway(self, change: WorkloadChange) -> bool:
         """Return True if a rollout provably halts even without the pods of other changing workloads, apart from
         their minimum quota usage.
 
@@ -231,13 +231,13 @@ class Placing:
             others = self._others(change)
             freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
             freest.left_out += [pod for other in others for pod in remaining(other, self.start, self.options)]
-            found = roll_out(
+            placement = roll_out(
                 freest, f"Deployment/{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
             )
         except InputError:
             return False
-        halted = found.rollout is not None and not found.rollout.complete and found.rollout.proved
-        return halted and not self._order_matters(found, freest, f"Deployment/{change.namespace}/{change.name}")
+        halted = placement.rollout is not None and not placement.rollout.complete and placement.rollout.proved
+        return halted and not self._order_matters(placement, freest, f"Deployment/{change.namespace}/{change.name}")
 
     def _order_matters(self, found: Placement, state: Snapshot, name: str) -> bool:
         """Return True if a halted rollout may continue when old pods go in another order, which the controller leaves open."""
@@ -248,7 +248,7 @@ class Placing:
         problem = problem_of(read(state, name, None), self._limited())
         return not (problem.admission.uniform and halts(problem.admission, problem.pace, problem.old))
 
-    def _step(self, state: Snapshot, good: Sequence[Change], course: Course) -> Snapshot:
+    def _step(self, state: Snapshot, good: Sequence[WorkloadChange], course: StepCourse) -> Snapshot:
         """Return the cluster after the pod-by-pod updates of StatefulSets. Record DaemonSet updates that get stuck."""
         for change in good:
             if change.steps or (change.kind == "StatefulSet" and change.rests):
@@ -258,10 +258,10 @@ class Placing:
                 course.halts[change.ref] = halt
         return state
 
-    def taken(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None:
+    def with_pod_placed(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None:
         """Return the cluster with a pending pod placed on a node. None if no node takes it."""
-        found = place(replace(state, pods=[*state.pods, pod]), self._limited(), stop=self.stop)
-        at = next((entry.node for entry in found.assignments if entry.pod == objects.pod_key(pod)), None)
+        placement = place(replace(state, pods=[*state.pods, pod]), self._limited(), stop=self.stop)
+        at = next((entry.node for entry in placement.assignments if entry.pod == objects.pod_key(pod)), None)
         return None if at is None else replace(state, pods=[*state.pods, bound(pod, at)])
 
     def _rolled(self, state: Snapshot, name: str, found: Placement) -> Snapshot:
@@ -272,7 +272,7 @@ class Placing:
         self.newcomers.update(at)
         return replace(revision.snapshot, pods=pods + [bound(pod, at[objects.pod_key(pod)]) for pod in revision.new])
 
-    def place(self, state: Snapshot, wanted: Sequence[Change], course: Course, *, causes: bool = True) -> None:
+    def place(self, state: Snapshot, wanted: Sequence[WorkloadChange], course: StepCourse, *, causes: bool = True) -> None:
         """Place the missing pods of the given workloads. With ``causes``, explain unplaced pods."""
         names = {change.ref for change in wanted}
         manifests = placeable(self.manifests, [change for change in self.changes if change.ref not in names])
@@ -295,7 +295,7 @@ class Placing:
         self.unmodelled += [entry for entry in found.unmodelled if entry not in self.unmodelled]
         self.notes += [note for note in found.notes if note not in self.notes and "NUMA" in note]
 
-    def after(self, course: Course, *, claimed: bool = False) -> Snapshot:
+    def after(self, course: StepCourse, *, claimed: bool = False) -> Snapshot:
         """Return the cluster with the pods of a course running. With ``claimed``, treat unbound claims as bound where their pods are."""
         at = {entry.pod: entry.node for entry in course.placement.assignments} if course.placement is not None else {}
         self.newcomers.update(at)
@@ -312,34 +312,34 @@ class Placing:
 
     # --- verdicts ---------------------------------------------------------------------------------------------------------
 
-    def _verdict(self, change: Change, course: Course, end: Course | None) -> Verdict:
+    def _verdict(self, change: WorkloadChange, course: StepCourse, end: StepCourse | None) -> FitVerdict:
         """Return the verdict on a workload. ``end``: all new pods next to unchanged ones, to explain a failure; None if not computed."""
         if change.refused:
-            return Verdict(change, "does not fit", _asked(change, ()), 0, "; ".join(change.refused), (("", change.refused[0]),))
+            return FitVerdict(change, "does not fit", _asked(change, ()), 0, "; ".join(change.refused), (("", change.refused[0]),))
         halt = course.halts.get(change.ref)
         if halt is not None:
             fit: Fit = "does not fit" if halt.proved else "unproved"
-            found = Verdict(change, fit, _asked(change, _pods(course.before, change)), halt.placed, halt.cause, halt.blame, halt.fix)
+            verdict = FitVerdict(change, fit, _asked(change, _pods(course.before, change)), halt.placed, halt.cause, halt.blame, halt.fix)
         else:
-            found = self.unplaced(change, course)
-        if end is None or found.fit == "fits" or (halt is not None and halt.proved):
-            return found
+            verdict = self.unplaced(change, course)
+        if end is None or verdict.fit == "fits" or (halt is not None and halt.proved):
+            return verdict
         if end.whole:
-            return found if halt is not None else replace(found, fit="unproved", cause=_NO_ORDER, blame=(), fix=None)
+            return verdict if halt is not None else replace(verdict, fit="unproved", cause=_NO_ORDER, blame=(), fix=None)
         last = self.unplaced(change, end)
         if last.fit != "fits":
             return last
-        return replace(found, fit="does not fit" if halt is None and _most(end.placement) else "unproved")
+        return replace(verdict, fit="does not fit" if halt is None and _most(end.placement) else "unproved")
 
-    def unplaced(self, change: Change, course: Course) -> Verdict:
+    def unplaced(self, change: WorkloadChange, course: StepCourse) -> FitVerdict:
         """Return the verdict on a workload from the placement of a course."""
         pods, placement = _pods(course.before, change), course.placement
-        asked = _asked(change, pods)
+        desired = _asked(change, pods)
         unplaced = {entry.pod: entry for entry in placement.unplaced} if placement is not None else {}
         waiting = [key for key in pods if key in unplaced]
         if not waiting or placement is None:
-            return _started(change, course.before, set(pods), asked)
-        mine, placed = set(waiting), max(0, asked - len(waiting))
+            return _started(change, course.before, set(pods), desired)
+        mine, placed = set(waiting), max(0, desired - len(waiting))
         cause = next((cause for cause in placement.causes if mine.intersection(cause.pods)), None)
         fit: Fit = "does not fit" if _most(placement) or (cause is not None and cause.alone and cause.proved) else "unproved"
         if cause is not None and cause.facts:
@@ -349,33 +349,33 @@ class Placing:
                 ways = [way for way in ways if _OWN_NODE not in way]
                 nodes = f"without a pod: {some([f'node {name}' for name in without_a_pod(course, mine)])}: "
             text, blame = nodes + "; ".join(fact.message for fact in facts), tuple((fact.rule, fact.message) for fact in facts)
-            return Verdict(change, fit, asked, placed, text, blame, "; or ".join(ways) or None)
+            return FitVerdict(change, fit, desired, placed, text, blame, "; or ".join(ways) or None)
         reasons = unplaced[waiting[0]].reasons
         text = "; ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)}: {r.message}" for r in reasons) or "no place was found for it"
         text = text if fit != "unproved" else f"{text}; not proved: the time was up (--time-limit)"
-        return Verdict(change, fit, asked, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
+        return FitVerdict(change, fit, desired, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
 
 
-def _started(change: Change, state: Snapshot, pods: Set[str], asked: int) -> Verdict:
+def _started(change: WorkloadChange, state: Snapshot, pods: Set[str], desired: int) -> FitVerdict:
     """Return the verdict on pods that all have a node. Pods with ``nodeName`` may wait for a claim that is never bound."""
     waiting = never_bound(state)
     mine = {key: claims for i, claims in waiting.items() if (key := objects.pod_key(state.pods[i])) in pods}
     if not mine:
-        return Verdict(change, "fits", asked, asked)
+        return FitVerdict(change, "fits", desired, desired)
     claims = list(dict.fromkeys(key for keys in mine.values() for key in keys))
     why = f"nobody binds claim {some(claims)}: kube-scheduler does not see pods that name their node"
     fix = "select the node by nodeSelector or node affinity instead of nodeName"
-    return Verdict(
-        change, "does not fit", asked, asked - len(mine), f"{some(list(mine))} never starts: {why}", (("VolumeBinding", why),), fix
+    return FitVerdict(
+        change, "does not fit", desired, desired - len(mine), f"{some(list(mine))} never starts: {why}", (("VolumeBinding", why),), fix
     )
 
 
-def _halted(found: Verdict, clusters: Clusters) -> Verdict:
+def _halted(found: FitVerdict, clusters: QuotaClusters) -> FitVerdict:
     """Return the verdict on an update, including a halt by quotas if its pods fit in the end state."""
     halt = clusters.halt(found.change) if found.fit == "fits" else None
     if halt is None:
         return found
-    return Verdict(
+    return FitVerdict(
         found.change, "does not fit" if halt.proved else "unproved", found.replicas, halt.placed, halt.cause, halt.blame, halt.fix
     )
 
@@ -385,7 +385,7 @@ def _most(placement: Placement | None) -> bool:
     return placement is not None and all(tier.value == tier.bound for tier in placement.objective if tier.tier == "placed")
 
 
-def _asked(change: Change, pods: Sequence[str]) -> int:
+def _asked(change: WorkloadChange, pods: Sequence[str]) -> int:
     """Return the desired number of pods. For DaemonSets and Jobs, return the current number."""
     workload = view(change.obj) if change.kind != "Pod" else None
     if workload is None:
@@ -393,7 +393,7 @@ def _asked(change: Change, pods: Sequence[str]) -> int:
     return len(pods) if workload.kind == "DaemonSet" or workload.job is not None else replicas.stated_pods(workload)
 
 
-def _pods(snapshot: Snapshot, change: Change) -> list[str]:
+def _pods(snapshot: Snapshot, change: WorkloadChange) -> list[str]:
     if change.kind == "Pod":
         return [f"{change.namespace}/{change.name}"]
     return [objects.pod_key(snapshot.pods[i]) for i in owned(snapshot, change.kind, change.namespace, change.name)]

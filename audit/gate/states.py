@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.audit.gate.changes import Change
+from kubestow.audit.gate.changes import WorkloadChange
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.expand import owned
@@ -17,24 +17,24 @@ from kubestow.models.workloads.expand import owned
 _RUNNING: Final = objects.PodStatus(phase="Running", conditions=[objects.PodCondition("Ready", "True")])
 
 
-def without(state: Snapshot, gone: Iterable[Change]) -> Snapshot:
+def without(state: Snapshot, gone: Iterable[WorkloadChange]) -> Snapshot:
     """Return the cluster without the pods of the given workloads that the change replaces."""
     leave = {i for change in gone for i in owned(state, change.kind, change.namespace, change.name) if _renewed(change, state.pods[i])}
     return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in leave])
 
 
-def _renewed(change: Change, pod: objects.Pod) -> bool:
+def _renewed(change: WorkloadChange, pod: objects.Pod) -> bool:
     """Return True if the change replaces this pod. The partition of a StatefulSet keeps pods with lower ordinals."""
     return not change.steps or ordinal(pod.metadata.name or "") >= change.first_updated
 
 
-def without_pods(state: Snapshot, change: Change, names: Collection[str]) -> Snapshot:
+def without_pods(state: Snapshot, change: WorkloadChange, names: Collection[str]) -> Snapshot:
     """Return the cluster without the named pods of a workload."""
     mine = set(owned(state, change.kind, change.namespace, change.name))
     return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in mine or pod.metadata.name not in names])
 
 
-def orphaned(state: Snapshot, change: Change, names: Collection[str]) -> Snapshot:
+def orphaned(state: Snapshot, change: WorkloadChange, names: Collection[str]) -> Snapshot:
     """Return the cluster with the named pods assigned to another owner, so that the workload lacks them."""
     mine = set(owned(state, change.kind, change.namespace, change.name))
     owner = [objects.OwnerReference("ReplicaSet", f"{change.name}-before", "apps/v1", f"{change.name}-before", True)]

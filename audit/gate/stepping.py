@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from kubestow.audit.gate.admission import Blame, Waiting
-from kubestow.audit.gate.changes import Change
+from kubestow.audit.gate.admission import AdmittedPods, Blame
+from kubestow.audit.gate.changes import WorkloadChange
 from kubestow.audit.gate.states import ordinal, orphaned, without_pods
 from kubestow.models.documents.findings.check import Fit
 from kubestow.models.documents.placement import Placement
@@ -38,7 +38,7 @@ class Rolled:
 
 
 @dataclass
-class Course:
+class StepCourse:
     """The result of one order of events.
 
     Attributes:
@@ -59,7 +59,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FitVerdict:
     """The result for one workload.
 
     Attributes:
@@ -72,7 +72,7 @@ class Verdict:
         fix: Proved remedies.
     """
 
-    change: Change
+    change: WorkloadChange
     fit: Fit
     replicas: int
     placed: int
@@ -85,19 +85,19 @@ class Placer(Protocol):
     """Interface for placing pods during an update; see :class:`kubestow.audit.gate.placing.Placing`."""
 
     start: Snapshot
-    waiting: Waiting
+    waiting: AdmittedPods
 
     def over(self) -> bool: ...
 
-    def alone(self, change: Change, state: Snapshot) -> bool: ...
+    def alone(self, change: WorkloadChange, state: Snapshot) -> bool: ...
 
-    def place(self, state: Snapshot, wanted: Sequence[Change], course: Course) -> None: ...
+    def place(self, state: Snapshot, wanted: Sequence[WorkloadChange], course: StepCourse) -> None: ...
 
-    def after(self, course: Course, *, claimed: bool = False) -> Snapshot: ...
+    def after(self, course: StepCourse, *, claimed: bool = False) -> Snapshot: ...
 
-    def unplaced(self, change: Change, course: Course) -> Verdict: ...
+    def unplaced(self, change: WorkloadChange, course: StepCourse) -> FitVerdict: ...
 
-    def taken(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None: ...
+    def with_pod_placed(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None: ...
 
 
 # --- StatefulSets -----------------------------------------------------------------------------------------------------------
@@ -108,9 +108,9 @@ class Ordinals:
     """The update of a StatefulSet, one pod at a time from the highest ordinal down."""
 
     placing: Placer
-    change: Change
+    change: WorkloadChange
 
-    def after(self, state: Snapshot, course: Course) -> Snapshot:
+    def after(self, state: Snapshot, course: StepCourse) -> Snapshot:
         """Return the cluster after the update. If the update halts, record it in ``course`` and return the cluster unchanged."""
         found = self._updated(self._scaled_down(state))
         if isinstance(found, Rolled):
@@ -142,10 +142,10 @@ class Ordinals:
             for pod in sorted(self.placing.waiting.own.get(self.change.ref, ()), key=lambda pod: ordinal(pod.metadata.name or "")):
                 if not self._wanted(pod.metadata.name or ""):
                     continue
-                taken = self.placing.taken(state, pod)
-                if taken is None:
+                occupied = self.placing.with_pod_placed(state, pod)
+                if occupied is None:
                     return self._waits(state, pod.metadata.name or "", "no node takes", sure=True)
-                state = taken
+                state = occupied
             for i in owned(state, self.change.kind, self.change.namespace, self.change.name):
                 if not is_ready(state.pods[i]):
                     return self._waits(state, state.pods[i].metadata.name or "", "is not ready on its node", sure=False)
@@ -161,7 +161,7 @@ class Ordinals:
 
     def _placed(self, state: Snapshot) -> Snapshot | Rolled:
         """Return the cluster with the missing pods of the set placed, or the reason why this fails."""
-        part = Course()
+        part = StepCourse()
         self.placing.place(state, [self.change], part)
         if part.whole:
             return self.placing.after(part, claimed=True)
@@ -184,7 +184,7 @@ class Ordinals:
 # --- DaemonSets -------------------------------------------------------------------------------------------------------------
 
 
-def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
+def surging(placing: Placer, change: WorkloadChange, state: Snapshot) -> Rolled | None:
     """Return the halt of a DaemonSet update with maxSurge, where a new pod must run next to the old one on its
     node.
 
@@ -198,10 +198,10 @@ def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
         return None
     untouched = placing.alone(change, state)
     state = replace(state, resource_quotas={})  # checked afterwards, pod by pod
-    left = without_pods(state, change, {state.pods[i].metadata.name or "" for i in pods if i not in serving})
+    remaining_state = without_pods(state, change, {state.pods[i].metadata.name or "" for i in pods if i not in serving})
     names = [state.pods[i].metadata.name or "" for i in serving]
-    part = Course()
-    placing.place(orphaned(left, change, set(names)), [change], part)
+    part = StepCourse()
+    placing.place(orphaned(remaining_state, change, set(names)), [change], part)
     if part.whole:
         return None
     found = placing.unplaced(change, part)
@@ -209,8 +209,8 @@ def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
     first = next((i for i in serving if state.pods[i].spec.nodeName == (stuck[0] if stuck else None)), None)
     if first is None:  # no ready pod on the node: the end state decides
         return None
-    alone = Course()
-    placing.place(orphaned(left, change, {state.pods[first].metadata.name or ""}), [change], alone)
+    alone = StepCourse()
+    placing.place(orphaned(remaining_state, change, {state.pods[first].metadata.name or ""}), [change], alone)
     proved = stuck[0] in without_a_pod(alone) and untouched
     done = len(serving) - len(stuck)
     text = f"its rolling update (maxSurge {surge}) sticks on node {stuck[0]}: the new pod does not run next to the old one, which stays"
@@ -218,7 +218,7 @@ def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
     return Rolled(done, proved, f"{text}: {found.cause}" + ("" if proved else "; not proved"), found.blame, fix)
 
 
-def without_a_pod(course: Course, among: Collection[str] | None = None) -> list[str]:
+def without_a_pod(course: StepCourse, among: Collection[str] | None = None) -> list[str]:
     """Return the nodes whose DaemonSet pod was not placed. ``among`` restricts the result to these pod keys."""
     if course.placement is None:
         return []
@@ -226,8 +226,8 @@ def without_a_pod(course: Course, among: Collection[str] | None = None) -> list[
     return sorted(node for pod in course.before.pods if objects.pod_key(pod) in unplaced and (node := target(pod)) is not None)
 
 
-def _fits_in_place(placing: Placer, change: Change, state: Snapshot) -> bool:
+def _fits_in_place(placing: Placer, change: WorkloadChange, state: Snapshot) -> bool:
     names = {state.pods[i].metadata.name or "" for i in owned(state, change.kind, change.namespace, change.name)}
-    part = Course()
+    part = StepCourse()
     placing.place(without_pods(state, change, names), [change], part)
     return part.whole

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from kubestow.audit.gate.admission import rejected
-from kubestow.audit.gate.changes import Change
-from kubestow.audit.gate.stepping import Verdict
+from kubestow.audit.gate.changes import WorkloadChange
+from kubestow.audit.gate.stepping import FitVerdict
 from kubestow.models.documents.placement import Placement
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import owned
@@ -17,7 +17,7 @@ from kubestow.models.workloads.expand import owned
 MAX_FOLLOWED_PODS: Final = 300
 
 
-def followed(verdict: Verdict, state: Snapshot, roll: Callable[[Snapshot, str], Placement]) -> Verdict:
+def followed(verdict: FitVerdict, state: Snapshot, roll: Callable[[Snapshot, str], Placement]) -> FitVerdict:
     """Return the verdict on an update, simulated step by step as its controller would run it.
 
     If both results agree, the earlier verdict stays because it names rules and capacities. Otherwise the simulation
@@ -53,6 +53,6 @@ def followed(verdict: Verdict, state: Snapshot, roll: Callable[[Snapshot, str], 
     )
 
 
-def concerns(change: Change) -> bool:
+def concerns(change: WorkloadChange) -> bool:
     """Return True if a change replaces the pods of a StatefulSet or DaemonSet one by one."""
     return not change.refused and (change.steps or (change.kind == "DaemonSet" and change.replaces and change.action == "rolling update"))

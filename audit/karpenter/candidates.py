@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from kubestow.audit.karpenter.pools import CAPACITY_TYPE, INITIALIZED, POOL, NodePool, Pools
+from kubestow.audit.karpenter.pools import CAPACITY_TYPE, INITIALIZED, POOL, NodePool, NodePools
 from kubestow.audit.karpenter.prices import TYPE, ZONE, Prices
 from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
 from kubestow.models.kube.objects import Node, Pod, Taint, is_terminal, is_terminating, pod_key
@@ -63,7 +63,7 @@ class Candidate:
 
 
 @dataclass
-class Field:
+class PoolNodes:
     """The nodes of the pools at one moment.
 
     Attributes:
@@ -78,15 +78,15 @@ class Field:
     nodes: dict[str, int] = field(default_factory=dict)
     disrupting: dict[str, int] = field(default_factory=dict)
 
-    def allowed(self, pools: Pools, pool: NodePool, reason: str) -> int:
+    def allowed(self, pools: NodePools, pool: NodePool, reason: str) -> int:
         """Return the number of nodes of a pool that may be disrupted at once for a reason."""
-        most = pools.allowed(pool, self.nodes.get(pool.name, 0), "Empty" if reason == "Empty" else "Underutilized")
-        return max(0, most - self.disrupting.get(pool.name, 0))
+        limit = pools.allowed(pool, self.nodes.get(pool.name, 0), "Empty" if reason == "Empty" else "Underutilized")
+        return max(0, limit - self.disrupting.get(pool.name, 0))
 
 
-def survey(snapshot: Snapshot, pools: Pools, prices: Prices) -> Field:
+def survey(snapshot: Snapshot, pools: NodePools, prices: Prices) -> PoolNodes:
     """Return the candidates, highest savings per disruption cost first, and the reasons that block other nodes of the pools."""
-    found = Field()
+    found = PoolNodes()
     on: dict[str, list[int]] = {}
     for i, pod in enumerate(snapshot.pods):
         if pod.spec.nodeName:

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from kubestow.audit.karpenter.candidates import Candidate, Field, interwoven, is_reschedulable, survey
-from kubestow.audit.karpenter.pools import POOL, NodePool, Pools
+from kubestow.audit.karpenter.candidates import Candidate, PoolNodes, interwoven, is_reschedulable, survey
+from kubestow.audit.karpenter.pools import POOL, NodePool, NodePools
 from kubestow.audit.karpenter.prices import Prices, offered, type_of, within_limits
 from kubestow.audit.karpenter.simulation import Fits, Simulation
 from kubestow.models.catalogue import money
@@ -59,7 +59,7 @@ class Consolidation:
     """
 
     snapshot: Snapshot
-    pools: Pools
+    pools: NodePools
     prices: Prices
     policy: Policy
     exempt: tuple[str, ...]
@@ -70,7 +70,7 @@ class Consolidation:
 
     def __post_init__(self) -> None:
         self._original = self.snapshot
-        self._field = Field()
+        self._field = PoolNodes()
         self._budget: dict[str, int] = {}
         self._dry: Simulation | None = None
 
@@ -90,11 +90,11 @@ class Consolidation:
 
     def _within(self, candidates: Sequence[Candidate], reason: str) -> list[Candidate]:
         """Return the candidates that the budgets allow at once, in order."""
-        left = {pool.name: self._field.allowed(self.pools, pool, reason) for pool in self.pools.named.values()}
+        allowances = {pool.name: self._field.allowed(self.pools, pool, reason) for pool in self.pools.named.values()}
         found = []
         for each in candidates:
-            if left[each.pool.name]:
-                left[each.pool.name] -= 1
+            if allowances[each.pool.name]:
+                allowances[each.pool.name] -= 1
                 found.append(each)
             else:
                 self.why[each.node] = f"the budgets of its NodePool allow no {'more ' * bool(found)}nodes to go for the reason {reason}"
@@ -117,9 +117,9 @@ class Consolidation:
         best: _Found | None = None
         while low <= high and not self.over():
             middle = (low + high) // 2
-            found = self._try(chosen[: middle + 1])
-            if isinstance(found, _Found):
-                best, low = found, middle + 1
+            attempt = self._try(chosen[: middle + 1])
+            if isinstance(attempt, _Found):
+                best, low = attempt, middle + 1
             else:
                 high = middle - 1
         return best is not None and self._take("multi", best)
@@ -131,10 +131,10 @@ class Consolidation:
                 return False
             if not self._field.allowed(self.pools, each.pool, "Underutilized"):
                 continue
-            found = self._try([each])
-            if isinstance(found, _Found):
-                return self._take("single", found)
-            self.why[each.node] = found
+            attempt = self._try([each])
+            if isinstance(attempt, _Found):
+                return self._take("single", attempt)
+            self.why[each.node] = attempt
         return False
 
     def _filled(self) -> list[Candidate]:
@@ -153,10 +153,10 @@ class Consolidation:
     def _try(self, candidates: list[Candidate]) -> _Found | str:
         """Return a possible consolidation of the nodes, or the reason why there is none."""
         fits = self._simulation().without([each.node for each in candidates])
-        if not fits.left:
+        if not fits.unplaced:
             return _Found(candidates, fits)
-        some = ", ".join(pod_key(self.snapshot.pods[i]) for i in fits.left[:3]) + (", …" if len(fits.left) > 3 else "")
-        others = f"{len(fits.left)} of its pods fit{'s' * (len(fits.left) == 1)} no other node ({some})"
+        some = ", ".join(pod_key(self.snapshot.pods[i]) for i in fits.unplaced[:3]) + (", …" if len(fits.unplaced) > 3 else "")
+        others = f"{len(fits.unplaced)} of its pods fit{'s' * (len(fits.unplaced) == 1)} no other node ({some})"
         if self.prices.catalogue is None:
             return f"{others}; replacement by a cheaper node is not checked without --catalogue"
         if all(each.spot for each in candidates) and any(pool.spot for pool in self.pools.named.values()):
@@ -169,12 +169,12 @@ class Consolidation:
         None if there is none.
         """
         gone = {each.node for each in candidates}
-        asked = self._simulation().request(fits.left)
+        request = self._simulation().request(fits.unplaced)
         limit = sum(each.price for each in candidates)
         for pool in sorted(self.pools.named.values(), key=lambda pool: -(pool.spec.weight or 0)):
             nodes = [node for node in self.snapshot.nodes if (node.metadata.labels or {}).get(POOL) == pool.name]
             kept = [node for node in nodes if node.metadata.name not in gone]
-            listed = self._cheaper(pool, candidates, asked, limit)
+            listed = self._cheaper(pool, candidates, request, limit)
             for offer in [each for each in listed if within_limits(pool, kept, each.shape)][:_MAX_OFFERS]:
                 if self.over():
                     return None
@@ -183,20 +183,20 @@ class Consolidation:
                     return found
         return None
 
-    def _cheaper(self, pool: NodePool, candidates: list[Candidate], asked: dict[str, int], limit: int) -> list[Offer]:
+    def _cheaper(self, pool: NodePool, candidates: list[Candidate], request: dict[str, int], limit: int) -> list[Offer]:
         """Return offers below a price with room for a request, cheapest first.
 
         Several nodes are not replaced by one of the same type or a dearer one, because keeping that node would
         suffice.
         """
         assert self.prices.catalogue is not None
-        fitting = [offer for offer in offered(pool, self.prices.catalogue) if offer.cost < limit and _room(offer, asked)]
+        fitting = [offer for offer in offered(pool, self.prices.catalogue) if offer.cost < limit and _room(offer, request)]
         if len(candidates) > 1:
             own: dict[str, int] = {}
             for each in candidates:
                 own[each.type] = min(each.price, own.get(each.type, each.price))
-            most = min((own[name] for offer in fitting if (name := type_of(offer.shape)) in own), default=limit)
-            fitting = [offer for offer in fitting if offer.cost < most]
+            price_limit = min((own[name] for offer in fitting if (name := type_of(offer.shape)) in own), default=limit)
+            fitting = [offer for offer in fitting if offer.cost < price_limit]
         return sorted(fitting, key=lambda each: each.cost)
 
     def _with(self, candidates: list[Candidate], offer: Offer) -> _Found | None:
@@ -204,7 +204,7 @@ class Consolidation:
         trial = self.snapshot.copy()
         (name,) = Newcomers(trial, self._original).buy(offer.shape, offer.zone, 1)
         fits = Simulation(trial, self._managed(), self.policy, self.exempt, name).without([each.node for each in candidates])
-        return None if fits.left else _Found(candidates, fits, offer, name, trial)
+        return None if fits.unplaced else _Found(candidates, fits, offer, name, trial)
 
     # --- a step -------------------------------------------------------------------------------------------------------------------
 
@@ -241,10 +241,10 @@ class Consolidation:
         return True
 
 
-def _room(offer: Offer, asked: dict[str, int]) -> bool:
+def _room(offer: Offer, request: dict[str, int]) -> bool:
     """Return True if a node of an offer has enough total capacity for a request."""
     there = offer.shape.allocatable
     return all(
         value <= (quantity.milli(there[name]) if name == "cpu" else quantity.units(there[name])) if name in there else not value
-        for name, value in asked.items()
+        for name, value in request.items()
     )

@@ -34,11 +34,11 @@ _AFTER: Final = re.compile(r"(([0-9]+[smh])+|Never)\Z", re.ASCII)
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 
 
-class _Part(msgspec.Struct, frozen=True, omit_defaults=True):
+class _ManifestPart(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base class that skips unknown fields, such as those of future nodes."""
 
 
-class Budget(_Part, frozen=True):
+class Budget(_ManifestPart, frozen=True):
     """Number of nodes that may be disrupted at once, and when this limit applies."""
 
     nodes: str = "10%"
@@ -47,7 +47,7 @@ class Budget(_Part, frozen=True):
     duration: str | None = None
 
 
-class Disruption(_Part, frozen=True):
+class Disruption(_ManifestPart, frozen=True):
     """Disruption settings of a pool."""
 
     consolidateAfter: str = "0s"
@@ -55,7 +55,7 @@ class Disruption(_Part, frozen=True):
     budgets: tuple[Budget, ...] = (Budget(),)
 
 
-class Requirement(_Part, frozen=True):
+class PoolRequirement(_ManifestPart, frozen=True):
     """Allowed values of a node label."""
 
     key: str
@@ -71,48 +71,48 @@ class Requirement(_Part, frozen=True):
             return (value is not None) == (self.operator == "Exists")
         if value is None or not value.isdigit():
             return False
-        found, limit = int(value), int(self.values[0])
-        return {"Gt": found > limit, "Gte": found >= limit, "Lt": found < limit, "Lte": found <= limit}[self.operator]
+        number, limit = int(value), int(self.values[0])
+        return {"Gt": number > limit, "Gte": number >= limit, "Lt": number < limit, "Lte": number <= limit}[self.operator]
 
 
-class TemplateMeta(_Part, frozen=True):
+class TemplateMeta(_ManifestPart, frozen=True):
     """Metadata of future nodes."""
 
     labels: dict[str, str] = {}
 
 
-class TemplateSpec(_Part, frozen=True):
+class TemplateSpec(_ManifestPart, frozen=True):
     """Spec of future nodes."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[PoolRequirement, ...] = ()
     taints: tuple[Taint, ...] = ()
     startupTaints: tuple[Taint, ...] = ()
 
 
-class Template(_Part, frozen=True):
+class PoolTemplate(_ManifestPart, frozen=True):
     """Template of future nodes."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: TemplateSpec = TemplateSpec()
 
 
-class Meta(_Part, frozen=True):
+class Meta(_ManifestPart, frozen=True):
     """Metadata of a pool."""
 
     name: str = ""
 
 
-class Spec(_Part, frozen=True):
+class Spec(_ManifestPart, frozen=True):
     """Spec of a pool."""
 
-    template: Template = Template()
+    template: PoolTemplate = PoolTemplate()
     disruption: Disruption = Disruption()
     limits: dict[str, str | int | float] = {}
     weight: int | None = None
     replicas: int | None = None
 
 
-class NodePool(_Part, frozen=True):
+class NodePool(_ManifestPart, frozen=True):
     """A NodePool."""
 
     metadata: Meta = Meta()
@@ -126,8 +126,8 @@ class NodePool(_Part, frozen=True):
     @property
     def spot(self) -> bool:
         """True if its nodes may be spot nodes."""
-        asked = [each for each in self.spec.template.spec.requirements if each.key == CAPACITY_TYPE]
-        return all(each.allows("spot") for each in asked)
+        requirements = [each for each in self.spec.template.spec.requirements if each.key == CAPACITY_TYPE]
+        return all(each.allows("spot") for each in requirements)
 
     @property
     def off(self) -> bool:
@@ -136,7 +136,7 @@ class NodePool(_Part, frozen=True):
 
 
 @dataclass(frozen=True)
-class Pools:
+class NodePools:
     """NodePools by name, in the order of the files.
 
     Attributes:
@@ -165,7 +165,7 @@ class Pools:
         return least
 
 
-def read(paths: Sequence[str], captured: str) -> Pools:
+def read(paths: Sequence[str], captured: str) -> NodePools:
     """Read NodePools. A file may contain several, or Lists.
 
     Args:
@@ -195,7 +195,7 @@ def read(paths: Sequence[str], captured: str) -> Pools:
     if problems:
         raise InputError(problems)
     time = schedule.seconds(captured)
-    return Pools(named, time, [*_not_modelled(named.values(), time), *dict.fromkeys(ignored)])
+    return NodePools(named, time, [*_not_modelled(named.values(), time), *dict.fromkeys(ignored)])
 
 
 def _is_class(plain: Any) -> bool:

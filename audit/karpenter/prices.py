@@ -58,11 +58,11 @@ def offered(pool: NodePool, catalogue: Catalogue) -> Iterator[Offer]:
         # the effect is a plain str, and _EFFECTS holds the literals that ShapeTaint takes
         taints = tuple(ShapeTaint(t.key, t.effect, t.value or "") for t in pool.spec.template.spec.taints if t.effect in _EFFECTS)  # type: ignore[arg-type]
         own = msgspec.structs.replace(shape, labels=labels, taints=(*shape.taints, *taints))
-        asked = pool.spec.template.spec.requirements
+        requirements = pool.spec.template.spec.requirements
         for offer in offers(own):
             there = {**labels, ZONE: offer.zone}
             # A requirement on a label that is absent from the catalogue cannot exclude a shape.
-            if all(each.allows(there.get(each.key)) for each in asked if each.key in there):
+            if all(each.allows(there.get(each.key)) for each in requirements if each.key in there):
                 yield offer
 
 
@@ -77,12 +77,12 @@ def within_limits(pool: NodePool, nodes: Iterable[Node], shape: Shape) -> bool:
     """Return True if the limits of a pool with these nodes allow one more node of a shape."""
     if not pool.spec.limits:
         return True
-    held: dict[str, Fraction] = {"nodes": Fraction(1)}
+    totals: dict[str, Fraction] = {"nodes": Fraction(1)}
     parts = [{**shape.allocatable, **shape.capacity}]
     for node in nodes:
-        held["nodes"] += 1
+        totals["nodes"] += 1
         parts.append((node.status.capacity or node.status.allocatable or {}) if node.status is not None else {})
     for part in parts:
         for name, raw in part.items():
-            held[name] = held.get(name, Fraction(0)) + quantity.parse(raw)
-    return all(held.get(name, Fraction(0)) <= quantity.parse(limit) for name, limit in pool.spec.limits.items())
+            totals[name] = totals.get(name, Fraction(0)) + quantity.parse(raw)
+    return all(totals.get(name, Fraction(0)) <= quantity.parse(limit) for name, limit in pool.spec.limits.items())

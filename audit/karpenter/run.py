@@ -9,7 +9,7 @@ import msgspec
 
 from kubestow.audit.karpenter.candidates import survey
 from kubestow.audit.karpenter.consolidation import Consolidation
-from kubestow.audit.karpenter.pools import POOL, Pools
+from kubestow.audit.karpenter.pools import POOL, NodePools
 from kubestow.audit.karpenter.prices import Prices, offered, unknown_requirements
 from kubestow.audit.settings import Settings
 from kubestow.models.catalogue import money
@@ -25,21 +25,21 @@ from kubestow.solver.rebalance.rebalance import rebalance
 
 
 @dataclass(frozen=True)
-class Question:
+class KarpenterInput:
     """The input of the simulation. ``catalogue`` holds available nodes with prices, or None."""
 
-    pools: Pools
+    pools: NodePools
     catalogue: Catalogue | None = None
 
 
-def judge(snapshot: Snapshot, asked: Question, settings: Settings) -> KarpenterAudit:
+def judge(snapshot: Snapshot, given: KarpenterInput, settings: Settings) -> KarpenterAudit:
     """Return Karpenter's consolidation steps on a snapshot, the reasons that block other nodes, and the optimum for
     comparison.
 
     Raises:
         InputError: Quantities cannot be summed.
     """
-    pools, prices = asked.pools, Prices(asked.catalogue)
+    pools, prices = given.pools, Prices(given.catalogue)
     begin = survey(snapshot, pools, prices)
     course = Consolidation(snapshot, pools, prices, settings.preferences, settings.exempt, lambda: time.monotonic() > settings.deadline)
     course.run()
@@ -57,12 +57,12 @@ def judge(snapshot: Snapshot, asked: Question, settings: Settings) -> KarpenterA
     blocked = [BlockedNode(name, there[name], why) for name, why in course.why.items() if name in there]
     managed = _of(snapshot, pools.named)
     found = KarpenterAudit(
-        states, course.commands, blocked, len(snapshot.nodes) - len(managed), notModelled=_not_modelled(snapshot, asked, course)
+        states, course.commands, blocked, len(snapshot.nodes) - len(managed), notModelled=_not_modelled(snapshot, given, course)
     )
-    if asked.catalogue is not None:
-        found.costBefore, found.costAfter = (_cost(each, asked, prices) for each in (snapshot, course.snapshot))
+    if given.catalogue is not None:
+        found.costBefore, found.costAfter = (_cost(each, given, prices) for each in (snapshot, course.snapshot))
     if managed:
-        found.optimum = _optimum(snapshot, asked, prices, managed, settings)
+        found.optimum = _optimum(snapshot, given, prices, managed, settings)
     return found
 
 
@@ -72,18 +72,18 @@ def _of(snapshot: Snapshot, pools: object) -> list[str]:
     return [node.metadata.name or "" for node in snapshot.nodes if (node.metadata.labels or {}).get(POOL) in pools]
 
 
-def _cost(snapshot: Snapshot, asked: Question, prices: Prices, nodes: frozenset[str] | None = None) -> int | float:
+def _cost(snapshot: Snapshot, given: KarpenterInput, prices: Prices, nodes: frozenset[str] | None = None) -> int | float:
     listed = (node for node in snapshot.nodes if nodes is None or node.metadata.name in nodes)
-    return money.number(sum(prices.of(n.metadata.labels or {}) for n in listed if (n.metadata.labels or {}).get(POOL) in asked.pools.named))
+    return money.number(sum(prices.of(n.metadata.labels or {}) for n in listed if (n.metadata.labels or {}).get(POOL) in given.pools.named))
 
 
-def _not_modelled(snapshot: Snapshot, asked: Question, course: Consolidation) -> list[str]:
-    found = list(asked.pools.not_modelled)
-    if asked.catalogue is None:
+def _not_modelled(snapshot: Snapshot, given: KarpenterInput, course: Consolidation) -> list[str]:
+    found = list(given.pools.not_modelled)
+    if given.catalogue is None:
         found.append("prices: without --catalogue all nodes count as equally expensive, and none is replaced by a cheaper one")
     else:
-        for pool in asked.pools.named.values():
-            unknown = unknown_requirements(pool, asked.catalogue)
+        for pool in given.pools.named.values():
+            unknown = unknown_requirements(pool, given.catalogue)
             found += [f"NodePool {pool.name}: requirement on {key}: not in the catalogue" for key in unknown]
     waiting = select(snapshot).pending
     if waiting:
@@ -100,7 +100,7 @@ def _prefers(affinity: object) -> bool:
     return any(part is not None and part.preferredDuringSchedulingIgnoredDuringExecution for part in parts)
 
 
-def _optimum(snapshot: Snapshot, asked: Question, prices: Prices, managed: list[str], settings: Settings) -> Optimum | None:
+def _optimum(snapshot: Snapshot, given: KarpenterInput, prices: Prices, managed: list[str], settings: Settings) -> Optimum | None:
     """Return the nodes that a plan frees and the cost of the cheapest replacement of the pools' nodes. None if the time is up."""
     if time.monotonic() > settings.deadline:
         return None
@@ -109,7 +109,7 @@ def _optimum(snapshot: Snapshot, asked: Question, prices: Prices, managed: list[
         plan = rebalance(snapshot, PlanOptions(("consolidate",), options=options), stop=stop)
     tier = next(each for each in plan.objective if each.tier == "freed")
     own = [name for name in plan.freed if name in set(managed)]
-    found = Optimum(
+    optimum = Optimum(
         plan.freed,
         plan.before.emptyNodes,
         sum(move.source is not None for move in plan.moves),
@@ -117,24 +117,24 @@ def _optimum(snapshot: Snapshot, asked: Question, prices: Prices, managed: list[
         tier.bound == tier.value,
         len(own),
     )
-    if asked.catalogue is None:
-        return found
-    found.saves = _cost(snapshot, asked, prices, frozenset(own))
-    if len(asked.pools.named) > 1 or time.monotonic() > settings.deadline:
-        return found
-    (pool,) = asked.pools.named.values()
+    if given.catalogue is None:
+        return optimum
+    optimum.saves = _cost(snapshot, given, prices, frozenset(own))
+    if len(given.pools.named) > 1 or time.monotonic() > settings.deadline:
+        return optimum
+    (pool,) = given.pools.named.values()
     shapes: dict[str, Shape] = {}
     by_zone: dict[str, dict[str, Price]] = {}
-    for offer in offered(pool, asked.catalogue):
+    for offer in offered(pool, given.catalogue):
         by = by_zone.setdefault(offer.shape.name, {})
         by[offer.zone] = money.number(offer.price)
         shapes[offer.shape.name] = msgspec.structs.replace(offer.shape, zones=tuple(by), price=dict(by))
     if not shapes:
-        return found
-    catalogue = Catalogue(shapes, asked.catalogue.most_spot)
+        return optimum
+    catalogue = Catalogue(shapes, given.catalogue.most_spot)
     question = SizeOptions("replace", f"{POOL}={pool.name}", tuple(managed))
     with settings.limited() as stop:
         sizing = size(snapshot, catalogue, question, options, stop=stop)
     if sizing.status in ("optimal", "feasible"):
-        found.cheapest, found.cheapestBound = sizing.cost.value, sizing.cost.bound
-    return found
+        optimum.cheapest, optimum.cheapestBound = sizing.cost.value, sizing.cost.bound
+    return optimum

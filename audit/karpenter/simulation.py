@@ -30,11 +30,11 @@ class Fits:
 
     Attributes:
         placed: Name of the new node, by pod.
-        left: Pods of the removed nodes that fit no other node.
+        unplaced: Pods of the removed nodes that fit no other node.
     """
 
     placed: Mapping[int, str]
-    left: Sequence[int]
+    unplaced: Sequence[int]
 
 
 class Simulation:
@@ -82,10 +82,10 @@ class Simulation:
         placed: dict[int, int] = {}
         queue = sorted([*pods, *self._waiting], key=self._rank)
         while queue:
-            left = [i for i in queue if not self._place(i, gone, placed)]
-            if len(left) == len(queue):
+            unplaced = [i for i in queue if not self._place(i, gone, placed)]
+            if len(unplaced) == len(queue):
                 break
-            queue = left
+            queue = unplaced
         for i, n in reversed(placed.items()):
             for rule in self._rules:
                 rule.remove(self._class[i], n)
@@ -99,8 +99,8 @@ class Simulation:
     def _rank(self, i: int) -> tuple[int, int, str, str]:
         """Return a sort key in the order of Karpenter's queue: CPU and memory, largest first, then age."""
         metadata = self.snapshot.pods[i].metadata
-        asked = self.request([i])
-        return -asked.get("cpu", 0), -asked.get("memory", 0), metadata.creationTimestamp or "", metadata.uid or ""
+        request = self.request([i])
+        return -request.get("cpu", 0), -request.get("memory", 0), metadata.creationTimestamp or "", metadata.uid or ""
 
     def _place(self, i: int, gone: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], placed: dict[int, int]) -> bool:
         mask = gone.copy()

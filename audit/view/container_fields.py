@@ -10,15 +10,15 @@ from kubestow.models.kube.objects import PodSpec
 
 def requesting(spec: PodSpec, resource: str) -> str:
     """Return the field with the largest request for a resource, or ``containers`` if no container requests it."""
-    asked: list[tuple[Fraction, str]] = []
+    requests: list[tuple[Fraction, str]] = []
     for kind, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
         for i, container in enumerate(containers or ()):
             found = ((container.resources.requests if container.resources is not None else None) or {}).get(resource)
             if found is not None:
-                asked.append((quantity.parse(found), f"{kind}[{i}].resources.requests{_key(resource)}"))
+                requests.append((quantity.parse(found), f"{kind}[{i}].resources.requests{_key(resource)}"))
     if spec.resources is not None and resource in (spec.resources.requests or {}):
         return f"resources.requests{_key(resource)}"
-    return max(asked, key=lambda each: each[0], default=(Fraction(0), "containers"))[1]
+    return max(requests, key=lambda each: each[0], default=(Fraction(0), "containers"))[1]
 
 
 def host_port(spec: PodSpec, port: int) -> str:

@@ -48,7 +48,7 @@ class Code:
         )  # fmt: skip
 
 
-def some(names: Sequence[str], most: int = 3) -> str:
-    """Return a list of names for a sentence, shortened to the first ``most`` names and the number of the others."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def some(names: Sequence[str], limit: int = 3) -> str:
+    """Return a list of names for a sentence, shortened to the first ``limit`` names and the number of the others."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -42,7 +42,7 @@ class Requests:
         return found
 
 
-class Headroom:
+class NodeHeadroom:
     """Allocatable and free CPU and memory per node.
 
     Attributes:
@@ -67,10 +67,10 @@ class Headroom:
 
     def of(self, pod: Pod) -> list[int]:
         """Return the CPU and memory that a pod requests or holds, in mCPU and bytes."""
-        asked = self._requests.of(pod)
-        return [asked.get(name, 0) for name in RESOURCES]
+        requests = self._requests.of(pod)
+        return [requests.get(name, 0) for name in RESOURCES]
 
-    def left(self, nodes: Bools) -> str:
+    def remaining(self, nodes: Bools) -> str:
         """Return the free CPU and memory of the given nodes, as text."""
         return words(np.maximum(self.free[nodes], 0).sum(axis=0) if nodes.any() else (0, 0))
 
@@ -80,7 +80,7 @@ class Headroom:
         if not totals:
             return None
         mine = self.of(pod)
-        return words([max(have - asked, 0) for have, asked in zip(max(totals), mine, strict=True)])
+        return words([max(have - request, 0) for have, request in zip(max(totals), mine, strict=True)])
 
 
 def words(values: Sequence[int]) -> str:

@@ -28,7 +28,7 @@ _QUIET: Final = Policy(multipliers=INDIFFERENT)
 
 
 @dataclass(frozen=True)
-class Place:
+class SubjectNodes:
     """The nodes of a subject.
 
     Attributes:
@@ -72,9 +72,11 @@ class UsableNodes:
         self._class = {subjects[i - first].name: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods}
         self._taints, self._cordons = TaintToleration(self.cluster), NodeUnschedulable(self.cluster)
 
-    def place(self, subject: Subject) -> Place:
+    def place(self, subject: Subject) -> SubjectNodes:
         cluster, g = self.cluster, self._class[subject.name]
-        return Place(g, cluster.node_sets[cluster.classes[g].node_rule], self._taints.never(g), self._cordons.never(g), self.empty(g) < 1)
+        return SubjectNodes(
+            g, cluster.node_sets[cluster.classes[g].node_rule], self._taints.never(g), self._cordons.never(g), self.empty(g) < 1
+        )
 
     def transient(self, subject: Subject) -> Bools:
         """Return bool[N]: nodes that repel the subject by transient taints only, or by none."""
@@ -100,10 +102,10 @@ class UsableNodes:
     def _slots(self) -> Ints:
         """int64[N]: the maximum number of pods per node."""
         cluster = self.cluster
-        held = np.zeros(cluster.n_nodes, dtype=np.int64)
+        fixed_counts = np.zeros(cluster.n_nodes, dtype=np.int64)
         index = {name: n for n, name in enumerate(cluster.nodes.names)}
-        np.add.at(held, [index[cluster.snapshot.pods[i].spec.nodeName or ""] for i in cluster.scope.fixed], 1)
-        return cluster.slots + held
+        np.add.at(fixed_counts, [index[cluster.snapshot.pods[i].spec.nodeName or ""] for i in cluster.scope.fixed], 1)
+        return cluster.slots + fixed_counts
 
 
 def plain(pod: Pod) -> Pod:
@@ -131,7 +133,7 @@ def grave(view: ClusterView, subject: Subject) -> Severity:
     Missing pods are an error. If all pods run, or it is a CronJob's next run, it is a warning: a pod could not come
     back. A workload without wanted pods is an info.
     """
-    asked = wanted(subject)
-    if subject.kind == "CronJob" and asked and not subject.pods:
+    desired = wanted(subject)
+    if subject.kind == "CronJob" and desired and not subject.pods:
         return "warning"
-    return "info" if not asked else "warning" if running(view, subject) >= asked else "error"
+    return "info" if not desired else "warning" if running(view, subject) >= desired else "error"

@@ -175,7 +175,7 @@ class ClusterView:
     def _subjects(self) -> Iterator[Subject]:
         snapshot, owned = self.snapshot, OwnedPods(self.snapshot)
         there = {(type(o).__name__, o.metadata.namespace or "default", o.metadata.name or ""): o for o in listed(snapshot)}
-        taken: set[int] = set()
+        grouped: set[int] = set()
         for obj in listed(snapshot):
             owner = controller_of(obj)
             # Pods of a Deployment use its name even if the snapshot lacks it; a workload of an operator keeps its
@@ -185,18 +185,18 @@ class ClusterView:
             workload = view(labelled(obj))
             if workload is None:
                 continue
-            pods = tuple(i for i in owned.of(workload.kind, workload.namespace, workload.name) if i not in taken)
+            pods = tuple(i for i in owned.of(workload.kind, workload.namespace, workload.name) if i not in grouped)
             if not pods and (_is_over(workload) or (owner is not None and workload.kind in _REVISIONS and not stated_pods(workload))):
                 continue
-            taken.update(pods)
+            grouped.update(pods)
             label = self._hash(workload, pods, there) if workload.kind == "Deployment" else None
             yield Subject(workload.ref, self._made(workload, label), f"{workload.path}.spec", pods, _wanted(workload, pods), workload)
-        rest = [
+        ungrouped = [
             i
             for i, pod in enumerate(snapshot.pods)
-            if i not in taken and not is_terminal(pod) and not is_terminating(pod) and not is_mirror(pod)
+            if i not in grouped and not is_terminal(pod) and not is_terminating(pod) and not is_mirror(pod)
         ]
-        for name, members in PodOwners(snapshot).group(rest).items():
+        for name, members in PodOwners(snapshot).group(ungrouped).items():
             first = snapshot.pods[min(members)]
             pods = tuple(sorted(members))
             yield Subject(name, Pod(first.metadata, _change(first.spec, nodeName=None), first.status), "spec", pods, len(pods))

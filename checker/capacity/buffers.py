@@ -87,9 +87,9 @@ def headroom_faults(base: Snapshot, room: Headroom, ref: SnapshotRef, policy: Po
 
 def left_faults(room: Headroom, waiting: Collection[str]) -> Iterator[Violation]:
     """Yield a fault if the number of unplaced real pods differs from the document's."""
-    left = len(set(waiting) - {entry.pod for entry in room.assignments})
-    if left != room.left:
-        yield fault(room, f"{room.left} real pods are said to be left, {left} are")
+    missing = len(set(waiting) - {entry.pod for entry in room.assignments})
+    if missing != room.left:
+        yield fault(room, f"{room.left} real pods are said to be left, {missing} are")
 
 
 def fault(room: Headroom, why: str) -> Violation:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kubestow.checker.violation import Violation
 
 
-class Checked(NamedTuple):
+class CheckedDocument(NamedTuple):
     """The result of checking a document.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.fit import check_fit
 from kubestow.checker.capacity.sizing import check_sizing
 from kubestow.checker.capacity.survival import check_survival
@@ -17,7 +17,7 @@ from kubestow.models.edits.binding import placed_as
 from kubestow.models.snapshot.snapshot import Snapshot
 
 
-def check_capacity(before: Snapshot, edited: Snapshot, document: Capacity) -> Checked:
+def check_capacity(before: Snapshot, edited: Snapshot, document: Capacity) -> CheckedDocument:
     """Check a document and return its faults and unchecked claims.
 
     Args:
@@ -35,10 +35,10 @@ def check_capacity(before: Snapshot, edited: Snapshot, document: Capacity) -> Ch
     return _check_survival(edited, document) if isinstance(document, Survival) else check_upgrade(edited, document)
 
 
-def _check_survival(edited: Snapshot, document: Survival) -> Checked:
+def _check_survival(edited: Snapshot, document: Survival) -> CheckedDocument:
     """Check a Survival. If it has a placement of the pending pods, check that first and apply it."""
     if document.placement is None:
         return check_survival(edited, document)
     first = check(edited, document.placement, embedded=True)
     then = check_survival(placed_as(edited, document.placement), document)
-    return Checked([*first.violations, *then.violations], [*unjudged_pods(first.unjudged), *then.open])
+    return CheckedDocument([*first.violations, *then.violations], [*unjudged_pods(first.unjudged), *then.open])

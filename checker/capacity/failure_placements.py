@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from kubestow.checker.capacity.outage import Outage, Runner
+from kubestow.checker.capacity.outage import Outage, OutageRunner
 from kubestow.models.documents.placement import Assignment
 from kubestow.models.documents.survival import Scenario
 from kubestow.models.kube import objects
@@ -46,7 +46,12 @@ class PlacementFinder:
     # --- from one failure to an equal one ---------------------------------------------------------------------------------------
 
     def carried_over(
-        self, scenario: Scenario, first_gone: Sequence[str], first_back: Sequence[Runner], gone: Sequence[str], back: Sequence[Runner]
+        self,
+        scenario: Scenario,
+        first_gone: Sequence[str],
+        first_back: Sequence[OutageRunner],
+        gone: Sequence[str],
+        back: Sequence[OutageRunner],
     ) -> FailurePlacement:
         """Translate the placement of one failure to an equal failure.
 
@@ -87,13 +92,13 @@ class PlacementFinder:
     def _capacity(self, name: str) -> Hashable:
         return frozenset(self.outage.capacity(name).items())
 
-    def _counterparts(self, first: Sequence[Runner], second: Sequence[Runner]) -> dict[str, Runner]:
+    def _counterparts(self, first: Sequence[OutageRunner], second: Sequence[OutageRunner]) -> dict[str, OutageRunner]:
         """Return the pod of the second failure that corresponds to each pod of the first, by key."""
-        kinds: tuple[Callable[[Runner], Hashable], ...] = (self._kind, self._size)
-        found = _matched(first, second, kinds)
-        return {runner.key: other for runner, other in found.items()}
+        kinds: tuple[Callable[[OutageRunner], Hashable], ...] = (self._kind, self._size)
+        matching = _matched(first, second, kinds)
+        return {runner.key: other for runner, other in matching.items()}
 
-    def _kind(self, runner: Runner) -> Hashable:
+    def _kind(self, runner: OutageRunner) -> Hashable:
         """Return a key that is equal for pods of one workload with the same requests."""
         memo = id(runner)
         if memo not in self._kinds:
@@ -102,12 +107,12 @@ class PlacementFinder:
             self._kinds[memo] = of, runner.pod.metadata.namespace, runner.pod.spec.priority or 0, self._size(runner)
         return self._kinds[memo]
 
-    def _size(self, runner: Runner) -> Hashable:
+    def _size(self, runner: OutageRunner) -> Hashable:
         return tuple(sorted(self.outage.requests(runner).items()))
 
     # --- greedy placement -------------------------------------------------------------------------------------------------------
 
-    def settle(self, gone: Collection[str], back: Sequence[Runner], nodes: Mapping[str, str], preempted: Iterable[str]) -> str | None:
+    def settle(self, gone: Collection[str], back: Sequence[OutageRunner], nodes: Mapping[str, str], preempted: Iterable[str]) -> str | None:
         """Place the displaced pods on the suggested nodes, or on others if those reject them.
 
         Returns:
@@ -124,8 +129,8 @@ class PlacementFinder:
         outage.restore()
         return why
 
-    def _place(self, order: Sequence[Runner], nodes: Mapping[str, str]) -> str | None:
-        placed: list[tuple[Runner, str]] = []
+    def _place(self, order: Sequence[OutageRunner], nodes: Mapping[str, str]) -> str | None:
+        placed: list[tuple[OutageRunner, str]] = []
         for runner in order:
             name = nodes.get(runner.key)
             if name is None or self.outage.faults(runner, name):
@@ -136,7 +141,7 @@ class PlacementFinder:
             placed.append((runner, name))
         return next((why for _, _, why in self.outage.final_faults(placed)), None)
 
-    def _find(self, runner: Runner) -> str | None:
+    def _find(self, runner: OutageRunner) -> str | None:
         """Return a node that accepts the pod, or None. The search resumes where the last pod of this kind was placed."""
         kind = self._kind(runner)
         names = list(self.outage.nodes)
@@ -148,7 +153,7 @@ class PlacementFinder:
                 return name
         return None
 
-    def finds(self, gone: Collection[str], back: Sequence[Runner]) -> bool:
+    def finds(self, gone: Collection[str], back: Sequence[OutageRunner]) -> bool:
         """Return True if a greedy pass places all pods, largest first. Also False if the limit of tried pairs is used up."""
         if self._tried_pairs > _MAX_TRIED_PAIRS:
             self.untried += 1
@@ -176,6 +181,6 @@ def _matched(first: Sequence[_T], second: Sequence[_T], kinds: Sequence[Callable
         for each in unmatched:
             if shelf := shelves.get(kind(each)):
                 found[each] = shelf.pop()
-        taken = {id(other) for other in found.values()}
-        unmatched, others = [each for each in unmatched if each not in found], [other for other in others if id(other) not in taken]
+        matched_ids = {id(other) for other in found.values()}
+        unmatched, others = [each for each in unmatched if each not in found], [other for other in others if id(other) not in matched_ids]
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kubestow.checker.capacity import buffers
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.claims.statement import unjudged_pods
 from kubestow.checker.placement import check
 from kubestow.checker.rules import resources
@@ -28,7 +28,7 @@ UNCHECKED: Final = (
 )
 
 
-def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
+def check_fit(snapshot: Snapshot, fit: Fit) -> CheckedDocument:
     """Check a Fit and return its faults and unchecked claims.
 
     Args:
@@ -44,7 +44,7 @@ def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
         found += [Violation("", "", RULE, why) for why in _kept_faults(snapshot, fit, fit.keep)]
     buffered = [*_headroom_faults(snapshot, fit)]
     more = [buffers.UNCHECKED] if fit.headroom is not None else []
-    return Checked([*judged.violations, *found, *buffered], [*UNCHECKED, *more, *unjudged_pods(judged.unjudged)])
+    return CheckedDocument([*judged.violations, *found, *buffered], [*UNCHECKED, *more, *unjudged_pods(judged.unjudged)])
 
 
 def _headroom_faults(snapshot: Snapshot, fit: Fit) -> Iterator[Violation]:
@@ -88,10 +88,10 @@ def _document_faults(fit: Fit) -> Iterator[str]:
 
 def _number_faults(snapshot: Snapshot, fit: Fit) -> Iterator[str]:
     """Yield numbers that contradict the pods of the snapshot."""
-    asked = [f"{'/'.join(template.workload.partition(' ')[::2])}={template.runs + template.fits}" for template in fit.templates]
+    requested = [f"{'/'.join(template.workload.partition(' ')[::2])}={template.runs + template.fits}" for template in fit.templates]
     edits = fit.snapshot.edits.replicas if fit.snapshot.edits is not None else []
-    if sorted(edits) != sorted(asked):
-        yield f"the edits scale {', '.join(edits) or 'nothing'}, the templates are {', '.join(asked) or 'none'}"
+    if sorted(edits) != sorted(requested):
+        yield f"the edits scale {', '.join(edits) or 'nothing'}, the templates are {', '.join(requested) or 'none'}"
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     made = [key for key in snapshot.to_create if key in pods]
     total = sum(template.fits for template in fit.templates)
@@ -102,8 +102,8 @@ def _number_faults(snapshot: Snapshot, fit: Fit) -> Iterator[str]:
     if owners.total() == len(made) and sorted(owners.values()) != fits:
         yield f"the templates are said to have {fits} pods, they have {sorted(owners.values())}"
     placed = {entry.pod for entry in fit.placement.assignments}
-    if left := [key for key in made if key not in placed]:
-        yield f"{len(left)} of the replicas that are said to fit have no place, {left[0]} among them"
+    if unplaced := [key for key in made if key not in placed]:
+        yield f"{len(unplaced)} of the replicas that are said to fit have no place, {unplaced[0]} among them"
     names = {node.metadata.name for node in snapshot.nodes}
     for grown in fit.growth:
         if grown.like not in names:
@@ -119,7 +119,7 @@ def _kept_faults(snapshot: Snapshot, fit: Fit, keep: Keep) -> Iterator[str]:
     """
     if not 0 <= keep.percent <= 100:
         yield f"{keep.percent} per cent are to be kept"
-    asked = resources.Shared(snapshot.gates)
+    requests = resources.SharedRequests(snapshot.gates)
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     there = {entry.pod: entry.node for entry in fit.placement.assignments}
     made = set(snapshot.to_create)
@@ -134,7 +134,7 @@ def _kept_faults(snapshot: Snapshot, fit: Fit, keep: Keep) -> Iterator[str]:
         where = place.get(there.get(key) or pod.spec.nodeName or "")
         if where is None or objects.is_terminal(pod):
             continue
-        amounts: Mapping[str, int] = asked.requests(pod, bound=key not in there)
+        amounts: Mapping[str, int] = requests.requests(pod, bound=key not in there)
         used.setdefault(where, Counter()).update(amounts)
         if key in made:
             wanted.setdefault(where, set()).update(amounts)

@@ -29,7 +29,7 @@ _change: Final = msgspec.structs.replace
 
 
 @dataclass(eq=False, slots=True)
-class Runner:
+class OutageRunner:
     """A running pod and its parsed rules.
 
     Attributes:
@@ -43,8 +43,8 @@ class Runner:
     pod: objects.Pod
     key: str
     node: str
-    member: affinity.Member
-    spread: spread.Spread
+    member: affinity.AffinityMember
+    spread: spread.PodSpread
 
 
 class _Volumes(Volumes):
@@ -66,8 +66,8 @@ class _Volumes(Volumes):
         for name in gone:
             for key in self._selected.get(name, ()):
                 claim = self._claims[key]
-                left = {k: v for k, v in (claim.metadata.annotations or {}).items() if k != SELECTED_NODE}
-                self._claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=left))
+                remaining_annotations = {k: v for k, v in (claim.metadata.annotations or {}).items() if k != SELECTED_NODE}
+                self._claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=remaining_annotations))
 
     def forget(self, snapshot: Snapshot, gone: Iterable[str]) -> None:
         """Restore the claims of failed nodes and drop all bindings."""
@@ -101,23 +101,24 @@ class Outage:
         for amounts in self._capacity.values():
             self._whole.update(amounts)
         self._held = {name: Held() for name in self.nodes}
-        self._asked = resources.Shared(snapshot.gates)
+        self._asked = resources.SharedRequests(snapshot.gates)
         self._volumes = _Volumes(snapshot)
         self._spread = ChangingTallies(self.nodes, snapshot.gates)
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespaces, exempt)
         self._undo: list[Callable[[], None]] = []
-        reader = affinity.Reader()
-        self.residents: dict[str, list[Runner]] = {name: [] for name in self.nodes}
-        self.runners: dict[str, Runner] = {}
+        reader = affinity.MemberReader()
+        self.residents: dict[str, list[OutageRunner]] = {name: [] for name in self.nodes}
+        self.runners: dict[str, OutageRunner] = {}
         for pod in snapshot.pods:
             node = pod.spec.nodeName
             if node in self.nodes and node is not None and not objects.is_terminal(pod):
-                runner = Runner(pod, objects.pod_key(pod), node, reader.member(pod), self._spread.read(pod))
+                runner = OutageRunner(pod, objects.pod_key(pod), node, reader.member(pod), self._spread.read(pod))
                 self.residents[node].append(runner)
                 self.runners[runner.key] = runner
         self.visitors = {
-            objects.pod_key(pod): Runner(pod, objects.pod_key(pod), "", reader.member(pod), self._spread.read(pod)) for pod in visitors
+            objects.pod_key(pod): OutageRunner(pod, objects.pod_key(pod), "", reader.member(pod), self._spread.read(pod))
+            for pod in visitors
         }
         everyone = [runner for there in self.residents.values() for runner in there]
         self._affinity.announce((runner.member for runner in (*everyone, *self.visitors.values())), judged=True)
@@ -126,7 +127,7 @@ class Outage:
 
     # --- changes ----------------------------------------------------------------------------------------------------------------
 
-    def _enter(self, runner: Runner, name: str, *, placed_here: bool, by: int = 1) -> None:
+    def _enter(self, runner: OutageRunner, name: str, *, placed_here: bool, by: int = 1) -> None:
         """Add a pod to a node, or remove it.
 
         Args:
@@ -142,7 +143,7 @@ class Outage:
         if pod.spec.volumes:
             (self._volumes.mount if by > 0 else self._volumes.unmount)(pod, name)
 
-    def _do(self, runner: Runner, name: str, *, placed_here: bool, by: int) -> None:
+    def _do(self, runner: OutageRunner, name: str, *, placed_here: bool, by: int) -> None:
         """Add or remove a pod and record how to undo it."""
         self._enter(runner, name, placed_here=placed_here, by=by)
         self._undo.append(partial(self._enter, runner, name, placed_here=placed_here, by=-by))
@@ -158,11 +159,11 @@ class Outage:
             self._spread.leave(name)
             self._undo.append(partial(self._spread.join, name))
 
-    def evict(self, runner: Runner) -> None:
+    def evict(self, runner: OutageRunner) -> None:
         """Remove a pod from its node."""
         self._do(runner, runner.node, placed_here=False, by=-1)
 
-    def put(self, runner: Runner, name: str) -> None:
+    def put(self, runner: OutageRunner, name: str) -> None:
         """Place a displaced pod on another node."""
         if runner.pod.spec.volumes:
             self._volumes.bind(runner.pod, self.nodes[name])
@@ -177,7 +178,7 @@ class Outage:
 
     # --- the rules --------------------------------------------------------------------------------------------------------------
 
-    def faults(self, runner: Runner, name: str) -> list[Fault]:
+    def faults(self, runner: OutageRunner, name: str) -> list[Fault]:
         """Return all rules that reject a displaced pod on a node. Devices, NUMA zones and gangs are judged elsewhere."""
         if name in self.gone or name not in self.nodes:
             return [("NodeName", "the node is not there")]
@@ -190,7 +191,7 @@ class Outage:
         found += [("PodTopologySpread", why) for why in spread.faults(runner.spread, node)]
         return found + [("InterPodAffinity", why) for why in self._affinity.faults(runner.member, node)]
 
-    def requests(self, runner: Runner) -> resources.Amounts:
+    def requests(self, runner: OutageRunner) -> resources.Amounts:
         """Return the requests of a pod."""
         return self._asked.requests(runner.pod, bound=False)
 
@@ -198,21 +199,21 @@ class Outage:
         """Return the capacity of a node."""
         return self._capacity[name]
 
-    def has_room(self, runner: Runner, name: str) -> bool:
+    def has_room(self, runner: OutageRunner, name: str) -> bool:
         """Return True if the node's free capacity covers the pod's requests. Other rules are ignored."""
         if name in self.gone:
             return False
-        held, capacity = self._held[name], self._capacity[name]
-        if held.pods >= capacity.get("pods", 0):
+        usage, capacity = self._held[name], self._capacity[name]
+        if usage.pods >= capacity.get("pods", 0):
             return False
-        used = held.used
+        used = usage.used
         return all(capacity.get(resource, 0) - used.get(resource, 0) >= amount for resource, amount in self.requests(runner).items())
 
-    def share(self, runner: Runner) -> Fraction:
+    def share(self, runner: OutageRunner) -> Fraction:
         """Return the pod's dominant share: the largest fraction that it requests of the cluster's total of any resource."""
         return max((Fraction(amount, self._whole.get(name) or 1) for name, amount in self.requests(runner).items()), default=Fraction(0))
 
-    def final_faults(self, placed: Sequence[tuple[Runner, str]]) -> list[tuple[str, str, str]]:
+    def final_faults(self, placed: Sequence[tuple[OutageRunner, str]]) -> list[tuple[str, str, str]]:
         """Return the spread constraints that placed pods break in the final state.
 
         Returns:

@@ -20,11 +20,11 @@ def selected(snapshot: Snapshot, selector: str) -> list[str]:
     return [node.metadata.name or "" for node in snapshot.nodes if matching.selects(wanted, node.metadata.labels or {})]
 
 
-def _requirement(text: str) -> matching.Requirement:
+def _requirement(text: str) -> matching.SelectorRequirement:
     """Parse one requirement of a selector."""
     if found := _SET.match(text):
         values = tuple(sorted({value.strip() for value in found[3].split(",")}))
-        return matching.Requirement(found[1], _SIGNS[found[2]], values)
+        return matching.SelectorRequirement(found[1], _SIGNS[found[2]], values)
     if found := _EQUAL.match(text):
-        return matching.Requirement(found[1], _SIGNS[found[2]], (found[3],))
-    return matching.Requirement(text.lstrip("! "), "DoesNotExist" if text.startswith("!") else "Exists", ())
+        return matching.SelectorRequirement(found[1], _SIGNS[found[2]], (found[3],))
+    return matching.SelectorRequirement(text.lstrip("! "), "DoesNotExist" if text.startswith("!") else "Exists", ())

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.sizing import RULE, check_sizing
 from kubestow.checker.capacity.usage_and_cost import millionths
 from kubestow.checker.violation import Violation
@@ -20,7 +20,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 UNCHECKED: Final = "which snapshots decide, and the needs of each alone: that takes a search"
 
 
-def check_series(clusters: Mapping[str, tuple[Snapshot, Snapshot]], sizing: Sizing) -> Checked:
+def check_series(clusters: Mapping[str, tuple[Snapshot, Snapshot]], sizing: Sizing) -> CheckedDocument:
     """Check a Sizing for several snapshots.
 
     Args:
@@ -39,7 +39,7 @@ def check_series(clusters: Mapping[str, tuple[Snapshot, Snapshot]], sizing: Sizi
         judged = check_sizing(*clusters[time], part)
         found += [Violation(each.pod, each.node, each.rule, f"in the snapshot of {time}: {each.why}") for each in judged.violations]
         left_open |= dict.fromkeys(judged.open)
-    return Checked(found, list(left_open))
+    return CheckedDocument(found, list(left_open))
 
 
 def parts(sizing: Sizing) -> list[Sizing]:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kubestow.checker.capacity import buffers, usage_and_cost
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.pools import selected
 from kubestow.checker.capacity.survival import check_survival
 from kubestow.checker.claims.statement import unjudged_pods
@@ -41,7 +41,7 @@ UNCHECKED: Final = (
 )
 
 
-def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
+def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> CheckedDocument:
     """Check a Sizing and return its faults and unchecked claims.
 
     Args:
@@ -69,7 +69,7 @@ def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
                 found.append(Violation("", "", RULE, "the purchase must survive failures, and is not certified to"))
     elif sizing.survival is not None:
         found.append(Violation("", "", RULE, "there is no placement, and something is said to survive"))
-    return Checked(found, left_open)
+    return CheckedDocument(found, left_open)
 
 
 def _status_faults(sizing: Sizing) -> Iterator[str]:
@@ -85,9 +85,9 @@ def _status_faults(sizing: Sizing) -> Iterator[str]:
 
 
 def _placement_faults(sizing: Sizing, placement: Placement) -> Iterator[str]:
-    left = [entry.pod for entry in placement.unplaced if not entry.gated]
-    if left:
-        yield f"{len(left)} pods are left without a node, {left[0]} among them"
+    unplaced = [entry.pod for entry in placement.unplaced if not entry.gated]
+    if unplaced:
+        yield f"{len(unplaced)} pods are left without a node, {unplaced[0]} among them"
     ours, theirs = sizing.snapshot, placement.snapshot
     for field in ("sha256", "nodes", "pods", "pending", "fromScratch", "includeGated", "daemonNamespaces", "workloads", "edits"):
         if getattr(ours, field) != getattr(theirs, field):
@@ -178,9 +178,9 @@ def _purchase_faults(sizing: Sizing) -> Iterator[str]:
     if len(set(names)) < len(names):
         yield "a node is bought twice"
     for name, count in total.items():
-        most = shapes[name].most if name in shapes else None
-        if most is not None and count > most:
-            yield f"{count} nodes of {name} are bought, there are {most} at most"
+        limit = shapes[name].most if name in shapes else None
+        if limit is not None and count > limit:
+            yield f"{count} nodes of {name} are bought, there are {limit} at most"
     cpu = {name: ceil(quantity.parse(shape.allocatable.get("cpu", 0)) * 1000) for name, shape in shapes.items()}
     whole = sum(cpu[name] * count for name, count in total.items() if name in shapes)
     spot = sum(cpu[name] * count for name, count in total.items() if name in shapes and shapes[name].spot)

@@ -14,10 +14,10 @@ from math import comb
 from typing import Final
 
 from kubestow.checker.capacity import buffers, plain_replay
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.failure_placements import PlacementFinder
 from kubestow.checker.capacity.failures import comes_back, domains, listed, nodes_of, without
-from kubestow.checker.capacity.outage import Fault, Outage, Runner
+from kubestow.checker.capacity.outage import Fault, Outage, OutageRunner
 from kubestow.checker.rules import gangs
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.headroom import Headroom
@@ -38,11 +38,11 @@ UNCHECKED: Final = (
 )
 
 
-#: Returns all faults of some failures, as :meth:`Judge.scenario` does for one.
+#: Returns all faults of some failures, as :meth:`FailureJudge.scenario` does for one.
 Judged = Callable[[Sequence[Scenario]], Iterable[Violation]]
 
 
-def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None = None) -> Checked:
+def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None = None) -> CheckedDocument:
     """Check a Survival and return its faults and unchecked claims.
 
     Args:
@@ -57,8 +57,8 @@ def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None
     with no_gc():
         ref = survival.snapshot
         if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
-            return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(UNCHECKED))
-        judge = Judge(snapshot, survival)
+            return CheckedDocument([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(UNCHECKED))
+        judge = FailureJudge(snapshot, survival)
         headroom = list(headroom_faults(snapshot, survival))
         found = [_fault(why) for why in _counts(survival, judge.domains)]
         found += judged(survival.outcomes) if judged is not None else chain.from_iterable(map(judge.scenario, survival.outcomes))
@@ -66,15 +66,15 @@ def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None
         untried = judge.seeker.untried
         more = [f"whether pods of {untried} failures that are not survived find places one after the other: there are too many"]
         bounds = [buffers.UNCHECKED] if survival.headroom is not None else []
-        return Checked([*found, *headroom], [*UNCHECKED, *(more if untried else ()), *bounds])
+        return CheckedDocument([*found, *headroom], [*UNCHECKED, *(more if untried else ()), *bounds])
 
 
 def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violation]:
     """Yield faults of the headroom that a document claims for CapacityBuffers after failures."""
     if survival.headroom is None:
         return
-    asked = buffers.Buffers(snapshot)
-    judge = Judge(snapshot, survival, [pod for pod in asked.edited.pods if objects.pod_key(pod) in asked.chunks])
+    buffer_objects = buffers.Buffers(snapshot)
+    judge = FailureJudge(snapshot, survival, [pod for pod in buffer_objects.edited.pods if objects.pod_key(pod) in buffer_objects.chunks])
     survived = [each for each in survival.outcomes if each.outcome == "survives"]
     whole = {",".join(failed) for each in survived for failed in (each.failed, *each.alike)}
     seen: set[str] = set()
@@ -84,7 +84,7 @@ def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violatio
             yield _fault(f"headroom: {room.state} is no failure of {survival.atOnce} at once, or is given twice")
             continue
         seen.add(room.state)
-        yield from judge.room_faults(nodes_of(failed, judge.domains), room, asked)
+        yield from judge.room_faults(nodes_of(failed, judge.domains), room, buffer_objects)
         if room.state in whole and room.left and not survival.preemption:
             yield _fault(f"headroom: {room.left} pods are left after the failure of {room.state}, which is survived")
 
@@ -130,7 +130,7 @@ def _counts(survival: Survival, among: Mapping[str, Sequence[str]]) -> Iterator[
         yield "it is said to be certified, and not every failure is survived" if survival.certified else "every failure is survived"
 
 
-def _counterexamples(survival: Survival, judge: Judge) -> Iterator[str]:
+def _counterexamples(survival: Survival, judge: FailureJudge) -> Iterator[str]:
     outcomes = {frozenset(failed): scenario for scenario in survival.outcomes for failed in (scenario.failed, *scenario.alike)}
     listed_failures: set[frozenset[str]] = set()
     for example in survival.counterexamples:
@@ -154,7 +154,7 @@ def _counterexamples(survival: Survival, judge: Judge) -> Iterator[str]:
 
 
 @dataclass
-class Judge:
+class FailureJudge:
     """Judges one failure after another.
 
     Attributes:
@@ -187,17 +187,17 @@ class Judge:
         self._zones = bool(node_topologies(policy, snapshot))
         self._devices = snapshot.gates.enabled("DynamicResourceAllocation")
 
-    def back(self, gone: Sequence[str]) -> list[Runner]:
+    def back(self, gone: Sequence[str]) -> list[OutageRunner]:
         """Return the pods to be rescheduled after nodes fail."""
         return [runner for name in gone for runner in self.outage.residents.get(name, ()) if runner.key in self._back]
 
-    def _is_plain(self, back: Sequence[Runner]) -> bool:
+    def _is_plain(self, back: Sequence[OutageRunner]) -> bool:
         """Return True if none of the pods belongs to a gang or uses devices."""
         if any(runner.key in self._gangs for runner in back):
             return False
         return not (self._devices and any(self._wants_devices(runner) for runner in back))
 
-    def _wants_devices(self, runner: Runner) -> bool:
+    def _wants_devices(self, runner: OutageRunner) -> bool:
         if runner.pod.spec.resourceClaims:
             return True
         return bool(self.snapshot.device_classes) and any("/" in resource for resource in self.outage.requests(runner))
@@ -223,7 +223,7 @@ class Judge:
         for failed in ([scenario.failed] if scenario.outcome == "pending" else []) + scenario.alike:
             yield from self._without_certificate(scenario, failed, gone, back)
 
-    def _certificate(self, name: str, gone: Sequence[str], back: Sequence[Runner], scenario: Scenario) -> Iterator[Violation]:
+    def _certificate(self, name: str, gone: Sequence[str], back: Sequence[OutageRunner], scenario: Scenario) -> Iterator[Violation]:
         """Yield the faults of the placement that the document gives, replayed in bind order."""
         given = {entry.pod for entry in scenario.assignments}
         wanted = {runner.key: runner for runner in back}
@@ -238,19 +238,19 @@ class Judge:
             yield _fault(f"failure of {name}: {why}", pod)
         entries = [entry for entry in sorted(scenario.assignments, key=lambda entry: entry.order) if entry.pod in wanted]
         if self._is_plain(back):
-            found = self._replay(gone, wanted, entries, scenario.preempted)
+            faults = self._replay(gone, wanted, entries, scenario.preempted)
             if self._zones or any(entry.containers for entry in entries):
-                found += plain_replay.zone_faults(self.snapshot, self.survival, entries)
+                faults += plain_replay.zone_faults(self.snapshot, self.survival, entries)
         else:
-            found = plain_replay.faults(self.snapshot, self.survival, gone, entries, scenario.preempted)
-        for pod, node, (rule, why) in found:
+            faults = plain_replay.faults(self.snapshot, self.survival, gone, entries, scenario.preempted)
+        for pod, node, (rule, why) in faults:
             yield Violation(pod, node, rule, f"failure of {name}: {why}")
 
     def _replay(
-        self, gone: Sequence[str], runners: Mapping[str, Runner], entries: Sequence[Assignment], preempted: Sequence[str]
+        self, gone: Sequence[str], runners: Mapping[str, OutageRunner], entries: Sequence[Assignment], preempted: Sequence[str]
     ) -> list[tuple[str, str, Fault]]:
         """Replay assignments after a failure; return pod key, node and fault."""
-        outage, found, placed = self.outage, [], list[tuple[Runner, str]]()
+        outage, found, placed = self.outage, [], list[tuple[OutageRunner, str]]()
         outage.fail(gone)
         for key in dict.fromkeys(preempted):
             if key in outage.runners and outage.runners[key].node not in outage.gone:
@@ -265,14 +265,14 @@ class Judge:
         outage.restore()
         return found
 
-    def room_faults(self, gone: Sequence[str], room: Headroom, asked: buffers.Buffers) -> Iterator[Violation]:
+    def room_faults(self, gone: Sequence[str], room: Headroom, buffer_objects: buffers.Buffers) -> Iterator[Violation]:
         """Yield faults of the headroom for CapacityBuffers after one failure."""
         back = self.back(gone)
         if not self._is_plain([*back, *self.outage.visitors.values()]):
             base, _ = without(self.snapshot, gone, (), self.survival)
             yield from buffers.headroom_faults(base, room, self.survival.snapshot, self.survival.policy)
             return
-        yield from asked.faults(room)
+        yield from buffer_objects.faults(room)
         runners = {**self.outage.visitors, **{runner.key: runner for runner in back}}
         yield from buffers.left_faults(room, {runner.key for runner in back})
         entries = sorted(room.assignments, key=lambda entry: entry.order)
@@ -284,7 +284,7 @@ class Judge:
         for pod, node, (rule, why) in self._replay(gone, runners, known, ()):
             yield Violation(pod, node, rule, f"{buffers.RULE}, {room.state}: {why}")
 
-    def _preemption_faults(self, scenario: Scenario, gone: Sequence[str], wanted: Mapping[str, Runner]) -> Iterator[tuple[str, str]]:
+    def _preemption_faults(self, scenario: Scenario, gone: Sequence[str], wanted: Mapping[str, OutageRunner]) -> Iterator[tuple[str, str]]:
         if scenario.preempted and not self.survival.preemption:
             yield "pods are preempted, and none may be", scenario.preempted[0]
         highest: dict[str, int] = {}
@@ -299,7 +299,7 @@ class Judge:
                 yield "a pod is preempted, and none of a higher priority comes to its node", key
 
     def _without_certificate(
-        self, scenario: Scenario, failed: Sequence[str], first_gone: Sequence[str], first_back: Sequence[Runner]
+        self, scenario: Scenario, failed: Sequence[str], first_gone: Sequence[str], first_back: Sequence[OutageRunner]
     ) -> Iterator[Violation]:
         """Yield the faults of a failure for which the document gives no placement.
 
@@ -320,7 +320,7 @@ class Judge:
         if self._is_plain(back):
             why = self.seeker.settle(gone, back, {entry.pod: entry.node for entry in places.entries}, places.preempted)
         else:
-            found = plain_replay.faults(self.snapshot, self.survival, gone, places.entries, places.preempted)
-            why = found[0][2][1] if found else None
+            faults = plain_replay.faults(self.snapshot, self.survival, gone, places.entries, places.preempted)
+            why = faults[0][2][1] if faults else None
         if why is not None:
             yield _fault(f"failure of {name}: it is said to be equal to that of {first}, and its pods find no places like these: {why}")

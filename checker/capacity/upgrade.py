@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kubestow.checker.capacity import buffers
-from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.checked import CheckedDocument
 from kubestow.checker.capacity.pools import selected
 from kubestow.checker.capacity.waves.running_state import RunningState, suits
 from kubestow.checker.capacity.waves.separate_snapshots import MAX_REPLAYED_PODS, SeparateSnapshots
@@ -31,13 +31,13 @@ UNCHECKED: Final = (
 )
 
 
-def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = None) -> Checked:
+def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, max_replayed_pods: int | None = None) -> CheckedDocument:
     """Check an Upgrade and return its faults and unchecked claims.
 
     Args:
         snapshot: The snapshot before the upgrade.
         upgrade: The document.
-        most: Judge each wave on its own snapshot, and replay at most this number of pods summed over waves.
+        max_replayed_pods: Judge each wave on its own snapshot, and replay at most this number of pods summed over waves.
             Clusters with devices are always judged so.
 
     Raises:
@@ -46,7 +46,7 @@ def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = No
     """
     ref = upgrade.snapshot
     if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
-        return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(UNCHECKED))
+        return CheckedDocument([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(UNCHECKED))
     found = [_fault(why) for why in _document_faults(snapshot, upgrade)]
     course, waves, wrong = _Course(snapshot, upgrade), list[UpgradeWave](), list[str]()
     for wave in upgrade.waves:
@@ -55,22 +55,22 @@ def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = No
             break
         waves.append(wave)
     separate = (
-        SeparateSnapshots(snapshot, upgrade, MAX_REPLAYED_PODS if most is None else most)
-        if most is not None or not suits(snapshot)
+        SeparateSnapshots(snapshot, upgrade, MAX_REPLAYED_PODS if max_replayed_pods is None else max_replayed_pods)
+        if max_replayed_pods is not None or not suits(snapshot)
         else None
     )
     state = separate or RunningState(snapshot, upgrade, waves)
     for wave in waves:
         found += [Violation(f.pod, f.node, f.rule, f"wave {wave.wave}: {f.why}") for f in _drain(state, wave)]
     if wrong:
-        return Checked([*found, *map(_fault, wrong)], [*UNCHECKED, f"what comes after wave {upgrade.waves[len(waves)].wave}"])
+        return CheckedDocument([*found, *map(_fault, wrong)], [*UNCHECKED, f"what comes after wave {upgrade.waves[len(waves)].wave}"])
     lost = [key for pod in edits.stays(snapshot.pods, upgrade.nodes) if not state.runs(key := objects.pod_key(pod))]
     found += [_fault(f"{len(lost)} pods of the pool run nowhere in the end, {min(lost)} among them")] if lost else []
     found += _headroom_faults(snapshot, upgrade)
-    left = len(waves) - len(separate.replayed) if separate is not None else 0
-    more = [f"rules and budgets in {left} of the {len(waves)} waves: with devices, that takes too long"]
+    skipped_waves = len(waves) - len(separate.replayed) if separate is not None else 0
+    more = [f"rules and budgets in {skipped_waves} of the {len(waves)} waves: with devices, that takes too long"]
     bounds = [buffers.UNCHECKED] if upgrade.headroom is not None else []
-    return Checked(found, [*UNCHECKED, *(more if left else ()), *bounds])
+    return CheckedDocument(found, [*UNCHECKED, *(more if skipped_waves else ()), *bounds])
 
 
 def _headroom_faults(snapshot: Snapshot, upgrade: Upgrade) -> Iterator[Violation]:
@@ -167,11 +167,11 @@ class _Course:
             yield f"no new node replaces {without[0]}"
         if early := [joining.like for joining in wave.joined if joining.like not in wave.drain]:
             yield f"the replacement of {early[0]} joins late, and {early[0]} is not drained"
-        most = len(self.old) + len(self.new) - len(wave.joined)
-        if most > size + self.upgrade.surge:
-            yield f"{most - size} nodes are there beyond the pool, {self.upgrade.surge} may be"
-        if size - (most - len(wave.drain)) > self.upgrade.maxUnavailable:
-            yield f"{size - most + len(wave.drain)} nodes of the pool are missing, {self.upgrade.maxUnavailable} may be"
+        limit = len(self.old) + len(self.new) - len(wave.joined)
+        if limit > size + self.upgrade.surge:
+            yield f"{limit - size} nodes are there beyond the pool, {self.upgrade.surge} may be"
+        if size - (limit - len(wave.drain)) > self.upgrade.maxUnavailable:
+            yield f"{size - limit + len(wave.drain)} nodes of the pool are missing, {self.upgrade.maxUnavailable} may be"
         if self.upgrade.by is not None:
             yield from self._domain_faults(wave, self.upgrade.by)
         self.old -= set(wave.drain)

@@ -37,12 +37,12 @@ def faults(snapshot: Snapshot, sizing: Sizing) -> Iterator[str]:
         sizing: The document.
     """
     there = _pods(snapshot, sizing)
-    asked = resources.Shared(snapshot.gates)
+    shared = resources.SharedRequests(snapshot.gates)
     has = {node.metadata.name or "": resources.node_capacity(node) for node in snapshot.nodes}
     if sizing.utilisation:
-        yield from _use_faults(sizing, there, asked, has)
+        yield from _use_faults(sizing, there, shared, has)
     if sizing.workloads:
-        yield from _cost_faults(sizing, there, asked, has, PodOwners(snapshot))
+        yield from _cost_faults(sizing, there, shared, has, PodOwners(snapshot))
 
 
 def _pods(snapshot: Snapshot, sizing: Sizing) -> dict[str, list[objects.Pod]]:
@@ -56,13 +56,13 @@ def _pods(snapshot: Snapshot, sizing: Sizing) -> dict[str, list[objects.Pod]]:
     return there
 
 
-def _request(pod: objects.Pod, asked: resources.Shared) -> dict[str, int]:
+def _request(pod: objects.Pod, shared: resources.SharedRequests) -> dict[str, int]:
     """Return the requests of a pod, plus one pod slot."""
-    return {**asked.requests(pod, bound=False), "pods": 1}
+    return {**shared.requests(pod, bound=False), "pods": 1}
 
 
 def _use_faults(
-    sizing: Sizing, there: Mapping[str, list[objects.Pod]], asked: resources.Shared, has: Mapping[str, resources.Amounts]
+    sizing: Sizing, there: Mapping[str, list[objects.Pod]], shared: resources.SharedRequests, has: Mapping[str, resources.Amounts]
 ) -> Iterator[str]:
     """Yield faults of the utilisation rows, per shape and in total."""
     requested: dict[str, Counter[str]] = {}
@@ -73,9 +73,9 @@ def _use_faults(
             for shape in (purchase.shape, ""):
                 offered.setdefault(shape, Counter()).update(has.get(name, {}))
                 for pod in there[name]:
-                    requested.setdefault(shape, Counter()).update(_request(pod, asked))
+                    requested.setdefault(shape, Counter()).update(_request(pod, shared))
                     if stays_with_node(pod):
-                        daemons.setdefault(shape, Counter()).update(_request(pod, asked))
+                        daemons.setdefault(shape, Counter()).update(_request(pod, shared))
     listed: set[tuple[str, str]] = set()
     none: Counter[str] = Counter()
     for row in sizing.utilisation:
@@ -100,7 +100,7 @@ def _use_faults(
 def _cost_faults(
     sizing: Sizing,
     there: Mapping[str, list[objects.Pod]],
-    asked: resources.Shared,
+    shared: resources.SharedRequests,
     has: Mapping[str, resources.Amounts],
     owners: PodOwners,
 ) -> Iterator[str]:
@@ -118,7 +118,11 @@ def _cost_faults(
             for pod in there[name]:
                 owner = f"Pod {objects.pod_key(pod).removesuffix(f'-{name}')}" if is_mirror(pod) else owners.of(pod)
                 share = max(
-                    (Fraction(amount, has[name][resource]) for resource, amount in _request(pod, asked).items() if has[name].get(resource)),
+                    (
+                        Fraction(amount, has[name][resource])
+                        for resource, amount in _request(pod, shared).items()
+                        if has[name].get(resource)
+                    ),
                     default=Fraction(1),
                 )
                 weights[owner] = weights.get(owner, Fraction(0)) + share

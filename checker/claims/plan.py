@@ -15,28 +15,28 @@ MAX_LISTED_OBSTACLES = 50
 
 
 @dataclass(frozen=True)
-class End:
+class PlanEnd:
     """The cluster at the end of a plan.
 
     Attributes:
         nodes: Node of each pod by key; None if it is pending.
-        left: Pods that remain on drained nodes.
+        undrained: Pods that remain on drained nodes.
         broken: Movable pods that break rules.
         waiting: Pods to be placed that are still pending.
     """
 
     nodes: Mapping[str, str | None]
-    left: Collection[str]
+    undrained: Collection[str]
     broken: Collection[str]
     waiting: Collection[str]
 
 
-def plan_claims(plan: RebalancePlan, end: End) -> Iterator[Violation]:
+def plan_claims(plan: RebalancePlan, end: PlanEnd) -> Iterator[Violation]:
     """Yield false claims of a plan about its status, its obstacles and unmodelled features."""
     if plan.status == "feasible" and all(tier.bound == tier.value for tier in plan.objective):
         yield Violation("", "", plan.kind, "the status is feasible, and every tier is proved")
     yield from unknown_pods(plan.unmodelled, end.nodes.keys(), plan.kind)
-    undone = {"drain": end.left, "repair": end.broken, "admit": end.waiting}
+    undone = {"drain": end.undrained, "repair": end.broken, "admit": end.waiting}
     named: Counter[str] = Counter()
     for obstacle in plan.obstacles:
         if obstacle.goal not in plan.goals:
@@ -50,7 +50,7 @@ def plan_claims(plan: RebalancePlan, end: End) -> Iterator[Violation]:
             yield Violation(silent[0], "", plan.kind, f"the goal {goal} leaves the pod, and no obstacle mentions it")
 
 
-def _obstacle_faults(plan: RebalancePlan, obstacle: Obstacle, undone: Collection[str], end: End) -> Iterator[Violation]:
+def _obstacle_faults(plan: RebalancePlan, obstacle: Obstacle, undone: Collection[str], end: PlanEnd) -> Iterator[Violation]:
     if obstacle.pod is None or obstacle.pod not in end.nodes:
         return  # a cycle of moves, or a summary; another check reports unknown pods
     at = end.nodes[obstacle.pod]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from kubestow.checker.claims.document import controller_name
 from kubestow.checker.objective.image_locality import ImageLocality
-from kubestow.checker.objective.kinds import Kind, Kinds, labels_of, taints_of
+from kubestow.checker.objective.kinds import Kinds, PodKind, labels_of, taints_of
 from kubestow.checker.objective.preferences import TAINT_POINTS, preferred_terms, without_anti_affinity
 from kubestow.checker.replicas import Whereabouts
 from kubestow.checker.rules import affinity, matching, node_rules
@@ -317,7 +317,7 @@ class _Book:
         here = by_domain[domain] - itself if domain is not None else 0
         return here, everywhere - itself - here
 
-    def _holds(self, match: affinity.Match, kind: Kind) -> bool:
+    def _holds(self, match: affinity.Match, kind: PodKind) -> bool:
         return match.holds(kind.namespace, kind.labels, self._spaces.get(kind.namespace, {}))
 
     def _matching(self, match: affinity.Match, key: str) -> tuple[int, Counter[str], frozenset[int]]:

@@ -40,7 +40,7 @@ MAX_JUDGED_PAIRS: Final = 200_000
 _MORE: Final = re.compile(r" and [0-9]+ more\Z")
 
 
-class Judge(Protocol):
+class JudgeProtocol(Protocol):
     """The cluster with all placed pods."""
 
     def faults(self, pod: objects.Pod, node_name: str) -> list[tuple[str, str]]: ...
@@ -81,7 +81,7 @@ class UnplacedPods:
         keys = dict.fromkeys(entry.pod for entry in self.placement.unplaced)
         return [self.pods[key] for key in keys if key in self.pods and self.refusals[key] is None and key not in self._placed]
 
-    def faults(self, judge: Judge) -> Iterator[Violation]:
+    def faults(self, judge: JudgeProtocol) -> Iterator[Violation]:
         """Yield wrong or missing reasons, and tiers that are not proved."""
         judged = {objects.pod_key(pod) for pod in self.candidates()}
         nodes = [node.metadata.name or "" for node in self.snapshot.nodes]
@@ -166,7 +166,7 @@ class UnplacedPods:
         first = [cause.pods[0] for cause in self.placement.causes if cause.pods and cause.alone and cause.together == 1]
         return [known[key] for key in dict.fromkeys(first) if key in known and key not in self._gang_of][: MAX_JUDGED_PAIRS // 10]
 
-    def cause_faults(self, judge: Judge | None) -> Iterator[Violation]:
+    def cause_faults(self, judge: JudgeProtocol | None) -> Iterator[Violation]:
         """Yield false statements of causes about the pods and nodes that they name.
 
         The solver proves that the facts exclude every placement; that is not checked here.
@@ -208,7 +208,7 @@ def _wording_faults(cause: Cause, pods: Mapping[str, objects.Pod], nodes: Mappin
                 yield f"a cause holds a fact about {kind} {name}, which the snapshot lacks"
 
 
-def _verdict(judge: Judge, pod: objects.Pod, nodes: Sequence[str], numa: frozenset[str]) -> tuple[Counter[str], str | None]:
+def _verdict(judge: JudgeProtocol, pod: objects.Pod, nodes: Sequence[str], numa: frozenset[str]) -> tuple[Counter[str], str | None]:
     """Return the number of nodes on which each rule rejects a pod, and a node that accepts it.
 
     A node with a topology of NUMA zones never counts as accepting, because its kubelet may reject the pod.

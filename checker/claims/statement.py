@@ -111,8 +111,8 @@ def _question(result: Placement | RebalancePlan | Capacity) -> Iterator[str]:
             if result.preemption:
                 yield "pods of lower priority may be preempted"
         case Upgrade():
-            most = f"{result.maxUnavailable} may be missing and {result.surge} too many"
-            yield f"the nodes of {result.pool} are upgraded; {most} at once"
+            limits_text = f"{result.maxUnavailable} may be missing and {result.surge} too many"
+            yield f"the nodes of {result.pool} are upgraded; {limits_text} at once"
             if result.by is not None:
                 yield f"one value of {result.by} is upgraded after the other"
             if result.to is not None:

@@ -65,8 +65,8 @@ def proof_faults(snapshot: Snapshot, placement: Placement, pending: Collection[s
             yield Violation(cause.pods[0], "", DOCUMENT, f"its cause is called proved {why}")
         elif cause.proved and cause.alone:
             explained.update(cause.pods)
-    left = {entry.pod for entry in placement.unplaced if not entry.gated} - explained
-    priorities = Counter(pod.spec.priority or 0 for pod in snapshot.pods if objects.pod_key(pod) in left)
+    unexplained = {entry.pod for entry in placement.unplaced if not entry.gated} - explained
+    priorities = Counter(pod.spec.priority or 0 for pod in snapshot.pods if objects.pod_key(pod) in unexplained)
     for tier in placement.objective:
         if tier.tier == "placed" and tier.bound < tier.value + priorities[tier.priority or 0]:
             yield Violation("", "", DOCUMENT, f"tier placed of priority {tier.priority}: the bound {tier.bound} is proved {why}")

@@ -18,7 +18,7 @@ Need = tuple[CounterKey, Fraction]
 _NONE: Final[Amounts] = {}
 
 
-class Ledger:
+class CounterLedger:
     """The remaining counters of a pool.
 
     Args:
@@ -27,7 +27,7 @@ class Ledger:
     """
 
     def __init__(self, total: dict[CounterKey, Fraction], needs: dict[DeviceId, list[Need]]) -> None:
-        self.left = total
+        self.remaining = total
         self._needs = needs
 
     def devices(self) -> Iterable[DeviceId]:
@@ -37,8 +37,8 @@ class Ledger:
     def charge(self, device: DeviceId, by: int) -> None:
         """Subtract a device's counters (``by`` 1), or return them (-1)."""
         for key, amount in self._needs.get(device, ()):
-            if key in self.left:
-                self.left[key] -= by * amount
+            if key in self.remaining:
+                self.remaining[key] -= by * amount
 
 
 class Allocations:
@@ -53,7 +53,7 @@ class Allocations:
         self._whole: dict[DeviceId, int] = {}
         self._shares: dict[DeviceId, int] = {}
         self._consumed: dict[DeviceId, Amounts] = {}
-        self._ledgers: dict[tuple[str, str], list[Ledger]] = {}
+        self._ledgers: dict[tuple[str, str], list[CounterLedger]] = {}
 
     def is_held(self, device: DeviceId) -> bool:
         """Return True if a claim holds the whole device."""
@@ -67,7 +67,7 @@ class Allocations:
         """Return the consumed capacity of a device."""
         return self._consumed.get(device, _NONE)
 
-    def open(self, driver: str, pool: str, ledger: Ledger) -> None:
+    def open(self, driver: str, pool: str, ledger: CounterLedger) -> None:
         """Register a ledger and charge it for the pool's allocated devices."""
         self._ledgers.setdefault((driver, pool), []).append(ledger)
         for device in ledger.devices():

@@ -25,7 +25,7 @@ def amounts(raw: Mapping[str, str | int | float] | None) -> Amounts:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CapacityEntry:
     """One capacity of a device and its request policy.
 
     Attributes:
@@ -33,7 +33,7 @@ class Entry:
         default: Amount taken by a request that does not name the capacity; None for the total.
         ranged: True if the policy has a range.
         least: Smallest amount of the range.
-        most: Largest amount of the range.
+        upper_limit: Largest amount of the range.
         step: Step of the range.
         values: Valid amounts; None if any amount is valid.
         fine: True if the range is counted in thousandths instead of whole units.
@@ -43,7 +43,7 @@ class Entry:
     default: Fraction | None = None
     ranged: bool = False
     least: Fraction | None = None
-    most: Fraction | None = None
+    upper_limit: Fraction | None = None
     step: Fraction | None = None
     values: tuple[Fraction, ...] | None = None
     fine: bool = False
@@ -72,7 +72,7 @@ class Entry:
             return True
         if not self.ranged:
             return not self.values or amount in self.values
-        if self.most is not None and amount > self.most:
+        if self.upper_limit is not None and amount > self.upper_limit:
             return False
         if self.step is None:
             return True
@@ -88,7 +88,7 @@ def _optional(raw: str | float | None) -> Fraction | None:
     return None if raw is None else quantity.parse(raw)
 
 
-def entry(raw: api.DeviceCapacity, fractions: bool) -> Entry:
+def entry(raw: api.DeviceCapacity, fractions: bool) -> CapacityEntry:
     """Parse a capacity of a device.
 
     Args:
@@ -100,31 +100,31 @@ def entry(raw: api.DeviceCapacity, fractions: bool) -> Entry:
     """
     value, policy = quantity.parse(raw.value), raw.requestPolicy
     if policy is None:
-        return Entry(value)
+        return CapacityEntry(value)
     span = policy.validRange
     bounds = (_optional(span.min), _optional(span.max), _optional(span.step)) if span is not None else (None, None, None)
-    return Entry(
+    return CapacityEntry(
         value, _optional(policy.default), span is not None, *bounds,
         None if policy.validValues is None else tuple(map(quantity.parse, policy.validValues)),
         fractions and any(bound is not None and bound != int(bound) for bound in bounds),
     )  # fmt: skip
 
 
-def taken(entries: Mapping[str, Entry], requested: Amounts | None) -> Amounts:
+def consumed_amounts(entries: Mapping[str, CapacityEntry], requested: Amounts | None) -> Amounts:
     """Return the amount of each capacity that a request takes from a device."""
     return {name: each.amount((requested or {}).get(name)) for name, each in entries.items()}
 
 
-def lacks(entries: Mapping[str, Entry], requested: Amounts | None, *held: Mapping[str, Fraction]) -> str | None:
+def lacks(entries: Mapping[str, CapacityEntry], requested: Amounts | None, *consumed: Mapping[str, Fraction]) -> str | None:
     """Return why a device cannot serve a request in addition to its other holders, or None if it can."""
     for name in requested or ():
         if name not in entries:
             return f"it has no capacity {name}"
-    for name, amount in taken(entries, requested).items():
+    for name, amount in consumed_amounts(entries, requested).items():
         each = entries[name]
         if not each.allows(amount):
             return f"its policy does not allow {quantity.canonical(amount)} of capacity {name}"
-        used = sum((other.get(name, Fraction(0)) for other in held), Fraction(0))
+        used = sum((other.get(name, Fraction(0)) for other in consumed), Fraction(0))
         if used + amount > each.value:
             free = quantity.canonical(each.value - used)
             return f"{quantity.canonical(amount)} of capacity {name} are wanted, {free} of {quantity.canonical(each.value)} are free"

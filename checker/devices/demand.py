@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kubestow.checker.devices import extended
-from kubestow.checker.devices.device_requests import Reader, Wanted
+from kubestow.checker.devices.device_requests import ClaimReader, Wanted
 from kubestow.models.cel.selectors import evaluated
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube import objects
@@ -35,7 +35,7 @@ class PodClaim:
 
 
 @dataclass(eq=False, slots=True)
-class Demand:
+class DeviceDemand:
     """The devices that a pod requests.
 
     Attributes:
@@ -76,11 +76,11 @@ class Demands:
         released: Collection[str],
     ) -> None:
         self._claims, self._released, self._gates = claims, released, gates
-        self._reader = Reader(classes, gates)
+        self._reader = ClaimReader(classes, gates)
         self._left = {key: claim for key, claim in claims.items() if key not in released and extended.is_left_over(claim)}
         self.backed = extended.backed(classes) if gates.enabled("DRAExtendedResource") else {}
 
-    def read(self, pod: objects.Pod, requests: Mapping[str, int]) -> Demand:
+    def read(self, pod: objects.Pod, requests: Mapping[str, int]) -> DeviceDemand:
         """Return the demand of a pod. It is empty if a selector cannot be evaluated here.
 
         Args:
@@ -90,18 +90,18 @@ class Demands:
         Raises:
             QuantityError: a quantity of a claim is malformed.
         """
-        found = Demand()
+        found = DeviceDemand()
         found.fault = self._read(pod, found)
         if self.backed:
-            asked = {name: amount for name, amount in requests.items() if amount and extended.is_extended(name)}
-            found.backed = {name: amount for name, amount in asked.items() if name in self.backed}
-            found.unbacked = [name for name in asked if name not in self.backed] if found.backed else []
+            extended_requests = {name: amount for name, amount in requests.items() if amount and extended.is_extended(name)}
+            found.backed = {name: amount for name, amount in extended_requests.items() if name in self.backed}
+            found.unbacked = [name for name in extended_requests if name not in self.backed] if found.backed else []
             if found.backed and found.fault is None:
-                left = next((key for key, claim in self._left.items() if extended.is_owned(claim, pod)), None)
-                found.fault = left and f"claim {left} is left from an earlier attempt"
-        return found if evaluated(self._expressions(found), self._gates) else Demand()
+                unmatched = next((key for key, claim in self._left.items() if extended.is_owned(claim, pod)), None)
+                found.fault = unmatched and f"claim {unmatched} is left from an earlier attempt"
+        return found if evaluated(self._expressions(found), self._gates) else DeviceDemand()
 
-    def _expressions(self, demand: Demand) -> Iterator[str]:
+    def _expressions(self, demand: DeviceDemand) -> Iterator[str]:
         """Yield the selectors that may be evaluated for the pod."""
         for name in demand.backed:
             yield from self._reader.of_class(self.backed[name])
@@ -111,7 +111,7 @@ class Demands:
             for ask in asks:
                 yield from ask.expressions
 
-    def _read(self, pod: objects.Pod, found: Demand) -> str | None:
+    def _read(self, pod: objects.Pod, found: DeviceDemand) -> str | None:
         """Collect the claims of a pod; return why no node can run it, or None."""
         namespace = pod.metadata.namespace or "default"
         statuses = {each.name: each.resourceClaimName for each in reversed((pod.status and pod.status.resourceClaimStatuses) or ())}
@@ -148,12 +148,12 @@ class Demands:
         owner = objects.controller_of(claim)
         return owner is not None and (owner.uid or "") == (pod.metadata.uid or "")
 
-    def variant(self, demand: Demand, pod: objects.Pod, resources: tuple[str, ...]) -> Wanted:
+    def variant(self, demand: DeviceDemand, pod: objects.Pod, resources: tuple[str, ...]) -> Wanted:
         """Return the claim for the extended resources that only devices can provide on a node."""
         if resources not in demand.variants:
             key = f"{objects.pod_key(pod)}/extended-resources"
-            asked = extended.requests(pod.spec, resources, self.backed)
-            claim = api.ResourceClaim(objects.ObjectMeta(), api.ResourceClaimSpec(api.DeviceClaim(asked)))
+            extended_requests = extended.requests(pod.spec, resources, self.backed)
+            claim = api.ResourceClaim(objects.ObjectMeta(), api.ResourceClaimSpec(api.DeviceClaim(extended_requests)))
             demand.variants[resources] = self._reader.read(key, claim)
         return demand.variants[resources]
 

@@ -24,7 +24,7 @@ Value = tuple[str, object] | None
 
 
 @dataclass(eq=False, slots=True)
-class Ask:
+class RequestAlternative:
     """A request, or one alternative of a request.
 
     Attributes:
@@ -69,7 +69,7 @@ def _tolerates(toleration: api.DeviceToleration, taint: api.DeviceTaint) -> bool
 
 
 @dataclass(eq=False, slots=True)
-class Constraint:
+class AttributeConstraint:
     """A constraint on an attribute of the devices of the named requests, or of all requests if none are named.
 
     The devices share one value, or differ pairwise.
@@ -86,18 +86,18 @@ class Constraint:
     requests: frozenset[str]
     lists: bool
 
-    def concerns(self, ask: Ask) -> bool:
+    def concerns(self, ask: RequestAlternative) -> bool:
         """Return True if the constraint applies to the request."""
         return not self.requests or ask.request in self.requests or ask.name in self.requests
 
     def value(self, device: Published) -> tuple[Value] | None:
         """Return the device's value of the attribute in a tuple, or None if it lacks the attribute."""
         attributes = device.device.attributes or {}
-        found = attributes.get(self.attribute)
-        if found is None:
+        attribute = attributes.get(self.attribute)
+        if attribute is None:
             domain, slash, name = self.attribute.partition("/")
-            found = attributes.get(name) if slash and domain == device.spec.driver else None
-        return None if found is None else (_values(found) if self.lists else _value(found),)
+            attribute = attributes.get(name) if slash and domain == device.spec.driver else None
+        return None if attribute is None else (_values(attribute) if self.lists else _value(attribute),)
 
     def admits(self, others: Sequence[Value], new: Value) -> bool:
         """Return True if a device with the value may join devices with the values ``others``."""
@@ -127,9 +127,9 @@ def _values(attribute: api.DeviceAttribute) -> Value:
 def _admits_sets(others: Sequence[tuple[str, object]], new: tuple[str, object], *, distinct: bool) -> bool:
     kind, values = new
     assert isinstance(values, frozenset)
-    same = [held for each, held in others if each == kind and isinstance(held, frozenset)]
+    same = [admitted for each, admitted in others if each == kind and isinstance(admitted, frozenset)]
     if distinct:
-        return all(values.isdisjoint(held) for held in same)
+        return all(values.isdisjoint(admitted) for admitted in same)
     return len(same) == len(others) and bool(values.intersection(*same))
 
 
@@ -145,12 +145,12 @@ class Wanted:
     """
 
     label: str
-    requests: list[list[Ask]] = field(default_factory=list)
-    constraints: list[Constraint] = field(default_factory=list)
+    requests: list[list[RequestAlternative]] = field(default_factory=list)
+    constraints: list[AttributeConstraint] = field(default_factory=list)
     fault: str | None = None
 
 
-class Reader:
+class ClaimReader:
     """Reads claims.
 
     Args:
@@ -200,7 +200,9 @@ class Reader:
             if attribute is None:
                 wanted.fault = wanted.fault or f"constraint {number} has an unknown type"
             else:
-                wanted.constraints.append(Constraint(attribute, each.matchAttribute is None, frozenset(each.requests or ()), lists))
+                wanted.constraints.append(
+                    AttributeConstraint(attribute, each.matchAttribute is None, frozenset(each.requests or ()), lists)
+                )
         return wanted
 
     def of_class(self, name: str) -> list[str]:
@@ -208,9 +210,9 @@ class Reader:
         spec = self._classes[name].spec
         return [each.cel.expression for each in (spec.selectors if spec is not None else None) or () if each.cel is not None]
 
-    def _ask(self, request: str, alternative: str | None, raw: api.ExactDeviceRequest | api.DeviceSubRequest | None) -> Ask:
+    def _ask(self, request: str, alternative: str | None, raw: api.ExactDeviceRequest | api.DeviceSubRequest | None) -> RequestAlternative:
         self._asks += 1
-        ask = Ask(self._asks, request, alternative)
+        ask = RequestAlternative(self._asks, request, alternative)
         if raw is None:
             ask.fault = "it has an unknown type"
             return ask
@@ -256,4 +258,4 @@ def limit_fault(wanted: Wanted, counts: Mapping[int, int]) -> str | None:
     return f"it asks for {least} devices, at most {MAX_RESULTS} are allowed" if least > MAX_RESULTS else None
 
 
-__all__ = ["MAX_RESULTS", "Ask", "Constraint", "DeviceError", "Reader", "Value", "Wanted", "limit_fault"]
+__all__ = ["MAX_RESULTS", "AttributeConstraint", "ClaimReader", "DeviceError", "RequestAlternative", "Value", "Wanted", "limit_fault"]

@@ -14,7 +14,7 @@ def expected(grants: Sequence[Grant]) -> list[DeviceResult]:
     found = []
     for grant in grants:
         label = grant.wanted.label
-        for each in grant.taken:
+        for each in grant.devices:
             consumed = {name: quantity.canonical(amount) for name, amount in (each.consumed or {}).items()}
             share = None if each.consumed is None else share_id(label, each.ask.name, *each.device.id)
             found.append(DeviceResult(label, each.ask.name, *each.device.id, each.ask.admin, share, consumed))
@@ -41,20 +41,20 @@ def others(devices: Devices | None, pod: objects.Pod, named: Sequence[DeviceResu
     Claims may have been created from templates and allocated since. So a device is matched by its request, under
     any name of the claim.
     """
-    held = devices.held(pod) if named and devices is not None else None
-    if held is None:
+    devices_of_pod = devices.devices_of(pod) if named and devices is not None else None
+    if devices_of_pod is None:
         return []
-    left, wrong = list(held), []
+    unmatched, wrong = list(devices_of_pod), []
     for each in named:
-        if (each.request, _device(each)) in left:
-            left.remove((each.request, _device(each)))
+        if (each.request, _device(each)) in unmatched:
+            unmatched.remove((each.request, _device(each)))
         else:
             wrong.append(each)
     found = []
     for each in wrong:
-        instead = next((other for other in left if other[0] == each.request), None)
+        instead = next((other for other in unmatched if other[0] == each.request), None)
         if instead is not None:
-            left.remove(instead)
+            unmatched.remove(instead)
         actual = f"the allocator takes {'/'.join(instead[1])}" if instead is not None else "it does not get it"
         found.append(f"{_place(each)}: device {'/'.join(_device(each))} is named; {actual}")
     return found

@@ -66,13 +66,13 @@ def requests(spec: objects.PodSpec, resources: Iterable[str], classes: Mapping[s
     ordinary = {i for i, each in enumerate(spec.initContainers or ()) if each.restartPolicy != "Always"}
     found: dict[str, api.DeviceRequest] = {}
     for resource in resources:
-        asked = [_asked(container, resource) for container in containers]
-        lasting = [0 if i in ordinary else count for i, count in enumerate(asked)]
+        amounts = [_asked(container, resource) for container in containers]
+        lasting = [0 if i in ordinary else count for i, count in enumerate(amounts)]
         counts = {i: count for i, count in enumerate(lasting) if count}
-        left = {i: asked[i] - sum(lasting[i:]) for i in sorted(ordinary)}
-        largest = max(left, key=lambda i: (left[i], -i), default=None)
-        if largest is not None and left[largest] > 0:
-            counts[largest] = left[largest]
+        remaining = {i: amounts[i] - sum(lasting[i:]) for i in sorted(ordinary)}
+        largest = max(remaining, key=lambda i: (remaining[i], -i), default=None)
+        if largest is not None and remaining[largest] > 0:
+            counts[largest] = remaining[largest]
         for i, count in counts.items():
             name = f"container-{i}-request-{sorted(_requests(containers[i])).index(resource)}"
             exact = api.ExactDeviceRequest(deviceClassName=classes[resource], allocationMode="ExactCount", count=count)

@@ -12,8 +12,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from kubestow.checker.devices.allocations import Allocations, CounterKey, DeviceId, Ledger, Need
-from kubestow.checker.devices.capacity import Entry, entry
+from kubestow.checker.devices.allocations import Allocations, CounterKey, CounterLedger, DeviceId, Need
+from kubestow.checker.devices.capacity import CapacityEntry, entry
 from kubestow.checker.rules import matching
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube import objects, quantity
@@ -49,7 +49,7 @@ class Published:
     fractions: bool
 
     @cached_property
-    def capacity(self) -> Mapping[str, Entry]:
+    def capacity(self) -> Mapping[str, CapacityEntry]:
         """The parsed capacities of the device, by name."""
         return {name: entry(raw, self.fractions) for name, raw in (self.device.capacity or {}).items()}
 
@@ -67,7 +67,7 @@ class Published:
 
 
 @dataclass(eq=False)
-class Pool:
+class DevicePool:
     """A pool as one node sees it.
 
     Attributes:
@@ -82,7 +82,7 @@ class Pool:
     driver: str
     name: str
     devices: list[Published] = field(default_factory=list)
-    ledger: Ledger | None = None
+    ledger: CounterLedger | None = None
     flaw: str | None = None
     usable: bool = True
 
@@ -114,7 +114,7 @@ def selector_holds(selector: objects.NodeSelector, node: objects.Node) -> bool:
     return matching.node_selector_holds(selector, node.metadata.labels or {}, node.metadata.name or "")
 
 
-class Pools:
+class DevicePools:
     """The pools of every node.
 
     Args:
@@ -142,10 +142,10 @@ class Pools:
                 local = spec.nodeName and not spec.sharedCounters
                 (self._local.setdefault(spec.nodeName or "", []) if local else self._wide).append(each)
         self._published: dict[int, list[Published]] = {}
-        self._ledgers: dict[tuple[object, ...], Ledger | str | None] = {}
-        self._seen: dict[str, list[Pool] | DeviceError] = {}
+        self._ledgers: dict[tuple[object, ...], CounterLedger | str | None] = {}
+        self._seen: dict[str, list[DevicePool] | DeviceError] = {}
 
-    def of(self, node: objects.Node) -> list[Pool]:
+    def of(self, node: objects.Node) -> list[DevicePool]:
         """Return the pools of a node in search order.
 
         Raises:
@@ -162,7 +162,7 @@ class Pools:
             raise found
         return found
 
-    def _gather(self, node: objects.Node) -> list[Pool]:
+    def _gather(self, node: objects.Node) -> list[DevicePool]:
         relevant: dict[tuple[str, str], list[api.ResourceSlice]] = {}
         for each in (*self._local.get(node.metadata.name or "", ()), *self._wide):
             if not self._is_relevant(each.spec, node):
@@ -183,8 +183,8 @@ class Pools:
         among = spec.devices or () if spec.perDeviceNodeSelection else ()
         return any(node_matches(node, each.nodeName, each.allNodes, each.nodeSelector) for each in among)
 
-    def _pool(self, key: tuple[str, str], listed: list[api.ResourceSlice]) -> Pool | None:
-        pool, first = Pool(*key), listed[0].spec.pool
+    def _pool(self, key: tuple[str, str], listed: list[api.ResourceSlice]) -> DevicePool | None:
+        pool, first = DevicePool(*key), listed[0].spec.pool
         others: list[api.ResourceSlice] | None = None
         if len(listed) != first.resourceSliceCount:
             everywhere = self._all[key]
@@ -204,7 +204,7 @@ class Pools:
             found = self._ledger(key, slices, others)
             pool.ledger, why = (None, found) if isinstance(found, str) else (found, None)
         if why is not None:
-            return Pool(*key, flaw=f"pool {key[0]}/{key[1]} is invalid: {why}", usable=False)
+            return DevicePool(*key, flaw=f"pool {key[0]}/{key[1]} is invalid: {why}", usable=False)
         return pool
 
     def _devices(self, each: api.ResourceSlice) -> list[Published]:
@@ -231,18 +231,18 @@ class Pools:
 
     def _ledger(
         self, key: tuple[str, str], slices: Sequence[api.ResourceSlice], others: Sequence[api.ResourceSlice] | None
-    ) -> Ledger | str | None:
+    ) -> CounterLedger | str | None:
         """Return the counters of a pool, None if no device consumes any, or an error text."""
         among = slices if others is None else others
         memo = (*key, slices[0].spec.pool.generation, *([each.metadata.name for each in slices] if others is None else ()))
         if memo not in self._ledgers:
             found = self._read(slices, among)
-            if isinstance(found, Ledger):
+            if isinstance(found, CounterLedger):
                 self._books.open(*key, found)
             self._ledgers[memo] = found
         return self._ledgers[memo]
 
-    def _read(self, slices: Sequence[api.ResourceSlice], among: Sequence[api.ResourceSlice]) -> Ledger | str | None:
+    def _read(self, slices: Sequence[api.ResourceSlice], among: Sequence[api.ResourceSlice]) -> CounterLedger | str | None:
         total: dict[CounterKey, Fraction] = {}
         sets: set[str] = set()
         for one in (each for spec in slices for each in spec.spec.sharedCounters or ()):
@@ -260,7 +260,7 @@ class Pools:
                         return f"device {each.device.name} names counter {name}, which set {consumption.counterSet} lacks"
             if each.needs:
                 needs.setdefault(each.id, []).extend(each.needs)
-        return Ledger(total, needs) if needs else None
+        return CounterLedger(total, needs) if needs else None
 
 
 def _duplicate(devices: Sequence[Published]) -> str | None:

@@ -18,10 +18,10 @@ from typing import Final
 
 import msgspec
 
-from kubestow.checker.devices.allocations import Allocations, CounterKey, DeviceId, Ledger
-from kubestow.checker.devices.capacity import Amounts, lacks, taken
-from kubestow.checker.devices.device_requests import MAX_RESULTS, Ask, Value, Wanted, limit_fault
-from kubestow.checker.devices.pools import DeviceError, Pool, Published, node_matches
+from kubestow.checker.devices.allocations import Allocations, CounterKey, CounterLedger, DeviceId
+from kubestow.checker.devices.capacity import Amounts, consumed_amounts, lacks
+from kubestow.checker.devices.device_requests import MAX_RESULTS, RequestAlternative, Value, Wanted, limit_fault
+from kubestow.checker.devices.pools import DeviceError, DevicePool, Published, node_matches
 from kubestow.models.cel.selectors import CelError, CompiledSelector, UnsupportedExpression, compile_selector
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
@@ -77,7 +77,7 @@ class Matcher:
 
 
 @dataclass(slots=True)
-class Taken:
+class AssignedDevice:
     """A device that a request is given.
 
     Attributes:
@@ -88,15 +88,15 @@ class Taken:
         charged: True if counters were charged.
     """
 
-    ask: Ask
+    ask: RequestAlternative
     device: Published
-    pool: Pool
+    pool: DevicePool
     consumed: Amounts | None
     charged: bool
 
 
 @dataclass(slots=True, frozen=True)
-class _At:
+class _SearchPosition:
     """A position in the search.
 
     Attributes:
@@ -118,7 +118,13 @@ class Search:
     """The search for one pod on one node."""
 
     def __init__(
-        self, wanted: Sequence[Wanted], node: objects.Node, pools: Sequence[Pool], books: Allocations, matcher: Matcher, gates: FeatureGates
+        self,
+        wanted: Sequence[Wanted],
+        node: objects.Node,
+        pools: Sequence[DevicePool],
+        books: Allocations,
+        matcher: Matcher,
+        gates: FeatureGates,
     ) -> None:
         self._wanted, self._node, self._books, self._matcher = wanted, node, books, matcher
         self._flaw = next((pool.flaw for pool in pools if pool.flaw is not None), None)
@@ -128,14 +134,14 @@ class Search:
         self._conditions = gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
         self._listed: dict[int, list[int]] = {}  # ask -> devices of All
         self._verdicts: dict[tuple[int, int], bool] = {}
-        self._results: list[list[Taken]] = [[] for _ in wanted]
+        self._results: list[list[AssignedDevice]] = [[] for _ in wanted]
         self._values: list[list[list[Value]]] = [[[] for _ in each.constraints] for each in wanted]
         self._holders: dict[DeviceId, set[int]] = {}  # claims of this pod that take the whole device
         self._shares: dict[DeviceId, list[Amounts]] = {}
-        self._charged: dict[Ledger, dict[CounterKey, Fraction]] = {}
+        self._charged: dict[CounterLedger, dict[CounterKey, Fraction]] = {}
         self._steps = 0
 
-    def run(self) -> list[list[Taken]] | None:
+    def run(self) -> list[list[AssignedDevice]] | None:
         """Return the devices of each claim, or None if there is no solution.
 
         Raises:
@@ -144,7 +150,7 @@ class Search:
         """
         for each in self._wanted:
             self._check(each)
-        stack = [self._choices(_At(0))]
+        stack = [self._choices(_SearchPosition(0))]
         while stack:
             at = next(stack[-1], None)
             if at is None:
@@ -175,25 +181,25 @@ class Search:
 
     # --- the search -----------------------------------------------------------------------------------------------------
 
-    def _choices(self, at: _At) -> Iterator[_At]:
+    def _choices(self, at: _SearchPosition) -> Iterator[_SearchPosition]:
         """Yield the next positions of the search. Devices taken for one are given back before the next."""
         wanted = self._wanted[at.claim] if at.claim < len(self._wanted) else None
         if wanted is None or at.request == len(wanted.requests):
-            yield _At(at.claim + (wanted is not None))
+            yield _SearchPosition(at.claim + (wanted is not None))
             return
         alternatives = wanted.requests[at.request]
         if at.alternative is None:
-            yield from (_At(at.claim, at.request, number) for number in range(len(alternatives)))
+            yield from (_SearchPosition(at.claim, at.request, number) for number in range(len(alternatives)))
             return
         ask = alternatives[at.alternative]
         listed = self._listed[ask.number] if ask.everything else None
         count = ask.count if listed is None else len(listed)
         if at.devices >= count and listed != []:
-            yield _At(at.claim, at.request + 1)
+            yield _SearchPosition(at.claim, at.request + 1)
         elif at.devices < count and len(self._results[at.claim]) + count - at.devices <= MAX_RESULTS:
             yield from self._takings(at, ask, listed)
 
-    def _takings(self, at: _At, ask: Ask, listed: Sequence[int] | None) -> Iterator[_At]:
+    def _takings(self, at: _SearchPosition, ask: RequestAlternative, listed: Sequence[int] | None) -> Iterator[_SearchPosition]:
         """Take the next device of a request and yield the position after it. Devices of mode All have a fixed order."""
         futile: set[object] = set()
         for index in range(at.start, len(self._devices)) if listed is None else (listed[at.devices],):
@@ -205,7 +211,7 @@ class Search:
             if futile and self._kind(index) in futile:
                 continue
             if self._take(at.claim, ask, index, must=listed is not None) is None:
-                yield _At(at.claim, at.request, at.alternative, at.devices + 1, index + 1)
+                yield _SearchPosition(at.claim, at.request, at.alternative, at.devices + 1, index + 1)
                 self._give_back(at.claim)
                 if listed is None:
                     futile.add(self._kind(index))
@@ -226,7 +232,7 @@ class Search:
         values = tuple(constraint.value(device) for wanted in self._wanted for constraint in wanted.constraints)
         consumes = (id(pool.ledger), tuple(device.needs)) if raw.consumesCounters else None
         taints = tuple((taint.key, taint.value or "", taint.effect) for taint in device.taints)
-        held = self._books.is_held(device.id), self._books.is_shared(device.id), _frozen(self._books.consumed(device.id))
+        allocation = self._books.is_held(device.id), self._books.is_shared(device.id), _frozen(self._books.consumed(device.id))
         mine = frozenset(self._holders.get(device.id, ())), tuple(_frozen(each) for each in self._shares.get(device.id, ()))
         return (
             tuple(verdicts),
@@ -235,24 +241,24 @@ class Search:
             taints,
             device.shared,
             tuple(sorted(device.capacity.items(), key=itemgetter(0))),
-            held,
+            allocation,
             mine,
         )
 
     # --- one device -----------------------------------------------------------------------------------------------------
 
-    def _is_taken(self, claim: int, ask: Ask, device: Published) -> bool:
+    def _is_taken(self, claim: int, ask: RequestAlternative, device: Published) -> bool:
         """Return True if the device is in use. With admin access, only use by the same claim counts."""
         holders = self._holders.get(device.id)
         if ask.admin:
             return holders is not None and claim in holders
         return bool(holders) or self._books.is_held(device.id)
 
-    def _is_eligible(self, ask: Ask, index: int) -> bool:
+    def _is_eligible(self, ask: RequestAlternative, index: int) -> bool:
         """Return True if the device is selected, available to this node and large enough."""
         return self._is_selectable(ask, index) and self._lacks(ask, self._devices[index][0]) is None
 
-    def _is_selectable(self, ask: Ask, index: int) -> bool:
+    def _is_selectable(self, ask: RequestAlternative, index: int) -> bool:
         key = ask.number, index
         if key not in self._verdicts:
             device, raw = self._devices[index][0], self._devices[index][0].device
@@ -262,12 +268,12 @@ class Search:
             self._verdicts[key] = fits
         return self._verdicts[key]
 
-    def _lacks(self, ask: Ask, device: Published) -> str | None:
+    def _lacks(self, ask: RequestAlternative, device: Published) -> str | None:
         if not self._sharing or not device.device.capacity:
             return f"it has no capacity {next(iter(ask.amounts))}" if self._sharing and ask.amounts else None
         return lacks(device.capacity, ask.amounts, self._books.consumed(device.id), *self._shares.get(device.id, ()))
 
-    def _take(self, claim: int, ask: Ask, index: int, *, must: bool) -> str | None:
+    def _take(self, claim: int, ask: RequestAlternative, index: int, *, must: bool) -> str | None:
         """Take an eligible device. Return why it cannot be taken, or None.
 
         Args:
@@ -299,15 +305,15 @@ class Search:
         for constraint, values in zip(self._wanted[claim].constraints, self._values[claim], strict=True):
             if constraint.concerns(ask):
                 values.extend(constraint.value(device) or ())
-        consumed = taken(device.capacity, ask.amounts) if device.shared else None
+        consumed = consumed_amounts(device.capacity, ask.amounts) if device.shared else None
         if consumed is None:
             self._holders.setdefault(device.id, set()).add(claim)
         else:
             self._shares.setdefault(device.id, []).append(consumed)
-        self._results[claim].append(Taken(ask, device, pool, consumed, charges))
+        self._results[claim].append(AssignedDevice(ask, device, pool, consumed, charges))
         return None
 
-    def _refusal(self, claim: int, ask: Ask, device: Published) -> str | None:
+    def _refusal(self, claim: int, ask: RequestAlternative, device: Published) -> str | None:
         """Return why taints, constraints or capacity exclude a device, or None."""
         taint = next((each for each in device.taints if not ask.tolerates(each)), None)
         if taint is not None:
@@ -319,7 +325,7 @@ class Search:
                     return f"constraint {'distinct' if constraint.distinct else 'match'}Attribute {constraint.attribute}"
         return self._lacks(ask, device)
 
-    def _charge(self, ledger: Ledger, device: Published, by: int) -> bool:
+    def _charge(self, ledger: CounterLedger, device: Published, by: int) -> bool:
         """Charge the counters of a device, or return them (``by`` -1).
 
         Returns:
@@ -328,7 +334,7 @@ class Search:
         charged = self._charged.setdefault(ledger, {})
         for key, amount in device.needs:
             charged[key] = charged.get(key, Fraction(0)) + by * amount
-        if by < 0 or all(left >= charged.get(key, 0) for key, left in ledger.left.items()):
+        if by < 0 or all(remaining >= charged.get(key, 0) for key, remaining in ledger.remaining.items()):
             return True
         self._charge(ledger, device, -1)
         return False
@@ -347,5 +353,5 @@ class Search:
             self._charge(last.pool.ledger, last.device, -1)
 
 
-def _frozen(held: Amounts) -> tuple[tuple[str, Fraction], ...]:
-    return tuple(sorted(held.items()))
+def _frozen(amounts: Amounts) -> tuple[tuple[str, Fraction], ...]:
+    return tuple(sorted(amounts.items()))

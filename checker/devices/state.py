@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from kubestow.checker.devices.allocations import Allocations
-from kubestow.checker.devices.demand import Demand, Demands, PodClaim, made_for
+from kubestow.checker.devices.demand import Demands, DeviceDemand, PodClaim, made_for
 from kubestow.checker.devices.device_requests import Wanted
-from kubestow.checker.devices.pools import DeviceError, Pools, Published, selector_holds
-from kubestow.checker.devices.search import Matcher, Search, Taken
+from kubestow.checker.devices.pools import DeviceError, DevicePools, Published, selector_holds
+from kubestow.checker.devices.search import AssignedDevice, Matcher, Search
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube import objects, quantity
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -30,12 +30,12 @@ class Grant:
     Attributes:
         wanted: The claim's requests.
         key: Its key; None for a claim for extended resources.
-        taken: The devices.
+        devices: The devices.
     """
 
     wanted: Wanted
     key: str | None
-    taken: Sequence[Taken]
+    devices: Sequence[AssignedDevice]
 
     def results(self) -> list[api.DeviceRequestAllocationResult]:
         """Return the allocation as the scheduler would write it."""
@@ -45,12 +45,12 @@ class Grant:
                 adminAccess=each.ask.admin or None, shareID=None if each.consumed is None else str(number),
                 consumedCapacity=None if each.consumed is None else {k: quantity.canonical(v) for k, v in each.consumed.items()},
             )
-            for number, each in enumerate(self.taken)
+            for number, each in enumerate(self.devices)
         ]  # fmt: skip
 
 
 @dataclass(eq=False, slots=True)
-class Outcome:
+class DeviceVerdict:
     """The verdict on a pod on a node.
 
     Attributes:
@@ -62,7 +62,7 @@ class Outcome:
     grants: list[Grant] = field(default_factory=list)
 
 
-_NO_OPINION: Final = Outcome()
+_NO_OPINION: Final = DeviceVerdict()
 
 
 class Devices:
@@ -81,20 +81,20 @@ class Devices:
         for key, claim in snapshot.resource_claims.items():
             if key not in self._released:
                 self._books.record(_results(claim.status.allocation if claim.status is not None else None))
-        self.pools = Pools(snapshot.resource_slices.values(), snapshot.device_taint_rules.values(), gates, self._books)
+        self.pools = DevicePools(snapshot.resource_slices.values(), snapshot.device_taint_rules.values(), gates, self._books)
         self._demands = Demands(snapshot.resource_claims, snapshot.device_classes, gates, self._released)
         self._matcher = Matcher(gates)
         self._conditions = gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
         self._now = snapshot.capture.time if snapshot.capture is not None else ""
-        self._read: dict[int, tuple[objects.Pod, Demand]] = {}
+        self._read: dict[int, tuple[objects.Pod, DeviceDemand]] = {}
         self._granted: dict[int, list[Grant]] = {}
         self._own: dict[int, list[Grant]] = {}
         self._allocated: dict[str, tuple[objects.NodeSelector | None, list[Grant]]] = {}
-        self._last: tuple[int, str, Outcome] | None = None
+        self._last: tuple[int, str, DeviceVerdict] | None = None
 
     # --- verdicts ---------------------------------------------------------------------------------------------------------
 
-    def demand(self, pod: objects.Pod, requests: Mapping[str, int]) -> Demand:
+    def demand(self, pod: objects.Pod, requests: Mapping[str, int]) -> DeviceDemand:
         """Return the demand of a pod.
 
         Args:
@@ -130,7 +130,7 @@ class Devices:
             return requests
         return {name: amount for name, amount in requests.items() if not self.provides(name, capacity)}
 
-    def judge(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> Outcome:
+    def judge(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> DeviceVerdict:
         """Return the verdict on a pod on a node in the current state.
 
         Raises:
@@ -144,12 +144,12 @@ class Devices:
             self._last = id(pod), name, self._judge(demand, pod, node, capacity)
         return self._last[2]
 
-    def _judge(self, demand: Demand, pod: objects.Pod, node: objects.Node, capacity: Mapping[str, int]) -> Outcome:
+    def _judge(self, demand: DeviceDemand, pod: objects.Pod, node: objects.Node, capacity: Mapping[str, int]) -> DeviceVerdict:
         if demand.fault is not None:
-            return Outcome(demand.fault)
+            return DeviceVerdict(demand.fault)
         lacking = next((name for name in demand.unbacked if name not in capacity), None)
         if lacking is not None:
-            return Outcome(f"the node has no {lacking}, and no device class backs it")
+            return DeviceVerdict(f"the node has no {lacking}, and no device class backs it")
         drawn = tuple(name for name in demand.backed if self.provides(name, capacity))
         if not demand.claims and not drawn:
             return _NO_OPINION
@@ -159,18 +159,18 @@ class Devices:
                 if claim.key in self._allocated:
                     selector = self._allocated[claim.key][0]
                     if selector is not None and not selector_holds(selector, node):
-                        return Outcome(f"claim {claim.key} is allocated elsewhere")
+                        return DeviceVerdict(f"claim {claim.key} is allocated elsewhere")
                 elif claim.allocation is not None:
                     why = self._elsewhere(claim, node)
                     if why is not None:
-                        return Outcome(f"claim {claim.key} {why}")
+                        return DeviceVerdict(f"claim {claim.key} {why}")
                 elif claim.wanted is not None:
                     wanted.append((claim.key, claim.wanted))
             if demand.backed:
                 wanted.append((None, self._demands.variant(demand, pod, drawn)))
-            return self._search(wanted, node) if wanted else Outcome()
+            return self._search(wanted, node) if wanted else DeviceVerdict()
         except DeviceError as error:
-            return Outcome(str(error))
+            return DeviceVerdict(str(error))
 
     def _elsewhere(self, claim: PodClaim, node: objects.Node) -> str | None:
         """Return why an allocated claim cannot be used on a node, or None."""
@@ -180,16 +180,16 @@ class Devices:
             return "is allocated elsewhere"
         return _binding_fault(claim.allocation, claim.status, self._now) if self._conditions else None
 
-    def _search(self, wanted: Sequence[tuple[str | None, Wanted]], node: objects.Node) -> Outcome:
+    def _search(self, wanted: Sequence[tuple[str | None, Wanted]], node: objects.Node) -> DeviceVerdict:
         search = Search([each for _, each in wanted], node, self.pools.of(node), self._books, self._matcher, self._gates)
-        found = search.run()
-        if found is None:
+        search_result = search.run()
+        if search_result is None:
             names = ", ".join(each.label for _, each in wanted if each.requests)
-            return Outcome(f"no devices of the node serve {names or 'it'}")
-        grants = [Grant(each, key, devices) for (key, each), devices in zip(wanted, found, strict=True)]
+            return DeviceVerdict(f"no devices of the node serve {names or 'it'}")
+        grants = [Grant(each, key, devices) for (key, each), devices in zip(wanted, search_result, strict=True)]
         for grant in grants:
-            selector_of(grant.taken, node.metadata.name or "")
-        return Outcome(None, grants)
+            selector_of(grant.devices, node.metadata.name or "")
+        return DeviceVerdict(None, grants)
 
     # --- allocations --------------------------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Devices:
             self._books.record(grant.results())
             if grant.key is not None:
                 selector, earlier = self._allocated.get(grant.key, (None, []))
-                self._allocated[grant.key] = selector_of(grant.taken, node.metadata.name or "") or selector, [*earlier, grant]
+                self._allocated[grant.key] = selector_of(grant.devices, node.metadata.name or "") or selector, [*earlier, grant]
         self._granted[id(pod)] = [*shared, *grants]
 
     def sources(self, pod: objects.Pod, node: objects.Node, requests: Mapping[str, int], capacity: Mapping[str, int]) -> frozenset[object]:
@@ -243,12 +243,12 @@ class Devices:
             return []
         return self._granted.get(id(pod))
 
-    def held(self, pod: objects.Pod) -> list[tuple[str, tuple[str, str, str]]] | None:
+    def devices_of(self, pod: objects.Pod) -> list[tuple[str, tuple[str, str, str]]] | None:
         """Return request and device of all devices of a bound pod, including earlier allocations; None as for ``allocated``."""
         grants = self.allocated(pod)
         if grants is None or id(pod) not in self._read:
             return None
-        found = [(each.ask.name, each.device.id) for grant in grants for each in grant.taken]
+        found = [(each.ask.name, each.device.id) for grant in grants for each in grant.devices]
         for claim in self._read[id(pod)][1].claims:
             found += [(each.request, (each.driver, each.pool, each.device)) for each in _results(claim.allocation)]
         return found
@@ -301,7 +301,7 @@ def _conditions(result: api.DeviceRequestAllocationResult, status: api.ResourceC
     return None
 
 
-def selector_of(taken: Iterable[Taken], node: str) -> objects.NodeSelector | None:
+def selector_of(devices: Iterable[AssignedDevice], node: str) -> objects.NodeSelector | None:
     """Return the nodes on which an allocation can be used; None means all nodes.
 
     Raises:
@@ -309,7 +309,7 @@ def selector_of(taken: Iterable[Taken], node: str) -> objects.NodeSelector | Non
     """
     fields: list[objects.NodeSelectorRequirement] = []
     expressions: list[objects.NodeSelectorRequirement] = []
-    for each in taken:
+    for each in devices:
         raw, spec = each.device.device, each.device.spec
         own = spec.perDeviceNodeSelection
         name, selector = (raw.nodeName, raw.nodeSelector) if own else (spec.nodeName, spec.nodeSelector)

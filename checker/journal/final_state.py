@@ -9,7 +9,7 @@ import msgspec
 
 from kubestow.checker.final_state import Ends, ends
 from kubestow.checker.journal.gated import GatedReplay
-from kubestow.checker.journal.replay import JOURNAL, State
+from kubestow.checker.journal.replay import JOURNAL, ReplayState
 from kubestow.checker.journal.tasks import KINDS_WITH_LATER_PODS, Gated, Tasks, pods_of
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.placement import Placement
@@ -22,7 +22,7 @@ def closed_nodes(end: Snapshot, run: str) -> list[str]:
     return [name for name, by in end.closed_by.items() if by.run == run]
 
 
-def end_faults(end: Snapshot, tasks: Tasks, state: State, run: str) -> Iterator[Violation]:
+def end_faults(end: Snapshot, tasks: Tasks, state: ReplayState, run: str) -> Iterator[Violation]:
     """Yield pods that are not where the journal claims the run put them, and nodes that are still closed.
 
     Pods are identified by uid. The run is not responsible for other pods of the same name or for pods that are gone.

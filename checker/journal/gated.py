@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kubestow.checker.journal.replay import Replay, Standing
-from kubestow.checker.journal.requests import Ask, ask_of, at, deleted
-from kubestow.checker.journal.tasks import Gated, Task, Tasks
+from kubestow.checker.journal.replay import ClusterPod, JournalReplay
+from kubestow.checker.journal.requests import ParsedRequest, ask_of, at, deleted
+from kubestow.checker.journal.tasks import Gated, PodTask, Tasks
 from kubestow.models.documents.journal import Answered, Fact, Record, Request
 
 GATE: Final = "kubestow.dev/placement"
@@ -36,7 +36,7 @@ _Key = tuple[int, str]
 _Slot = tuple[_Key, str]
 
 
-class GatedReplay(Replay):
+class GatedReplay(JournalReplay):
     """The replay of one journal.
 
     Attributes:
@@ -57,7 +57,7 @@ class GatedReplay(Replay):
             if not task.step:
                 pod = tasks.pods[task.pod]
                 owner = next((str(each.uid or "") for each in pod.metadata.ownerReferences or () if each.controller), "")
-                self.state.stands[task.pod] = Standing(task.pod, tasks.uid(task.pod))
+                self.state.stands[task.pod] = ClusterPod(task.pod, tasks.uid(task.pod))
                 self._holders[key, self._owner_of(task, owner)] = tasks.uid(task.pod) or task.pod
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -80,10 +80,10 @@ class GatedReplay(Replay):
             whys = list(self._let_go(ask, request, task) if ask.kind == "pod" else self._bind_partner(ask, task))
             yield from ((task.pod, task.place, why) for why in whys)
             if ask.kind == "pod":
-                self.state.asked[key] += 1
+                self.state.requested_evictions[key] += 1
                 self._holders.setdefault(self._slots.get(self._uid(task), (key, "")), self._uid(task))
 
-    def _let_go(self, ask: Ask, request: Request, task: Task) -> Iterator[str]:
+    def _let_go(self, ask: ParsedRequest, request: Request, task: PodTask) -> Iterator[str]:
         """Yield faults of a change that releases a pod."""
         stands, uid = self.state.stands.get(task.pod), self._uid(task)
         read = self._read.get(uid)
@@ -105,7 +105,7 @@ class GatedReplay(Replay):
         else:
             yield from (f"{name} of {ask.key} is {why}" for name, why in _differences("", wanted, ask.body))
 
-    def _bind_partner(self, ask: Ask, task: Task) -> Iterator[str]:
+    def _bind_partner(self, ask: ParsedRequest, task: PodTask) -> Iterator[str]:
         """Yield faults of a Binding.
 
         Bindings are only for gang members that share a place in the bind order, because no scheduler binds them one by one.
@@ -154,7 +154,7 @@ class GatedReplay(Replay):
             self._released.add(uid)
             self.state.bound.add((task.step, task.pod))
         elif line.code in _REFUSED and line.code not in _REPEATED_CODES and uid not in self._released:
-            self.state.asked[task.step, task.pod] -= 1
+            self.state.requested_evictions[task.step, task.pod] -= 1
             self._leave(uid)
         return
         yield
@@ -181,7 +181,7 @@ class GatedReplay(Replay):
         elif fact.what in ("closed", "opened"):
             yield "", ", ".join(fact.nodes), f"nodes are {fact.what}, and taking gates off needs none of that"
 
-    def _lose(self, fact: Fact, task: Task) -> None:
+    def _lose(self, fact: Fact, task: PodTask) -> None:
         """Record that a pod is gone and free its slot."""
         uid = fact.uid or self._tasks.uid(task.pod) or task.pod
         self.seen_gone.add(uid)
@@ -191,7 +191,7 @@ class GatedReplay(Replay):
         if self._uid(task) == uid:
             self.state.done.discard((task.step, task.pod))
 
-    def _stand(self, fact: Fact, task: Task) -> Iterator[str]:
+    def _stand(self, fact: Fact, task: PodTask) -> Iterator[str]:
         """Record that a pod represents a planned one, and yield the faults of that."""
         key, uid, now = (task.step, task.pod), fact.uid or "", fact.now or ""
         ref = self._gated.refs[task.pod]
@@ -217,9 +217,9 @@ class GatedReplay(Replay):
             holder = self._holders.setdefault(slot, uid)  # released by somebody else
             if holder != uid:
                 yield f"{now} is said to represent the pod, as does another pod (uid {holder}) that is there"
-        self.state.stands[task.pod] = Standing(now, uid)
+        self.state.stands[task.pod] = ClusterPod(now, uid)
 
-    def _settled(self, fact: Fact, task: Task) -> Iterator[str]:
+    def _settled(self, fact: Fact, task: PodTask) -> Iterator[str]:
         """Record that a task is done, and yield the faults of that."""
         key, uid = (task.step, task.pod), self._uid(task)
         if fact.uid not in (None, uid):
@@ -233,14 +233,14 @@ class GatedReplay(Replay):
 
     # --- slots --------------------------------------------------------------------------------------------------------
 
-    def _place(self, step: int | None, pod: str | None) -> Task | None:
+    def _place(self, step: int | None, pod: str | None) -> PodTask | None:
         return None if step is None or pod is None else self._gated.places.get((step, pod))
 
-    def _uid(self, task: Task) -> str:
+    def _uid(self, task: PodTask) -> str:
         stands = self.state.stands.get(task.pod)
         return (stands.uid or "") if stands is not None else ""
 
-    def _owner_of(self, task: Task, owner: str) -> str:
+    def _owner_of(self, task: PodTask, owner: str) -> str:
         return owner if self._gated.refs[task.pod].partition(" ")[0] in _KINDS_WITH_SEVERAL_OWNERS else ""
 
     def _leave(self, uid: str) -> None:

@@ -8,7 +8,7 @@ from kubestow.checker.final_state import ends
 from kubestow.checker.journal.final_state import closed_nodes, end_faults, gated_ends, gated_faults
 from kubestow.checker.journal.gated import GatedReplay
 from kubestow.checker.journal.progress import account
-from kubestow.checker.journal.replay import JOURNAL, Replay
+from kubestow.checker.journal.replay import JOURNAL, JournalReplay
 from kubestow.checker.journal.tasks import gated_of, tasks_of
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.answers import CarriedOut, ClusterEnd
@@ -32,7 +32,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Clusters:
+class ReleaseClusters:
     """The clusters of a run that removes scheduling gates.
 
     Attributes:
@@ -64,22 +64,22 @@ def judge_journal(
     if (other := _of_another(record, document, digest)) is not None:
         return other
     tasks = tasks_of(document, snapshot)
-    replay = Replay(record, tasks)
+    replay = JournalReplay(record, tasks)
     found = list(replay.faults())
-    told = account(record, tasks, replay.state)
+    summary = account(record, tasks, replay.state)
     if end is None:
         for name, number in sorted(replay.state.closed.items()):
             why = f"line {number}: the node was closed and never opened again; kubestow apply --open opens it"
             found.append(Violation("", name, JOURNAL, why))
     else:
-        found += end_faults(end, tasks, replay.state, told.run)
-        told.leftClosed = sorted(closed_nodes(end, told.run))
+        found += end_faults(end, tasks, replay.state, summary.run)
+        summary.leftClosed = sorted(closed_nodes(end, summary.run))
         compared = ends(snapshot, document, end, {pod: stands.key for pod, stands in replay.state.stands.items()})
-        told.end = ClusterEnd(compared.missed, compared.foreign)
-    return Judgement(found, told)
+        summary.end = ClusterEnd(compared.missed, compared.foreign)
+    return Judgement(found, summary)
 
 
-def judge_gated(record: Record, document: Placement, clusters: Clusters, *, digest: str) -> Judgement:
+def judge_gated(record: Record, document: Placement, clusters: ReleaseClusters, *, digest: str) -> Judgement:
     """Judge the requests of a run that removed scheduling gates from the pods of manifests.
 
     Args:
@@ -97,12 +97,12 @@ def judge_gated(record: Record, document: Placement, clusters: Clusters, *, dige
     tasks, gated = gated_of(document, clusters.before, clusters.snapshot)
     replay = GatedReplay(record, tasks, gated)
     found = list(replay.faults())
-    told = account(record, tasks, replay.state)
+    summary = account(record, tasks, replay.state)
     if end is not None:
-        found += [*end_faults(end, tasks, replay.state, told.run), *gated_faults(end, replay, gated)]
+        found += [*end_faults(end, tasks, replay.state, summary.run), *gated_faults(end, replay, gated)]
         compared = gated_ends(clusters.before, document, end, replay, gated)
-        told.end = ClusterEnd(compared.missed, compared.foreign)
-    return Judgement(found, told)
+        summary.end = ClusterEnd(compared.missed, compared.foreign)
+    return Judgement(found, summary)
 
 
 def _of_another(record: Record, document: Placement | RebalancePlan, digest: str) -> Judgement | None:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kubestow.checker.journal.replay import State
+from kubestow.checker.journal.replay import ReplayState
 from kubestow.checker.journal.requests import ask_of
-from kubestow.checker.journal.tasks import Purpose, Task, Tasks
+from kubestow.checker.journal.tasks import PodTask, Purpose, Tasks
 from kubestow.models.documents.answers import CarriedOut, CarriedWave, Outstanding, SentRequests, Share
 from kubestow.models.documents.journal import Answered, Fact, Line, Record, Request, Run
 from kubestow.models.snapshot.capture_info import moment
@@ -41,7 +41,7 @@ class _Count:
     ended: str | None = None
 
 
-def account(record: Record, tasks: Tasks, state: State) -> CarriedOut:
+def account(record: Record, tasks: Tasks, state: ReplayState) -> CarriedOut:
     """Summarise a journal.
 
     Args:
@@ -71,15 +71,15 @@ def account(record: Record, tasks: Tasks, state: State) -> CarriedOut:
     )  # fmt: skip
 
 
-def _share(tasks: Iterable[Task], state: State, purpose: Purpose) -> Share:
+def _share(tasks: Iterable[PodTask], state: ReplayState, purpose: Purpose) -> Share:
     """Return the number of completed tasks of one purpose, and their total."""
     keys = [(task.step, task.pod) for task in tasks if task.purpose == purpose]
     return Share(sum(key in state.done for key in keys), len(keys))
 
 
-def _outstanding(task: Task, state: State, count: _Count) -> Outstanding:
+def _outstanding(task: PodTask, state: ReplayState, count: _Count) -> Outstanding:
     key = (task.step, task.pod)
-    begun = key in state.bound or state.asked[key] > 0
+    begun = key in state.bound or state.requested_evictions[key] > 0
     return Outstanding(task.step, task.wave, task.pod, task.target, begun, count.refusals.get(key, ""))
 
 
@@ -118,7 +118,7 @@ def _see(fact: Fact, count: _Count) -> None:
         count.nodes.update(dict.fromkeys(fact.nodes))
 
 
-def _waves(lines: Iterable[Line], tasks: Tasks, state: State) -> list[CarriedWave]:
+def _waves(lines: Iterable[Line], tasks: Tasks, state: ReplayState) -> list[CarriedWave]:
     """Return the duration of each wave.
 
     A wave lasts from the line that begins it to the last line of its pods before another wave begins or the run is resumed.

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from kubestow.checker.journal.requests import Ask, ask_of
-from kubestow.checker.journal.tasks import Task, Tasks
+from kubestow.checker.journal.requests import ParsedRequest, ask_of
+from kubestow.checker.journal.tasks import PodTask, Tasks
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.journal import Answered, Fact, Record, Request, Run
 from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
@@ -32,7 +32,7 @@ _REPEATED_CODES: Final = (404, 409)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClusterPod:
     """A pod of the cluster.
 
     Attributes:
@@ -45,13 +45,13 @@ class Standing:
 
 
 @dataclass
-class State:
+class ReplayState:
     """The state after the lines replayed so far. Tasks are identified by step and pod, pods by the document's name.
 
     Attributes:
         stands: Current pod for each pod of the document.
         victims: Pod that each task evicts.
-        asked: Number of evictions per task that were not refused.
+        requested_evictions: Number of evictions per task that were not refused.
         bound: Tasks whose pods have their node, or that are done.
         done: Completed tasks.
         closed: Line that closed each closed node.
@@ -61,13 +61,13 @@ class State:
         over: True if the run has ended.
     """
 
-    stands: dict[str, Standing] = field(default_factory=dict)
-    victims: dict[tuple[int, str], Standing] = field(default_factory=dict)
-    asked: Counter[tuple[int, str]] = field(default_factory=Counter)
+    stands: dict[str, ClusterPod] = field(default_factory=dict)
+    victims: dict[tuple[int, str], ClusterPod] = field(default_factory=dict)
+    requested_evictions: Counter[tuple[int, str]] = field(default_factory=Counter)
     bound: set[tuple[int, str]] = field(default_factory=set)
     done: set[tuple[int, str]] = field(default_factory=set)
     closed: dict[str, int] = field(default_factory=dict)
-    sent: dict[int, tuple[int, Request, Ask]] = field(default_factory=dict)
+    sent: dict[int, tuple[int, Request, ParsedRequest]] = field(default_factory=dict)
     replaced_by: dict[str, tuple[int, str]] = field(default_factory=dict)
     let_in: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     over: bool = False
@@ -79,14 +79,14 @@ class Remaining:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks, self._next = sorted(tasks.all.values(), key=lambda task: (task.wave, task.step)), 0
 
-    def first(self, dealt_with: Set[tuple[int, str]]) -> Task | None:
+    def first(self, dealt_with: Set[tuple[int, str]]) -> PodTask | None:
         """Return the first task that is not dealt with, or None. The set ``dealt_with`` may only grow between calls."""
         while self._next < len(self._tasks) and (self._tasks[self._next].step, self._tasks[self._next].pod) in dealt_with:
             self._next += 1
         return self._tasks[self._next] if self._next < len(self._tasks) else None
 
 
-class Replay:
+class JournalReplay:
     """The replay of one journal.
 
     Attributes:
@@ -94,11 +94,11 @@ class Replay:
     """
 
     def __init__(self, record: Record, tasks: Tasks) -> None:
-        self.state = State()
+        self.state = ReplayState()
         self._record, self._tasks, self._run = record, tasks, record.run.run
         self._undone, self._unsettled = Remaining(tasks), Remaining(tasks)
         for task in tasks.all.values():
-            self.state.stands.setdefault(task.pod, Standing(task.pod, tasks.uid(task.pod)))
+            self.state.stands.setdefault(task.pod, ClusterPod(task.pod, tasks.uid(task.pod)))
 
     def faults(self) -> Iterator[Violation]:
         """Replay all lines and yield their faults."""
@@ -134,9 +134,9 @@ class Replay:
                 return
             yield from ((task.pod, task.place, why) for why in self._of_task(ask, task))
             if ask.kind == "eviction":
-                self.state.asked[task.step, task.pod] += 1
+                self.state.requested_evictions[task.step, task.pod] += 1
 
-    def _of_task(self, ask: Ask, task: Task) -> Iterator[str]:
+    def _of_task(self, ask: ParsedRequest, task: PodTask) -> Iterator[str]:
         if self.state.over:
             yield f"{_a(ask)} after the run had ended"
         yield from self._too_early(task)
@@ -149,7 +149,7 @@ class Replay:
         elif ask.get("metadata", "annotations", SELECTED_NODE) not in (None, task.target):
             yield f"claim {ask.key} is steered to {ask.get('metadata', 'annotations', SELECTED_NODE)}, the pod goes to {task.target}"
 
-    def _too_early(self, task: Task) -> Iterator[str]:
+    def _too_early(self, task: PodTask) -> Iterator[str]:
         """Yield faults of the order of tasks.
 
         A wave begins after the one before is done. A pod whose rules count others is bound after those before it in the bind order.
@@ -161,7 +161,7 @@ class Replay:
         if first is not None and first.step < task.step:
             yield f"{task.pod} counts other pods and is bound before {first.pod}, which comes first"
 
-    def _evict(self, ask: Ask, task: Task) -> Iterator[str]:
+    def _evict(self, ask: ParsedRequest, task: PodTask) -> Iterator[str]:
         key = (task.step, task.pod)
         victim = self.state.victims.setdefault(key, self.state.stands[task.pod])
         uid = ask.get("deleteOptions", "preconditions", "uid")
@@ -174,7 +174,7 @@ class Replay:
         elif victim.uid is not None and uid != victim.uid:
             yield f"an eviction of {ask.key} with uid {uid}, that of step {task.step} has {victim.uid}"
 
-    def _bind(self, ask: Ask, task: Task) -> Iterator[str]:
+    def _bind(self, ask: ParsedRequest, task: PodTask) -> Iterator[str]:
         stands, node, uid = self.state.stands[task.pod], ask.get("target", "name"), ask.get("metadata", "uid")
         if task.target is None:
             yield f"a Binding to {node}, and step {task.step} evicts the pod for good"
@@ -189,21 +189,21 @@ class Replay:
         elif stands.uid is not None and uid != stands.uid:
             yield f"a Binding of {ask.key} with uid {uid}, the pod that represents {task.pod} has {stands.uid}"
 
-    def _create(self, ask: Ask, task: Task) -> Iterator[str]:
+    def _create(self, ask: ParsedRequest, task: PodTask) -> Iterator[str]:
         named = f"{ask.get('metadata', 'namespace') or ask.namespace}/{ask.get('metadata', 'name')}"
         pod = self._tasks.pods.get(task.pod)
         if named != task.pod or ask.namespace != task.pod.partition("/")[0]:
             yield f"pod {named} is created, that of step {task.step} is {task.pod}"
         if pod is not None and any(owner.controller for owner in pod.metadata.ownerReferences or ()):
             yield "the pod is created by the run, and its controller does so, too"
-        if not self.state.asked[task.step, task.pod]:
+        if not self.state.requested_evictions[task.step, task.pod]:
             yield "the pod is created before it was evicted"
         if ask.get("spec", "nodeName"):
             yield f"the pod is created on {ask.get('spec', 'nodeName')}, past all checks"
 
     # --- nodes and admitted pods ---------------------------------------------------------------------------------------
 
-    def _node(self, number: int, ask: Ask) -> Iterator[tuple[str, str, str]]:
+    def _node(self, number: int, ask: ParsedRequest) -> Iterator[tuple[str, str, str]]:
         marks = ask.get("metadata", "annotations", CLOSED_BY)
         unmarks = ask.has("metadata", "annotations", CLOSED_BY) and marks is None
         cordons = ask.get("spec", "unschedulable") is True
@@ -235,7 +235,7 @@ class Replay:
         if effect not in ("NoSchedule", "NoExecute"):
             yield "", node, f"the node is opened for one pod, and its taint keeps no other away ({effect})"
 
-    def _tolerate(self, ask: Ask) -> Iterator[tuple[str, str, str]]:
+    def _tolerate(self, ask: ParsedRequest) -> Iterator[tuple[str, str, str]]:
         """Yield faults of a pod's change. Only a toleration for the taint that lets the pod in is allowed."""
         if ask.key not in {standing.key for standing in self.state.stands.values()}:
             yield ask.key, "", "the pod is changed, and no step is about it"
@@ -254,7 +254,7 @@ class Replay:
         elif ask.kind == "binding" and carried_out and key in self._tasks.all:
             self.state.bound.add(key)
         elif ask.kind == "eviction" and 300 <= line.code < 500 and line.code not in _REPEATED_CODES and key in self._tasks.all:
-            self.state.asked[key] -= 1
+            self.state.requested_evictions[key] -= 1
         return iter(())
 
     def _fact(self, number: int, fact: Fact) -> Iterator[tuple[str, str, str]]:
@@ -275,7 +275,7 @@ class Replay:
             elif fact.what == "done":
                 yield from ((task.pod, task.place, why) for why in self._done(task))
 
-    def _replacement(self, fact: Fact, task: Task) -> Iterator[str]:
+    def _replacement(self, fact: Fact, task: PodTask) -> Iterator[str]:
         key, uid = (task.step, task.pod), fact.uid or ""
         self.state.victims.setdefault(key, self.state.stands[task.pod])
         if task.purpose != "move":
@@ -284,11 +284,11 @@ class Replay:
             yield f"{fact.now} is said to replace the pod, and was there before"
         if self.state.replaced_by.setdefault(uid, key) != key:
             yield f"{fact.now} is said to replace the pod, and replaces that of step {self.state.replaced_by[uid][0]} already"
-        self.state.stands[task.pod] = Standing(fact.now or "", fact.uid)
+        self.state.stands[task.pod] = ClusterPod(fact.now or "", fact.uid)
 
-    def _done(self, task: Task) -> Iterator[str]:
+    def _done(self, task: PodTask) -> Iterator[str]:
         key = (task.step, task.pod)
-        if task.source is not None and not self.state.asked[key]:
+        if task.source is not None and not self.state.requested_evictions[key]:
             yield f"step {task.step} is said to be done, and its pod was never evicted"
         if task.purpose == "move" and self.state.stands[task.pod] == self.state.victims.get(key, self.state.stands[task.pod]):
             yield f"step {task.step} is said to be done, and nothing has replaced its pod"
@@ -296,12 +296,12 @@ class Replay:
         self.state.bound.add(key)
 
 
-def _beyond(ask: Ask, known: Set[str]) -> str:
+def _beyond(ask: ParsedRequest, known: Set[str]) -> str:
     """Return the first field that a request changes without permission, or an empty string."""
     return next((name for name in ask.fields() if name not in known and name not in _IDENTIFYING_FIELDS), "")
 
 
-def _a(ask: Ask) -> str:
+def _a(ask: ParsedRequest) -> str:
     """Return the kind of a request in words."""
     words = {"eviction": "an eviction", "binding": "a Binding", "creation": "a new pod", "claim": "a change of a claim"}
     return words[ask.kind] + (f" of {ask.key}" if ask.name else "")

@@ -27,7 +27,7 @@ _PATHS: Final[tuple[tuple[Kind, str, re.Pattern[str]], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ParsedRequest:
     """A parsed request.
 
     Attributes:
@@ -85,17 +85,17 @@ _KINDS: Final = {
 
 def deleted(request: Request) -> str | None:
     """Return the workload that a request deletes, as ``Kind namespace/name``; None for other requests."""
-    found = _DELETED.fullmatch(request.path)
-    if request.method != "DELETE" or found is None or found[2] not in _KINDS:
+    match = _DELETED.fullmatch(request.path)
+    if request.method != "DELETE" or match is None or match[2] not in _KINDS:
         return None
-    return f"{_KINDS[found[2]]} {unquote(found[1])}/{unquote(found[3])}"
+    return f"{_KINDS[match[2]]} {unquote(match[1])}/{unquote(match[3])}"
 
 
-def ask_of(request: Request) -> Ask:
+def ask_of(request: Request) -> ParsedRequest:
     """Parse a request. The kind is ``other`` if a run has no reason to send it."""
     body = request.body if isinstance(request.body, dict) else None
     for kind, method, path in _PATHS:
-        found = path.fullmatch(request.path)
-        if found is not None and request.method == (method or request.method) and (body is not None or kind == "lease"):
-            return Ask(kind, unquote(found[1]), unquote(found[2] or ""), body or {})
-    return Ask("other", "", "", {})
+        match = path.fullmatch(request.path)
+        if match is not None and request.method == (method or request.method) and (body is not None or kind == "lease"):
+            return ParsedRequest(kind, unquote(match[1]), unquote(match[2] or ""), body or {})
+    return ParsedRequest("other", "", "", {})

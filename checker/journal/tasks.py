@@ -21,7 +21,7 @@ Purpose = Literal["bind", "move", "evict"]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PodTask:
     """A task for one pod.
 
     Attributes:
@@ -62,23 +62,23 @@ class Tasks:
         drain: Nodes that stay cordoned at the end.
     """
 
-    all: dict[tuple[int, str], Task]
+    all: dict[tuple[int, str], PodTask]
     pods: dict[str, objects.Pod]
     uids: frozenset[str]
     drain: frozenset[str] = field(default_factory=frozenset)
 
-    def find(self, step: int | None, pod: str | None) -> Task | None:
+    def find(self, step: int | None, pod: str | None) -> PodTask | None:
         """Return the task of a journal line, or None."""
         return None if step is None or pod is None else self.all.get((step, pod))
 
-    def final(self) -> dict[str, Task]:
+    def final(self) -> dict[str, PodTask]:
         """Return the last task of each pod."""
         return {task.pod: task for task in self.all.values()}
 
     def uid(self, pod: str) -> str | None:
         """Return the uid that a pod has in the snapshot, or None."""
-        found = self.pods.get(pod)
-        return found.metadata.uid or None if found is not None else None
+        pod_object = self.pods.get(pod)
+        return pod_object.metadata.uid or None if pod_object is not None else None
 
 
 def tasks_of(document: Placement | RebalancePlan, snapshot: Snapshot) -> Tasks:
@@ -86,11 +86,11 @@ def tasks_of(document: Placement | RebalancePlan, snapshot: Snapshot) -> Tasks:
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     uids = frozenset(pod.metadata.uid for pod in snapshot.pods if pod.metadata.uid)
     if isinstance(document, RebalancePlan):
-        found = [Task(entry.step, entry.wave, entry.pod, entry.source, entry.target) for entry in entries(document)]
+        found = [PodTask(entry.step, entry.wave, entry.pod, entry.source, entry.target) for entry in entries(document)]
         return Tasks({(task.step, task.pod): task for task in found}, pods, uids, frozenset(document.drain))
     running = {key for key, pod in pods.items() if pod.spec.nodeName}
     found = [
-        Task(entry.order, 1, entry.pod, None, entry.node, entry.pod in pods and _counts_others(pods[entry.pod]))
+        PodTask(entry.order, 1, entry.pod, None, entry.node, entry.pod in pods and _counts_others(pods[entry.pod]))
         for entry in sorted(document.assignments, key=lambda entry: entry.order)
         if entry.pod not in running
     ]
@@ -122,7 +122,7 @@ class Gated:
 
     workloads: tuple[str, ...]
     existed: frozenset[str]
-    places: dict[tuple[int, str], Task]
+    places: dict[tuple[int, str], PodTask]
     refs: dict[str, str]
     gangs: dict[str, str]
     by_uid: dict[str, str]
@@ -145,7 +145,7 @@ def gated_of(document: Placement, before: Snapshot, snapshot: Snapshot) -> tuple
     assigned = {entry.pod for entry in document.assignments}
     for key, pod in tasks.pods.items():
         if key in refs and key not in assigned and pod.spec.nodeName:
-            places[0, key] = Task(0, 1, key, None, pod.spec.nodeName)
+            places[0, key] = PodTask(0, 1, key, None, pod.spec.nodeName)
     left_alone = {ref for ref in document.snapshot.workloads if ref.partition(" ")[0] in ("DaemonSet", *KINDS_WITH_LATER_PODS)}
     others = {objects.pod_key(snapshot.pods[i]) for found in pods_of(snapshot, left_alone).values() for i in found}
     todo = {key: task for key, task in tasks.all.items() if task.pod not in others}

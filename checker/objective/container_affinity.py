@@ -42,7 +42,7 @@ class _Member:
     entries: list[AffinityEntry]
 
 
-class Affinity:
+class NodeContainerAffinity:
     """Container affinity on one node."""
 
     def __init__(self, machine: Machine | None, policy: Policy, colocation: Colocation) -> None:

@@ -39,5 +39,5 @@ class ImageLocality:
                 name = reference if ":" in reference.rpartition("/")[2] else reference + ":latest"
                 if node in self._at.get(name, ()):
                     bytes_there += self._sizes[name] * len(self._at[name]) // self._count
-        most = _MAX_BYTES_PER_CONTAINER * max(1, len(containers))
-        return _MAX_POINTS * (min(max(bytes_there, _MIN_BYTES), most) - _MIN_BYTES) // (most - _MIN_BYTES)
+        upper_limit = _MAX_BYTES_PER_CONTAINER * max(1, len(containers))
+        return _MAX_POINTS * (min(max(bytes_there, _MIN_BYTES), upper_limit) - _MIN_BYTES) // (upper_limit - _MIN_BYTES)

@@ -14,7 +14,7 @@ Nodes = Mapping[str, objects.Node]
 
 
 @dataclass(eq=False, slots=True)
-class Kind:
+class PodKind:
     """The pods of one namespace and one set of labels.
 
     Attributes:
@@ -57,22 +57,22 @@ class Kinds:
     """The kinds of a snapshot's pods."""
 
     def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str], list[Kind]] = {}
+        self._by_label: dict[tuple[str, str], list[PodKind]] = {}
         self._labelled = 0  # number of kinds in the index
-        self._kinds: dict[matching.Profile, Kind] = {}
-        self._known: dict[tuple[str | None, int], Kind] = {}  # by id of the labels, which the snapshot keeps alive and pods share
+        self._kinds: dict[matching.Profile, PodKind] = {}
+        self._known: dict[tuple[str | None, int], PodKind] = {}  # by id of the labels, which the snapshot keeps alive and pods share
 
-    def of(self, pod: objects.Pod) -> Kind:
+    def of(self, pod: objects.Pod) -> PodKind:
         """Return the kind of a pod."""
         known = pod.metadata.namespace, id(pod.metadata.labels)
         kind = self._known.get(known)
         if kind is None:
             namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels or {}
-            kind = self._kinds.setdefault((namespace, frozenset(labels.items())), Kind(namespace, labels))
+            kind = self._kinds.setdefault((namespace, frozenset(labels.items())), PodKind(namespace, labels))
             self._known[known] = kind
         return kind
 
-    def offered(self, selector: matching.Selector) -> Iterable[Kind]:
+    def offered(self, selector: matching.Selector) -> Iterable[PodKind]:
         """Return the kinds that a selector may match.
 
         If the selector requires label values, only kinds with the rarest label are returned. Otherwise they are all kinds.
@@ -83,21 +83,21 @@ class Kinds:
             for kind in self:
                 for pair in kind.labels.items():
                     self._by_label.setdefault(pair, []).append(kind)
-        asked: list[list[list[Kind]]] = [
+        kinds_by_term: list[list[list[PodKind]]] = [
             [self._by_label.get((requirement.key, value), []) for value in requirement.values]
             for requirement in selector or ()
             if requirement.operator == "In"
         ]
-        if not asked:
+        if not kinds_by_term:
             return self
-        rarest = min(asked, key=_size)
+        rarest = min(kinds_by_term, key=_size)
         return chain.from_iterable(rarest)
 
-    def __iter__(self) -> Iterator[Kind]:
+    def __iter__(self) -> Iterator[PodKind]:
         return iter(self._kinds.values())
 
 
-def _size(lists: list[list[Kind]]) -> int:
+def _size(lists: list[list[PodKind]]) -> int:
     return sum(len(each) for each in lists)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
 
-from kubestow.checker.objective.topology_manager import Amounts, Ask, Machine, is_ram
+from kubestow.checker.objective.topology_manager import Amounts, Machine, ZoneRequest, is_ram
 from kubestow.models.kube import quantity
 
 _PerZone = Sequence[Mapping[str, int]]
@@ -46,8 +46,8 @@ def _lowest(per_zone: _PerZone, wanted: Mapping[str, int], size: int, below: int
         if sum(nlargest(size, (zone.get(name, 0) for zone in per_zone[:below]))) < amount:
             return None
     for top in range(size - 1, below):
-        left = {name: amount - per_zone[top].get(name, 0) for name, amount in wanted.items()}
-        remaining = _lowest(per_zone, left, size - 1, top, inside & ~(1 << top))
+        remainder = {name: amount - per_zone[top].get(name, 0) for name, amount in wanted.items()}
+        remaining = _lowest(per_zone, remainder, size - 1, top, inside & ~(1 << top))
         if remaining is not None:
             return remaining | 1 << top
     return None
@@ -61,10 +61,10 @@ class Kubelet:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._left = [dict(zone) for zone in machine.left]
+        self._left = [dict(zone) for zone in machine.available_by_zone]
         self._spare: list[Amounts] = []
 
-    def admit(self, wanted: Sequence[Ask]) -> str | None:
+    def admit(self, wanted: Sequence[ZoneRequest]) -> str | None:
         """Admit a pod. Return why it is rejected, in which case it holds nothing; None if it is admitted."""
         before = [dict(zone) for zone in self._left]
         self._spare = [{} for _ in self._left]
@@ -78,7 +78,7 @@ class Kubelet:
                 zone[name] += amount
         return None
 
-    def _place(self, ask: Ask) -> str | None:
+    def _place(self, ask: ZoneRequest) -> str | None:
         """Allocate one request. Return why it is rejected, or None."""
         machine = self._machine
         who = f"container {ask.container}" if ask.container else "the pod"
@@ -89,23 +89,23 @@ class Kubelet:
         if not amounts:
             return None
         size = zones_due(machine, amounts)
-        tied = sum(1 << place for place, spare in enumerate(self._spare) if any(spare.get(name) for name in amounts))
+        init_zones = sum(1 << place for place, spare in enumerate(self._spare) if any(spare.get(name) for name in amounts))
         open_to_it = [
             {name: zone.get(name, 0) + spare.get(name, 0) for name in amounts} for zone, spare in zip(self._left, self._spare, strict=True)
         ]
-        chosen = _lowest(open_to_it, amounts, size, len(self._left), tied) if size else None
+        chosen = _lowest(open_to_it, amounts, size, len(self._left), init_zones) if size else None
         if chosen is None:
-            return f"{who} asks for {self._short(amounts, size, tied)} ({machine.policy})"
+            return f"{who} asks for {self._short(amounts, size, init_zones)} ({machine.policy})"
         for name, amount in amounts.items():
             if ask.stays or not is_ram(name):
                 self._take(chosen, name, amount, stays=ask.stays)
         return None
 
-    def _short(self, amounts: Mapping[str, int], size: int, tied: int) -> str:
+    def _short(self, amounts: Mapping[str, int], size: int, init_zones: int) -> str:
         """Describe a request that does not fit."""
         text = ", ".join(f"{name} {quantity.format_cpu(n) if name == 'cpu' else n}" for name, n in sorted(amounts.items()))
         room = f"no {size} NUMA zones have" if size > 1 else "no NUMA zone has"
-        with_init = f" with {self._machine.show(tied)}, where its init containers were" if tied else ""
+        with_init = f" with {self._machine.show(init_zones)}, where its init containers were" if init_zones else ""
         return f"{text}: {room if size else 'all NUMA zones together lack'} that much{with_init}"
 
     def _take(self, chosen: int, name: str, amount: int, *, stays: bool) -> None:

@@ -16,9 +16,9 @@ from typing import Final
 
 from kubestow.checker.objective import topology_manager
 from kubestow.checker.objective.colocation import colocation
-from kubestow.checker.objective.container_affinity import Affinity
+from kubestow.checker.objective.container_affinity import NodeContainerAffinity
 from kubestow.checker.objective.kubelet import Kubelet, zones_due
-from kubestow.checker.objective.topology_manager import Ask, Machine
+from kubestow.checker.objective.topology_manager import Machine, ZoneRequest
 from kubestow.models.documents.placement import Assignment
 from kubestow.models.documents.policy import Policy, node_topologies
 from kubestow.models.kube import objects, quantity
@@ -48,7 +48,7 @@ class Zones:
 
 
 @dataclass
-class _Placed:
+class _PlacedPod:
     """A placed pod.
 
     Attributes:
@@ -62,7 +62,7 @@ class _Placed:
     key: str
     pod: objects.Pod
     entry: Assignment
-    asks: Sequence[Ask] = ()
+    asks: Sequence[ZoneRequest] = ()
     pools: dict[str, int] = field(default_factory=dict)
 
 
@@ -105,36 +105,36 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
     nodes = {node.metadata.name or "": node for node in snapshot.nodes}
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods if not objects.is_terminal(pod)}
     listed = {entry.pod: entry for entry in reversed(placed) if entry.pod in pods and entry.node in nodes}
-    there: dict[str, list[_Placed]] = {}
+    there: dict[str, list[_PlacedPod]] = {}
     for entry in placed:
         if listed.get(entry.pod) is entry:
-            there.setdefault(entry.node, []).append(_Placed(entry.pod, pods[entry.pod], entry))
+            there.setdefault(entry.node, []).append(_PlacedPod(entry.pod, pods[entry.pod], entry))
     gone = frozenset(absent)
     fixed: dict[str, list[objects.Pod]] = {}
     for key, bound in pods.items():
         if bound.spec.nodeName in there and key not in listed and key not in gone:
             fixed.setdefault(bound.spec.nodeName or "", []).append(bound)
     zones, near = Zones(), colocation(policy, snapshot) if policy.multipliers.containerAffinity else None
-    asked: dict[object, Sequence[Ask]] = {}
+    zone_requests: dict[object, Sequence[ZoneRequest]] = {}
     for name, entries in there.items():
-        found = topologies.get(name)
-        machine = topology_manager.read(nodes[name], found) if found is not None else None
+        topology = topologies.get(name)
+        machine = topology_manager.read(nodes[name], topology) if topology is not None else None
         if machine is not None and machine.rejects:
             for pod in entries:
                 spec, status = pod.pod.spec, pod.pod.status  # replicas in a snapshot share the parts of their specs
                 qos = status.qosClass if status else None
                 memo = (id(spec.containers), id(spec.initContainers), id(spec.resources), qos, machine.scope)
-                if memo not in asked:
-                    asked[memo] = topology_manager.asks(pod.pod, machine.scope)
-                pod.asks = asked[memo]
+                if memo not in zone_requests:
+                    zone_requests[memo] = topology_manager.asks(pod.pod, machine.scope)
+                pod.asks = zone_requests[memo]
         _judge_node(name, machine, entries, zones)
         if near is not None:
-            affinity = Affinity(machine, policy, near)
+            affinity = NodeContainerAffinity(machine, policy, near)
             zones.points += affinity.points([(pod.pod, pod.pools) for pod in entries], fixed.get(name, ()))
     return zones
 
 
-def _judge_node(name: str, machine: Machine | None, placed: Sequence[_Placed], zones: Zones) -> None:
+def _judge_node(name: str, machine: Machine | None, placed: Sequence[_PlacedPod], zones: Zones) -> None:
     faults: list[tuple[str, str, str]] = []
     for pod in placed:
         faults += [(pod.key, ZONES, why) for why in _read_pools(pod, machine)]
@@ -152,7 +152,7 @@ def _running(pod: objects.Pod) -> list[objects.Container]:
     return [*(pod.spec.containers or ()), *(c for c in pod.spec.initContainers or () if c.restartPolicy == "Always")]
 
 
-def _read_pools(placed: _Placed, machine: Machine | None) -> Iterator[str]:
+def _read_pools(placed: _PlacedPod, machine: Machine | None) -> Iterator[str]:
     """Fill in the pools of a pod's containers and yield faults of the listed zones. Containers without a readable list have no pool."""
     known = {container.name or "" for container in _running(placed.pod)}
     seen: set[str] = set()
@@ -177,7 +177,7 @@ def _read_pools(placed: _Placed, machine: Machine | None) -> Iterator[str]:
             placed.pools[listed.name] = sum(1 << machine.zones.index(zone) for zone in listed.zones)
 
 
-def _items(placed: _Placed, machine: Machine) -> Iterator[_Item]:
+def _items(placed: _PlacedPod, machine: Machine) -> Iterator[_Item]:
     """Yield the amounts that a pod takes from its listed zones."""
     aligned: dict[str, dict[str, int]] = {}
     for ask in placed.asks:
@@ -201,18 +201,18 @@ def _shared(container: objects.Container, machine: Machine) -> dict[str, int]:
     A limit replaces a missing request. Resources that the zones of the machine do not list are left out.
     """
     given = container.resources or objects.ResourceRequirements()
-    asked = {**(given.limits or {}), **(given.requests or {})}
+    amounts = {**(given.limits or {}), **(given.requests or {})}
     found = {}
     for name, read in (("cpu", quantity.milli), ("memory", quantity.units)):
-        if name in asked and machine.lists(name) and read(asked[name]) > 0:
-            found[name] = read(asked[name])
+        if name in amounts and machine.lists(name) and read(amounts[name]) > 0:
+            found[name] = read(amounts[name])
     return found
 
 
 # --- faults of zones ----------------------------------------------------------------------------------------------------
 
 
-def _zone_faults(machine: Machine, placed: Sequence[_Placed]) -> Iterator[tuple[str, str, str]]:
+def _zone_faults(machine: Machine, placed: Sequence[_PlacedPod]) -> Iterator[tuple[str, str, str]]:
     items: list[_Item] = []
     for pod in placed:
         own = list(_items(pod, machine))
@@ -319,7 +319,7 @@ def _text(name: str, amount: int) -> str:
     return quantity.format_cpu(amount) if name == "cpu" else str(amount)
 
 
-def _rejected(machine: Machine, placed: Sequence[_Placed]) -> Iterator[tuple[str, str, str]]:
+def _rejected(machine: Machine, placed: Sequence[_PlacedPod]) -> Iterator[tuple[str, str, str]]:
     """Yield the pods that the kubelet rejects on arrival. Listed zones are ignored."""
     if not machine.rejects:
         return

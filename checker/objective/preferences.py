@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from kubestow.checker.devices import entry as devices
 from kubestow.checker.objective.image_locality import ImageLocality
-from kubestow.checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
-from kubestow.checker.objective.soft_spread import SoftSpread, UsableNodes
+from kubestow.checker.objective.kinds import Kinds, Nodes, PodKind, labels_of, node_affinity, taints_of
+from kubestow.checker.objective.soft_spread import CandidateNodes, SoftSpreadPoints
 from kubestow.checker.replicas import Crowd, Whereabouts
 from kubestow.checker.rules import affinity, matching, node_rules
 from kubestow.checker.rules import gangs as rules_gangs
@@ -48,7 +48,7 @@ class SoftScore:
     """
 
     families: dict[str, int]
-    spread: SoftSpread = field(compare=False, repr=False)
+    spread: SoftSpreadPoints = field(compare=False, repr=False)
     kinds: Kinds = field(compare=False, repr=False)
     points: _NodePoints = field(compare=False, repr=False)
     where: Whereabouts = field(compare=False, repr=False)
@@ -106,7 +106,7 @@ def score_of(snapshot: Snapshot, where: Whereabouts, policy: Policy, pending: Co
     points = _NodePoints(nodes, snapshot.gates, images=bool(policy.multipliers.imageLocality))
     pairs = _Pairs(snapshot, nodes, policy)
     fixed: list[tuple[objects.Pod, int]] = []
-    to_be_placed: list[tuple[objects.Pod, Kind]] = []
+    to_be_placed: list[tuple[objects.Pod, PodKind]] = []
     for number, (pod, on) in enumerate(where.on):
         if objects.is_terminal(pod):
             continue
@@ -122,8 +122,8 @@ def score_of(snapshot: Snapshot, where: Whereabouts, policy: Policy, pending: Co
             kind.add(staying, placed=False, terminating=objects.is_terminating(pod))
             pairs.add(pod, kind, staying, placed=False)
             fixed.append((pod, len(staying)))
-    usable = UsableNodes(nodes, fixed, snapshot.gates, where.crowd.asked, devices.backed(snapshot))
-    spread = SoftSpread(snapshot, nodes, policy, usable)
+    usable = CandidateNodes(nodes, fixed, snapshot.gates, where.crowd.shared_requests, devices.backed(snapshot))
+    spread = SoftSpreadPoints(snapshot, nodes, policy, usable)
     for pod, kind in to_be_placed:
         spread.carry(pod, kind)
     preferred, required = pairs.points(kinds)
@@ -222,7 +222,7 @@ class _Family:
         self._pulls: dict[affinity.Match, dict[str, _Pull]] = {}
         self._own = 0
 
-    def owned(self, term: affinity.AffinityTerm, weight: int, kind: Kind) -> _Owned:
+    def owned(self, term: affinity.AffinityTerm, weight: int, kind: PodKind) -> _Owned:
         """Return a term of a kind of pods."""
         pull = self._pulls.setdefault(term.match, {}).setdefault(term.key, _Pull())
         return _Owned(term.key, weight, pull, self._holds(term.match, kind))
@@ -235,7 +235,7 @@ class _Family:
         if placed and term.selects_itself:
             self._own += term.weight * len(domains)  # a pod is no pair with itself
 
-    def _holds(self, match: affinity.Match, kind: Kind) -> bool:
+    def _holds(self, match: affinity.Match, kind: PodKind) -> bool:
         return match.holds(kind.namespace, kind.labels, matching.namespace_labels(self._namespace_labels, kind.namespace))
 
     def points(self, kinds: Kinds, domains: _Domains) -> int:
@@ -257,7 +257,7 @@ class _Domains:
         self._nodes = nodes
         self._memo: dict[tuple[int, str], tuple[Counter[str], Counter[str]]] = {}
 
-    def of(self, kind: Kind, key: str) -> tuple[Counter[str], Counter[str]]:
+    def of(self, kind: PodKind, key: str) -> tuple[Counter[str], Counter[str]]:
         memo = id(kind), key
         if memo not in self._memo:
             self._memo[memo] = self._by_domain(kind.placed, key), self._by_domain(kind.fixed, key)
@@ -288,7 +288,7 @@ class _Pairs:
         self._keys: dict[int, tuple[str, ...]] = {}
         self._terms: dict[tuple[object, ...], tuple[list[_Weighted], list[_Weighted]]] = {}
 
-    def add(self, pod: objects.Pod, kind: Kind, nodes: Sequence[str], *, placed: bool) -> None:
+    def add(self, pod: objects.Pod, kind: PodKind, nodes: Sequence[str], *, placed: bool) -> None:
         """Add replicas, one on each of the nodes."""
         if pod.spec.affinity is None:
             return
@@ -305,7 +305,7 @@ class _Pairs:
         domains = _Domains(self._nodes)
         return self._preferred.points(kinds, domains), self._required.points(kinds, domains)
 
-    def _read(self, pod: objects.Pod, kind: Kind) -> tuple[list[_Weighted], list[_Weighted]]:
+    def _read(self, pod: objects.Pod, kind: PodKind) -> tuple[list[_Weighted], list[_Weighted]]:
         own = id(pod.spec.affinity)
         if own not in self._keys:
             self._keys[own] = affinity.own_labels(pod.spec.affinity or objects.Affinity())

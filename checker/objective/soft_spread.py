@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from kubestow.checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity
+from kubestow.checker.objective.kinds import Kinds, Nodes, PodKind, labels_of, node_affinity
 from kubestow.checker.rules import matching, node_rules, resources, spread
 from kubestow.checker.violation import is_mirror
 from kubestow.models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
@@ -22,7 +22,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 SPREAD_POINTS: Final = -100
 
 
-class _Constraint(NamedTuple):
+class _SoftConstraint(NamedTuple):
     """A distinct ScheduleAnyway constraint. It counts the selected pods of a namespace on eligible nodes, by domain.
 
     Attributes:
@@ -48,7 +48,7 @@ class _Carrier(NamedTuple):
     pinned: str | None
 
 
-class UsableNodes:
+class CandidateNodes:
     """The nodes that a pod could use if only the pods that stay were present.
 
     The rules are NodeUnschedulable, NodeName (mirror pods), TaintToleration, NodeAffinity, NodeDeclaredFeatures,
@@ -67,10 +67,10 @@ class UsableNodes:
         nodes: Nodes,
         fixed: Sequence[tuple[objects.Pod, int]],
         gates: FeatureGates,
-        asked: resources.Shared,
+        shared_requests: resources.SharedRequests,
         backed: Collection[str] = (),
     ) -> None:
-        self._nodes, self._gates, self._asked = nodes, gates, asked
+        self._nodes, self._gates, self._asked = nodes, gates, shared_requests
         self._fixed, self._backed = fixed, backed
         self._pods: Counter[str] = Counter()
         self._used: dict[str, resources.Amounts] = {}
@@ -107,22 +107,22 @@ class UsableNodes:
         return not resources.fit_faults(requests, self._pods[node], self._used.get(node, {}), capacity)
 
 
-class SoftSpread:
+class SoftSpreadPoints:
     """The distinct soft constraints of the pods to be placed, and their points."""
 
-    def __init__(self, snapshot: Snapshot, nodes: Nodes, policy: Policy, usable: UsableNodes) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: Nodes, policy: Policy, usable: CandidateNodes) -> None:
         self._nodes = nodes
         self._defaults = _Defaults(snapshot, policy)
         self._usable = usable
         self._eligible = spread.Eligible(nodes, snapshot.gates)
-        self._carriers: dict[_Constraint, dict[_Carrier, objects.Pod]] = {}
-        self._read: dict[tuple[object, ...], list[_Constraint]] = {}
+        self._carriers: dict[_SoftConstraint, dict[_Carrier, objects.Pod]] = {}
+        self._read: dict[tuple[object, ...], list[_SoftConstraint]] = {}
         self._domains: dict[tuple[frozenset[str], str], dict[str, list[str]]] = {}
         self._counted: dict[bool, list[dict[str, int]]] = {}  # valid because kinds do not change
         self._by_default: dict[tuple[bytes | str, str], frozenset[str]] = {}
         self._values: dict[str, dict[str, str]] = {}
 
-    def carry(self, pod: objects.Pod, kind: Kind) -> None:
+    def carry(self, pod: objects.Pod, kind: PodKind) -> None:
         """Register the constraints of a pod to be placed, for all its replicas."""
         spec = pod.spec
         own = spec.topologySpreadConstraints
@@ -144,19 +144,19 @@ class SoftSpread:
         for constraint in constraints:
             self._carriers.setdefault(constraint, {}).setdefault(carrier, pod)
 
-    def _constraints(self, pod: objects.Pod, kind: Kind, rules: bytes | str) -> Iterator[_Constraint]:
+    def _constraints(self, pod: objects.Pod, kind: PodKind, rules: bytes | str) -> Iterator[_SoftConstraint]:
         if not pod.spec.topologySpreadConstraints:
             selector = self._defaults.selector(pod, kind) if self._defaults.constraints else ()
             for entry in self._defaults.constraints if selector else ():
                 memo = rules, entry.topologyKey
                 if memo not in self._by_default:  # API defaults: honour node affinity, ignore taints
                     self._by_default[memo] = self._eligible.of(pod.spec, self._defaults.keys(entry), affinity=True, taints=False)
-                yield _Constraint(kind.namespace, selector, entry.topologyKey, entry.maxSkew, self._by_default[memo])
+                yield _SoftConstraint(kind.namespace, selector, entry.topologyKey, entry.maxSkew, self._by_default[memo])
             return
         soft = [c for c in pod.spec.topologySpreadConstraints if c.whenUnsatisfiable == "ScheduleAnyway"]
         keys = {c.topologyKey for c in soft}
         for c in soft:
-            extra = [matching.Requirement(k, "In", (kind.labels[k],)) for k in c.matchLabelKeys or () if k in kind.labels]
+            extra = [matching.SelectorRequirement(k, "In", (kind.labels[k],)) for k in c.matchLabelKeys or () if k in kind.labels]
             try:
                 selector = matching.label_selector(c.labelSelector, extra)
             except matching.InvalidSelector:
@@ -164,7 +164,7 @@ class SoftSpread:
             if selector:  # neither a nil nor an empty selector counts any pods
                 honour_affinity, honour_taints = (c.nodeAffinityPolicy or "Honor") == "Honor", c.nodeTaintsPolicy == "Honor"
                 eligible = self._eligible.of(pod.spec, keys, affinity=honour_affinity, taints=honour_taints)
-                yield _Constraint(kind.namespace, selector, c.topologyKey, c.maxSkew, eligible)
+                yield _SoftConstraint(kind.namespace, selector, c.topologyKey, c.maxSkew, eligible)
 
     def points(self, kinds: Kinds) -> int:
         """Return the points of all constraints."""
@@ -197,14 +197,14 @@ class SoftSpread:
             self._counted[settled] = [self._per_domain(c, selected[c.namespace, c.selector]) for c in self._carriers]
         return self._counted[settled]
 
-    def _above(self, constraint: _Constraint, found: Mapping[str, int], carriers: Mapping[_Carrier, objects.Pod]) -> int:
+    def _above(self, constraint: _SoftConstraint, found: Mapping[str, int], carriers: Mapping[_Carrier, objects.Pod]) -> int:
         """Return the number of pods above minimum plus maxSkew, summed over all eligible domains."""
         if max(found.values(), default=0) <= constraint.max_skew:
             return 0
         least = self._least(constraint, found, carriers)
         return 0 if least is None else sum(max(0, number - least - constraint.max_skew) for number in found.values())
 
-    def _per_domain(self, constraint: _Constraint, numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    def _per_domain(self, constraint: _SoftConstraint, numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
         eligible, domain_of = constraint.eligible, self._domain_of(constraint.key)
         found: dict[str, int] = {}
         for on in numbers:
@@ -219,7 +219,7 @@ class SoftSpread:
             self._values[key] = {name: labels[key] for name, node in self._nodes.items() if key in (labels := labels_of(node))}
         return self._values[key]
 
-    def _least(self, constraint: _Constraint, found: Mapping[str, int], carriers: Mapping[_Carrier, objects.Pod]) -> int | None:
+    def _least(self, constraint: _SoftConstraint, found: Mapping[str, int], carriers: Mapping[_Carrier, objects.Pod]) -> int | None:
         """Return the smallest count among eligible domains that a carrier could use, or None without such a domain."""
         domains = self._by_domain(constraint.eligible, constraint.key)
         empty = ((domain, 0) for domain in domains if domain not in found)
@@ -262,7 +262,7 @@ class _Defaults:
         """
         return {constraint.topologyKey} if self.constraints == SYSTEM_CONSTRAINTS else {c.topologyKey for c in self.constraints}
 
-    def selector(self, pod: objects.Pod, kind: Kind) -> matching.Selector:
+    def selector(self, pod: objects.Pod, kind: PodKind) -> matching.Selector:
         """Return the selector of the default constraints of a pod; empty if it has none."""
         labels: dict[str, str] = {}
         services = self._services.get(kind.namespace)
@@ -274,7 +274,7 @@ class _Defaults:
         if isinstance(owned, dict):  # a ReplicationController
             labels.update(owned)
             owned = None
-        joined = [matching.Requirement(key, "In", (value,)) for key, value in labels.items()]
+        joined = [matching.SelectorRequirement(key, "In", (value,)) for key, value in labels.items()]
         try:
             return matching.label_selector(owned or objects.LabelSelector(), joined)
         except matching.InvalidSelector:

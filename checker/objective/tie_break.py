@@ -112,13 +112,13 @@ def balance(
     return -sum(_utilisation(whole, used.get(name, {}), more.get(name, {})) for name, whole in capacity.items())
 
 
-def _utilisation(capacity: resources.Amounts, held: resources.Amounts, more: resources.Amounts) -> int:
+def _utilisation(capacity: resources.Amounts, used: resources.Amounts, more: resources.Amounts) -> int:
     """Return the cost of one node's utilisation."""
     cost = 0
     for name in ("cpu", "memory"):
         whole = capacity.get(name, 0)
         if whole >= _MIN_CAPACITY.get(name, 1):  # a node with less counts as one without the resource
-            share = min(-(-1000 * (held.get(name, 0) + more.get(name, 0)) // whole), _MAX_UTILISATION)
+            share = min(-(-1000 * (used.get(name, 0) + more.get(name, 0)) // whole), _MAX_UTILISATION)
             piece = 1 if share < 10 else 10 if share < 100 else 100
             below = share // piece * piece
             cost += below**2 + (share - below) * (2 * below + piece)

@@ -59,7 +59,7 @@ def _tiers(placement: Placement) -> tuple[dict[str, TierResult], list[str]]:
     return named, faults
 
 
-class State(Protocol):
+class UsageState(Protocol):
     """The nodes' capacity and use, as the checker computes them."""
 
     def used(self) -> dict[str, Amounts]: ...
@@ -73,7 +73,7 @@ def objective_faults(
     entries: Sequence[Assignment],
     where: Whereabouts,
     pending: Collection[str],
-    state: State,
+    state: UsageState,
     gangs: Sequence[Gang],
 ) -> list[Violation]:
     """Return NUMA zone faults, pods that a kubelet rejects, and wrong values of tiers and families.

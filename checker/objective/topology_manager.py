@@ -41,7 +41,7 @@ class Machine:
     Attributes:
         zones: Names of the zones.
         sockets: Zones of each socket, dies included, as bitmasks.
-        left: Available amounts per zone.
+        available_by_zone: Available amounts per zone.
         total: Total amounts per zone.
         policy: Topology Manager policy.
         scope: Topology Manager scope.
@@ -51,7 +51,7 @@ class Machine:
 
     zones: tuple[str, ...]
     sockets: tuple[int, ...]
-    left: tuple[Amounts, ...]
+    available_by_zone: tuple[Amounts, ...]
     total: tuple[Amounts, ...]
     policy: str
     scope: str
@@ -76,7 +76,7 @@ class Machine:
         if self.around and resource != "cpu":
             first = [zones & around & -(zones & around) for around in self.around]  # one cache per NUMA zone carries the shared amount
             zones = sum(first)
-        return sum(zone.get(resource, 0) for place, zone in enumerate(self.left) if zones >> place & 1)
+        return sum(zone.get(resource, 0) for place, zone in enumerate(self.available_by_zone) if zones >> place & 1)
 
     def show(self, zones: int) -> str:
         """Return the names of a set of zones."""
@@ -111,7 +111,7 @@ def read(node: objects.Node, found: topology_objects.NodeResourceTopology) -> Ma
     return Machine(
         zones=tuple(zone.name for zone in leaves),
         sockets=tuple(sockets.values()),
-        left=tuple(left for left, _ in amounts),
+        available_by_zone=tuple(free for free, _ in amounts),
         total=tuple(total for _, total in amounts),
         policy=settings[_POLICY],
         scope=settings[_SCOPE],
@@ -142,13 +142,15 @@ def _caches(
     if not any(inside.values()):
         return leaves, amounts, groups, []
     found: tuple[_Leaves, _Pairs, list[object], list[int]] = [], [], [], []
-    for leaf, (left, total), group in zip(leaves, amounts, groups, strict=True):
+    for leaf, (available, total), group in zip(leaves, amounts, groups, strict=True):
         own = sorted(inside[leaf.name], key=_order)
         found[3].append(sum(1 << len(found[0]) + i for i in range(len(own) or 1)))
         for cache in own or [leaf]:
             cpus = _amounts(cache)
             found[0].append(cache)
-            found[1].append(({**left, "cpu": cpus[0].get("cpu", 0)}, {**total, "cpu": cpus[1].get("cpu", 0)}) if own else (left, total))
+            found[1].append(
+                ({**available, "cpu": cpus[0].get("cpu", 0)}, {**total, "cpu": cpus[1].get("cpu", 0)}) if own else (available, total)
+            )
             found[2].append(group)
     return found
 
@@ -256,20 +258,20 @@ def _neighbours(leaves: Sequence[topology_objects.TopologyZone]) -> list[object]
 
 
 def _amounts(zone: topology_objects.TopologyZone) -> tuple[Amounts, Amounts]:
-    left: Amounts = {}
+    available: Amounts = {}
     total: Amounts = {}
     for listed in zone.resources or ():
-        if listed.name in left:
+        if listed.name in available:
             raise MachineError(f"zone {zone.name[:60]!r} lists {listed.name[:60]!r} twice")
         given = [raw for raw in (listed.available, listed.allocatable, listed.capacity) if raw is not None]
         if not given:
             continue
-        most = next(raw for raw in (listed.allocatable, listed.capacity, listed.available) if raw is not None)
+        whole = next(raw for raw in (listed.allocatable, listed.capacity, listed.available) if raw is not None)
         try:
-            left[listed.name], total[listed.name] = _whole(listed.name, given[0]), _whole(listed.name, most)
+            available[listed.name], total[listed.name] = _whole(listed.name, given[0]), _whole(listed.name, whole)
         except quantity.QuantityError as error:
             raise MachineError(f"zone {zone.name[:60]!r}: {listed.name[:60]!r}: {error}") from None
-    return left, total
+    return available, total
 
 
 def _whole(name: str, raw: objects.RawQuantity) -> int:
@@ -282,7 +284,7 @@ def _whole(name: str, raw: objects.RawQuantity) -> int:
 
 
 @dataclass(frozen=True)
-class Ask:
+class ZoneRequest:
     """A request that must be served from one set of zones.
 
     Attributes:
@@ -296,7 +298,7 @@ class Ask:
     stays: bool
 
 
-def asks(pod: objects.Pod, scope: str) -> list[Ask]:
+def asks(pod: objects.Pod, scope: str) -> list[ZoneRequest]:
     """Return the requests to be aligned, in the order of admission. Empty requests are omitted.
 
     For a Guaranteed pod without pod-level resources these are memory, huge pages, and the CPUs of containers that
@@ -309,13 +311,13 @@ def asks(pod: objects.Pod, scope: str) -> list[Ask]:
     decides_for_all = any(_native(name) for name in (*(whole.requests or ()), *(whole.limits or ())))
     native = qos_class(pod) == GUARANTEED and not decides_for_all
     found = [
-        Ask(c.name or "", _asked(c, native), init is False or c.restartPolicy == "Always")
+        ZoneRequest(c.name or "", _asked(c, native), init is False or c.restartPolicy == "Always")
         for init, containers in ((True, pod.spec.initContainers), (False, pod.spec.containers))
         for c in containers or ()
     ]
     if scope == "pod":
         names = sorted({name for ask in found for name in ask.amounts})
-        found = [Ask("", {name: _together(found, name) for name in names}, True)]
+        found = [ZoneRequest("", {name: _together(found, name) for name in names}, True)]
     return [ask for ask in found if ask.amounts]
 
 
@@ -339,7 +341,7 @@ def _asked(container: objects.Container, native: bool) -> Amounts:
     return found
 
 
-def _together(found: Sequence[Ask], name: str) -> int:
+def _together(found: Sequence[ZoneRequest], name: str) -> int:
     """Return the amount of a resource that the containers of a pod need together.
 
     It is the larger of the final total and the peak during the start. Init containers start first.

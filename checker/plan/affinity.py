@@ -1,6 +1,6 @@
 """Required pod affinity while pods come and go, and whether it can fail in the middle of a wave.
 
-Pods are counted by domain for each distinct set of terms and keys (:class:`Ask`). A pod is content in one of two
+Pods are counted by domain for each distinct set of terms and keys (:class:`TermSet`). A pod is content in one of two
 cases. Other pods match all its terms in its domain of every key. Or it matches the terms itself, and no other
 matching pod is on a node with any of the keys (it came first).
 
@@ -45,16 +45,16 @@ class Seat(NamedTuple):
     itself: bool
 
 
-class State(affinity.AffinityState):
+class PlanAffinityState(affinity.AffinityState):
     """Affinity state of placements that also reports whether anti-affinity involves a pod."""
 
-    def is_concerned(self, member: affinity.Member) -> bool:
+    def is_concerned(self, member: affinity.AffinityMember) -> bool:
         """Return True if the pod has anti-affinity terms or matches one of another pod."""
         return bool(member.terms.anti or member.terms.fault or self._seen(member).owned)
 
 
 @dataclass(eq=False)
-class Ask:
+class TermSet:
     """A distinct set of affinity terms with their topology keys.
 
     Attributes:
@@ -130,10 +130,10 @@ class Removal:
         return self.before[k] if same and self.before is not None else None
 
 
-class Flow:
+class AffinityFlow:
     """All pods of a wave that match the terms of one ask."""
 
-    def __init__(self, ask: Ask, ways: Collection[Removal]) -> None:
+    def __init__(self, ask: TermSet, ways: Collection[Removal]) -> None:
         self.ask = ask
         keys = range(len(ask.keys))
         self.leaving: list[Counter[str | None]] = [Counter(way.before[k] for way in ways if way.before is not None) for k in keys]
@@ -190,30 +190,30 @@ class Asks:
         nodes: All nodes.
     """
 
-    def __init__(self, state: State, nodes: Mapping[str, objects.Node]) -> None:
+    def __init__(self, state: PlanAffinityState, nodes: Mapping[str, objects.Node]) -> None:
         self._state = state
         self._labels = {name: node.metadata.labels or {} for name, node in nodes.items()}
-        self._asks: dict[tuple[affinity.Group, tuple[str, ...]], Ask] = {}
-        self._by_group: dict[affinity.Group, list[Ask]] = {}
-        self._answered: dict[matching.Profile, list[Ask]] = {}
+        self._asks: dict[tuple[affinity.Group, tuple[str, ...]], TermSet] = {}
+        self._by_group: dict[affinity.Group, list[TermSet]] = {}
+        self._answered: dict[matching.Profile, list[TermSet]] = {}
 
-    def read(self, members: Iterable[affinity.Member]) -> None:
+    def read(self, members: Iterable[affinity.AffinityMember]) -> None:
         """Register the terms of pods. Call it for all pods before the first one is counted."""
         for member in members:
             if member.terms.affinity:
                 self.of(member)
 
-    def of(self, member: affinity.Member) -> Ask:
-        """Return the :class:`Ask` with a pod's affinity terms, created if these terms are new."""
+    def of(self, member: affinity.AffinityMember) -> TermSet:
+        """Return the :class:`TermSet` with a pod's affinity terms, created if these terms are new."""
         wants = self._state.wants(member)
         key = wants.group, tuple(tally.key for tally in wants.affinity)
         ask = self._asks.get(key)
         if ask is None:
-            ask = self._asks[key] = Ask(*key)
+            ask = self._asks[key] = TermSet(*key)
             self._by_group.setdefault(wants.group, []).append(ask)
         return ask
 
-    def answered(self, member: affinity.Member) -> list[Ask]:
+    def answered(self, member: affinity.AffinityMember) -> list[TermSet]:
         """Return the asks whose terms the pod matches."""
         if not self._asks:
             return []
@@ -223,20 +223,20 @@ class Asks:
             found = self._answered[member.profile] = [ask for group in groups for ask in self._by_group.get(group, ())]
         return found
 
-    def count(self, member: affinity.Member, node: str, by: int) -> None:
+    def count(self, member: affinity.AffinityMember, node: str, by: int) -> None:
         """Add a pod to the counts of every ask that it matches."""
         for ask in self.answered(member):
             ask.count(ask.place(self._labels[node]), by)
 
-    def seat(self, member: affinity.Member, node: str) -> Seat:
+    def seat(self, member: affinity.AffinityMember, node: str) -> Seat:
         """Return the position of a pod as its own terms see it."""
         ask = self.of(member)
         return Seat(ask.place(self._labels[node]), ask.group in self._state.answers(member))
 
-    def place(self, ask: Ask, node: str | None) -> Place | None:
+    def place(self, ask: TermSet, node: str | None) -> Place | None:
         """Return the domains of a node for an ask, or None without a node."""
         return None if node is None else ask.place(self._labels[node])
 
-    def is_lonely(self, member: affinity.Member, node: str) -> bool:
+    def is_lonely(self, member: affinity.AffinityMember, node: str) -> bool:
         """Return True if a pod that is counted on the node lacks a required neighbour now."""
-        return Flow(self.of(member), ()).can_miss(self.seat(member, node), rests=True, midway=False)
+        return AffinityFlow(self.of(member), ()).can_miss(self.seat(member, node), rests=True, midway=False)

@@ -36,7 +36,7 @@ class Guard:
     missing: set[str] = field(default_factory=set)
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The number of evictions that the budget allows now."""
         return self.allowed - len(self.missing)
 
@@ -75,7 +75,7 @@ class Guards:
             self._selectors.append(selector)
             self._guards.append(Guard(f"{namespace}/{budget.metadata.name or ''}"))
         self._snapshot = snapshot
-        self._scales: _Scales | None = None
+        self._scales: _ReplicaScales | None = None
         self._selected: list[dict[str, objects.Pod]] = [{} for _ in self._guards]  # by key
         for pod in snapshot.pods if self._guards else ():
             for b in self._indices(pod):
@@ -87,7 +87,7 @@ class Guards:
             guard, pods = self._guards[b], list(self._selected[b].values())
             guard.allowed, guard.lenient = 0, False
             if pods:
-                self._scales = self._scales or _Scales(self._snapshot)
+                self._scales = self._scales or _ReplicaScales(self._snapshot)
                 _settle(guard, self._snapshot.pod_disruption_budgets[b], pods, self._scales)
 
     def change(self, gone: Sequence[objects.Pod], new: Sequence[objects.Pod]) -> None:
@@ -99,7 +99,7 @@ class Guards:
         """
         if not self._guards:
             return
-        self._scales = self._scales or _Scales(self._snapshot)
+        self._scales = self._scales or _ReplicaScales(self._snapshot)
         concerned: dict[int, None] = {}
         for pods, by in ((gone, -1), (new, 1)):
             for pod in pods:
@@ -127,7 +127,7 @@ class Guards:
         return [self._guards[b] for b in self._indices(pod)]
 
 
-def _settle(guard: Guard, budget: workload_objects.PodDisruptionBudget, pods: Sequence[objects.Pod], scales: _Scales) -> None:
+def _settle(guard: Guard, budget: workload_objects.PodDisruptionBudget, pods: Sequence[objects.Pod], scales: _ReplicaScales) -> None:
     """Set the allowed disruptions of a budget: from its status, or as the controller would compute missing values."""
     spec, status = budget.spec or workload_objects.PodDisruptionBudgetSpec(), budget.status or workload_objects.PodDisruptionBudgetStatus()
     healthy = status.currentHealthy
@@ -143,7 +143,7 @@ def _settle(guard: Guard, budget: workload_objects.PodDisruptionBudget, pods: Se
     guard.lenient = spec.unhealthyPodEvictionPolicy == "AlwaysAllow" or healthy >= desired > 0
 
 
-def _wanted(spec: workload_objects.PodDisruptionBudgetSpec, pods: Sequence[objects.Pod], scales: _Scales) -> tuple[int, int]:
+def _wanted(spec: workload_objects.PodDisruptionBudgetSpec, pods: Sequence[objects.Pod], scales: _ReplicaScales) -> tuple[int, int]:
     """Return the expected number of pods and of healthy pods; (0, 0), which allows no disruption, if the controller fails."""
     if spec.maxUnavailable is None and isinstance(spec.minAvailable, int):
         return len(pods), spec.minAvailable
@@ -159,7 +159,7 @@ def _wanted(spec: workload_objects.PodDisruptionBudgetSpec, pods: Sequence[objec
     return scale, given if spec.maxUnavailable is None else max(0, scale - given)
 
 
-class _Scales:
+class _ReplicaScales:
     """Replica counts that controllers want, by kind, namespace and name."""
 
     def __init__(self, snapshot: Snapshot) -> None:

@@ -21,7 +21,7 @@ _HASH: Final = "pod-template-hash"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlanEntry:
     """A move, a binding (no ``source``: the pod is pending) or an eviction (no ``target``)."""
 
     step: int
@@ -38,14 +38,14 @@ class Entry:
         return self.target or self.source or ""
 
 
-def entries(plan: RebalancePlan) -> list[Entry]:
+def entries(plan: RebalancePlan) -> list[PlanEntry]:
     """Return all moves and evictions by wave and step; those of one step in document order."""
-    found = [Entry(m.step, m.wave, m.pod, m.source, m.to, m.gang, m.stopover) for m in plan.moves]
-    found += [Entry(e.step, e.wave, e.pod, e.source, None) for e in plan.evictions]
+    found = [PlanEntry(m.step, m.wave, m.pod, m.source, m.to, m.gang, m.stopover) for m in plan.moves]
+    found += [PlanEntry(e.step, e.wave, e.pod, e.source, None) for e in plan.evictions]
     return sorted(found, key=lambda entry: (entry.wave, entry.step))
 
 
-def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapping[str, str]) -> Iterator[Violation]:
+def numbering_faults(plan: RebalancePlan, listed: Sequence[PlanEntry], gang_of: Mapping[str, str]) -> Iterator[Violation]:
     """Yield faults of step and wave numbers.
 
     Steps are 1, 2, … and waves rise with them. Only bindings of one gang share a step, and only they name the gang.
@@ -56,10 +56,10 @@ def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapp
         gang_of: Gang of each pod to be placed, by key.
     """
 
-    def fault(why: str, entry: Entry | None = None) -> Violation:
+    def fault(why: str, entry: PlanEntry | None = None) -> Violation:
         return Violation(entry.pod if entry else "", entry.place if entry else "", PLAN, why)
 
-    by_step: dict[int, list[Entry]] = {}
+    by_step: dict[int, list[PlanEntry]] = {}
     for entry in listed:
         by_step.setdefault(entry.step, []).append(entry)
     for expected, step in enumerate(sorted(by_step), 1):
@@ -89,12 +89,12 @@ def numbering_faults(plan: RebalancePlan, listed: Sequence[Entry], gang_of: Mapp
             yield fault(f"{name} are not listed by step")
 
 
-def history_faults(listed: Sequence[Entry]) -> Iterator[Violation]:
+def history_faults(listed: Sequence[PlanEntry]) -> Iterator[Violation]:
     """Yield contradictions between the entries of one pod.
 
     A pod has at most one entry per wave and none after its eviction, and it leaves a stopover again.
     """
-    last: dict[str, Entry] = {}
+    last: dict[str, PlanEntry] = {}
     for entry in listed:
         before = last.get(entry.pod)
         if before is not None:
@@ -146,7 +146,7 @@ def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str],
             yield Violation(obstacle.pod, "", PLAN, "an obstacle names a pod that the snapshot lacks")
 
 
-def limit_faults(plan: RebalancePlan, listed: Sequence[Entry], workloads: Mapping[str, str]) -> Iterator[Violation]:
+def limit_faults(plan: RebalancePlan, listed: Sequence[PlanEntry], workloads: Mapping[str, str]) -> Iterator[Violation]:
     """Yield excess moves, evictions and waves. Bindings of pending pods do not count.
 
     Args:
@@ -163,10 +163,10 @@ def limit_faults(plan: RebalancePlan, listed: Sequence[Entry], workloads: Mappin
         ("waves", limits.maxWaves, {"": len({entry.wave for entry in listed})}),
         ("moves of", limits.maxMovesPerWorkload, Counter(workloads[pod] for pod in moves if pod in workloads)),
     ]
-    for what, most, found in counts:
-        for name, number in sorted(found.items()) if most is not None else ():
-            if most is not None and number > most:
-                yield Violation("", "", PLAN, f"{number} {what}{' ' if name else ''}{name}, at most {most} are allowed")
+    for what, limit, found in counts:
+        for name, number in sorted(found.items()) if limit is not None else ():
+            if limit is not None and number > limit:
+                yield Violation("", "", PLAN, f"{number} {what}{' ' if name else ''}{name}, at most {limit} are allowed")
     if not limits.allowEviction:
         for entry in listed:
             if entry.target is None:

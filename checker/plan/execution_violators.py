@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from kubestow.checker.plan.state import Board, Runner
+from kubestow.checker.plan.state import Board, PlanRunner
 from kubestow.checker.rules import affinity, matching
 from kubestow.models.kube import objects
 
@@ -37,7 +37,7 @@ def violators(board: Board, keys: Collection[str], broken: Mapping[str, frozense
     standing = [runner for runner in board.runners.values() if runner.at is not None and runner.steady] if apart else []
     owners = [(runner, terms) for runner in standing if (terms := _enforced(runner.pod)).anti]
 
-    def going(runners: Iterable[Runner]) -> frozenset[str]:
+    def going(runners: Iterable[PlanRunner]) -> frozenset[str]:
         return frozenset(each.key for each in runners if _goes(board, each, broken.get(each.key, frozenset()), owners))
 
     found = going(chosen)
@@ -46,7 +46,7 @@ def violators(board: Board, keys: Collection[str], broken: Mapping[str, frozense
     return found | (_followers(board, standing, going(standing)) & {runner.key for runner in follow})
 
 
-def _followers(board: Board, standing: Iterable[Runner], going: frozenset[str]) -> frozenset[str]:
+def _followers(board: Board, standing: Iterable[PlanRunner], going: frozenset[str]) -> frozenset[str]:
     """Return ``going`` and, repeatedly, the pods whose affinity no other pod satisfies in some domain."""
     found, grown = set(going), True
     needs: list[tuple[str, list[frozenset[str]]]] = []
@@ -64,7 +64,7 @@ def _followers(board: Board, standing: Iterable[Runner], going: frozenset[str]) 
     return frozenset(found)
 
 
-def _goes(board: Board, runner: Runner, broke: frozenset[str], owners: Iterable[tuple[Runner, affinity.Terms]]) -> bool:
+def _goes(board: Board, runner: PlanRunner, broke: frozenset[str], owners: Iterable[tuple[PlanRunner, affinity.RequiredTerms]]) -> bool:
     """Return True if a pod must leave because of its own broken rules or an owner's anti-affinity."""
     wanted, node = runner.pod.spec.affinity, board.nodes[runner.node or ""]
     if "NodeAffinity" in broke and wanted is not None and wanted.nodeAffinity is not None:
@@ -89,19 +89,19 @@ def _goes(board: Board, runner: Runner, broke: frozenset[str], owners: Iterable[
     return False
 
 
-def _meets(board: Board, terms: affinity.Terms, owner: Runner, other: Runner) -> bool:
+def _meets(board: Board, terms: affinity.RequiredTerms, owner: PlanRunner, other: PlanRunner) -> bool:
     """Return True if another running pod is in a domain from which the owner's anti-affinity terms exclude it."""
     return any(_together(board, term.key, owner, other) and _takes(board, term, other) for term in terms.anti)
 
 
-def _takes(board: Board, term: affinity.AffinityTerm, other: Runner) -> bool:
+def _takes(board: Board, term: affinity.AffinityTerm, other: PlanRunner) -> bool:
     """Return True if a term selects a pod."""
     member = other.member
     namespace = board.snapshot.namespaces.get(member.namespace)
     return term.match.holds(member.namespace, member.labels, (namespace.metadata.labels or {}) if namespace is not None else {})
 
 
-def _together(board: Board, key: str, one: Runner, other: Runner) -> bool:
+def _together(board: Board, key: str, one: PlanRunner, other: PlanRunner) -> bool:
     """Return True if two pods run in one domain."""
     if one.at is None or other.at is None:
         return False
@@ -109,7 +109,7 @@ def _together(board: Board, key: str, one: Runner, other: Runner) -> bool:
     return key in here and here[key] == there.get(key)
 
 
-def _enforced(pod: objects.Pod) -> affinity.Terms:
+def _enforced(pod: objects.Pod) -> affinity.RequiredTerms:
     """Return the affinity and anti-affinity terms of a pod that also hold during execution."""
     wanted = pod.spec.affinity
     if wanted is None:

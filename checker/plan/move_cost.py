@@ -28,10 +28,10 @@ def cost_of(snapshot: Snapshot, policy: Policy) -> Cost:
         own = (pod.metadata.annotations or {}).get(moves.annotation)
         if own is not None and own.isascii() and own.isdigit():
             return int(own)
-        asked = [entry.cost for entry in moves.priorities if (pod.spec.priority or 0) >= entry.atLeast]
+        costs = [entry.cost for entry in moves.priorities if (pod.spec.priority or 0) >= entry.atLeast]
         born = moment(pod.metadata.creationTimestamp)
         if born is not None and newest is not None:
-            asked += [entry.cost for entry in moves.ages if newest - born >= timedelta(hours=entry.atLeastHours)]
-        return max(asked, default=1)
+            costs += [entry.cost for entry in moves.ages if newest - born >= timedelta(hours=entry.atLeastHours)]
+        return max(costs, default=1)
 
     return cost

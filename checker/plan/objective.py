@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from kubestow.checker.objective import preferences, tie_break
-from kubestow.checker.plan.document import PLAN, Entry
+from kubestow.checker.plan.document import PLAN, PlanEntry
 from kubestow.checker.plan.move_cost import Cost
-from kubestow.checker.plan.state import Board, Runner
+from kubestow.checker.plan.state import Board, PlanRunner
 from kubestow.checker.violation import Violation, is_mirror, stays_with_node
 from kubestow.models.documents.placement import FamilyResult, TierResult
 from kubestow.models.documents.policy import Policy
@@ -36,7 +36,7 @@ def may_be_freed(node: objects.Node) -> bool:
     return not any(key in labels for key in _CONTROL) and all(notes.get(key) != "true" for key in _KEPT)
 
 
-class Ledger:
+class PlanLedger:
     """The counts and values of a plan on the current board.
 
     Args:
@@ -87,9 +87,9 @@ class Ledger:
 
     def _use(self, name: str) -> NodeUse:
         """Return the pods and requests on a node."""
-        held, capacity = self._board.held[name], self._board.capacity[name]
+        usage, capacity = self._board.usage[name], self._board.capacity[name]
         return NodeUse(
-            name, held.pods, held.used.get("cpu", 0), capacity.get("cpu", 0), held.used.get("memory", 0), capacity.get("memory", 0)
+            name, usage.pods, usage.used.get("cpu", 0), capacity.get("cpu", 0), usage.used.get("memory", 0), capacity.get("memory", 0)
         )
 
     def _placed(self) -> dict[str, str]:
@@ -107,9 +107,9 @@ class Ledger:
         board = self._board
         if not board.nodes:
             return None
-        used = {name: held.used for name, held in board.held.items()}
-        for name, held in board.held.items():
-            for runner in held.resized:
+        used = {name: usage.used for name, usage in board.usage.items()}
+        for name, usage in board.usage.items():
+            for runner in usage.resized:
                 if runner.key in self._wanted:
                     mine = used[name] = dict(used[name])
                     for amounts, by in ((board.requests(runner.pod, bound=True), -1), (board.requests(runner.pod, bound=False), 1)):
@@ -139,7 +139,7 @@ class Ledger:
         self,
         tier: TierResult,
         plan: RebalancePlan,
-        listed: Sequence[Entry],
+        listed: Sequence[PlanEntry],
         ranks: Mapping[str, int],
         broken: Mapping[str, frozenset[str]],
         after: Summary,
@@ -181,17 +181,17 @@ class Ledger:
                 return -sum(cost(pod) for pod in moves)
 
     @staticmethod
-    def is_left(runner: Runner, drain: Collection[str]) -> bool:
+    def is_left(runner: PlanRunner, drain: Collection[str]) -> bool:
         """Return True if a pod still has to leave a node to be drained."""
         return runner.node in drain and runner.steady and not stays_with_node(runner.pod)
 
-    def _saved(self, most: int | None) -> int | None:
-        """Return the number of free nodes, with at most ``most`` more than at the start. With prices, return the
+    def _saved(self, limit: int | None) -> int | None:
+        """Return the number of free nodes, with at most ``limit`` more than at the start. With prices, return the
         negated price of all other nodes, in thousandths.
         """
         free, label = self.freed(), self._policy.priceLabel
         if not label:
-            return len(free) if most is None else min(len(free), self._free_before + most)
+            return len(free) if limit is None else min(len(free), self._free_before + limit)
         total = 0
         for name, node in self._board.nodes.items():
             price = tie_break.price_of(node, label)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kubestow.checker.claims.plan import End, plan_claims
+from kubestow.checker.claims.plan import PlanEnd, plan_claims
 from kubestow.checker.placement_document import why_not_pending
 from kubestow.checker.plan.disruption_budgets import Guards
 from kubestow.checker.plan.document import (
@@ -25,8 +25,8 @@ from kubestow.checker.plan.document import (
 from kubestow.checker.plan.execution_violators import preempting, violators
 from kubestow.checker.plan.movable import Exclusions, holds_rules
 from kubestow.checker.plan.move_cost import Cost, cost_of
-from kubestow.checker.plan.objective import Ledger, summary_faults, tier_faults
-from kubestow.checker.plan.replay import BUDGET, Replay
+from kubestow.checker.plan.objective import PlanLedger, summary_faults, tier_faults
+from kubestow.checker.plan.replay import BUDGET, PlanReplay
 from kubestow.checker.plan.state import Board, cordoned
 from kubestow.checker.rules import execution_grace, gangs
 from kubestow.checker.violation import DOCUMENT, Violation
@@ -95,8 +95,8 @@ class _Check:
         self.excluded = {key: why for key, runner in self.board.runners.items() if runner.at and (why := exclusions.of(runner.pod))}
         movable = {key for key, runner in self.board.runners.items() if runner.at and key not in self.excluded}
         anchored = {key for key in self.excluded if self.board.runners[key].steady and holds_rules(self.pods[key])}
-        self.ledger = Ledger(self.board, policy, movable | anchored, self.pending, self.roster.gangs, admits="admit" in plan.goals)
-        self._replay = Replay(plan, self.board, self.pods, self.refusals, self.roster, guards, exclusions)
+        self.ledger = PlanLedger(self.board, policy, movable | anchored, self.pending, self.roster.gangs, admits="admit" in plan.goals)
+        self._replay = PlanReplay(plan, self.board, self.pods, self.refusals, self.roster, guards, exclusions)
         self.start = self._where()
 
     def _where(self) -> dict[str, str | None]:
@@ -176,13 +176,13 @@ class _Check:
         if claims:
             yield from plan_claims(plan, self._end(broken))
 
-    def _end(self, broken: dict[str, frozenset[str]]) -> End:
+    def _end(self, broken: dict[str, frozenset[str]]) -> PlanEnd:
         """Return the final state with everything that the goals leave undone."""
         runners, drain = self.board.runners, frozenset(self.plan.drain)
-        left = {key for key, runner in runners.items() if self.ledger.is_left(runner, drain)}
+        remaining = {key for key, runner in runners.items() if self.ledger.is_left(runner, drain)}
         waiting = {key for key in self.pending if key not in runners or runners[key].at is None}
         nodes = {key: runners[key].node if key in runners else None for key in self.pods}
-        return End(nodes, left, self.ledger.counting(broken).keys() & self.ledger.subjects, waiting)
+        return PlanEnd(nodes, remaining, self.ledger.counting(broken).keys() & self.ledger.subjects, waiting)
 
     # --- forgiven rules -----------------------------------------------------------------------------------------------------
 

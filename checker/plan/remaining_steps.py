@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from kubestow.checker.placement_document import why_not_pending
 from kubestow.checker.plan.disruption_budgets import Guards
-from kubestow.checker.plan.document import PLAN, Entry, entries, history_faults
+from kubestow.checker.plan.document import PLAN, PlanEntry, entries, history_faults
 from kubestow.checker.plan.movable import Exclusions
-from kubestow.checker.plan.replay import Replay
+from kubestow.checker.plan.replay import PlanReplay
 from kubestow.checker.plan.state import Board, cordoned
 from kubestow.checker.rules import admission, gangs
 from kubestow.checker.violation import Violation
@@ -61,13 +61,13 @@ def _faults(snapshot: Snapshot, plan: RebalancePlan) -> Iterator[Violation]:
     for runner in board.runners.values():
         runner.broke = broken.get(runner.key, frozenset())
         board.settle_down(runner)
-    replay = Replay(plan, board, pods, refusals, roster, guards, exclusions, justified=False)
+    replay = PlanReplay(plan, board, pods, refusals, roster, guards, exclusions, justified=False)
     yield from replay.faults(listed)
     yield from _gang_faults(snapshot, replay, listed)
     yield from refused(snapshot, pods, listed)
 
 
-def refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequence[Entry]) -> Iterator[Violation]:
+def refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequence[PlanEntry]) -> Iterator[Violation]:
     """Yield moved pods whose replacements would be rejected by quotas, limits or a missing priority class."""
     replaced = {entry.pod: entry for entry in listed if entry.source is not None and entry.target is not None and entry.pod in pods}
     for key, (rule, why) in admission.refused(replace(snapshot, to_create=list(replaced))).items():
@@ -79,7 +79,7 @@ def refused(snapshot: Snapshot, pods: Mapping[str, objects.Pod], listed: Sequenc
             yield Violation(key, entry.place, "Priority", why)
 
 
-def _gang_faults(snapshot: Snapshot, replay: Replay, listed: Sequence[Entry]) -> Iterator[Violation]:
+def _gang_faults(snapshot: Snapshot, replay: PlanReplay, listed: Sequence[PlanEntry]) -> Iterator[Violation]:
     """Yield gangs that are bound in part, or outside a required common domain."""
     board, roster = replay.board, replay.roster
     bound = {entry.pod: entry.step for entry in listed if entry.source is None}

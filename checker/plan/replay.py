@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kubestow.checker.plan.disruption_budgets import Guard, Guards
-from kubestow.checker.plan.document import PLAN, Entry
+from kubestow.checker.plan.document import PLAN, PlanEntry
 from kubestow.checker.plan.movable import Exclusions
 from kubestow.checker.plan.state import Board
-from kubestow.checker.plan.waves import Wave
+from kubestow.checker.plan.waves import NextWave
 from kubestow.checker.rules.gangs import Roster
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.rebalance_plan import Exclusion, RebalancePlan
@@ -22,7 +22,7 @@ BUDGET: Final = "PodDisruptionBudget"
 
 
 @dataclass
-class Replay:
+class PlanReplay:
     """The replay of a plan.
 
     Attributes:
@@ -52,13 +52,13 @@ class Replay:
     placed: set[str] = field(default_factory=set)
     justified: bool = True
 
-    def faults(self, listed: Sequence[Entry]) -> Iterator[Violation]:
+    def faults(self, listed: Sequence[PlanEntry]) -> Iterator[Violation]:
         """Yield all faults. Impossible entries (unknown pod or node, pod elsewhere) are not applied."""
-        by_wave: dict[int, dict[int, list[Entry]]] = {}
+        by_wave: dict[int, dict[int, list[PlanEntry]]] = {}
         for entry in listed:
             by_wave.setdefault(entry.wave, {}).setdefault(entry.step, []).append(entry)
         for _, by_step in sorted(by_wave.items()):
-            steps: list[list[Entry]] = []
+            steps: list[list[PlanEntry]] = []
             seen: set[str] = set()
             for _, shared in sorted(by_step.items()):
                 for entry in shared:
@@ -73,10 +73,10 @@ class Replay:
                 steps += [kept] if unit else [[entry] for entry in kept]
             yield from self._budget_faults([entry for step in steps for entry in step])
             if steps:
-                yield from Wave(self.board, steps).judge()
+                yield from NextWave(self.board, steps).judge()
             self.placed.update(entry.pod for step in steps for entry in step)
 
-    def least_waves(self, listed: Sequence[Entry]) -> int:
+    def least_waves(self, listed: Sequence[PlanEntry]) -> int:
         """Return a lower bound on the number of waves for such entries, in any order. The board must be at the start.
 
         No wave evicts more pods of a budget than it allows at the start. A pod moves once per wave, and after the
@@ -87,10 +87,10 @@ class Replay:
             pod = self.pods.get(entry.pod)
             if pod is not None and entry.source is not None:
                 evicted.update(guard for guard in self.guards.of(pod) if guard.guards(pod))
-        asked = [-(-pods // max(1, guard.allowed)) for guard, pods in evicted.items()]
-        return max([*asked, *self._earliest([entry for entry in listed if entry.pod in self.board.runners])], default=0)
+        waves_by_budget = [-(-pods // max(1, guard.allowed)) for guard, pods in evicted.items()]
+        return max([*waves_by_budget, *self._earliest([entry for entry in listed if entry.pod in self.board.runners])], default=0)
 
-    def _earliest(self, listed: Sequence[Entry]) -> list[int]:
+    def _earliest(self, listed: Sequence[PlanEntry]) -> list[int]:
         """Return the earliest possible wave of each entry."""
         last, before = dict[str, int](), list[int | None]()
         leaving: dict[str, list[int]] = {}  # entries by which initial pods leave each node
@@ -110,17 +110,17 @@ class Replay:
                 break
         return found
 
-    def _lack(self, entry: Entry) -> dict[str, int]:
+    def _lack(self, entry: PlanEntry) -> dict[str, int]:
         """Return the resources that a pod lacks on its target at the start, including ``pods``."""
         if entry.target is None or entry.target not in self.board.nodes:
             return {}
-        held, capacity = self.board.held[entry.target], self.board.capacity[entry.target]
-        used = {**held.used, "pods": held.pods}
+        usage, capacity = self.board.usage[entry.target], self.board.capacity[entry.target]
+        used = {**usage.used, "pods": usage.pods}
         asks = {**self.board.left_to_the_node(self.board.runners[entry.pod].pod, entry.target), "pods": 1}
         lacks = ((name, used.get(name, 0) + amount - capacity.get(name, 0)) for name, amount in asks.items() if amount)
         return {name: lack for name, lack in lacks if lack > 0}
 
-    def _made_by(self, lack: Mapping[str, int], leaving: Sequence[tuple[int, Entry]]) -> int:
+    def _made_by(self, lack: Mapping[str, int], leaving: Sequence[tuple[int, PlanEntry]]) -> int:
         """Return the first wave after which the missing resources can be free; 0 if they never are.
 
         Args:
@@ -136,14 +136,14 @@ class Replay:
                 return wave
         return 0
 
-    def _can_be(self, entry: Entry) -> bool:
+    def _can_be(self, entry: PlanEntry) -> bool:
         """Return True if an entry can be applied."""
         runner = self.board.runners.get(entry.pod)
         if runner is None or runner.node != entry.source or entry.source == entry.target:
             return False
         return entry.target is None or entry.target in self.board.nodes
 
-    def _why_not(self, entry: Entry) -> str | None:
+    def _why_not(self, entry: PlanEntry) -> str | None:
         """Return why a plan must not contain the step, or None."""
         if entry.pod not in self.pods:
             return "the snapshot has no such pod"
@@ -165,7 +165,7 @@ class Replay:
             return "the pod is Ready since it moved, and its budget was not asked for it"
         return self._why_not_gone(entry) if entry.target is None else None
 
-    def _why_not_gone(self, entry: Entry) -> str | None:
+    def _why_not_gone(self, entry: PlanEntry) -> str | None:
         """Return why a pod must not be evicted for good, or None."""
         if not self.justified or (self.preempting is not None and (self.pods[entry.pod].spec.priority or 0) < self.preempting):
             return None
@@ -182,18 +182,18 @@ class Replay:
         guards = self.guards.of(pod)
         return bool(guards) and not any(guard.guards(pod) for guard in guards)
 
-    def _budget_faults(self, wave: Sequence[Entry]) -> Iterator[Violation]:
+    def _budget_faults(self, wave: Sequence[PlanEntry]) -> Iterator[Violation]:
         """Yield budgets that allow fewer evictions at the start of a wave than the wave makes."""
-        asked: dict[Guard, list[Entry]] = {}
+        entries_by_guard: dict[Guard, list[PlanEntry]] = {}
         for entry in wave:
             pod = self.pods[entry.pod]
             for guard in self.guards.of(pod) if entry.source is not None else ():
                 if guard.guards(pod):
-                    asked.setdefault(guard, []).append(entry)
-        for guard, leaving in asked.items():
-            if len(leaving) > guard.left:
+                    entries_by_guard.setdefault(guard, []).append(entry)
+        for guard, leaving in entries_by_guard.items():
+            if len(leaving) > guard.remaining:
                 entry = leaving[-1]
-                why = f"wave {entry.wave} evicts {len(leaving)} pods of budget {guard.name}, which allows {max(0, guard.left)} then"
+                why = f"wave {entry.wave} evicts {len(leaving)} pods of budget {guard.name}, which allows {max(0, guard.remaining)} then"
                 yield Violation(entry.pod, entry.source or "", BUDGET, why)
             guard.missing.update(entry.pod for entry in leaving if entry.target is None)
 

@@ -36,7 +36,7 @@ Levels = Mapping[int, int]
 _NONE: Final[Counts] = {}
 
 
-class Move(NamedTuple):
+class DomainMove(NamedTuple):
     """The domains in which a moving pod is counted before and after a wave; None if in none."""
 
     before: str | None
@@ -44,7 +44,7 @@ class Move(NamedTuple):
 
 
 @dataclass(eq=False)
-class Watch:
+class DomainWatch:
     """One constraint on the domains of a tally.
 
     Attributes:
@@ -67,12 +67,12 @@ class Stake(NamedTuple):
         allowed: Number of pods that the domain may have above the minimum.
     """
 
-    watch: Watch
+    watch: DomainWatch
     domain: str
     allowed: int
 
 
-class Flow:
+class SpreadFlow:
     """All pods of a wave that one tally counts.
 
     Args:
@@ -81,7 +81,7 @@ class Flow:
         moves: Moves of the pods.
     """
 
-    def __init__(self, tally: spread.Count, values: Collection[str], moves: Collection[Move]) -> None:
+    def __init__(self, tally: spread.Count, values: Collection[str], moves: Collection[DomainMove]) -> None:
         self.tally, self._values = tally, values
         self.leaving = Counter(move.before for move in moves if move.before is not None)
         self.able = Counter(domain for move in moves for domain in {move.before, move.after} if domain is not None)
@@ -141,8 +141,8 @@ class Tallies(spread.SpreadState):
     def __init__(self, nodes: Mapping[str, objects.Node], gates: FeatureGates) -> None:
         super().__init__(nodes, gates)
         self._nodes = nodes
-        self._watches: dict[tuple[spread.Count, int], Watch] = {}
-        self._by_tally: dict[spread.Count, list[Watch]] = {}
+        self._watches: dict[tuple[spread.Count, int], DomainWatch] = {}
+        self._by_tally: dict[spread.Count, list[DomainWatch]] = {}
         self._domains: dict[tuple[frozenset[str], str], frozenset[str]] = {}
 
     def values(self, tally: spread.Count) -> Collection[str]:
@@ -153,26 +153,26 @@ class Tallies(spread.SpreadState):
             self._domains[memo] = frozenset((self._nodes[name].metadata.labels or {})[key] for name in tally.census.eligible)
         return self._domains[memo]
 
-    def flow(self, tally: spread.Count, moves: Collection[Move] = ()) -> Flow:
+    def flow(self, tally: spread.Count, moves: Collection[DomainMove] = ()) -> SpreadFlow:
         """Return the flow of a tally for the moves of a wave."""
-        return Flow(tally, self.values(tally), moves)
+        return SpreadFlow(tally, self.values(tally), moves)
 
     # --- a pod and its constraints ------------------------------------------------------------------------------------------
 
-    def _domain(self, constraint: spread.Constraint, node: str) -> str | None:
+    def _domain(self, constraint: spread.SpreadConstraint, node: str) -> str | None:
         return (self._nodes[node].metadata.labels or {}).get(constraint.tally.census.key)
 
     @staticmethod
-    def _uncounted(constraint: spread.Constraint, node: str) -> int:
+    def _uncounted(constraint: spread.SpreadConstraint, node: str) -> int:
         """Return 1 if the pod matches its own constraint but its node is not counted, else 0."""
         return int(constraint.own and node not in constraint.tally.census.eligible)
 
     def landing_faults(
         self,
-        own: spread.Spread,
+        own: spread.PodSpread,
         node: str,
-        flows: Mapping[spread.Count, Flow],
-        moves: Mapping[spread.Count, Move],
+        flows: Mapping[spread.Count, SpreadFlow],
+        moves: Mapping[spread.Count, DomainMove],
         mates: Mapping[spread.Count, Counts],
     ) -> Iterator[str]:
         """Yield constraints that the pod may break when it lands on a node while others are in any phase.
@@ -199,7 +199,7 @@ class Tallies(spread.SpreadState):
 
     # --- limits that running pods impose ------------------------------------------------------------------------------------
 
-    def stakes(self, own: spread.Spread, node: str, *, depth: bool) -> list[Stake]:
+    def stakes(self, own: spread.PodSpread, node: str, *, depth: bool) -> list[Stake]:
         """Return the limits that a pod on a node imposes on its domains.
 
         Args:
@@ -219,10 +219,10 @@ class Tallies(spread.SpreadState):
             found.append(Stake(self._watch(tally, constraint.min_domains), domain, allowed))
         return found
 
-    def _watch(self, tally: spread.Count, min_domains: int) -> Watch:
+    def _watch(self, tally: spread.Count, min_domains: int) -> DomainWatch:
         watch = self._watches.get((tally, min_domains))
         if watch is None:
-            watch = self._watches[tally, min_domains] = Watch(tally, min_domains)
+            watch = self._watches[tally, min_domains] = DomainWatch(tally, min_domains)
             self._by_tally.setdefault(tally, []).append(watch)
         return watch
 
@@ -244,7 +244,7 @@ class Tallies(spread.SpreadState):
                 if not by_allowed:
                     stake.watch.allowed.pop(stake.domain, None)
 
-    def rest_faults(self, flow: Flow) -> Iterator[tuple[str, str]]:
+    def rest_faults(self, flow: SpreadFlow) -> Iterator[tuple[str, str]]:
         """Yield the pods that stay and whose spread constraint may be broken, by name with the reason.
 
         Only one pod is named for each domain and constraint.
@@ -257,7 +257,9 @@ class Tallies(spread.SpreadState):
                 if why is not None:
                     yield next(iter(watch.allowed[domain][allowed])), why
 
-    def own_faults(self, stakes: Iterable[Stake], flows: Mapping[spread.Count, Flow], moves: Mapping[spread.Count, Move]) -> Iterator[str]:
+    def own_faults(
+        self, stakes: Iterable[Stake], flows: Mapping[spread.Count, SpreadFlow], moves: Mapping[spread.Count, DomainMove]
+    ) -> Iterator[str]:
         """Yield why a pod that moves in the wave may have its spread constraints broken before it moves.
 
         Args:
@@ -268,14 +270,14 @@ class Tallies(spread.SpreadState):
         for stake in stakes:
             flow = flows.get(stake.watch.tally)
             if flow is not None:
-                before, after = moves.get(flow.tally, Move(None, None))
+                before, after = moves.get(flow.tally, DomainMove(None, None))
                 away = int(after == stake.domain and before != stake.domain)  # before the move the target domain does not count it
                 why = self._excess(flow, stake, away)
                 if why is not None:
                     yield why
 
     @staticmethod
-    def _excess(flow: Flow, stake: Stake, away: int) -> str | None:
+    def _excess(flow: SpreadFlow, stake: Stake, away: int) -> str | None:
         """Return why the domain may exceed the limit of a stake, or None. ``away``: pods of the flow that do not count in it."""
         high = flow.high(stake.domain) - away
         least = flow.least(stake.domain, stake.watch.min_domains, flow.lows, flow.inside)

@@ -14,7 +14,7 @@ from typing import ClassVar
 import msgspec
 
 from kubestow.checker.devices import entry as devices
-from kubestow.checker.plan.affinity import Asks, State
+from kubestow.checker.plan.affinity import Asks, PlanAffinityState
 from kubestow.checker.plan.spread import Stake, Tallies
 from kubestow.checker.plan.volumes import Volumes, claims
 from kubestow.checker.rules import affinity, node_rules, resources, spread
@@ -36,14 +36,14 @@ class Presence:
         placed: True if the plan placed it there.
     """
 
-    runner: Runner
+    runner: PlanRunner
     node: str
-    member: affinity.Member
+    member: affinity.AffinityMember
     placed: bool
 
 
 @dataclass(eq=False, slots=True)
-class Runner:
+class PlanRunner:
     """A pod that runs on a node of the snapshot, or may be placed on one.
 
     Attributes:
@@ -59,8 +59,8 @@ class Runner:
 
     pod: objects.Pod
     key: str
-    member: affinity.Member
-    spread: spread.Spread
+    member: affinity.AffinityMember
+    spread: spread.PodSpread
     steady: bool
     at: Presence | None = None
     broke: frozenset[str] = frozenset()
@@ -73,7 +73,9 @@ class Runner:
     def presence(self, node: str) -> Presence:
         """Return the pod as placed on a node by the plan."""
         member = self.member
-        return Presence(self, node, affinity.Member(member.name, member.namespace, member.labels, member.terms, member.profile), True)
+        return Presence(
+            self, node, affinity.AffinityMember(member.name, member.namespace, member.labels, member.terms, member.profile), True
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -91,8 +93,8 @@ class Held:
     pods: int = 0
     used: resources.Amounts = field(default_factory=dict)
     ports: dict[resources.Port, int] = field(default_factory=dict)
-    resized: dict[Runner, None] = field(default_factory=dict)
-    mounting: dict[Runner, None] = field(default_factory=dict)
+    resized: dict[PlanRunner, None] = field(default_factory=dict)
+    mounting: dict[PlanRunner, None] = field(default_factory=dict)
 
     def weigh(self, requests: resources.Amounts, ports: Iterable[resources.Port], by: int) -> None:
         """Add a pod, or remove it (``by`` -1)."""
@@ -149,26 +151,26 @@ class Board:
         self.snapshot = snapshot  # keeps parts of pods in memory, because they are identified by id
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
-        self.held = {name: Held() for name in self.nodes}
+        self.usage = {name: Held() for name in self.nodes}
         self.volumes = Volumes(snapshot)
         self.tallies = self.tallies_of(self.nodes, snapshot.gates)
-        asked = resources.Shared(snapshot.gates)
-        self.requests, self.ports = asked.requests, asked.ports
+        shared_requests = resources.SharedRequests(snapshot.gates)
+        self.requests, self.ports = shared_requests.requests, shared_requests.ports
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
-        self.affinity = State(namespaces, exempt)
-        reader = affinity.Reader()
-        self.runners: dict[str, Runner] = {}
+        self.affinity = PlanAffinityState(namespaces, exempt)
+        reader = affinity.MemberReader()
+        self.runners: dict[str, PlanRunner] = {}
         for pod in snapshot.pods:
             key = objects.pod_key(pod)
             if (pod.spec.nodeName in self.nodes and not objects.is_terminal(pod)) or key in waiting:
                 member = reader.member(pod)
-                self.runners[key] = Runner(pod, key, member, self.tallies.read(pod), not objects.is_terminating(pod))
+                self.runners[key] = PlanRunner(pod, key, member, self.tallies.read(pod), not objects.is_terminating(pod))
         self.devices = devices.state(snapshot, [runner.pod for runner in self.runners.values()], ())
         members = [runner.member for runner in self.runners.values()]
         self.affinity.announce(members, judged=True)
         self.asks = Asks(self.affinity, self.nodes)
         self.asks.read(members)
-        self.claimants: dict[str, list[Runner]] = {}
+        self.claimants: dict[str, list[PlanRunner]] = {}
         for runner in self.runners.values():
             for key, _ in claims(runner.pod):
                 self.claimants.setdefault(key, []).append(runner)
@@ -182,27 +184,27 @@ class Board:
     def put(self, there: Presence) -> None:
         """Add a pod to a node for all rules but required affinity and spread, which :meth:`enter` covers."""
         self._weigh(there, 1)
-        runner, held = there.runner, self.held[there.node]
+        runner, usage = there.runner, self.usage[there.node]
         if runner.pod.spec.volumes:
             self.volumes.mount(runner.pod, there.node)
-            held.mounting[runner] = None
+            usage.mounting[runner] = None
         if not there.placed and self.requests(runner.pod, bound=True) != self.requests(runner.pod, bound=False):
-            held.resized[runner] = None
+            usage.resized[runner] = None
         self.affinity.add(there.member, self.nodes[there.node])
 
     def lift(self, there: Presence) -> None:
         """Undo :meth:`put`."""
         self._weigh(there, -1)
-        runner, held = there.runner, self.held[there.node]
+        runner, usage = there.runner, self.usage[there.node]
         if runner.pod.spec.volumes:
             self.volumes.unmount(runner.pod, there.node)
-            held.mounting.pop(runner, None)
-        held.resized.pop(runner, None)
+            usage.mounting.pop(runner, None)
+        usage.resized.pop(runner, None)
         self.affinity.remove(there.member, self.nodes[there.node])
 
     def _weigh(self, there: Presence, by: int) -> None:
         pod = there.runner.pod
-        self.held[there.node].weigh(self.requests(pod, bound=not there.placed), self.ports(pod), by)
+        self.usage[there.node].weigh(self.requests(pod, bound=not there.placed), self.ports(pod), by)
 
     def enter(self, there: Presence, by: int = 1) -> None:
         """Add a pod to a node for required affinity and spread, or remove it (``by`` -1)."""
@@ -213,7 +215,7 @@ class Board:
 
     # --- limits that pods impose ----------------------------------------------------------------------------------------------
 
-    def settle_down(self, runner: Runner) -> None:
+    def settle_down(self, runner: PlanRunner) -> None:
         """Register the pod's own rules, except those in ``broke``, so that breaking them is a fault."""
         if not runner.steady or runner.at is None:
             return
@@ -223,7 +225,7 @@ class Board:
         if runner.member.terms.affinity and "InterPodAffinity" not in runner.broke:
             self.asks.of(runner.member).sit(self.asks.seat(runner.member, runner.at.node), runner.key)
 
-    def get_up(self, runner: Runner) -> None:
+    def get_up(self, runner: PlanRunner) -> None:
         """Undo :meth:`settle_down`."""
         if runner.at is not None:
             self.tallies.release(runner.stakes, runner.key)
@@ -232,7 +234,7 @@ class Board:
 
     # --- the rules ----------------------------------------------------------------------------------------------------------
 
-    def landing_faults(self, runner: Runner, name: str, others: Iterable[objects.Pod]) -> list[Fault]:
+    def landing_faults(self, runner: PlanRunner, name: str, others: Iterable[objects.Pod]) -> list[Fault]:
         """Return why rules other than required affinity and spread may reject a pod, currently absent, on a node.
 
         Args:
@@ -246,7 +248,7 @@ class Board:
         pod, node, capacity = runner.pod, self.nodes[name], self.capacity[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
         found += self._node_policies.faults(pod, node) if self._node_policies else ()
-        found += self.held[name].faults(self.left_to_the_node(pod, name), self.ports(pod), capacity)
+        found += self.usage[name].faults(self.left_to_the_node(pod, name), self.ports(pod), capacity)
         if self.devices is not None:
             why = self.devices.judge(pod, node, self.requests(pod, bound=False), capacity).fault
             found += [] if why is None else [(devices.RULE, why)]
@@ -280,15 +282,15 @@ class Board:
         pod = there.runner.pod
         return self.devices.sources(pod, self.nodes[there.node], self.requests(pod, bound=False), self.capacity[there.node])
 
-    def fits(self, runner: Runner, name: str) -> bool:
+    def fits(self, runner: PlanRunner, name: str) -> bool:
         """Return True if a running pod, counted by its spec, fits on its node."""
-        held, capacity = self.held[name], self.capacity[name]
-        if held.pods > capacity.get("pods", 0):
+        usage, capacity = self.usage[name], self.capacity[name]
+        if usage.pods > capacity.get("pods", 0):
             return False
         placed = runner.at is not None and runner.at.placed
         own = self.requests(runner.pod, bound=not placed)
         for resource, amount in self.left_to_the_node(runner.pod, name).items():
-            if held.used.get(resource, 0) - own.get(resource, 0) + amount > capacity.get(resource, 0):
+            if usage.used.get(resource, 0) - own.get(resource, 0) + amount > capacity.get(resource, 0):
                 return False
         return True
 
@@ -296,7 +298,7 @@ class Board:
         """Return the rules that running pods break now, by key. Terminating pods are ignored."""
         return {runner.key: broke for runner in self.runners.values() if runner.at and runner.steady and (broke := self.broken(runner))}
 
-    def broken(self, runner: Runner) -> frozenset[str]:
+    def broken(self, runner: PlanRunner) -> frozenset[str]:
         """Return the rules that a running pod breaks: those that would reject it on its own node if it were removed.
         Cordons are ignored.
         """
@@ -310,7 +312,7 @@ class Board:
         ports = self.ports(pod)
         if ports or pod.spec.volumes or member.terms.fault or self.affinity.is_concerned(member):
             self.lift(there)
-            if ports and resources.clashing_port(ports, self.held[there.node].ports):
+            if ports and resources.clashing_port(ports, self.usage[there.node].ports):
                 found.add("NodePorts")
             if self.affinity.anti_faults(member, node):
                 found.add("InterPodAffinity")

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kubestow.checker.plan.affinity import Ask, Removal
-from kubestow.checker.plan.document import Entry
-from kubestow.checker.plan.spread import Move
-from kubestow.checker.plan.state import Board, Presence, Runner
+from kubestow.checker.plan.affinity import Removal, TermSet
+from kubestow.checker.plan.document import PlanEntry
+from kubestow.checker.plan.spread import DomainMove
+from kubestow.checker.plan.state import Board, PlanRunner, Presence
 from kubestow.checker.rules import gangs, spread
 
 
 @dataclass(eq=False)
-class Change:
+class PodChange:
     """One pod of a wave.
 
     Attributes:
@@ -26,12 +26,12 @@ class Change:
         moves: Its move as each tally counts it.
     """
 
-    entry: Entry
-    runner: Runner
+    entry: PlanEntry
+    runner: PlanRunner
     source: Presence | None
     target: Presence | None
-    ways: dict[Ask, Removal] = field(default_factory=dict)
-    moves: dict[spread.Count, Move] = field(default_factory=dict)
+    ways: dict[TermSet, Removal] = field(default_factory=dict)
+    moves: dict[spread.Count, DomainMove] = field(default_factory=dict)
 
     def both(self) -> Iterator[Presence]:
         """Yield its presences while the wave lasts."""
@@ -41,10 +41,10 @@ class Change:
             yield self.target
 
 
-Step = Sequence[Change]  # one pod, or the pods of a gang that are bound as a unit
+Step = Sequence[PodChange]  # one pod, or the pods of a gang that are bound as a unit
 
 
-def unit_faults(board: Board, step: Step, changes: Sequence[Change]) -> list[list[str]]:
+def unit_faults(board: Board, step: Step, changes: Sequence[PodChange]) -> list[list[str]]:
     """Return, for each pod of a unit, why required affinity rejects it. The pods of a unit land together.
 
     Every other pod of the wave may be absent, at its source or at its target. Present, it may help, or prevent that the

@@ -54,19 +54,19 @@ class Volumes(VolumeState):
 
     def settle(self, pod: objects.Pod, node: objects.Node) -> set[str]:
         """Bind the pod's claims on this node; return the static volumes used for that."""
-        taken, _ = self._bind(pod, node)
-        self._chosen.update(taken)
-        self._consumed.update(taken.values())
+        assigned, _ = self._bind(pod, node)
+        self._chosen.update(assigned)
+        self._consumed.update(assigned.values())
         for key in self.open_claims(pod):
             self._first_node.setdefault(key, node.metadata.name or "")
-        return set(taken.values())
+        return set(assigned.values())
 
     def reset(self) -> bool:
         """Forget all bindings made during the replay. Return True if there were any."""
-        found = bool(self._chosen or self._consumed or self._first_node)
+        changed = bool(self._chosen or self._consumed or self._first_node)
         for each in (self._chosen, self._consumed, self._first_node):
             each.clear()
-        return found
+        return changed
 
     def open_claims(self, pod: objects.Pod) -> list[str]:
         """Return the pod's claims that are not bound or assigned to a node yet."""

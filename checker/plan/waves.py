@@ -19,16 +19,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kubestow.checker.devices import entry as devices
-from kubestow.checker.plan.affinity import Ask, Flow, Place, Removal
-from kubestow.checker.plan.document import Entry
-from kubestow.checker.plan.spread import Move
+from kubestow.checker.plan.affinity import AffinityFlow, Place, Removal, TermSet
+from kubestow.checker.plan.document import PlanEntry
+from kubestow.checker.plan.spread import DomainMove
 from kubestow.checker.plan.state import Board
-from kubestow.checker.plan.units import Change, Step, counted_mates, unit_faults
+from kubestow.checker.plan.units import PodChange, Step, counted_mates, unit_faults
 from kubestow.checker.rules import spread
 from kubestow.checker.violation import Violation
 
 
-class Wave:
+class NextWave:
     """A wave that is about to begin.
 
     Args:
@@ -36,34 +36,34 @@ class Wave:
         steps: Entries of known pods on their current nodes, with known targets.
     """
 
-    def __init__(self, board: Board, steps: Sequence[Sequence[Entry]]) -> None:
+    def __init__(self, board: Board, steps: Sequence[Sequence[PlanEntry]]) -> None:
         self._board = board
         self.steps: list[Step] = [[self._change(entry) for entry in step] for step in steps]
         self._changes = [change for step in self.steps for change in step]
         self._alone = len(self.steps) == 1
-        by_ask: dict[Ask, list[Removal]] = {}
-        by_tally: dict[spread.Count, list[Move]] = {}
+        by_ask: dict[TermSet, list[Removal]] = {}
+        by_tally: dict[spread.Count, list[DomainMove]] = {}
         for change in self._changes:
             for ask, way in change.ways.items():
                 by_ask.setdefault(ask, []).append(way)
             for tally, move in change.moves.items():
                 by_tally.setdefault(tally, []).append(move)
-        self._flows = {ask: Flow(ask, ways) for ask, ways in by_ask.items()}
+        self._flows = {ask: AffinityFlow(ask, ways) for ask, ways in by_ask.items()}
         self._spreads = {tally: board.tallies.flow(tally, moves) for tally, moves in by_tally.items()}
-        self._at: dict[str, list[Change]] = {}  # pods with volumes that arrive at a node or leave it
+        self._at: dict[str, list[PodChange]] = {}  # pods with volumes that arrive at a node or leave it
         for change in self._changes:
             for there in change.both() if change.runner.pod.spec.volumes else ():
                 self._at.setdefault(there.node, []).append(change)
 
-    def _change(self, entry: Entry) -> Change:
+    def _change(self, entry: PlanEntry) -> PodChange:
         board = self._board
         runner = board.runners[entry.pod]
-        change = Change(entry, runner, runner.at, runner.presence(entry.target) if entry.target is not None else None)
+        change = PodChange(entry, runner, runner.at, runner.presence(entry.target) if entry.target is not None else None)
         for ask in board.asks.answered(runner.member):
             change.ways[ask] = Removal(board.asks.place(ask, runner.node), board.asks.place(ask, entry.target))
         nodes = board.nodes.get(runner.node or ""), board.nodes.get(entry.target or "")
         before, after = (dict(board.tallies.counted(runner.pod, node, runner.member.profile)) for node in nodes)
-        change.moves = {tally: Move(before.get(tally), after.get(tally)) for tally in (before | after)}
+        change.moves = {tally: DomainMove(before.get(tally), after.get(tally)) for tally in (before | after)}
         return change
 
     # --- the wave -----------------------------------------------------------------------------------------------------------
@@ -80,21 +80,21 @@ class Wave:
             if change.target is not None:
                 board.put(change.target)
         yield from self._crowded()
-        settled: list[Change] = []
+        settled: list[PodChange] = []
         for step in self.steps:
             yield from self._step_faults(step, settled)
         if not self._alone:
             yield from self._waiting_faults()
         yield from self._done(settled)
 
-    def _done(self, settled: Sequence[Change]) -> Iterator[Violation]:
+    def _done(self, settled: Sequence[PodChange]) -> Iterator[Violation]:
         """Apply the wave to the board and yield faults of claims that it bound."""
         board = self._board
         opened = {change: board.volumes.open_claims(change.runner.pod) for change in self._changes if change.runner.pod.spec.volumes}
-        taken = bool(settled)
+        changed = bool(settled)
         for change in self._changes:
             if change not in settled:
-                taken |= self._settle(change)
+                changed |= self._settle(change)
         for change in self._changes:
             if change.source is not None:
                 board.lift(change.source)
@@ -106,10 +106,10 @@ class Wave:
         for change in self._changes:
             board.settle_down(change.runner)
         bound = [key for change, keys in opened.items() if change.target is not None for key in keys]
-        if bound or taken:
-            yield from self._claimed(bound, everyone=taken)
+        if bound or changed:
+            yield from self._claimed(bound, everyone=changed)
 
-    def _settle(self, change: Change) -> bool:
+    def _settle(self, change: PodChange) -> bool:
         """Bind the claims of a pod on its target. Return True if static volumes are used."""
         target = change.target
         if target is None or not change.runner.pod.spec.volumes:
@@ -118,7 +118,7 @@ class Wave:
 
     # --- landings -----------------------------------------------------------------------------------------------------------
 
-    def _step_faults(self, step: Step, settled: list[Change]) -> Iterator[Violation]:
+    def _step_faults(self, step: Step, settled: list[PodChange]) -> Iterator[Violation]:
         """Yield the faults of the landings of one step.
 
         Args:
@@ -151,7 +151,7 @@ class Wave:
             for there in change.both():
                 self._board.put(there)
 
-    def _affinity_faults(self, change: Change, mates: Step) -> Iterator[str]:
+    def _affinity_faults(self, change: PodChange, mates: Step) -> Iterator[str]:
         """Yield faults of a pod's required affinity on its target: at landing, or for a unit after the whole unit has landed."""
         if change.target is None:
             return
@@ -161,9 +161,9 @@ class Wave:
         seat = board.asks.seat(change.runner.member, node)
         if mates:
             ways = [way for other in self._changes if other not in mates and other is not change and (way := other.ways.get(ask))]
-            if Flow(ask, ways).can_miss(seat, rests=False, midway=False, mates=places):
+            if AffinityFlow(ask, ways).can_miss(seat, rests=False, midway=False, mates=places):
                 yield "with all of its unit there, it can miss a pod that it has to be near"
-        elif (self._flows.get(ask) or Flow(ask, ())).can_miss(seat, change.ways.get(ask), rests=False, midway=True):
+        elif (self._flows.get(ask) or AffinityFlow(ask, ())).can_miss(seat, change.ways.get(ask), rests=False, midway=True):
             yield f"a pod that it has to be near can be missing ({_terms(ask, seat.place)})"
 
     # --- pods at rest -------------------------------------------------------------------------------------------------------
@@ -200,12 +200,12 @@ class Wave:
         """Yield pods that would no longer be admitted: pods that request more than they hold, and pods with volumes, on changed nodes."""
         board = self._board
         for name in {there.node: None for change in self._changes for there in change.both()}:
-            for runner in list(board.held[name].resized):
+            for runner in list(board.usage[name].resized):
                 if runner.steady and "NodeResourcesFit" not in runner.broke and not board.fits(runner, name):
                     yield self._left(runner.key, "NodeResourcesFit", "by its spec it no longer fits with the pods that may be on the node")
             if not any(other.runner.pod.spec.volumes for other in self._at.get(name, ())) or not board.volumes.is_limited(name):
                 continue  # leaving pods attach no volume, though a shared volume then counts for a remaining pod
-            for runner in list(board.held[name].mounting):
+            for runner in list(board.usage[name].mounting):
                 there = runner.at
                 if there is None or there.node != name or not runner.steady or "NodeVolumeLimits" in runner.broke:
                     continue
@@ -269,7 +269,7 @@ class Wave:
 
     # --- violations---------------------------------------------------------------------------------------------------------
 
-    def _violation(self, change: Change, rule: str, why: str) -> Violation:
+    def _violation(self, change: PodChange, rule: str, why: str) -> Violation:
         entry = change.entry
         return Violation(entry.pod, entry.place, rule, f"step {entry.step} (wave {entry.wave}): {why}")
 
@@ -278,5 +278,5 @@ class Wave:
         return Violation(key, node or "", rule, f"wave {self._changes[0].entry.wave} makes it worse: {why}")
 
 
-def _terms(ask: Ask, place: Place) -> str:
+def _terms(ask: TermSet, place: Place) -> str:
     return ", ".join(f"{key}={domain}" if domain is not None else f"no {key}" for key, domain in zip(ask.keys, place, strict=True))

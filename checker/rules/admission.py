@@ -29,7 +29,7 @@ _COMPUTE: Final = ("cpu", "memory")
 _NONE: Final = Fraction(0)
 
 
-class Books:
+class QuotaBooks:
     """The quotas and LimitRanges of a snapshot, with the use of the quotas by its pods.
 
     Args:
@@ -101,7 +101,7 @@ class Books:
         covering = [book for book in self._books if _covers(book[0], pod)]
         use = _at_creation(pod, self._closing) if covering else {}
         for quota, hard, used in covering:
-            over = [name for name, most in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > most]
+            over = [name for name, limit in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > limit]
             if over or _unstated(pod, hard):
                 why = f"{', '.join(over)} used up" if over else "requests or limits are not stated"
                 return "ResourceQuota", f"quota {quota.metadata.name}: {why}"
@@ -148,20 +148,20 @@ def _unlike_class(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
             yield key, f"it lacks a toleration of RuntimeClass {spec.runtimeClassName}"
 
 
-def _takes_in(own: objects.Toleration, asked: objects.Toleration) -> bool:
+def _takes_in(own: objects.Toleration, requested: objects.Toleration) -> bool:
     """Return True if a pod's toleration covers another one."""
-    if own.effect and own.effect != asked.effect:
+    if own.effect and own.effect != requested.effect:
         return False
     if own.operator == "Exists":
-        return not own.key or own.key == asked.key
-    return (own.key, own.operator or "Equal", own.value or "") == (asked.key, asked.operator or "Equal", asked.value or "")
+        return not own.key or own.key == requested.key
+    return (own.key, own.operator or "Equal", own.value or "") == (requested.key, requested.operator or "Equal", requested.value or "")
 
 
 def _beyond(snapshot: Snapshot, refused_before: Mapping[str, Fault], policy: Policy, exempt: Collection[str]) -> dict[str, Fault]:
     """Return the pods that limits, quotas or namespaces refuse. Refused pods are not charged."""
     ahead = dict.fromkeys(key for key in snapshot.to_create if key not in refused_before)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    books = Books(snapshot, frozenset(snapshot.to_create), policy=policy, exempt=exempt)
+    books = QuotaBooks(snapshot, frozenset(snapshot.to_create), policy=policy, exempt=exempt)
     found: dict[str, Fault] = {}
     for key in ahead:
         if key in pods:
@@ -182,7 +182,7 @@ def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNod
         closing: The nodes that pods close, which are charged, too; None if only requests are charged.
     """
     used: _Exact = {}
-    held: dict[str, _Exact] = {}  # by node
+    requests_by_node: dict[str, _Exact] = {}  # by node
     closed: set[str] = set()
     for pod in there:
         if not _covers(quota, pod):
@@ -196,11 +196,14 @@ def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNod
             continue
         own = _use(pod)
         _charge(used, own)
-        _charge(held.setdefault(node, {}), own)
+        _charge(requests_by_node.setdefault(node, {}), own)
         closed |= closing.by(pod)
     for node in sorted(closed):
         whole = _named(closing.together([node])) if closing is not None else {}
-        _charge(used, {name: amount - had for name, amount in whole.items() if (had := held.get(node, {}).get(name, _NONE)) < amount})
+        _charge(
+            used,
+            {name: amount - had for name, amount in whole.items() if (had := requests_by_node.get(node, {}).get(name, _NONE)) < amount},
+        )
     return used
 
 
@@ -278,8 +281,8 @@ def _within(item: LimitRangeItem, requests: _Exact, limits: _Exact) -> bool:
     for name, least in _read(item.min).items():
         if name not in requests or requests[name] < least or limits.get(name, least) < least:
             return False
-    for name, most in _read(item.max).items():
-        if name not in limits or limits[name] > most or requests.get(name, most) > most:
+    for name, limit in _read(item.max).items():
+        if name not in limits or limits[name] > limit or requests.get(name, limit) > limit:
             return False
     for name, ratio in _read(item.maxLimitRequestRatio).items():
         if not requests.get(name) or not limits.get(name) or limits[name] / requests[name] > ratio:
@@ -303,8 +306,8 @@ def _unstated(pod: objects.Pod, hard: Mapping[str, Fraction]) -> bool:
         return False  # with pod-level resources, containers need not state theirs
     parts = [_stated(container) for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]
     for name in _COMPUTE:
-        asked = name in hard or f"requests.{name}" in hard
-        if asked and any(name not in requests for requests, _ in parts):
+        limited = name in hard or f"requests.{name}" in hard
+        if limited and any(name not in requests for requests, _ in parts):
             return True
         if f"limits.{name}" in hard and any(name not in limits for _, limits in parts):
             return True

@@ -49,7 +49,7 @@ class AffinityTerm(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Terms:
+class RequiredTerms:
     """The required terms of a pod.
 
     Attributes:
@@ -63,10 +63,10 @@ class Terms:
     fault: str | None = None
 
 
-NO_TERMS: Final = Terms()
+NO_TERMS: Final = RequiredTerms()
 
 
-def read_terms(pod: objects.Pod) -> Terms:
+def read_terms(pod: objects.Pod) -> RequiredTerms:
     """Return the required affinity and anti-affinity terms of a pod, with matchLabelKeys and mismatchLabelKeys merged
     into the selectors.
     """
@@ -74,9 +74,9 @@ def read_terms(pod: objects.Pod) -> Terms:
     if affinity is None:
         return NO_TERMS
     try:
-        return Terms(_resolve(affinity.podAffinity, pod), _resolve(affinity.podAntiAffinity, pod))
+        return RequiredTerms(_resolve(affinity.podAffinity, pod), _resolve(affinity.podAntiAffinity, pod))
     except matching.InvalidSelector as error:
-        return Terms(fault=str(error))
+        return RequiredTerms(fault=str(error))
 
 
 def _resolve(source: objects.PodAffinity | None, pod: objects.Pod) -> tuple[AffinityTerm, ...]:
@@ -89,8 +89,8 @@ def _resolve(source: objects.PodAffinity | None, pod: objects.Pod) -> tuple[Affi
         *(source.requiredDuringSchedulingRequiredDuringExecution or ()),
     ]
     for term in required:
-        extra = [matching.Requirement(k, "In", (labels[k],)) for k in term.matchLabelKeys or () if k in labels]
-        extra += [matching.Requirement(k, "NotIn", (labels[k],)) for k in term.mismatchLabelKeys or () if k in labels]
+        extra = [matching.SelectorRequirement(k, "In", (labels[k],)) for k in term.matchLabelKeys or () if k in labels]
+        extra += [matching.SelectorRequirement(k, "NotIn", (labels[k],)) for k in term.mismatchLabelKeys or () if k in labels]
         namespaces = frozenset(term.namespaces or ())
         if not namespaces and term.namespaceSelector is None:
             namespaces = frozenset({namespace})
@@ -111,17 +111,17 @@ def own_labels(wanted: objects.Affinity) -> tuple[str, ...]:
 
 
 @dataclass(eq=False, slots=True)
-class Member:
+class AffinityMember:
     """A pod as this rule sees it, compared by identity, because pods in hand-written tables may share a name."""
 
     name: str
     namespace: str
     labels: matching.Labels
-    terms: Terms
+    terms: RequiredTerms
     profile: matching.Profile
 
 
-class Reader:
+class MemberReader:
     """Creates members of pods. Pods that share their affinity object, their namespace and the relevant labels share their terms.
 
     Pods must not change and must stay in memory, because objects are identified by id.
@@ -130,12 +130,12 @@ class Reader:
     def __init__(self) -> None:
         self._profiles: dict[tuple[str | None, int], matching.Profile] = {}
         self._keys: dict[int, tuple[str, ...]] = {}
-        self._terms: dict[tuple[int, str, tuple[str | None, ...]], Terms] = {}
+        self._terms: dict[tuple[int, str, tuple[str | None, ...]], RequiredTerms] = {}
 
-    def member(self, pod: objects.Pod) -> Member:
+    def member(self, pod: objects.Pod) -> AffinityMember:
         """Return the member of a pod."""
         profile = self.profile(pod)
-        return Member(objects.pod_key(pod), profile[0], pod.metadata.labels or {}, self._terms_of(pod, profile[0]), profile)
+        return AffinityMember(objects.pod_key(pod), profile[0], pod.metadata.labels or {}, self._terms_of(pod, profile[0]), profile)
 
     def profile(self, pod: objects.Pod) -> matching.Profile:
         """Return namespace and labels of a pod in a hashable form."""
@@ -146,7 +146,7 @@ class Reader:
             profile = self._profiles[memo] = metadata.namespace or "default", frozenset((metadata.labels or {}).items())
         return profile
 
-    def _terms_of(self, pod: objects.Pod, namespace: str) -> Terms:
+    def _terms_of(self, pod: objects.Pod, namespace: str) -> RequiredTerms:
         affinity = pod.spec.affinity
         if affinity is None:
             return NO_TERMS
@@ -162,34 +162,34 @@ class Reader:
 
 
 @dataclass(eq=False)
-class Tally:
+class DomainTally:
     """Pods by domain of one topology key."""
 
     key: str
-    domains: dict[str, dict[Member, None]] = field(default_factory=dict)
+    domains: dict[str, dict[AffinityMember, None]] = field(default_factory=dict)
 
-    def enter(self, member: Member, labels: matching.Labels) -> None:
+    def enter(self, member: AffinityMember, labels: matching.Labels) -> None:
         """Add a pod on a node with these labels."""
         domain = labels.get(self.key)
         if domain is not None:
             self.domains.setdefault(domain, {})[member] = None
 
-    def leave(self, member: Member, labels: matching.Labels) -> None:
+    def leave(self, member: AffinityMember, labels: matching.Labels) -> None:
         """Remove a pod from a node with these labels."""
         domain = labels.get(self.key)
         if domain is not None:
-            left = self.domains[domain]
-            del left[member]
-            if not left:
+            members = self.domains[domain]
+            del members[member]
+            if not members:
                 del self.domains[domain]
 
-    def anyone(self, domain: str | None) -> Member | None:
+    def anyone(self, domain: str | None) -> AffinityMember | None:
         """Return any pod in the domain, or None."""
         return next(iter(self.domains.get(domain, ())), None) if domain is not None else None
 
 
 @dataclass
-class _Seen:
+class _TermMatches:
     """Matches of the pods of one namespace and label set.
 
     Attributes:
@@ -198,8 +198,8 @@ class _Seen:
         answers: Groups of judged pods' affinity terms that the pods satisfy.
     """
 
-    counted: list[Tally] = field(default_factory=list)
-    owned: list[Tally] = field(default_factory=list)
+    counted: list[DomainTally] = field(default_factory=list)
+    owned: list[DomainTally] = field(default_factory=list)
     answers: set[Group] = field(default_factory=set)
 
 
@@ -212,8 +212,8 @@ class Wants(NamedTuple):
         group: All matches of the affinity terms.
     """
 
-    anti: list[Tally]
-    affinity: list[Tally]
+    anti: list[DomainTally]
+    affinity: list[DomainTally]
     group: Group
 
 
@@ -227,20 +227,20 @@ class AffinityState:
     def __init__(self, namespace_labels: Mapping[str, matching.Labels], exempt: Collection[str] = ()) -> None:
         self._namespace_labels = namespace_labels
         self._exempt = frozenset(exempt)
-        self._affinity: dict[tuple[Group, str], Tally] = {}
-        self._anti: dict[AffinityTerm, Tally] = {}
-        self._owners: dict[AffinityTerm, Tally] = {}
+        self._affinity: dict[tuple[Group, str], DomainTally] = {}
+        self._anti: dict[AffinityTerm, DomainTally] = {}
+        self._owners: dict[AffinityTerm, DomainTally] = {}
         self._matches: matching.Shelf[Match] = matching.Shelf()
         self._groups: dict[Match, set[Group]] = {}
         self._keys: dict[Group, set[str]] = {}
         self._anti_keys: dict[Match, set[str]] = {}
-        self._profiles: dict[matching.Profile, _Seen] = {}
+        self._profiles: dict[matching.Profile, _TermMatches] = {}
         # Keyed by id of the terms and exemption. The values keep the terms in memory, so that no other object gets their id.
-        self._announced: dict[tuple[int, bool, bool], Terms] = {}
-        self._own: dict[tuple[int, bool], tuple[Terms, list[Tally]]] = {}
-        self._wanted: dict[tuple[int, bool], tuple[Terms, Wants]] = {}
+        self._announced: dict[tuple[int, bool, bool], RequiredTerms] = {}
+        self._own: dict[tuple[int, bool], tuple[RequiredTerms, list[DomainTally]]] = {}
+        self._wanted: dict[tuple[int, bool], tuple[RequiredTerms, Wants]] = {}
 
-    def announce(self, members: Iterable[Member], *, judged: bool) -> None:
+    def announce(self, members: Iterable[AffinityMember], *, judged: bool) -> None:
         """Create tallies for the terms of these pods. For pods that are never judged only anti-affinity is relevant."""
         for member in members:
             memo = id(member.terms), member.namespace in self._exempt, judged
@@ -253,29 +253,29 @@ class AffinityState:
                     self._groups.setdefault(member.terms.affinity[0].match, set()).add(group)
                 for term in member.terms.affinity:
                     self._matches.file(term.match.selector, term.match)
-                    self._affinity.setdefault((group, term.key), Tally(term.key))
+                    self._affinity.setdefault((group, term.key), DomainTally(term.key))
                     self._keys.setdefault(group, set()).add(term.key)
             for term in self._anti_terms(member):
                 self._matches.file(term.match.selector, term.match)
-                self._owners.setdefault(term, Tally(term.key))
+                self._owners.setdefault(term, DomainTally(term.key))
                 if judged:
-                    self._anti.setdefault(term, Tally(term.key))
+                    self._anti.setdefault(term, DomainTally(term.key))
                 self._anti_keys.setdefault(term.match, set()).add(term.key)
 
-    def _anti_terms(self, member: Member) -> tuple[AffinityTerm, ...]:
+    def _anti_terms(self, member: AffinityMember) -> tuple[AffinityTerm, ...]:
         return () if member.namespace in self._exempt else member.terms.anti
 
-    def _seen(self, member: Member) -> _Seen:
+    def _seen(self, member: AffinityMember) -> _TermMatches:
         seen = self._profiles.get(member.profile)
         if seen is None:
             seen = self._profiles[member.profile] = self._look(member)
         return seen
 
-    def _look(self, member: Member) -> _Seen:
+    def _look(self, member: AffinityMember) -> _TermMatches:
         own = matching.namespace_labels(self._namespace_labels, member.namespace)
         offered = self._matches.candidates(member.labels)
         matches = dict.fromkeys(match for match in offered if match.holds(member.namespace, member.labels, own))
-        seen = _Seen()
+        seen = _TermMatches()
         for match in matches:
             for group in self._groups.get(match, ()):
                 if group <= matches.keys():
@@ -290,7 +290,7 @@ class AffinityState:
                     seen.counted.append(self._anti[term])
         return seen
 
-    def _owns(self, member: Member) -> list[Tally]:
+    def _owns(self, member: AffinityMember) -> list[DomainTally]:
         """Return the tallies of the owners of the member's anti-affinity terms."""
         memo = id(member.terms), member.namespace in self._exempt
         found = self._own.get(memo)
@@ -298,11 +298,11 @@ class AffinityState:
             found = self._own[memo] = member.terms, [self._owners[term] for term in dict.fromkeys(self._anti_terms(member))]
         return found[1]
 
-    def answers(self, member: Member) -> Set[Group]:
+    def answers(self, member: AffinityMember) -> Set[Group]:
         """Return the groups of announced affinity terms that the pod satisfies."""
         return self._seen(member).answers
 
-    def wants(self, member: Member) -> Wants:
+    def wants(self, member: AffinityMember) -> Wants:
         """Return the tallies that the pod's own terms read."""
         memo = id(member.terms), member.namespace in self._exempt
         found = self._wanted.get(memo)
@@ -313,34 +313,34 @@ class AffinityState:
             found = self._wanted[memo] = member.terms, Wants(anti, [self._affinity[group, key] for key in keys], group)
         return found[1]
 
-    def is_asked(self, member: Member) -> bool:
+    def is_asked(self, member: AffinityMember) -> bool:
         """Return True if the rule applies to the pod: it has terms, or an added pod's anti-affinity excludes it from a domain."""
         terms = member.terms
         return bool(terms.affinity or terms.anti or terms.fault) or any(tally.domains for tally in self._seen(member).owned)
 
-    def is_tied(self, member: Member) -> bool:
+    def is_tied(self, member: AffinityMember) -> bool:
         """Return True if the pod has terms or matches a term of any announced pod."""
         terms, seen = member.terms, self._seen(member)
         return bool(terms.affinity or terms.anti or terms.fault or seen.counted or seen.owned or seen.answers)
 
-    def add(self, member: Member, node: objects.Node) -> None:
+    def add(self, member: AffinityMember, node: objects.Node) -> None:
         """Add a pod on a node."""
         for tally in (*self._seen(member).counted, *self._owns(member)):
             tally.enter(member, node.metadata.labels or {})
 
-    def remove(self, member: Member, node: objects.Node) -> None:
+    def remove(self, member: AffinityMember, node: objects.Node) -> None:
         """Remove a pod from a node."""
         for tally in (*self._seen(member).counted, *self._owns(member)):
             tally.leave(member, node.metadata.labels or {})
 
-    def faults(self, member: Member, node: objects.Node) -> list[str]:
+    def faults(self, member: AffinityMember, node: objects.Node) -> list[str]:
         """Return why required affinity or anti-affinity rejects the pod on the node. The pod itself must not be among the added pods."""
         found = self.anti_faults(member, node)
         if member.terms.affinity:
             found += self._affinity_faults(member, self.wants(member), node.metadata.labels or {})
         return found
 
-    def anti_faults(self, member: Member, node: objects.Node) -> list[str]:
+    def anti_faults(self, member: AffinityMember, node: objects.Node) -> list[str]:
         """Return why required anti-affinity, of the pod or of added pods, rejects the pod on the node.
 
         Terms that cannot be read count as a reason. The pod itself must not be among the added pods.
@@ -359,7 +359,7 @@ class AffinityState:
                 found.append(f"it matches an anti-affinity term of pod {other.name} in {tally.key}={labels[tally.key]}")
         return found
 
-    def _affinity_faults(self, member: Member, wants: Wants, labels: matching.Labels) -> list[str]:
+    def _affinity_faults(self, member: AffinityMember, wants: Wants, labels: matching.Labels) -> list[str]:
         lacking = [tally.key for tally in wants.affinity if tally.key not in labels]
         if lacking:
             return [f"the node lacks the topology key {key} of an affinity term" for key in lacking]

@@ -49,9 +49,9 @@ def forgiven(snapshot: Snapshot, earlier: Sequence[Snapshot], seconds: int, exem
     now = _time(snapshot)
     if now is None:
         return set()
-    before = [(time, _Cluster(each, exempt)) for each in earlier if (time := _time(each)) is not None and time <= now]
+    before = [(time, _RunningPods(each, exempt)) for each in earlier if (time := _time(each)) is not None and time <= now]
     found = set()
-    here = _Cluster(snapshot, exempt)
+    here = _RunningPods(snapshot, exempt)
     for rule in here.broken:
         pod = here.pods[rule.pod]
         since = now - timedelta(seconds=_grace(pod, seconds))
@@ -74,12 +74,12 @@ def _lifted(pod: objects.Pod, rules: Sequence[BrokenRule]) -> objects.Pod:
     wanted = _own(pod)
     for rule in rules:
         part = getattr(wanted, rule.part)
-        left = None
+        kept_terms = None
         if rule.part == "podAntiAffinity":
             gone = {each.place for each in rules if each.part == rule.part}
             terms = _own(pod).podAntiAffinity
-            left = [term for place, term in enumerate(_during(terms)) if place not in gone] or None
-        part = msgspec.structs.replace(part, requiredDuringSchedulingRequiredDuringExecution=left)
+            kept_terms = [term for place, term in enumerate(_during(terms)) if place not in gone] or None
+        part = msgspec.structs.replace(part, requiredDuringSchedulingRequiredDuringExecution=kept_terms)
         wanted = msgspec.structs.replace(wanted, **{rule.part: part})
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=wanted))
 
@@ -109,7 +109,7 @@ def _during(part: objects.PodAffinity | None) -> list[objects.PodAffinityTerm]:
     return list(part.requiredDuringSchedulingRequiredDuringExecution or ()) if part is not None else []
 
 
-class _Cluster:
+class _RunningPods:
     """The running pods of a snapshot, and their broken rules."""
 
     def __init__(self, snapshot: Snapshot, exempt: Collection[str]) -> None:

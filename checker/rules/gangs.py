@@ -213,7 +213,7 @@ class _Kind(NamedTuple):
         return self.ask is not None and self.ask == other.ask
 
 
-def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity.Member, objects.Node]]) -> list[list[str]]:
+def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity.AffinityMember, objects.Node]]) -> list[list[str]]:
     """Return why required affinity rejects each member of a unit on its node when the whole unit is present.
 
     A pod needs a match in its domain of each key. A match may have been there before, or be a member with other

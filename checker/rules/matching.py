@@ -72,7 +72,7 @@ class InvalidSelector(ValueError):
     """A selector that the API server would reject. The scheduler rejects the pod, or ignores the term of a running one."""
 
 
-class Requirement(NamedTuple):
+class SelectorRequirement(NamedTuple):
     """One expression of a selector.
 
     Attributes:
@@ -110,14 +110,14 @@ class Requirement(NamedTuple):
 
 
 #: Requirements in canonical order that must all hold; ``None`` selects nothing, ``()`` everything.
-Selector = tuple[Requirement, ...] | None
+Selector = tuple[SelectorRequirement, ...] | None
 
 
 def _is_whole(text: str) -> bool:
     return len(text) <= 63 and _WHOLE.match(text) is not None and int(text) < _INT64_LIMIT
 
 
-def _requirement(key: str, operator: str, values: Sequence[str], operators: frozenset[str]) -> Requirement:
+def _requirement(key: str, operator: str, values: Sequence[str], operators: frozenset[str]) -> SelectorRequirement:
     if operator not in operators:
         raise InvalidSelector(f"{operator!r} is not an operator here")
     if operator in ("In", "NotIn") and not values:
@@ -130,10 +130,10 @@ def _requirement(key: str, operator: str, values: Sequence[str], operators: froz
         for value in values:
             if len(value) > 63 or not _VALUE.match(value):
                 raise InvalidSelector(f"{value!r} is not a label value")
-    return Requirement(key, operator, tuple(sorted(set(values))))
+    return SelectorRequirement(key, operator, tuple(sorted(set(values))))
 
 
-def _node_requirements(term: objects.NodeSelectorTerm) -> list[Requirement] | None:
+def _node_requirements(term: objects.NodeSelectorTerm) -> list[SelectorRequirement] | None:
     """Return the matchExpressions of a node selector term, or None if one is invalid."""
     try:
         return [_requirement(each.key, each.operator, each.values or (), _NODE_OPERATORS) for each in term.matchExpressions or ()]
@@ -144,7 +144,7 @@ def _node_requirements(term: objects.NodeSelectorTerm) -> list[Requirement] | No
 _requirements_of: Final = Once(_node_requirements)
 
 
-def label_selector(selector: objects.LabelSelector | None, extra: Iterable[Requirement] = ()) -> Selector:
+def label_selector(selector: objects.LabelSelector | None, extra: Iterable[SelectorRequirement] = ()) -> Selector:
     """Return the canonical form of a label selector. A nil selector stays nil.
 
     Args:

@@ -27,8 +27,8 @@ def governed(snapshot: Snapshot) -> bool:
 
 def fault(snapshot: Snapshot, pod: objects.Pod) -> tuple[str, str] | None:
     """Return the plugin that refuses a pod and the reason, or None."""
-    found = snapshot.namespaces.get(pod.metadata.namespace or "default")
-    notes = (found.metadata.annotations if found is not None else None) or {}
+    namespace = snapshot.namespaces.get(pod.metadata.namespace or "default")
+    notes = (namespace.metadata.annotations if namespace is not None else None) or {}
     why = _selected(snapshot, notes, pod.spec.nodeSelector or {})
     if why is not None:
         return _SELECTOR, why
@@ -59,7 +59,7 @@ def _tolerated(notes: Mapping[str, str], own: list[objects.Toleration]) -> str |
     mine = [(each.key or "", each.operator or "", each.value or "", each.effect or "") for each in own]
     if any(not any(_includes(each, default) for each in mine) for default in given):
         return "it lacks a default toleration of its namespace"
-    if allowed and any(not any(_includes(each, asked) for each in allowed) for asked in mine):
+    if allowed and any(not any(_includes(each, toleration) for each in allowed) for toleration in mine):
         return "its namespace does not allow one of its tolerations"
     return None
 

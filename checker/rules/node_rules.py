@@ -33,10 +33,10 @@ def _integer(text: str | None) -> int | None:
 
 
 def _compares(toleration: objects.Toleration, taint: objects.Taint) -> bool:
-    offered, asked = _integer(taint.value), _integer(toleration.value)
-    if offered is None or asked is None:
+    offered, requested = _integer(taint.value), _integer(toleration.value)
+    if offered is None or requested is None:
         return False
-    return offered > asked if toleration.operator == "Gt" else offered < asked
+    return offered > requested if toleration.operator == "Gt" else offered < requested
 
 
 def tolerates(toleration: objects.Toleration, taint: objects.Taint, *, compare: bool) -> bool:
@@ -128,22 +128,22 @@ def untolerated_taint(
 
 def features_asked(spec: objects.PodSpec) -> frozenset[str]:
     """Return the kubelet features that a pod's spec requires (KEP-5328). Features that no spec can require are omitted."""
-    asked = set()
+    features = set()
     for container in chain(spec.containers or (), spec.initContainers or ()):
         for rule in container.restartPolicyRules or ():
             if rule.action == "RestartAllContainers":
-                asked.add("RestartAllContainersOnContainerExits")
+                features.add("RestartAllContainersOnContainerExits")
     if spec.hostUsers is False and spec.hostNetwork:
-        asked.add("UserNamespacesHostNetworkSupport")
-    return frozenset(asked)
+        features.add("UserNamespacesHostNetworkSupport")
+    return frozenset(features)
 
 
 _features_asked: Final = matching.Once(features_asked)
 
 
 def _undeclared(spec: objects.PodSpec, node: objects.Node) -> list[str]:
-    asked = _features_asked(spec)
-    return sorted(asked.difference((node.status.declaredFeatures if node.status else None) or ())) if asked else []
+    features = _features_asked(spec)
+    return sorted(features.difference((node.status.declaredFeatures if node.status else None) or ())) if features else []
 
 
 def _other_system(spec: objects.PodSpec, node: objects.Node) -> str | None:

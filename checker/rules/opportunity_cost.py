@@ -61,14 +61,14 @@ class ClosedNodes:
         wants = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
         known = matching.text(keys, pod.spec.nodeSelector, wants)
         if known not in self._ceilings:
-            most: resources.Amounts = {}
+            maxima: resources.Amounts = {}
             seen: set[Closed] = set()
             for node in self._nodes.values():
                 if matching.node_affinity_fault(pod.spec, node) is None and (closed := self._around(node, keys)) not in seen:
                     seen.add(closed)
                     for name, amount in self.together(closed).items():
-                        most[name] = max(amount, most.get(name, 0))
-            self._ceilings[known] = most
+                        maxima[name] = max(amount, maxima.get(name, 0))
+            self._ceilings[known] = maxima
         return self._ceilings[known]
 
     def together(self, names: Iterable[str]) -> resources.Amounts:

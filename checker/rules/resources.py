@@ -91,10 +91,10 @@ class _Reports:
         report = self.of.get(container.name or "") if running else None
         if report is None or report.resources is None:
             return own
-        held = {} if self.refused else own
+        allocated = {} if self.refused else own
         for reported in (report.allocatedResources, report.resources.requests):
-            _raise(held, _exact(reported, quantity.milli_round))
-        return held
+            _raise(allocated, _exact(reported, quantity.milli_round))
+        return allocated
 
     def stages(self, container: objects.Container) -> tuple[_Exact, _Exact, _Exact]:
         """Return a container's resources since 1.37: desired, allocated and actual requests. A missing one equals the one before it."""
@@ -111,27 +111,27 @@ class _Reports:
         return _exact(self.allocated, quantity.milli_round), _exact(self.actual.requests, quantity.milli_round)
 
 
-def _level(pod: objects.Pod, asked: _Exact, reports: _Reports, gates: FeatureGates) -> _Exact:
+def _level(pod: objects.Pod, requests: _Exact, reports: _Reports, gates: FeatureGates) -> _Exact:
     """Return the pod-level resources that a bound pod holds, according to its status.
 
     Args:
-        asked: The requests at pod level in the spec.
+        requests: The requests at pod level in the spec.
     """
     actual = reports.actual.requests if reports.actual else None
     reported = [_exact(each, quantity.milli_round) for each in (actual, reports.allocated)]
-    held = {} if reports.refused else dict(asked)
+    allocated = {} if reports.refused else dict(requests)
     if gates.has(_SUMS):
         if reports.actual is None and reports.allocated is None:
-            return asked
+            return requests
         overhead = _exact(pod.spec.overhead, quantity.milli_round)
         for one in reported:
-            _raise(held, {name: max(value - overhead.get(name, 0), Fraction(0)) for name, value in one.items()})
-        return held
+            _raise(allocated, {name: max(value - overhead.get(name, 0), Fraction(0)) for name, value in one.items()})
+        return allocated
     if reports.actual is None:
-        return asked
+        return requests
     for one in reported:
-        _raise(held, one)
-    return {name: held.get(name, Fraction(0)) for name in asked}
+        _raise(allocated, one)
+    return {name: allocated.get(name, Fraction(0)) for name in requests}
 
 
 def _containers(
@@ -163,21 +163,21 @@ def _containers(
     return total
 
 
-class _Asked(Protocol):
+class _ContainerResources(Protocol):
     """Returns a container's resources. ``running`` is False for ordinary init containers, which do not run as long as their pod."""
 
     def __call__(self, container: objects.Container, *, running: bool) -> _Exact: ...
 
 
-def most_at_once(spec: objects.PodSpec, asked: _Asked) -> dict[str, Fraction]:
+def most_at_once(spec: objects.PodSpec, resources_of: _ContainerResources) -> dict[str, Fraction]:
     """Return max(Σ app + Σ sidecars, max over ordinary init containers of (own + Σ sidecars started before))."""
     total: _Exact = {}
     for container in spec.containers or ():
-        _add(total, asked(container, running=True))
+        _add(total, resources_of(container, running=True))
     sidecars: _Exact = {}
     peak: _Exact = {}
     for container in spec.initContainers or ():
-        own = dict(asked(container, running=_is_sidecar(container)))
+        own = dict(resources_of(container, running=_is_sidecar(container)))
         if _is_sidecar(container):
             _add(total, own)
             _add(sidecars, own)
@@ -204,16 +204,16 @@ def pod_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool, unstated
     total = _containers(pod, reports, gates, quantity.milli_round, unstated)
     level = pod.spec.resources
     if level is not None and gates.enabled("PodLevelResources"):
-        limits, asked = level.limits or {}, _exact(level.requests, quantity.milli_round)
+        limits, requests = level.limits or {}, _exact(level.requests, quantity.milli_round)
         if limits:
             # The API server sums the containers before anything is rounded to fill in pod-level requests, then rounds once.
             once = _containers(pod, None, gates, _unrounded, _NOTHING)
             filled = {name: quantity.milli_round(value) for name, value in once.items() if name in ("cpu", "memory")}
-            asked = {**_exact(limits, quantity.milli_round), **filled, **asked}
-        asked = {name: value for name, value in asked.items() if _pod_level(name)}
-        if reports is not None and asked:
-            asked = _level(pod, asked, reports, gates)
-        total.update({name: value for name, value in asked.items() if _pod_level(name)})
+            requests = {**_exact(limits, quantity.milli_round), **filled, **requests}
+        requests = {name: value for name, value in requests.items() if _pod_level(name)}
+        if reports is not None and requests:
+            requests = _level(pod, requests, reports, gates)
+        total.update({name: value for name, value in requests.items() if _pod_level(name)})
     _add(total, _exact(pod.spec.overhead, quantity.milli_round))
     amounts = {name: quantity.ceil(value * 1000 if name == "cpu" else value) for name, value in total.items() if counts(name)}
     return {name: amount for name, amount in amounts.items() if amount}
@@ -270,7 +270,7 @@ Port = tuple[str, int, str]  # protocol, host port, host IP
 _ANY: Final = "0.0.0.0"
 
 
-class Shared:
+class SharedRequests:
     """Requests and host ports of pods, computed once for pods that share their parts.
 
     Parts are identified by id and not kept alive, so the snapshot must stay in memory.
@@ -312,16 +312,16 @@ def host_ports(pod: objects.Pod) -> list[Port]:
     return found
 
 
-def clashing_port(wanted: Iterable[Port], taken: Iterable[Port]) -> Port | None:
+def clashing_port(wanted: Iterable[Port], occupied: Iterable[Port]) -> Port | None:
     """Return the first wanted port that is taken, or None.
 
     Ports clash if protocol and number are equal and the addresses are equal or one is the wildcard.
     """
-    held: dict[tuple[str, int], set[str]] = {}
-    for protocol, number, address in taken:
-        held.setdefault((protocol, number), set()).add(address)
+    addresses_by_port: dict[tuple[str, int], set[str]] = {}
+    for protocol, number, address in occupied:
+        addresses_by_port.setdefault((protocol, number), set()).add(address)
     for port in wanted:
-        addresses = held.get(port[:2])
+        addresses = addresses_by_port.get(port[:2])
         if addresses and (port[2] == _ANY or _ANY in addresses or port[2] in addresses):
             return port
     return None

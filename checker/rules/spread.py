@@ -63,7 +63,7 @@ class Count:
         return 0 if self.size < max(1, min_domains) else min(self.levels)
 
 
-class Constraint(NamedTuple):
+class SpreadConstraint(NamedTuple):
     """A DoNotSchedule constraint of a pod."""
 
     tally: Count
@@ -78,7 +78,7 @@ class Constraint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spread:
+class PodSpread:
     """The DoNotSchedule constraints of a pod.
 
     Attributes:
@@ -86,11 +86,11 @@ class Spread:
         fault: Why they cannot be read, or None.
     """
 
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[SpreadConstraint, ...] = ()
     fault: str | None = None
 
 
-NO_SPREAD = Spread()
+NO_SPREAD = PodSpread()
 
 
 class Eligible:
@@ -170,9 +170,9 @@ class SpreadState:
         self._counts: dict[Census, Count] = {}
         self._watched: dict[str, matching.Shelf[Count]] = {}
         self._profiles: dict[matching.Profile, list[Count]] = {}
-        self._spreads: dict[tuple[str | int | None, ...], Spread] = {}
+        self._spreads: dict[tuple[str | int | None, ...], PodSpread] = {}
 
-    def read(self, pod: objects.Pod) -> Spread:
+    def read(self, pod: objects.Pod) -> PodSpread:
         """Return the hard constraints of a pod, with matchLabelKeys merged into the selectors."""
         spec, metadata = pod.spec, pod.metadata
         if not spec.topologySpreadConstraints:
@@ -184,7 +184,7 @@ class SpreadState:
             found = self._spreads[memo] = self._read(pod)
         return found
 
-    def _read(self, pod: objects.Pod) -> Spread:
+    def _read(self, pod: objects.Pod) -> PodSpread:
         hard = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"]
         if not hard:
             return NO_SPREAD
@@ -192,18 +192,18 @@ class SpreadState:
         keys = tuple(sorted({c.topologyKey for c in hard}))
         found = []
         for constraint in hard:
-            extra = [matching.Requirement(k, "In", (labels[k],)) for k in constraint.matchLabelKeys or () if k in labels]
+            extra = [matching.SelectorRequirement(k, "In", (labels[k],)) for k in constraint.matchLabelKeys or () if k in labels]
             try:
                 selector = matching.label_selector(constraint.labelSelector, extra)
             except matching.InvalidSelector as error:
-                return Spread(fault=str(error))
+                return PodSpread(fault=str(error))
             honour_affinity = (constraint.nodeAffinityPolicy or "Honor") == "Honor"
             honour_taints = (constraint.nodeTaintsPolicy or "Ignore") == "Honor"
             eligible = self._eligible.of(pod.spec, keys, affinity=honour_affinity, taints=honour_taints)
             census = Census(namespace, selector, constraint.topologyKey, eligible)
             own = int(matching.selects(selector, labels))
-            found.append(Constraint(self._count(census), constraint.maxSkew, constraint.minDomains or 1, own))
-        return Spread(tuple(found))
+            found.append(SpreadConstraint(self._count(census), constraint.maxSkew, constraint.minDomains or 1, own))
+        return PodSpread(tuple(found))
 
     def _count(self, census: Census) -> Count:
         count = self._counts.get(census)
@@ -244,7 +244,7 @@ def count(counts: Iterable[Count], node: objects.Node, by: int = 1) -> None:
         each.change(domain, by)
 
 
-def faults(spread: Spread, node: objects.Node, *, running: bool = False) -> list[str]:
+def faults(spread: PodSpread, node: objects.Node, *, running: bool = False) -> list[str]:
     """Return why the rule rejects a pod with these constraints on the node, given the pods added before.
 
     ``running`` means that the pod itself is among these, perhaps on a node that is not counted.
@@ -269,7 +269,7 @@ def faults(spread: Spread, node: objects.Node, *, running: bool = False) -> list
     return found
 
 
-def welcome(spread: Spread, node: objects.Node, guests: Iterable[objects.Pod]) -> None:
+def welcome(spread: PodSpread, node: objects.Node, guests: Iterable[objects.Pod]) -> None:
     """Add nominated pods to constraints with an empty selector.
 
     Such a constraint counts no bound pods, but pods that are added later match it (updateWithPod).
@@ -285,7 +285,7 @@ def welcome(spread: Spread, node: objects.Node, guests: Iterable[objects.Pod]) -
                 constraint.tally.change((node.metadata.labels or {})[census.key], 1)
 
 
-def final_faults(placed: Iterable[tuple[Spread, objects.Node]]) -> list[tuple[int, str]]:
+def final_faults(placed: Iterable[tuple[PodSpread, objects.Node]]) -> list[tuple[int, str]]:
     """Return broken constraints in domains that received a constrained pod, once per constraint and domain.
 
     Returns:

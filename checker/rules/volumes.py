@@ -94,9 +94,9 @@ class VolumeState:
 
     def bind(self, pod: objects.Pod, node: objects.Node) -> None:
         """Bind the unbound claims of a pod on its node."""
-        taken, _ = self._bind(pod, node)
-        self._chosen.update(taken)
-        self._consumed.update(taken.values())
+        assigned, _ = self._bind(pod, node)
+        self._chosen.update(assigned)
+        self._consumed.update(assigned.values())
         for key in _claims(pod, ephemeral=True):
             if key in self._claims and not self._claims_volume(key):
                 self._first_node.setdefault(key, node.metadata.name or "")
@@ -162,23 +162,23 @@ class VolumeState:
             first = self._first_node.get(key, name)
             if bound is None and first != name and self._is_for_one_node(claim):
                 why.append(f"the volume of claim {key} is created on node {first} for an earlier pod")
-        taken: dict[str, str] = {}
+        assigned: dict[str, str] = {}
         for key in sorted(waiting, key=self._request):
             selected = (self._claims[key].metadata.annotations or {}).get(_SELECTED_NODE)
             if selected is not None and selected != name:
                 why.append(f"claim {key} is being provisioned for node {selected}")
                 continue
             if selected is None and key not in self._first_node:
-                volume = self._find(key, node, taken.values())
+                volume = self._find(key, node, assigned.values())
                 if volume is not None:
-                    taken[key] = volume
+                    assigned[key] = volume
                     continue
             storage_class = self._class_of(key) or storage_objects.StorageClass(objects.ObjectMeta())
             if storage_class.provisioner in ("", _NO_PROVISIONER):
                 why.append(f"no available volume in reach of the node fits claim {key}")
             elif not matching.in_topology_terms(storage_class.allowedTopologies, labels):
                 why.append(f"allowedTopologies of class {storage_class.metadata.name} of claim {key} leave the node out")
-        return taken, why
+        return assigned, why
 
     @staticmethod
     def _is_for_one_node(claim: storage_objects.PersistentVolumeClaim) -> bool:
@@ -198,7 +198,7 @@ class VolumeState:
             return False
         return matching.node_selector_holds(required, node.metadata.labels or {}, node.metadata.name or "")
 
-    def _find(self, key: str, node: objects.Node, taken: Collection[str]) -> str | None:
+    def _find(self, key: str, node: objects.Node, assigned: Collection[str]) -> str | None:
         """Return the static volume for an unbound claim on this node: the one reserved for it, or else the smallest,
         then first by name.
         """
@@ -233,7 +233,7 @@ class VolumeState:
                 # A reservation is binding regardless of modes and labels. If it is out of reach, no other volume is used.
                 return name if self._reaches(volume, node) else None
         for capacity, name, volume in self._free.get(name_of_class, ()):
-            if name in self._consumed or name in taken:
+            if name in self._consumed or name in assigned:
                 continue
             if fits(capacity, volume) and offered(volume) and self._reaches(volume, node):
                 return name
@@ -310,7 +310,7 @@ class VolumeState:
         new = self._handles(_claims(pod, ephemeral=True), name) - attached
         for driver in sorted({driver for driver, _ in new}):
             limit = limits.get(driver)
-            more, held = (sum(driver == other for other, _ in handles) for handles in (new, attached))
-            if limit is not None and held + more > limit:
-                why.append(f"{driver}: {more} more volumes, {held} of {limit} attached")
+            more, attached_count = (sum(driver == other for other, _ in handles) for handles in (new, attached))
+            if limit is not None and attached_count + more > limit:
+                why.append(f"{driver}: {more} more volumes, {attached_count} of {limit} attached")
         return why

@@ -22,10 +22,10 @@ from kubestow.live.api.answers import Unauthorized, Unreachable
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply import leftovers
-from kubestow.live.apply.drift import Done, check, summed_up
-from kubestow.live.apply.journal import Journal, Origin, journal_path
+from kubestow.live.apply.drift import DoneChanges, check, summed_up
+from kubestow.live.apply.journal import Journal, RunOrigin, journal_path
 from kubestow.live.apply.lease import Lease, LeaseLost, LeaseTaken, live_run
-from kubestow.live.apply.run import Execution, Options, Outcome
+from kubestow.live.apply.run import Execution, RunOptions, RunOutcome
 from kubestow.live.apply.waiting import slipping_notes
 from kubestow.models.disruption import eviction_requests
 from kubestow.models.snapshot.snapshot import InputError
@@ -68,62 +68,62 @@ async def followed(choices: ApplyChoices, streams: Streams) -> AsyncIterator[tup
             await cluster.close()
 
 
-async def look(asked: Reviewed) -> int:
+async def look(review: Reviewed) -> int:
     """Print how the cluster differs from the snapshot and what would block the run; change nothing."""
-    async with followed(asked.choices, asked.streams) as (api, cluster):
-        await announce(api, cluster, asked)
+    async with followed(review.choices, review.streams) as (api, cluster):
+        await announce(api, cluster, review)
         other = await live_run(api)
         if other is not None:
             say(f"run {other.run} holds the lock of this cluster until {other.until:%H:%M:%S} UTC, and renews it while it runs")
-        verdict = check(asked.snapshot, await cluster.read_snapshot(), asked.document, Done(), judge_rest)
-        _tell([f"harmless: {text}" for text in summed_up(verdict.harmless)], asked.streams)
+        verdict = check(review.snapshot, await cluster.read_snapshot(), review.document, DoneChanges(), judge_rest)
+        _tell([f"harmless: {text}" for text in summed_up(verdict.harmless)], review.streams)
         for fault in verdict.faults:
             say(f"in the way: {fault}")
-        if not asked.streams.quiet:
+        if not review.streams.quiet:
             way = "it would stop before its first step" if verdict.faults else "it can be carried out: --yes does so"
             say(f"nothing was touched; {way}")
         return INCOMPLETE if verdict.faults or other is not None else DONE
 
 
-async def carry_out(asked: Reviewed) -> int:
+async def carry_out(review: Reviewed) -> int:
     """Apply the document."""
-    async with followed(asked.choices, asked.streams) as (api, cluster):
-        await announce(api, cluster, asked)
-        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
-            return report(await execute(asked, api, cluster, journal, lease), journal, asked.streams)
+    async with followed(review.choices, review.streams) as (api, cluster):
+        await announce(api, cluster, review)
+        async with journal_of(review, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
+            return report(await execute(review, api, cluster, journal, lease), journal, review.streams)
 
 
-def journal_of(asked: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
+def journal_of(review: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
     """Open the journal next to the document."""
-    found = cluster.named("Namespace", "kube-system")
-    uid = str(found["metadata"].get("uid") or "") if found is not None else ""  # identifies the cluster
-    origin = Origin(asked.digest, asked.document.snapshot.sha256, api.server, uid)
-    journal = Journal.open(journal_path(asked.path), origin, resume=asked.choices.resume)
+    namespace = cluster.named("Namespace", "kube-system")
+    uid = str(namespace["metadata"].get("uid") or "") if namespace is not None else ""  # identifies the cluster
+    origin = RunOrigin(review.digest, review.document.snapshot.sha256, api.server, uid)
+    journal = Journal.open(journal_path(review.path), origin, resume=review.choices.resume)
     if journal.kept:
         say(f"note: the journal of an earlier, finished run is kept as {journal.kept}")
     return journal
 
 
 async def execute(
-    asked: Reviewed, api: Any, cluster: LiveCluster, journal: Journal, lease: Lease, *, hold_drained: bool = False
-) -> Outcome:
+    review: Reviewed, api: Any, cluster: LiveCluster, journal: Journal, lease: Lease, *, hold_drained: bool = False
+) -> RunOutcome:
     """Run the document and show its progress. ``hold_drained``: keep drained nodes closed for a following run."""
-    choices, streams = asked.choices, asked.streams
-    options = Options(
+    choices, streams = review.choices, review.streams
+    options = RunOptions(
         timeout=choices.timeout, wave=choices.wave, pause_between=choices.pause_between is not None, hold_drained=hold_drained
     )  # fmt: skip
-    with run_progress.choose(asked.document, choices.pause_between, quiet=streams.quiet, verbose=streams.verbose) as shown:
-        end = partial(ends, asked.snapshot, asked.document)
-        execution = Execution(api, cluster, journal, asked.document, asked.snapshot, judge_rest, options, shown, lease, end)
+    with run_progress.choose(review.document, choices.pause_between, quiet=streams.quiet, verbose=streams.verbose) as shown:
+        end = partial(ends, review.snapshot, review.document)
+        execution = Execution(api, cluster, journal, review.document, review.snapshot, judge_rest, options, shown, lease, end)
         return await _interruptible(execution)
 
 
-async def announce(api: Any, cluster: LiveCluster, asked: Reviewed) -> None:
+async def announce(api: Any, cluster: LiveCluster, review: Reviewed) -> None:
     """Print notes about the cluster before the run begins."""
-    found = [*slipping_notes(asked.snapshot), *leftovers.describe(leftovers.find(cluster.objects("Node").values()))]
+    found = [*slipping_notes(review.snapshot), *leftovers.describe(leftovers.find(cluster.objects("Node").values()))]
     for text in [*map(str, await other_controllers.find(api, cluster)), *found]:
         say(f"note: {text}")
-    _tell([f"note: {text}" for text in eviction_requests.notes(cluster.objects("EvictionRequest"))], asked.streams)
+    _tell([f"note: {text}" for text in eviction_requests.notes(cluster.objects("EvictionRequest"))], review.streams)
 
 
 def _tell(lines: list[str], streams: Streams) -> None:
@@ -134,7 +134,7 @@ def _tell(lines: list[str], streams: Streams) -> None:
         say(f"and {len(lines) - len(shown)} more (-v shows all)")
 
 
-async def _interruptible(execution: Execution) -> Outcome:
+async def _interruptible(execution: Execution) -> RunOutcome:
     """Run with handlers for ^C and SIGTERM: the first finishes steps under way, the second ends at once."""
     received: list[int] = []
 
@@ -147,7 +147,7 @@ async def _interruptible(execution: Execution) -> Outcome:
         return await execution.run()
 
 
-def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
+def report(outcome: RunOutcome, journal: Journal, streams: Streams) -> int:
     """Print the outcome of a run and return the exit code.
 
     It is INTERRUPTED after an interruption. It is DONE if the run is done or paused, the cluster is as planned, and no node
@@ -169,33 +169,33 @@ def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
 async def open_all(api: Any, cluster: LiveCluster) -> None:
     """Open the nodes that earlier runs kept closed for later ones."""
     await cluster.refresh()
-    found = leftovers.find(cluster.objects("Node").values())
-    if found:
-        await _open(api, found)
+    closed_nodes = leftovers.find(cluster.objects("Node").values())
+    if closed_nodes:
+        await _open(api, closed_nodes)
 
 
 async def _open(api: Any, found: Collection[leftovers.Leftover]) -> int:
     """Open nodes, print the reasons for those that stay closed, and return their number."""
     async with Lease(api, f"open-{token_hex(4)}", tell=say) as lease:
-        left = await leftovers.open_leftovers(api, found, lease)
-    for name, why in left.items():
+        not_opened = await leftovers.open_leftovers(api, found, lease)
+    for name, why in not_opened.items():
         say(f"kubestow: {name}: {why}")
-    return len(left)
+    return len(not_opened)
 
 
 async def open_nodes(choices: ApplyChoices, streams: Streams) -> int:
     """Open the nodes that finished runs left closed; without --yes, only list them."""
     async with followed(choices, streams) as (api, cluster):
-        found = leftovers.find(cluster.objects("Node").values())
-        for text in leftovers.describe(found):
+        closed_nodes = leftovers.find(cluster.objects("Node").values())
+        for text in leftovers.describe(closed_nodes):
             say(text)
-        if not found:
+        if not closed_nodes:
             say("no node is closed by a run of kubestow")
             return DONE
         if not choices.yes:
             say("nothing was touched; --yes opens them")
             return DONE
-        left = await _open(api, found)
+        not_opened_count = await _open(api, closed_nodes)
         if not streams.quiet:
-            say(f"{len(found) - left} of {len(found)} nodes opened")
-        return INCOMPLETE if left else DONE
+            say(f"{len(closed_nodes) - not_opened_count} of {len(closed_nodes)} nodes opened")
+        return INCOMPLETE if not_opened_count else DONE

@@ -18,8 +18,8 @@ from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.answers import Unreachable
 from kubestow.live.apply.journal import JournaledApi, JournalLost
 from kubestow.live.apply.lease import Lease, LeaseLost
-from kubestow.live.gates.gates import Gates, Listener, Options
-from kubestow.live.gates.places import Places
+from kubestow.live.gates.gates import Gates, ReleaseListener, ReleaseOptions
+from kubestow.live.gates.places import GatePlaces
 from kubestow.live.gates.replica_groups import replica_groups, workload_of
 from kubestow.live.gates.serve_lease import LeasedApi
 from kubestow.live.gates.serve_lease import serve as lead
@@ -27,7 +27,7 @@ from kubestow.models.documents.placement import Placement
 
 
 @dataclass(frozen=True)
-class _Shown(Listener):
+class _Shown(ReleaseListener):
     """Prints events; with ``verbose``, also each pod."""
 
     quiet: bool
@@ -44,28 +44,28 @@ class _Shown(Listener):
             say(message)
 
 
-async def look(asked: Reviewed) -> int:
+async def look(review: Reviewed) -> int:
     """Print which pods of the manifests wait behind the gate; change nothing."""
-    async with followed(asked.choices, asked.streams) as (_, cluster):
-        for template in asked.templates:
-            held = sum(len(replicas.held) for replicas in replica_groups(cluster, template))
+    async with followed(review.choices, review.streams) as (_, cluster):
+        for template in review.templates:
+            waiting_pods = sum(len(replicas.gated) for replicas in replica_groups(cluster, template))
             there = "" if workload_of(cluster, template) is not None else "; it is not in the cluster yet"
-            say(f"{template.ref}: {template.placed} pods have a node in the placement, {held} wait behind the gate{there}")
-        if not asked.streams.quiet:
+            say(f"{template.ref}: {template.placed} pods have a node in the placement, {waiting_pods} wait behind the gate{there}")
+        if not review.streams.quiet:
             say("nothing was touched; --yes lets the pods go to their nodes")
     return DONE
 
 
-async def release(asked: Reviewed) -> int:
+async def release(review: Reviewed) -> int:
     """Release the pods of the manifests to their nodes and wait until they are bound."""
-    choices, streams = asked.choices, asked.streams
+    choices, streams = review.choices, review.streams
     async with followed(choices, streams) as (api, cluster):
-        async with journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
-            options = Options(timeout=choices.timeout, undo=choices.undo)
+        async with journal_of(review, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
+            options = ReleaseOptions(timeout=choices.timeout, undo=choices.undo)
             shown = _Shown(streams.quiet, streams.verbose)
             asking = LeasedApi(JournaledApi(api, journal), lease)  # in this order, so that the journal has only requests that are sent
-            places = Places(journal, asking.of, cluster, asked.templates)
-            gates = Gates(asking, cluster, _placement(asked), asked.templates, judge_rest, options, shown, places=places)
+            places = GatePlaces(journal, asking.of, cluster, review.templates)
+            gates = Gates(asking, cluster, _placement(review), review.templates, judge_rest, options, shown, places=places)
             await journal.fact("wave", wave=1)
             try:
                 async with _ended_by_signals(gates):
@@ -76,8 +76,8 @@ async def release(asked: Reviewed) -> int:
             except JournalLost as error:
                 fail([str(error)], INCOMPLETE)
             message = f"{len(outcome.placed)} pods were let go to their nodes"
-            await journal.fact("end" if outcome.state == "done" else "stopped", message="; ".join([message, *outcome.left]))
-        for text in outcome.left:
+            await journal.fact("end" if outcome.state == "done" else "stopped", message="; ".join([message, *outcome.deviations]))
+        for text in outcome.deviations:
             say(f"kubestow: {text}")
         for ref in outcome.undone:
             say(f"kubestow: deleted: {ref}")
@@ -86,11 +86,11 @@ async def release(asked: Reviewed) -> int:
         return {"done": DONE, "interrupted": INTERRUPTED}.get(outcome.state, INCOMPLETE)
 
 
-async def serve(asked: Reviewed) -> int:
+async def serve(review: Reviewed) -> int:
     """Release pods of the manifests as they appear, until the program is ended."""
-    async with followed(asked.choices, asked.streams) as (api, cluster):
-        options = Options(timeout=asked.choices.timeout)
-        gates = Gates(api, cluster, _placement(asked), asked.templates, judge_rest, options, _Shown(asked.streams.quiet, verbose=True))
+    async with followed(review.choices, review.streams) as (api, cluster):
+        options = ReleaseOptions(timeout=review.choices.timeout)
+        gates = Gates(api, cluster, _placement(review), review.templates, judge_rest, options, _Shown(review.streams.quiet, verbose=True))
         async with _ended_by_signals(gates):
             await lead(gates, f"{platform.node()}-{os.getpid()}-{token_hex(4)}")
     return INTERRUPTED
@@ -113,6 +113,6 @@ async def _ended_by_signals(gates: Gates) -> AsyncIterator[None]:
         raise KeyboardInterrupt from None
 
 
-def _placement(asked: Reviewed) -> Placement:
-    assert isinstance(asked.document, Placement), "only placements have manifests"
-    return asked.document
+def _placement(review: Reviewed) -> Placement:
+    assert isinstance(review.document, Placement), "only placements have manifests"
+    return review.document

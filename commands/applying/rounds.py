@@ -18,7 +18,7 @@ from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, say
 from kubestow.commands.core.reading import set_gates_of
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.lease import Lease
-from kubestow.live.apply.run import Outcome
+from kubestow.live.apply.run import RunOutcome
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
@@ -41,34 +41,34 @@ _MIN_PAUSE_SECONDS: Final = 2.0
 _MAX_PAUSE_SECONDS: Final = 30.0
 
 
-async def until_done(asked: Reviewed) -> int:
+async def until_done(review: Reviewed) -> int:
     """Apply the document. If the run stops, plan again for the current cluster and continue, up to the given number of rounds.
 
     Each plan waits until unfinished pods have arrived. If used-up budgets keep a plan from reaching anything, it is searched again after a
     pause and does not count as a round. Nodes to drain stay closed between rounds.
     """
-    choices, streams = asked.choices, asked.streams
-    round_files.check(asked.path, choices.rounds)
+    choices, streams = review.choices, review.streams
+    round_files.check(review.path, choices.rounds)
     async with carrying_out.followed(choices, streams) as (api, cluster):
-        await carrying_out.announce(api, cluster, asked)
+        await carrying_out.announce(api, cluster, review)
         moved: set[str] = set()
         number = 1
         try:
             while True:
-                async with carrying_out.journal_of(asked, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
+                async with carrying_out.journal_of(review, api, cluster) as journal, Lease(api, journal.run, tell=say) as lease:
                     hold = number < choices.rounds
-                    outcome = await carrying_out.execute(asked, api, cluster, journal, lease, hold_drained=hold)
+                    outcome = await carrying_out.execute(review, api, cluster, journal, lease, hold_drained=hold)
                     code = carrying_out.report(outcome, journal, streams)
                     moved |= {each.uid for each in journal.progress.steps.values() if each.uid is not None and each.gone}
                 reached = bool(outcome.done) or number == 1  # later rounds that reach nothing have waited for budgets already
-                again = outcome.state == "stopped" or (outcome.state == "done" and reached and bool(_used_up(asked.snapshot, asked)))
+                again = outcome.state == "stopped" or (outcome.state == "done" and reached and bool(_used_up(review.snapshot, review)))
                 if not again or not hold:
-                    return code if code != DONE else _told(asked.document)
+                    return code if code != DONE else _told(review.document)
                 number += 1
-                asked = await _next(asked, cluster, outcome, number, () if choices.evict_again else moved)
-                if not _is_work(asked.document):
+                review = await _next(review, cluster, outcome, number, () if choices.evict_again else moved)
+                if not _is_work(review.document):
                     say(f"round {number}: nothing remains to be done")
-                    return _told(asked.document)
+                    return _told(review.document)
         finally:
             await carrying_out.open_all(api, cluster)
 
@@ -76,14 +76,14 @@ async def until_done(asked: Reviewed) -> int:
 def _told(document: Placement | RebalancePlan) -> int:
     """Print the goals that are not reached and return the exit code."""
     if isinstance(document, Placement):
-        left = [f"{each.pod} has no place" for each in document.unplaced if not each.gated]
+        unfinished = [f"{each.pod} has no place" for each in document.unplaced if not each.gated]
     else:
-        left = [obstacle.message for obstacle in document.obstacles]
-    for text in left[:_MAX_LISTED]:
+        unfinished = [obstacle.message for obstacle in document.obstacles]
+    for text in unfinished[:_MAX_LISTED]:
         say(f"not reached: {text}")
-    if len(left) > _MAX_LISTED:
-        say(f"and {len(left) - _MAX_LISTED} more like this")
-    return INCOMPLETE if left else DONE
+    if len(unfinished) > _MAX_LISTED:
+        say(f"and {len(unfinished) - _MAX_LISTED} more like this")
+    return INCOMPLETE if unfinished else DONE
 
 
 def _is_work(document: Placement | RebalancePlan) -> bool:
@@ -96,20 +96,20 @@ def _moves_pods(document: Placement | RebalancePlan) -> bool:
     return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions)
 
 
-async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed:
+async def _next(review: Reviewed, cluster: LiveCluster, outcome: RunOutcome, number: int, stays: Collection[str]) -> Reviewed:
     """Plan the next round and keep its document and snapshot next to the first one."""
-    files = round_files.of(asked.path, number)
+    files = round_files.of(review.path, number)
     round_files.make_room(files)
-    way, deadline, pause = UnfinishedPods(cluster, asked.snapshot), time.monotonic() + asked.choices.timeout, _MIN_PAUSE_SECONDS
+    way, deadline, pause = UnfinishedPods(cluster, review.snapshot), time.monotonic() + review.choices.timeout, _MIN_PAUSE_SECONDS
     while True:
         await way.arrived(max(0.0, deadline - time.monotonic()), lambda text: say(f"round {number}: {text}"))
-        text, document, now = await _plan(asked, cluster, outcome, files, stays)
-        found = replace(asked, document=document, path=files.document, snapshot=now)
-        closed = [] if _moves_pods(document) else _used_up(now, found, asked.snapshot)
-        left = deadline - time.monotonic()
-        if not closed or left <= 0:
+        text, document, now = await _plan(review, cluster, outcome, files, stays)
+        next_review = replace(review, document=document, path=files.document, snapshot=now)
+        closed = [] if _moves_pods(document) else _used_up(now, next_review, review.snapshot)
+        remaining_seconds = deadline - time.monotonic()
+        if not closed or remaining_seconds <= 0:
             break
-        pause = min(pause, left)
+        pause = min(pause, remaining_seconds)
         say(f"round {number}: no eviction is allowed by PodDisruptionBudget {some(closed)}; next attempt in {pause:.0f} s")
         await asyncio.sleep(pause)
         pause = min(2 * pause, _MAX_PAUSE_SECONDS)
@@ -117,25 +117,25 @@ async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number:
     write_file(files.snapshot, [text])
     write_file(files.document, [encoded])
     say(f"round {number}: {files.document}, of the snapshot {files.snapshot}")
-    return replace(found, digest=sha256(encoded).hexdigest())
+    return replace(next_review, digest=sha256(encoded).hexdigest())
 
 
 async def _plan(
-    asked: Reviewed, cluster: LiveCluster, outcome: Outcome, files: round_files.RoundFiles, stays: Collection[str]
+    review: Reviewed, cluster: LiveCluster, outcome: RunOutcome, files: round_files.RoundFiles, stays: Collection[str]
 ) -> tuple[bytes, Placement | RebalancePlan, Snapshot]:
     """Return the text of the current snapshot, a plan for it, and the snapshot as read."""
     await cluster.refresh()
     now = await cluster.read_snapshot()
     text = _held(cluster.document(), stays)
     snapshot = from_json(text, files.snapshot)
-    set_gates_of(snapshot, asked.document.snapshot)
+    set_gates_of(snapshot, review.document.snapshot)
     say(f"round {files.number}: planning again for the current cluster")
-    return text, await asyncio.to_thread(_search, snapshot, asked, outcome), now
+    return text, await asyncio.to_thread(_search, snapshot, review, outcome), now
 
 
-def _used_up(now: Snapshot, asked: Reviewed, before: Snapshot | None = None) -> list[str]:
+def _used_up(now: Snapshot, review: Reviewed, before: Snapshot | None = None) -> list[str]:
     """Return the budgets that are used up for now and may keep the plan from reaching more."""
-    document = asked.document
+    document = review.document
     return used_up(now, document, before if before is not None else Snapshot()) if isinstance(document, RebalancePlan) else []
 
 
@@ -148,9 +148,9 @@ def _held(text: bytes, stays: Collection[str]) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _search(snapshot: Snapshot, asked: Reviewed, outcome: Outcome) -> Placement | RebalancePlan:
+def _search(snapshot: Snapshot, review: Reviewed, outcome: RunOutcome) -> Placement | RebalancePlan:
     """Return a document with the goals, limits and policy of the previous one. Steps already done count towards the limits."""
-    before = asked.document
+    before = review.document
     ref = before.snapshot
     options = Options(
         include_gated=ref.includeGated, daemon_namespaces=tuple(ref.daemonNamespaces), policy=before.policy or DEFAULT
@@ -160,22 +160,22 @@ def _search(snapshot: Snapshot, asked: Reviewed, outcome: Outcome) -> Placement 
     goals = tuple(goal for goal in before.goals if goal != "drain")
     nodes = {node.metadata.name for node in snapshot.nodes}
     drain = tuple(name for name in before.drain if name in nodes)
-    return rebalance(snapshot, PlanOptions(goals, drain, _left(before.limits, outcome), options, _history(snapshot, asked)))
+    return rebalance(snapshot, PlanOptions(goals, drain, _left(before.limits, outcome), options, _history(snapshot, review)))
 
 
-def _history(snapshot: Snapshot, asked: Reviewed) -> History:
+def _history(snapshot: Snapshot, review: Reviewed) -> History:
     """Return the history for grace periods: the previous round's snapshot, if it has a capture time."""
-    grace = asked.document.executionGrace if isinstance(asked.document, RebalancePlan) else None
+    grace = review.document.executionGrace if isinstance(review.document, RebalancePlan) else None
     if grace is None:
         return NO_HISTORY
     try:
-        known = time_of(asked.snapshot) <= time_of(snapshot)
+        known = time_of(review.snapshot) <= time_of(snapshot)
     except InputError:
         known = False
-    return History(grace.seconds, (asked.snapshot,) if known else ())
+    return History(grace.seconds, (review.snapshot,) if known else ())
 
 
-def _left(limits: Limits, outcome: Outcome) -> Limits:
+def _left(limits: Limits, outcome: RunOutcome) -> Limits:
     moves = sum(step.kind in ("move", "recreate") for step in outcome.done)
     evictions = sum(step.kind == "evict" for step in outcome.done)
     waves = len({step.wave for step in outcome.done})

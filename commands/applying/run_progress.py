@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kubestow.live.apply.moving.work import Listener
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.moving.work import RunListener
+from kubestow.live.apply.steps import RunStep
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.report.documents.output import one_line
@@ -19,7 +19,7 @@ from kubestow.report.documents.output import one_line
 _DOES: Final = {"evicting": "evicted", "gone": "is gone", "bound": "is bound", "done": "is done"}
 
 
-class RunProgress(Listener):
+class RunProgress(RunListener):
     """Progress as lines of text."""
 
     def __init__(self, waves: int, steps: int, pause: float | None, *, quiet: bool, verbose: bool) -> None:
@@ -37,7 +37,7 @@ class RunProgress(Listener):
         if not self._quiet:
             self._say(f"wave {number} of {self._waves}: {steps} {'step' if steps == 1 else 'steps'}")
 
-    def step(self, step: Step, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
+    def step(self, step: RunStep, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
         """Print the event of a step's pod, if -v was given."""
         if self._verbose:
             where = f" on {step.target}" if what in ("bound", "done") and step.target else ""
@@ -80,7 +80,7 @@ class _Bars(RunProgress):
     def wave(self, number: int, steps: int) -> None:
         self._bars.update(self._wave_bar, completed=number - 1, description=f"wave {number}")
 
-    def step(self, step: Step, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
+    def step(self, step: RunStep, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
         super().step(step, what, name)
         if what == "done":
             self._bars.advance(self._pod_bar)

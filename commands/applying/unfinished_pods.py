@@ -26,7 +26,7 @@ _RETRY_SECONDS: Final = 15.0
 _READ_FRACTION: Final = 0.2
 
 
-class Cluster(Protocol):
+class PodReader(Protocol):
     """Read access to a cluster, as in :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
@@ -40,7 +40,7 @@ class UnfinishedPods:
     An earlier state may last indefinitely: a crashing pod, one that fits nowhere, or a finalizer that nobody removes.
     """
 
-    cluster: Cluster
+    cluster: PodReader
     before: Snapshot
     _stuck: dict[str, str] = field(default_factory=dict)
     _short: set[str] = field(default_factory=set)
@@ -111,19 +111,19 @@ class UnfinishedPods:
 
     async def arrived(self, seconds: float, tell: Callable[[str], object]) -> None:
         """Wait until all pods have arrived or the time is over; print the awaited pods once."""
-        deadline, told = time.monotonic() + seconds, False
+        deadline, announced = time.monotonic() + seconds, False
         while True:
             await self.cluster.refresh()
             began = time.monotonic()
-            found = self.find()
+            unfinished = self.find()
             now = time.monotonic()
-            if not found or now >= deadline:
-                if found:
-                    tell(f"no longer waiting for: {some(found)}")
+            if not unfinished or now >= deadline:
+                if unfinished:
+                    tell(f"no longer waiting for: {some(unfinished)}")
                 return
-            if not told:
-                tell(f"waiting up to {seconds:g} s for: {some(found)}")
-                told = True
+            if not announced:
+                tell(f"waiting up to {seconds:g} s for: {some(unfinished)}")
+                announced = True
             await asyncio.sleep(min(max(_POLL_SECONDS, (now - began) / _READ_FRACTION), deadline - now))
 
 

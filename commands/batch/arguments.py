@@ -25,7 +25,7 @@ def unfit(option: click.Option) -> str:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenOption:
     """An option on the command line.
 
     Attributes:
@@ -55,30 +55,30 @@ def takes_value(option: click.Option) -> bool:
     return not (option.is_flag or option.count)
 
 
-def read(tokens: Sequence[str], known: Mapping[str, click.Option]) -> tuple[list[Given], list[str]]:
+def read(tokens: Sequence[str], known: Mapping[str, click.Option]) -> tuple[list[GivenOption], list[str]]:
     """Separate options from other arguments. click cannot do this for the options of two commands at once.
 
     Raises:
         click.UsageError: an option is unknown, lacks its value, or has an unexpected value.
     """
-    given: list[Given] = []
+    given: list[GivenOption] = []
     others: list[str] = []
-    left = list(reversed(tokens))
+    remaining_tokens = list(reversed(tokens))
 
     def value_of(spelt: str) -> str:
-        if not left:
+        if not remaining_tokens:
             raise click.BadOptionUsage(spelt, f"Option {spelt!r} requires an argument.")
-        return left.pop()
+        return remaining_tokens.pop()
 
     def option_of(spelt: str) -> click.Option:
         if spelt not in known:
             raise click.NoSuchOption(spelt, possibilities=[name for name in known if name.startswith(spelt)] or None)
         return known[spelt]
 
-    while left:
-        token = left.pop()
+    while remaining_tokens:
+        token = remaining_tokens.pop()
         if token == "--":
-            others += reversed(left)
+            others += reversed(remaining_tokens)
             break
         if token == "-" or not token.startswith("-"):
             others.append(token)
@@ -88,18 +88,18 @@ def read(tokens: Sequence[str], known: Mapping[str, click.Option]) -> tuple[list
             if not takes_value(option):
                 if equals:
                     raise click.BadOptionUsage(spelt, f"Option {spelt!r} does not take a value.")
-                given.append(Given(option, spelt))
+                given.append(GivenOption(option, spelt))
             else:
-                given.append(Given(option, spelt, value if equals else value_of(spelt)))
+                given.append(GivenOption(option, spelt, value if equals else value_of(spelt)))
         else:
             letters = token[1:]
             while letters:
                 spelt, letters = f"-{letters[0]}", letters[1:]
                 option = option_of(spelt)
                 if not takes_value(option):
-                    given.append(Given(option, spelt))
+                    given.append(GivenOption(option, spelt))
                     continue
-                given.append(Given(option, spelt, letters or value_of(spelt)))
+                given.append(GivenOption(option, spelt, letters or value_of(spelt)))
                 letters = ""
     return given, others
 

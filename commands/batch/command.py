@@ -17,11 +17,11 @@ from kubestow.commands.batch import arguments
 from kubestow.commands.batch.task import COMMANDS
 from kubestow.commands.common import option_values, options
 from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, refuse, say
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 
 if TYPE_CHECKING:
-    from kubestow.commands.batch.plan import Plan
-    from kubestow.commands.batch.worker import Work
+    from kubestow.commands.batch.plan import TaskPlan
+    from kubestow.commands.batch.worker import BatchWork
     from kubestow.models.documents.batch import BatchSummary, Row
     from kubestow.solver.executors.workers import Workers
 
@@ -31,7 +31,7 @@ _KEPT = "finished results are kept; --resume continues"
 _FORM = "Format of the summary on standard output.  [default: table on a terminal, else json]"
 
 
-class _Batch(Command):
+class _Batch(GroupedCommand):
     """A command that passes the options of the inner command on to it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -48,10 +48,10 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     """Parse I/N into two numbers."""
     if value is None:
         return None
-    found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value, re.ASCII)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value, re.ASCII)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise click.BadParameter(f"{value!r} is not a shard (expected I/N, I from 1 to N)")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,13 @@ def batch(
 def _refuse_overwriting(folder: str, inputs: Iterable[tuple[str, str]], *, results: bool) -> None:
     """Refuse an output folder in which an input file would be overwritten. ``inputs`` are pairs of option and path."""
     from kubestow.commands.batch.folder import written
-    from kubestow.commands.common.overwriting import Named, refuse_same
+    from kubestow.commands.common.overwriting import NamedPath, refuse_same
 
-    outputs = [Named("-o", "output", path) for path in written(folder, results=results)]
-    refuse_same(outputs, lambda: [Named(option, "", path) for option, path in inputs])
+    outputs = [NamedPath("-o", "output", path) for path in written(folder, results=results)]
+    refuse_same(outputs, lambda: [NamedPath(option, "", path) for option, path in inputs])
 
 
-def _files(plan: Plan, what: Sequence[str], output: str) -> Iterator[tuple[str, str]]:
+def _files(plan: TaskPlan, what: Sequence[str], output: str) -> Iterator[tuple[str, str]]:
     """Yield the input files of a plan and the plan itself, each with the option or argument that names it."""
     from kubestow.commands.batch import snapshots
     from kubestow.commands.batch.task import command_of
@@ -194,7 +194,7 @@ def _from_job(shards: int | None) -> tuple[int, int] | None:
     return int(index) + 1, shards
 
 
-def _plan(what: Sequence[str], inner: Sequence[str], *, each_directory: bool) -> Plan:
+def _plan(what: Sequence[str], inner: Sequence[str], *, each_directory: bool) -> TaskPlan:
     """Return the plan: read from a file, or made from the command line."""
     from kubestow.commands.batch import plan
 
@@ -215,7 +215,9 @@ def _listed(named: Sequence[str]) -> list[str]:
     return found
 
 
-def _run(plan: Plan, folder: str, output: str, share: tuple[int, int] | None, how: _Running) -> tuple[BatchSummary, Callable[[], NoReturn]]:
+def _run(
+    plan: TaskPlan, folder: str, output: str, share: tuple[int, int] | None, how: _Running
+) -> tuple[BatchSummary, Callable[[], NoReturn]]:
     """Run the tasks. Return the summary and the function that ends the command."""
     from kubestow.commands.batch import snapshots, tasks
     from kubestow.commands.batch import summary as summaries
@@ -251,14 +253,14 @@ def _run(plan: Plan, folder: str, output: str, share: tuple[int, int] | None, ho
                 problem = f"{folder}: the disk is full; {_KEPT}"
         in_order = [rows[id] for id in listed.order if id in rows]
         name = f"{share[0]}/{share[1]}" if share is not None else None
-        found = summaries.of(in_order, tasks=len(listed.order), shard=name, notes=listed.notes)
+        summary = summaries.of(in_order, tasks=len(listed.order), shard=name, notes=listed.notes)
         try:
             if how.series:
-                summaries.add_series(found, folder)
-            summaries.write(found, folder)
+                summaries.add_series(summary, folder)
+            summaries.write(summary, folder)
         except OSError as error:
             problem = problem or f"{folder}: {error.strerror or error}"
-    return found, lambda: _end(found, problem, interrupted=interrupted)
+    return summary, lambda: _end(summary, problem, interrupted=interrupted)
 
 
 def _end(found: BatchSummary, problem: str, *, interrupted: bool) -> NoReturn:
@@ -269,15 +271,15 @@ def _end(found: BatchSummary, problem: str, *, interrupted: bool) -> NoReturn:
     raise click.exceptions.Exit(INTERRUPTED if interrupted else INCOMPLETE if found.failed else DONE)
 
 
-def _shared(plan: Plan, folder: str, how: _Running) -> tuple[int, Work]:
+def _shared(plan: TaskPlan, folder: str, how: _Running) -> tuple[int, BatchWork]:
     """Return the number of tasks at once, and their common settings. By default the cores are divided among the tasks."""
     from kubestow.commands.batch import tasks
-    from kubestow.commands.batch.worker import Work
+    from kubestow.commands.batch.worker import BatchWork
     from kubestow.solver.executors.workers import jobs_and_share
 
     said = [tasks.workers_of(each) for each in plan.sets]
     jobs, share = jobs_and_share(how.jobs, max((n for n in said if n is not None), default=None))
-    return jobs, Work(folder if how.dask is None else None, how.memory, share, how.series)
+    return jobs, BatchWork(folder if how.dask is None else None, how.memory, share, how.series)
 
 
 def _workers(dask: str | None, jobs: int) -> Workers:

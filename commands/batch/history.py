@@ -29,7 +29,7 @@ _POLICY: Final = "--policy"
 _STATED: Final = re.compile(rb"execution-grace-seconds[\"']?\s*:\s*[\"']?([0-9]{1,10})")
 
 
-class _Head(msgspec.Struct):
+class _ListHead(msgspec.Struct):
     """The part of a List that has its capture time."""
 
     kind: str = ""
@@ -60,9 +60,9 @@ class Past:
         if each.command not in ("audit", "rebalance") or (each.command == "rebalance" and "repair" not in each.options):
             return each, ()
         given = [value for name, value in pairwise(each.options) if name == _SINCE]
-        rest = tuple(token for k, token in enumerate(each.options) if _SINCE not in (token, each.options[k - 1] if k else ""))
-        alone, now = replace(each, options=rest), self._moment(path)
-        grace = max(_default(rest), now.stated) if now is not None else 0
+        other_options = tuple(token for k, token in enumerate(each.options) if _SINCE not in (token, each.options[k - 1] if k else ""))
+        alone, now = replace(each, options=other_options), self._moment(path)
+        grace = max(_default(other_options), now.stated) if now is not None else 0
         if now is None or not grace:
             return alone, ()
         found = []
@@ -99,7 +99,7 @@ def _read(path: str) -> _Moment | None:
     try:
         if not os.path.isdir(path):
             data = sources.read(path)
-            head = msgspec.json.decode(data, type=_Head)
+            head = msgspec.json.decode(data, type=_ListHead)
             seconds = max((int(found) for found in _STATED.findall(data)), default=0)
             return _moment_of(capture_info(head.metadata), seconds)
     except ValueError:  # anything but JSON is read completely

@@ -39,10 +39,10 @@ def merged(folders: Sequence[str], into: str) -> BatchSummary:
     if twice:
         what = "task is" if twice == 1 else "tasks are"
         notes.append(f"{twice:,} {what} in several summaries; each counts once, with a result if one has it")
-    left = sum(summary.left for _, summary in found)
+    unfinished = sum(summary.left for _, summary in found)
     in_order = sorted(rows.values(), key=lambda r: (r.cluster or "", r.snapshot, r.capturedAt or "", r.command, r.set or "", r.options))
     failed = sum(row.result is None for row in in_order)
-    return BatchSummary(in_order, tasks=len(in_order) + left, failed=failed, left=left + shares, notes=notes)
+    return BatchSummary(in_order, tasks=len(in_order) + unfinished, failed=failed, left=unfinished + shares, notes=notes)
 
 
 def summaries_of(folders: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ class OptionSet:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TaskPlan:
     """All combinations of ``snapshots`` and ``sets``."""
 
     snapshots: tuple[str, ...]
@@ -43,7 +43,7 @@ class Plan:
     each_directory: bool = False
 
 
-def read(path: str) -> Plan:
+def read(path: str) -> TaskPlan:
     """Read a plan. Its paths are relative to its folder.
 
     Raises:
@@ -70,7 +70,7 @@ def read(path: str) -> Plan:
         raise InputError([f"{path}: BatchPlan: {problem}" for problem in problems])
     snapshots = tuple(os.path.join(base, name) for name in found.snapshots)
     alone = len(sets) == 1 and not found.sets
-    return Plan(snapshots, tuple(replace(s, label=None) if alone else s for s in sets.values()), found.eachDirectory)
+    return TaskPlan(snapshots, tuple(replace(s, label=None) if alone else s for s in sets.values()), found.eachDirectory)
 
 
 def _combinations(plan: BatchPlan, problems: list[str]) -> Iterator[tuple[str, str, str | None, dict[str, Any]]]:
@@ -179,11 +179,11 @@ def _placed(option: click.Option, value: str, base: str) -> str:
     return f"{name}={os.path.join(base, path)}" if equals and path and os.path.isfile(os.path.join(base, path)) else value
 
 
-def of_command(command: str, options: Sequence[str], snapshots: Sequence[str], *, each_directory: bool) -> Plan:
+def of_command(command: str, options: Sequence[str], snapshots: Sequence[str], *, each_directory: bool) -> TaskPlan:
     """Return the plan of a command line.
 
     Raises:
         click.UsageError: the command refuses these options.
     """
     arguments.check(command, options)
-    return Plan(tuple(snapshots), (OptionSet(command, tuple(options)),), each_directory)
+    return TaskPlan(tuple(snapshots), (OptionSet(command, tuple(options)),), each_directory)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubestow.commands.batch.task import Task
+from kubestow.commands.batch.task import BatchTask
 from kubestow.models.documents.batch import Row
 from kubestow.models.documents.findings.audit import Audit
 from kubestow.models.documents.placement import Placement, TierResult
@@ -54,7 +54,7 @@ class _Result(msgspec.Struct):
     pods: list[_Pod] = []
 
 
-def row(task: Task, exit: int | None, said: Sequence[str], result: tuple[str, bytes] | None, seconds: float | None) -> Row:
+def row(task: BatchTask, exit: int | None, said: Sequence[str], result: tuple[str, bytes] | None, seconds: float | None) -> Row:
     """Return the row of a task.
 
     Args:

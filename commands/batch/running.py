@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from kubestow.commands.batch import rows
 from kubestow.commands.batch.folder import Folder
-from kubestow.commands.batch.task import Task
-from kubestow.commands.batch.worker import FULL, Outcome, Work, work
+from kubestow.commands.batch.task import BatchTask
+from kubestow.commands.batch.worker import FULL, BatchWork, TaskOutcome, work
 from kubestow.models.documents.batch import Row
 from kubestow.report.terminal.fleet.progress import Display
 from kubestow.solver.executors.run import FinishedTask, run
@@ -50,7 +50,7 @@ class _Ends:
             for number, how in before.items():
                 signal.signal(number, how)
 
-    def next(self, found: Iterator[FinishedTask[Task, Outcome]]) -> FinishedTask[Task, Outcome] | None:
+    def next(self, found: Iterator[FinishedTask[BatchTask, TaskOutcome]]) -> FinishedTask[BatchTask, TaskOutcome] | None:
         """Return the next finished task; None at the end.
 
         Raises:
@@ -65,7 +65,9 @@ class _Ends:
             self.waiting = False
 
 
-def rows_of(tasks: Sequence[Task], open_workers: Callable[[], Workers], common: Work, folder: Folder, display: Display) -> Iterator[Row]:
+def rows_of(
+    tasks: Sequence[BatchTask], open_workers: Callable[[], Workers], common: BatchWork, folder: Folder, display: Display
+) -> Iterator[Row]:
     """Yield the row of each task after it is finished and kept in the folder.
 
     Raises:
@@ -79,7 +81,7 @@ def rows_of(tasks: Sequence[Task], open_workers: Callable[[], Workers], common: 
         workers = open_workers()
         try:
 
-            def arguments(task: Task) -> tuple[Any, ...]:
+            def arguments(task: BatchTask) -> tuple[Any, ...]:
                 return task, common, tuple(workers.share(path, digest) for path, digest in task.digests)
 
             found = run(workers, work, tasks, arguments=arguments, on_begin=display.begin)
@@ -99,7 +101,7 @@ def rows_of(tasks: Sequence[Task], open_workers: Callable[[], Workers], common: 
             workers.close(now=not ended)
 
 
-def _row(done: FinishedTask[Task, Outcome]) -> Row:
+def _row(done: FinishedTask[BatchTask, TaskOutcome]) -> Row:
     """Return the row of a task; make one if its worker failed."""
     if done.value is not None:
         return done.value.row

@@ -19,7 +19,7 @@ COMMANDS: Final = ("audit", "solve", "explain", "rebalance", "fit", "size", "sur
 
 
 @dataclass(frozen=True)
-class Task:
+class BatchTask:
     """A command with options on one snapshot.
 
     Attributes:
@@ -59,7 +59,7 @@ def make(
     known: dict[str, str],
     label: str | None = None,
     since: Sequence[str] = (),
-) -> Task:
+) -> BatchTask:
     """Return the task. Its id depends on command, options and the content of files, not on their paths.
 
     Raises:
@@ -71,7 +71,7 @@ def make(
     parts = [VERSION, command, *(instead(option, hashes) for option in options), *(hashes[path] for path in files)]
     parts += ["--since", *(hashes[path] for path in since)] if since else []
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    return Task(name, command, tuple(options), tuple(files), digests, label, tuple(since))
+    return BatchTask(name, command, tuple(options), tuple(files), digests, label, tuple(since))
 
 
 def instead(option: str, of_path: Mapping[str, str]) -> str:

@@ -11,8 +11,8 @@ import msgspec
 
 from kubestow.commands.batch import arguments
 from kubestow.commands.batch.history import Past
-from kubestow.commands.batch.plan import OptionSet, Plan
-from kubestow.commands.batch.task import Task, command_of, make
+from kubestow.commands.batch.plan import OptionSet, TaskPlan
+from kubestow.commands.batch.task import BatchTask, command_of, make
 from kubestow.commands.common.exit_codes import BAD_INPUT
 from kubestow.models.documents.batch import Row
 
@@ -32,12 +32,12 @@ class Listed:
     """
 
     order: list[str] = field(default_factory=list)
-    tasks: list[Task] = field(default_factory=list)
+    tasks: list[BatchTask] = field(default_factory=list)
     unreadable: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def of(plan: Plan, paths: Sequence[str], share: tuple[int, int] | None = None, *, series: bool = False) -> Listed:
+def of(plan: TaskPlan, paths: Sequence[str], share: tuple[int, int] | None = None, *, series: bool = False) -> Listed:
     """Return the tasks for all snapshots and option sets, or for shard I of N.
 
     A hash assigns tasks to shards, so that shards need no coordination. With ``series``, each task gets the earlier snapshots of its
@@ -83,7 +83,7 @@ def _unread(path: str, each: OptionSet) -> str:
     return hashlib.sha256("\0".join(("unreadable", path, each.command, *each.options)).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def renamed(row: Row, task: Task) -> Row:
+def renamed(row: Row, task: BatchTask) -> Row:
     """Return the row of an earlier run with this plan's file names and label."""
     return msgspec.structs.replace(row, snapshot=list(task.files), set=task.label)
 

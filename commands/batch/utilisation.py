@@ -45,9 +45,9 @@ def of(snapshot: Snapshot) -> Room:
     for row in table.rows:
         if row.cordoned or row.taints:
             continue
-        left = [max(0, row.free.get(name, 0)) for name in RESOURCES]
-        fits = row.free.get("pods", 0) > 0 and any(all(a <= b for a, b in zip(each, left, strict=True)) for each in classes)
-        for i, amount in enumerate(left):
+        free_amounts = [max(0, row.free.get(name, 0)) for name in RESOURCES]
+        fits = row.free.get("pods", 0) > 0 and any(all(a <= b for a, b in zip(each, free_amounts, strict=True)) for each in classes)
+        for i, amount in enumerate(free_amounts):
             free[i] += amount
             stranded[i] += 0 if fits else amount
     return Room(

@@ -16,7 +16,7 @@ from typing import Final
 import click
 
 from kubestow.commands.batch import rows, utilisation
-from kubestow.commands.batch.task import Task, command_of, instead
+from kubestow.commands.batch.task import BatchTask, command_of, instead
 from kubestow.commands.common.exit_codes import BAD_INPUT, INTERRUPTED, OUTSIDE, why_not
 from kubestow.models.documents.batch import Row
 from kubestow.solver.executors.files import SharedPath, local_path
@@ -44,7 +44,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Work:
+class BatchWork:
     """Common settings of all tasks of a batch.
 
     Attributes:
@@ -61,7 +61,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """A row, the returned result if any, and whether the disk is full."""
 
     row: Row
@@ -69,12 +69,12 @@ class Outcome:
     full: bool = False
 
 
-def name_of(task: Task) -> str:
+def name_of(task: BatchTask) -> str:
     """Return the path of a task's result, relative to the folder of the summary."""
     return f"results/{task.id}.json"
 
 
-def work(task: Task, common: Work, shared: tuple[SharedPath | str, ...]) -> Outcome:
+def work(task: BatchTask, common: BatchWork, shared: tuple[SharedPath | str, ...]) -> TaskOutcome:
     """Run a task and return its row. ``shared``: local stand-ins for its files, in the order of its digests.
 
     Raises:
@@ -104,7 +104,7 @@ def work(task: Task, common: Work, shared: tuple[SharedPath | str, ...]) -> Outc
         row = rows.row(task, ending.exit, said, (name_of(task), document) if document is not None else None, ending.seconds)
         if common.measure and row.result is not None and row.capturedAt:
             row.room = utilisation.measured(here.files, task.digests)
-    return Outcome(row, document if common.folder is None else None, ending.full)
+    return TaskOutcome(row, document if common.folder is None else None, ending.full)
 
 
 def _as_named(line: str, paths: dict[str, str]) -> str:
@@ -114,7 +114,7 @@ def _as_named(line: str, paths: dict[str, str]) -> str:
     return line
 
 
-def within(task: Task, share: int) -> tuple[str, ...]:
+def within(task: BatchTask, share: int) -> tuple[str, ...]:
     """Return the additional options of a task that runs in parallel with others.
 
     A deterministic search keeps its number of workers, which affects its result.
@@ -124,7 +124,7 @@ def within(task: Task, share: int) -> tuple[str, ...]:
     return (*(("--jobs", "1") if "jobs" in names else ()), *(() if own else ("--workers", str(share))))
 
 
-def perform(task: Task, target: str, memory: int | None = None, more: tuple[str, ...] = ()) -> Ending:
+def perform(task: BatchTask, target: str, memory: int | None = None, more: tuple[str, ...] = ()) -> Ending:
     """Run the command of a task in this process. Its document goes to ``target``, which a failed run leaves untouched.
 
     Only one thread of a process may run this at a time, because the command's output is captured.

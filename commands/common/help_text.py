@@ -25,7 +25,7 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-class Command(click.Command):
+class GroupedCommand(click.Command):
     """A command that refuses to overwrite its inputs and shows its options in groups."""
 
     def invoke(self, ctx: click.Context) -> Any:

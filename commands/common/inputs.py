@@ -86,8 +86,8 @@ def load(
     """
     version, given = streams.kubernetes_version, dict(streams.feature_gates)
     snapshot = checked(lambda: _read(streams))
-    asked = reading.Reading(streams.snapshots, policy, version, given, result, of, whole, empty, gangs, _where(snapshot, streams))
-    warnings = _used_well(lambda: reading.settle(snapshot, asked))
+    request = reading.Reading(streams.snapshots, policy, version, given, result, of, whole, empty, gangs, _where(snapshot, streams))
+    warnings = _used_well(lambda: reading.settle(snapshot, request))
     warn(warnings, streams)
     note_omissions(snapshot.omissions, streams)
     note(snapshot.assumed)
@@ -116,8 +116,8 @@ def _used_well(read: Callable[[], _T]) -> _T:
 
 def set_gates(snapshot: Snapshot, streams: Streams) -> list[str]:
     """Set the Kubernetes version and feature gates of a snapshot; return notes about them."""
-    asked = reading.Reading((), kubernetes_version=streams.kubernetes_version, feature_gates=dict(streams.feature_gates))
-    return _used_well(lambda: reading.set_gates(snapshot, asked))
+    request = reading.Reading((), kubernetes_version=streams.kubernetes_version, feature_gates=dict(streams.feature_gates))
+    return _used_well(lambda: reading.set_gates(snapshot, request))
 
 
 def note_gates(snapshot: Snapshot, result: SnapshotRef, streams: Streams) -> None:

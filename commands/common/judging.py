@@ -10,7 +10,7 @@ from kubestow.checker.violation import Violation
 from kubestow.commands.common.exit_codes import fail, refuse
 from kubestow.commands.common.inputs import checked, edit, load_manifests, load_over_time
 from kubestow.commands.common.options import PolicyChoices, Streams
-from kubestow.commands.common.searching import Run
+from kubestow.commands.common.searching import SearchRun
 from kubestow.commands.core import judging as core
 from kubestow.commands.core import reading
 from kubestow.commands.core.reading import set_gates_of
@@ -25,7 +25,7 @@ from kubestow.report.documents import results
 from kubestow.report.documents.output import counted
 
 if TYPE_CHECKING:
-    from kubestow.checker.journal.judge import Clusters, Judgement
+    from kubestow.checker.journal.judge import Judgement, ReleaseClusters
     from kubestow.live.apply.drift import Rejection
     from kubestow.models.catalogue.catalogue import Catalogue
     from kubestow.report.documents.results import Result
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _WorkloadManifests:
     """The manifests of -w; reading them prints their warnings."""
 
     streams: Streams
@@ -62,17 +62,17 @@ def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result,
     return result, digest
 
 
-def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.Judged:
+def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.JudgedResult:
     """Return the judgement on a result. End the command if its manifests are missing.
 
     A plan for another snapshot is not replayed. ``since``: paths of earlier snapshots, for plans with a grace period.
     """
     refuse(since and not isinstance(result, RebalancePlan), f"--since requires a RebalancePlan, not a {result.kind}")
     earlier = checked(lambda: reading.earlier(snapshot, reading.labels(streams.snapshots), since))
-    return checked(lambda: core.judge(snapshot, result, _Given(streams), earlier))
+    return checked(lambda: core.judge(snapshot, result, _WorkloadManifests(streams), earlier))
 
 
-def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapshot]:
+def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.JudgedResult, Snapshot]:
     """Return the judgement on a Sizing of several snapshots, one for each path, and the snapshot that it belongs to."""
     from kubestow.checker.capacity.series import check_series, parts
 
@@ -91,13 +91,13 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapsho
         fail([f"the result is of {counted(len(series), 'snapshot')}: {more or f'none has the time {strange[0]}'}"])
     each = {part.snapshot.capturedAt or "": part for part in parts(sizing)}
     edited = {time: edit(read[time], streams, part.snapshot.edits).snapshot for time, part in each.items()}
-    told = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))
+    verdict = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))
     unsaid = [fault for time, part in each.items() for fault in core.unsaid_within(edited[time], part)]
     own = sizing.snapshot.capturedAt or ""
-    return core.Judged(edited[own], None, [*told.violations, *unsaid], told.open), read[own]
+    return core.JudgedResult(edited[own], None, [*verdict.violations, *unsaid], verdict.open), read[own]
 
 
-def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Rejection]:
+def judge_rest(snapshot: Snapshot, remainder: Placement | RebalancePlan) -> list[Rejection]:
     """Return the violations of a result's remaining steps on the current cluster, without checking its claims.
 
     See :data:`kubestow.live.apply.drift.Judge`.
@@ -106,15 +106,15 @@ def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Reje
     from kubestow.live.apply.drift import Rejection
 
     try:
-        set_gates_of(snapshot, left.snapshot)
-        if isinstance(left, RebalancePlan):
+        set_gates_of(snapshot, remainder.snapshot)
+        if isinstance(remainder, RebalancePlan):
             from kubestow.checker.plan.remaining_steps import rest_faults as plan_faults
 
-            found = plan_faults(snapshot, left)
+            found = plan_faults(snapshot, remainder)
         else:
             from kubestow.checker.placement import rest_faults
 
-            found = rest_faults(snapshot, left)
+            found = rest_faults(snapshot, remainder)
     except (InputError, QuantityError) as error:
         return [Rejection(f"the cluster cannot be judged: {line}") for line in str(error).splitlines()]
     return [Rejection(_told(fault), fault.pod, fault.node, fault.rule == BUDGET) for fault in found]
@@ -125,7 +125,7 @@ def _told(fault: Violation) -> str:
     return f"{place}: {fault.rule}: {fault.why}" if place else f"{fault.rule}: {fault.why}"
 
 
-def judge_run(path: str, clusters: Clusters, result: Placement | RebalancePlan, digest: str) -> Judgement:
+def judge_run(path: str, clusters: ReleaseClusters, result: Placement | RebalancePlan, digest: str) -> Judgement:
     """Check the journal of a run against its document. If the document is of another snapshot, check nothing.
 
     ``digest``: as returned by :func:`read_with_digest`.
@@ -145,7 +145,7 @@ def judge_run(path: str, clusters: Clusters, result: Placement | RebalancePlan, 
 class Pending:
     """The pending pods of a snapshot."""
 
-    run: Run
+    run: SearchRun
     snapshot: Snapshot
     policy: Policy
     choices: PolicyChoices
@@ -161,13 +161,13 @@ class Pending:
 
         ``whole``: explain all pods together. ``catalogue``: shapes that remedies may buy.
         """
-        left = checked(lambda: self._waiting.questions(verdicts, whole=whole))
+        questions = checked(lambda: self._waiting.questions(verdicts, whole=whole))
 
         def work(*, stop: Any, **_: Any) -> list[Cause]:
-            return self._waiting.causes(left, seconds, catalogue, stop)
+            return self._waiting.causes(questions, seconds, catalogue, stop)
 
-        return self.run.search(work) if left else []
+        return self.run.search(work) if questions else []
 
     @property
-    def _waiting(self) -> core.Waiting:
-        return core.Waiting(self.snapshot, self.policy, self.choices.include_gated, self.choices.daemon_namespaces)
+    def _waiting(self) -> core.WaitingPods:
+        return core.WaitingPods(self.snapshot, self.policy, self.choices.include_gated, self.choices.daemon_namespaces)

@@ -32,7 +32,7 @@ SEED = click.IntRange(0, 2**31 - 1)
 
 
 @dataclass(frozen=True)
-class Target:
+class OutputTarget:
     """Destination and form of a result.
 
     Attributes:
@@ -84,14 +84,14 @@ class Streams:
     feature_gates: tuple[tuple[str, bool], ...] = ()
 
     @property
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[OutputTarget]:
         """The destinations of the result: the files of -f, and -o or standard output for the form without a file.
 
         If every -f names a file and there is no -o, nothing goes to standard output.
         """
-        named = [Target(form, self.output if file is None else file) for form, file in self.forms]
-        rest = not self.forms or (self.output is not None and all(file is not None for _, file in self.forms))
-        return [*named, Target(None, self.output)] if rest else named
+        named = [OutputTarget(form, self.output if file is None else file) for form, file in self.forms]
+        all_to_files = not self.forms or (self.output is not None and all(file is not None for _, file in self.forms))
+        return [*named, OutputTarget(None, self.output)] if all_to_files else named
 
     def wants(self, form: str) -> bool:
         """Return True if -f requests this form."""

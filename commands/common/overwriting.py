@@ -25,7 +25,7 @@ _STDIN: Final = "-"
 _OWN_GROUP: Final = "kubestow.dev/"
 
 
-class Named(NamedTuple):
+class NamedPath(NamedTuple):
     """A path on the command line.
 
     Attributes:
@@ -55,7 +55,7 @@ def refuse_overwriting(ctx: click.Context) -> None:
     refuse_same(_outputs(ctx), lambda: _inputs(ctx), stdout=_stream(sys.stdout) if "output" in ctx.params else None)
 
 
-def refuse_same(outputs: Iterable[Named], inputs: Callable[[], Iterable[Named]], *, stdout: Identity | None = None) -> None:
+def refuse_same(outputs: Iterable[NamedPath], inputs: Callable[[], Iterable[NamedPath]], *, stdout: Identity | None = None) -> None:
     """Refuse the command if a file of ``outputs`` is in ``inputs``, or is read from a folder in ``inputs``.
 
     Args:
@@ -86,14 +86,14 @@ def identity(path: str) -> Identity | None:
     return Identity(found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
-def _of(each: Named) -> str:
+def _of(each: NamedPath) -> str:
     if each.path == _STDIN:
         return "the file on standard input"
     folder = "in the folder " if os.path.isdir(each.path) else ""
     return f"{folder}{each.path}, given as {each.option}"
 
 
-def _is_read(found: Identity, each: Named) -> bool:
+def _is_read(found: Identity, each: NamedPath) -> bool:
     if each.path == _STDIN:
         return found == _stream(sys.stdin)
     if os.path.isdir(each.path):
@@ -135,19 +135,19 @@ def _stream(stream: Any) -> Identity | None:
     return Identity(found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
-def _outputs(ctx: click.Context) -> Iterator[Named]:
+def _outputs(ctx: click.Context) -> Iterator[NamedPath]:
     for parameter in ctx.command.params:
         name, value = parameter.name or "", ctx.params.get(parameter.name or "")
         if name not in _OUTPUTS or not value:
             continue
         option = parameter.opts[0]
         if name == "forms":
-            yield from (Named(f"{option} {form}", name, file) for form, file in value if file is not None)
+            yield from (NamedPath(f"{option} {form}", name, file) for form, file in value if file is not None)
         elif value != _STDIN:
-            yield Named(option, name, value)
+            yield NamedPath(option, name, value)
 
 
-def _inputs(ctx: click.Context) -> Iterator[Named]:
+def _inputs(ctx: click.Context) -> Iterator[NamedPath]:
     for parameter in ctx.command.params:
         value = ctx.params.get(parameter.name or "")
         if parameter.name in _OUTPUTS or not value:
@@ -155,16 +155,16 @@ def _inputs(ctx: click.Context) -> Iterator[Named]:
         yield from paths_of(parameter, value if isinstance(value, tuple) else (value,))
     if "kubeconfig" in ctx.params and not ctx.params.get("snapshots"):
         for path in os.environ.get("KUBECONFIG", os.path.expanduser("~/.kube/config")).split(os.pathsep):
-            yield Named("kubectl's configuration", "kubeconfig", path)
+            yield NamedPath("kubectl's configuration", "kubeconfig", path)
 
 
-def paths_of(parameter: click.Parameter, values: Iterable[object]) -> Iterator[Named]:
+def paths_of(parameter: click.Parameter, values: Iterable[object]) -> Iterator[NamedPath]:
     """Yield the files named by a parameter's values: paths, and the FILE of ``NAME=FILE``."""
     shown = (parameter.metavar or "").strip("[].") if isinstance(parameter, click.Argument) else parameter.opts[0]
     for value in values:
         if not isinstance(value, str):
             continue
         if isinstance(parameter.type, click.Path):
-            yield Named(shown, parameter.name or "", value)
+            yield NamedPath(shown, parameter.name or "", value)
         elif "FILE" in (parameter.metavar or ""):
-            yield from (Named(shown, parameter.name or "", path) for path in dict.fromkeys((value, value.partition("=")[2])) if path)
+            yield from (NamedPath(shown, parameter.name or "", path) for path in dict.fromkeys((value, value.partition("=")[2])) if path)

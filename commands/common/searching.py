@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 @dataclass
-class Run:
+class SearchRun:
     """A running command that searches.
 
     Attributes:

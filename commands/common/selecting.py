@@ -13,13 +13,13 @@ from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
 from kubestow.commands.common.options import Decorator, in_order
 
 if TYPE_CHECKING:
-    from kubestow.audit.gate.gate import Checked
-    from kubestow.audit.selection import Chosen, Reported
-    from kubestow.commands.common.searching import Run
+    from kubestow.audit.gate.gate import GateResult
+    from kubestow.audit.selection import FindingFilters, Reported
+    from kubestow.commands.common.searching import SearchRun
 
 
 @dataclass(frozen=True)
-class Selecting:
+class FindingSelection:
     """The selection of findings.
 
     Attributes:
@@ -77,9 +77,9 @@ known: Final[Decorator] = in_order(
 )
 
 
-def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
+def chosen(selecting: FindingSelection, codes: Collection[str]) -> FindingFilters:
     """Read the files and return the selection. ``codes`` lists all known codes."""
-    from kubestow.audit.selection import Chosen, unknown
+    from kubestow.audit.selection import FindingFilters, unknown
     from kubestow.commands.common import inputs
     from kubestow.models.documents import settings_file
     from kubestow.models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig
@@ -99,10 +99,10 @@ def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
     known = inputs.checked(lambda: settings_file.read(baseline, AuditBaseline)) if baseline is not None else None
     if selecting.write_baseline is not None:
         check_target(selecting.write_baseline)
-    return Chosen(selecting.select, selecting.ignore, selecting.namespaces, found, known)
+    return FindingFilters(selecting.select, selecting.ignore, selecting.namespaces, found, known)
 
 
-def end(run: Run, selecting: Selecting, compared: Reported | Checked, code: int, line: str) -> NoReturn:
+def end(run: SearchRun, selecting: FindingSelection, compared: Reported | GateResult, code: int, line: str) -> NoReturn:
     """End the command. With --write-baseline, write the baseline and exit with 0. ``line`` summarises the findings."""
     from kubestow.models.documents.findings.audit_selection import baseline_document
     from kubestow.report.documents.output import counted, write_file

@@ -12,7 +12,7 @@ import click
 _VERSIONS = ("1.34", "1.35", "1.36", "1.37")
 
 
-class _Version(click.Choice[str]):
+class _VersionType(click.Choice[str]):
     """A click type for a supported version; ``v1.36.2`` means 1.36."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -36,7 +36,7 @@ def _gates(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
 
 version = click.option(
     "--kubernetes-version",
-    type=_Version(_VERSIONS),
+    type=_VersionType(_VERSIONS),
     help="Apply the rules of this version.  [default: the server's if recorded, else the newest kubelet's, else 1.36]",
 )
 feature_gates = click.option(

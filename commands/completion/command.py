@@ -7,14 +7,14 @@ import click
 from kubestow.commands.common import options
 from kubestow.commands.common.cluster.choice import PLUGIN
 from kubestow.commands.common.exit_codes import DONE
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.options import Streams, bundled
 
 #: :data:`kubestow.commands.completion.shells.SHELLS`, and kubectl, which runs a program on the PATH.
 _SHELLS = ("bash", "zsh", "fish", "kubectl")
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @click.argument("shell", type=click.Choice(_SHELLS))
 @options.output_file("Write the script to FILE")
 @bundled(streams=Streams)

@@ -27,14 +27,14 @@ class _Metadata(msgspec.Struct):
     labels: dict[str, str] | None = None
 
 
-class _Object(msgspec.Struct):
+class _ListedObject(msgspec.Struct):
     kind: str = ""
     metadata: _Metadata | None = None
-    items: list[_Object] | None = None
+    items: list[_ListedObject] | None = None
 
 
 @dataclass
-class Names:
+class CompletionNames:
     """Distinct names in reading order.
 
     Attributes:
@@ -56,9 +56,9 @@ class Names:
         return sorted({label.partition("=")[0] for label in self.labels})
 
 
-def read(paths: Sequence[str]) -> Names:
+def read(paths: Sequence[str]) -> CompletionNames:
     """Return the names in these files and folders. Unreadable files are skipped."""
-    found = Names()
+    found = CompletionNames()
     with sources.at_most(_MAX_FILE_BYTES):
         for path, _ in sources.files([path for path in paths if path != sources.STDIN], lambda path, message: None):
             if os.path.isfile(path):  # a pipe would be emptied
@@ -70,7 +70,7 @@ def read(paths: Sequence[str]) -> Names:
     return found
 
 
-def _objects(data: bytes, path: str) -> Iterator[_Object]:
+def _objects(data: bytes, path: str) -> Iterator[_ListedObject]:
     """Yield the objects of a file.
 
     Raises:
@@ -78,7 +78,7 @@ def _objects(data: bytes, path: str) -> Iterator[_Object]:
     """
     if data[:4096].lstrip()[:1] in (b"{", b"["):
         try:
-            decoded = msgspec.json.decode(data, type=_Object | list[_Object])
+            decoded = msgspec.json.decode(data, type=_ListedObject | list[_ListedObject])
         except msgspec.DecodeError:
             if not path.removesuffix(".gz").endswith((".yaml", ".yml")):
                 raise
@@ -95,14 +95,14 @@ def _objects(data: bytes, path: str) -> Iterator[_Object]:
         raise ValueError(str(error)) from None
 
 
-def _converted(document: Any) -> _Object | None:
+def _converted(document: Any) -> _ListedObject | None:
     try:
-        return msgspec.convert(document, _Object)
+        return msgspec.convert(document, _ListedObject)
     except msgspec.ValidationError:
         return None
 
 
-def _unfolded(objects: Iterable[_Object]) -> Iterator[_Object]:
+def _unfolded(objects: Iterable[_ListedObject]) -> Iterator[_ListedObject]:
     """Yield the objects, and for each List its items. Items of a ``PodList`` and the like may lack their kind, which is filled in."""
     for each in objects:
         if each.items is None:
@@ -113,7 +113,7 @@ def _unfolded(objects: Iterable[_Object]) -> Iterator[_Object]:
             yield from _unfolded(each.items)
 
 
-def _add(names: Names, objects: Iterable[_Object]) -> None:
+def _add(names: CompletionNames, objects: Iterable[_ListedObject]) -> None:
     for each in objects:
         about = each.metadata
         if about is None or not _SAFE.fullmatch(about.name) or (about.namespace and not _SAFE.fullmatch(about.namespace)):

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from kubestow.commands.completion.names import Names
+    from kubestow.commands.completion.names import CompletionNames
 
 #: With more candidates than this, only their part up to the next ``/`` is offered.
 _MAX_WHOLE_CANDIDATES: Final = 200
@@ -27,13 +27,13 @@ Candidates = Iterable[tuple[str, str]]
 
 
 @dataclass
-class _Line:
+class _CompletionLine:
     """The line before the word to complete."""
 
     context: click.Context
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> CompletionNames:
         """Names in the snapshot and the manifests."""
         from kubestow.commands.completion.names import read
 
@@ -54,7 +54,7 @@ class Value(click.types.StringParamType):
         self._candidates = BY_METAVAR[metavar]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-        found = _few(self._candidates(_Line(ctx), incomplete), incomplete)
+        found = _few(self._candidates(_CompletionLine(ctx), incomplete), incomplete)
         return [CompletionItem(value, help=text) for value, text in found]
 
 
@@ -72,19 +72,19 @@ def _plain(names: Iterable[str], text: str = "") -> Candidates:
     return ((name, text) for name in names)
 
 
-def _nodes(line: _Line, word: str) -> Candidates:
+def _nodes(line: _CompletionLine, word: str) -> Candidates:
     return _plain(line.names.nodes)
 
 
-def _pods(line: _Line, word: str) -> Candidates:
+def _pods(line: _CompletionLine, word: str) -> Candidates:
     return _plain(line.names.pods)
 
 
-def _namespaces(line: _Line, word: str) -> Candidates:
+def _namespaces(line: _CompletionLine, word: str) -> Candidates:
     return _plain(line.names.namespaces)
 
 
-def _workloads(line: _Line, word: str) -> Candidates:
+def _workloads(line: _CompletionLine, word: str) -> Candidates:
     """Yield ``NAMESPACE/NAME``; after the first letter also ``KIND/NAMESPACE/NAME`` and unique plain names."""
     found = line.names.workloads
     for name, kinds in found.items():
@@ -98,12 +98,12 @@ def _workloads(line: _Line, word: str) -> Candidates:
         yield from ((short, whole[0]) for short, whole in spaces.items() if len(whole) == 1)
 
 
-def _scaled(line: _Line, word: str) -> Candidates:
+def _scaled(line: _CompletionLine, word: str) -> Candidates:
     if "=" not in word:
         yield from ((f"{name}=", text) for name, text in _workloads(line, word))
 
 
-def _rolling(line: _Line, word: str) -> Candidates:
+def _rolling(line: _CompletionLine, word: str) -> Candidates:
     """Yield the workloads that can be rolled out, with their kind if the name is ambiguous."""
     from kubestow.models.workloads.rollout_input import ROLLING
 
@@ -112,41 +112,41 @@ def _rolling(line: _Line, word: str) -> Candidates:
         yield from ((name if len(found) == 1 else f"{kind}/{name}", "") for kind in found)
 
 
-def _keys(line: _Line, word: str) -> Candidates:
+def _keys(line: _CompletionLine, word: str) -> Candidates:
     return _plain(line.names.label_keys())
 
 
-def _labels(line: _Line, word: str) -> Candidates:
+def _labels(line: _CompletionLine, word: str) -> Candidates:
     """Return label keys; after ``=``, the values of the key."""
     if "=" in word:
         return _plain(sorted(line.names.labels))
     return _plain(f"{key}=" for key in line.names.label_keys())
 
 
-def _selector(line: _Line, word: str) -> Candidates:
+def _selector(line: _CompletionLine, word: str) -> Candidates:
     """Complete the last requirement of a selector."""
     before, comma, last = word.rpartition(",")
     return ((f"{before}{comma}{value}", text) for value, text in _labels(line, last))
 
 
-def _nodes_or_selector(line: _Line, word: str) -> Candidates:
+def _nodes_or_selector(line: _CompletionLine, word: str) -> Candidates:
     if not {"=", ","} & set(word):
         yield from _nodes(line, word)
     yield from _selector(line, word)
 
 
-def _domain(*words: str) -> Callable[[_Line, str], Candidates]:
+def _domain(*words: str) -> Callable[[_CompletionLine, str], Candidates]:
     """Return a completer for fixed words and label keys."""
     return lambda line, word: (*_plain(words), *_keys(line, word))
 
 
-def _like(line: _Line, word: str) -> Candidates:
+def _like(line: _CompletionLine, word: str) -> Candidates:
     """Complete ``N:LIKE_NODE`` after the user's number."""
     number, colon, _ = word.partition(":")
     return _plain([f"{number}:{name}" for name in line.names.nodes] if colon else [f"{number or 1}:"])
 
 
-def _shapes(line: _Line, word: str) -> Candidates:
+def _shapes(line: _CompletionLine, word: str) -> Candidates:
     """Complete ``N:SHAPE@ZONE`` from the catalogue."""
     number, colon, _ = word.partition(":")
     path = line.file("catalogue")
@@ -159,36 +159,36 @@ def _shapes(line: _Line, word: str) -> Candidates:
             yield from ((f"{number}:{name}@{zone}", "") for zone in shape.zones)
 
 
-def _listed(one: Callable[[_Line, str], Candidates]) -> Callable[[_Line, str], Candidates]:
+def _listed(one: Callable[[_CompletionLine, str], Candidates]) -> Callable[[_CompletionLine, str], Candidates]:
     """Return a completer for comma-separated lists without duplicates."""
 
-    def several(line: _Line, word: str) -> Candidates:
+    def several(line: _CompletionLine, word: str) -> Candidates:
         before, comma, last = word.rpartition(",")
-        taken = set(before.split(","))
-        return ((f"{before}{comma}{value}", text) for value, text in one(line, last) if value not in taken)
+        chosen = set(before.split(","))
+        return ((f"{before}{comma}{value}", text) for value, text in one(line, last) if value not in chosen)
 
     return several
 
 
-def _codes(line: _Line, word: str) -> Candidates:
+def _codes(line: _CompletionLine, word: str) -> Candidates:
     from kubestow.audit.catalogue import CODES
 
     return ((code, found.title) for code, found in CODES.items())
 
 
-def _contexts(line: _Line, word: str) -> Candidates:
+def _contexts(line: _CompletionLine, word: str) -> Candidates:
     from kubestow.live.api.kubeconfig import contexts
 
     return _plain(name for name in contexts(line.file("kubeconfig")) if _SAFE.fullmatch(name))
 
 
-def _stages(line: _Line, word: str) -> Candidates:
+def _stages(line: _CompletionLine, word: str) -> Candidates:
     stage, equals, _ = word.partition("=")
     return _plain(f"{stage}={key}" for key in line.names.label_keys()) if equals else _plain(("zones=", "clouds=", "locations="))
 
 
 #: Completers by metavar. Other options take choices, files, numbers or free text.
-BY_METAVAR: Final[Mapping[str, Callable[[_Line, str], Candidates]]] = {
+BY_METAVAR: Final[Mapping[str, Callable[[_CompletionLine, str], Candidates]]] = {
     "CODE,...": _listed(_codes),
     "CONTEXT": _contexts,
     "KEY": _keys,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Result = Placement | RebalancePlan | Capacity
 
 
-class Judged(NamedTuple):
+class JudgedResult(NamedTuple):
     """The outcome of a check.
 
     Attributes:
@@ -42,7 +42,7 @@ class Judged(NamedTuple):
     open: list[str]
 
 
-class Given(Protocol):
+class GivenManifests(Protocol):
     """The manifests given with a result. ``paths`` are their files."""
 
     @property
@@ -55,7 +55,7 @@ class Given(Protocol):
         """Return the manifests, None if there are none."""
 
 
-def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Snapshot] = ()) -> Judged:
+def judge(snapshot: Snapshot, result: Result, given: GivenManifests, earlier: Sequence[Snapshot] = ()) -> JudgedResult:
     """Return the judgement on a result. A plan for another snapshot is not replayed.
 
     Args:
@@ -70,7 +70,7 @@ def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Sn
     if isinstance(result, RebalancePlan):
         snapshot = given.edit(snapshot, result.snapshot.edits).snapshot
         violations = [*_plan_violations(snapshot, result, earlier), *_unsaid(snapshot, result)]
-        return Judged(snapshot, None, violations, not_checked(result, proved_grace=bool(earlier)))
+        return JudgedResult(snapshot, None, violations, not_checked(result, proved_grace=bool(earlier)))
     ref = result.snapshot
     if ref.workloads and not given.paths:
         raise InputError([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
@@ -82,10 +82,10 @@ def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Sn
 
     edited = given.edit(snapshot, ref.edits, manifests=False).snapshot
     revision = given.revision(snapshot, ref.edits)
-    return Judged(edited, revision, list(verify_rollout(edited, result, revision)), not_checked(result))
+    return JudgedResult(edited, revision, list(verify_rollout(edited, result, revision)), not_checked(result))
 
 
-def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Given) -> Judged:
+def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: GivenManifests) -> JudgedResult:
     ref = result.snapshot
     found = given.edit(snapshot, ref.edits)
     if found.workloads != ref.workloads:
@@ -94,12 +94,14 @@ def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Given
     if isinstance(result, Placement):
         from kubestow.checker.placement import check
 
-        told = check(found.snapshot, result)
-        return Judged(found.snapshot, None, [*told.violations, *_unsaid(found.snapshot, result)], not_checked(result, told.unjudged))
+        verdict = check(found.snapshot, result)
+        return JudgedResult(
+            found.snapshot, None, [*verdict.violations, *_unsaid(found.snapshot, result)], not_checked(result, verdict.unjudged)
+        )
     from kubestow.checker.capacity.document import check_capacity
 
     of_capacity = check_capacity(snapshot, found.snapshot, result)
-    return Judged(found.snapshot, None, [*of_capacity.violations, *unsaid_within(found.snapshot, result)], of_capacity.open)
+    return JudgedResult(found.snapshot, None, [*of_capacity.violations, *unsaid_within(found.snapshot, result)], of_capacity.open)
 
 
 def manifests_misused(result: Result, purpose: str) -> str | None:
@@ -140,7 +142,7 @@ def _plan_violations(snapshot: Snapshot, plan: RebalancePlan, earlier: Sequence[
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingPods:
     """The pending pods of a snapshot.
 
     Attributes:
@@ -163,9 +165,9 @@ class Waiting:
         """
         from kubestow.solver.explain import per_node
 
-        asked = {**only, "include_gated": self.include_gated, "daemon_namespaces": self._exempt, "policy": self.policy}
+        options = {**only, "include_gated": self.include_gated, "daemon_namespaces": self._exempt, "policy": self.policy}
         try:
-            return per_node.explain(self.snapshot, **asked)
+            return per_node.explain(self.snapshot, **options)
         except per_node.UnknownPod as error:
             raise InputError([f"{'--workload' if only.get('workload') is not None else '--pod'}: {error}"]) from None
         except per_node.UnknownNode as error:
@@ -177,14 +179,14 @@ class Waiting:
 
         return asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers)
 
-    def causes(self, left: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
+    def causes(self, unplaced: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
         """Return minimal causes and remedies. ``catalogue``: shapes to buy; ``stop``: an event that ends the search."""
         from kubestow.solver.explain.unplaced import explain_left
         from kubestow.solver.runtime.options import Options
         from kubestow.solver.runtime.run_context import RunContext
 
         options = Options(time_limit=seconds, daemon_namespaces=self._exempt, policy=self.policy, catalogue=catalogue)
-        return [cause for _, cause in explain_left(self.snapshot, list(left), [], RunContext.start(options, stop))]
+        return [cause for _, cause in explain_left(self.snapshot, list(unplaced), [], RunContext.start(options, stop))]
 
     @property
     def _exempt(self) -> tuple[str, ...]:

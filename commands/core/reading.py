@@ -61,34 +61,34 @@ class Reading:
     where: str = ""
 
 
-def read(asked: Reading) -> tuple[Snapshot, list[str]]:
+def read(request: Reading) -> tuple[Snapshot, list[str]]:
     """Return the snapshot and its warnings. With a policy, also warn about data that the policy needs.
 
     Raises:
         InputError: the files are invalid.
         WrongUse: an unknown version or feature gate, or one that contradicts the result.
     """
-    snapshot = snapshots.load(asked.paths)
-    return snapshot, settle(snapshot, asked)
+    snapshot = snapshots.load(request.paths)
+    return snapshot, settle(snapshot, request)
 
 
-def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
+def settle(snapshot: Snapshot, request: Reading) -> list[str]:
     """Apply the settings to a snapshot in place and return its warnings. Raises the errors of :func:`read`."""
-    policy = asked.policy
-    if asked.whole:
-        bought = asked.result is not None and asked.result.edits is not None and bool(asked.result.edits.buy)
-        check_whole(snapshot, asked.where or labels(asked.paths), empty=asked.empty or bought)
-    snapshot.assumed += set_gates(snapshot, asked)
-    snapshot.shared_gpus = (asked.of or policy or policies.DEFAULT).sharedGPUs
-    snapshot.admission_plugins = frozenset((asked.of or policy or policies.DEFAULT).admissionPlugins)
+    policy = request.policy
+    if request.whole:
+        bought = request.result is not None and request.result.edits is not None and bool(request.result.edits.buy)
+        check_whole(snapshot, request.where or labels(request.paths), empty=request.empty or bought)
+    snapshot.assumed += set_gates(snapshot, request)
+    snapshot.shared_gpus = (request.of or policy or policies.DEFAULT).sharedGPUs
+    snapshot.admission_plugins = frozenset((request.of or policy or policies.DEFAULT).admissionPlugins)
     _share(snapshot)
     warnings = list(snapshot.warnings)
-    if asked.whole and any(has_hints(pod) for pod in snapshot.pods):
+    if request.whole and any(has_hints(pod) for pod in snapshot.pods):
         from kubestow.models.numa import container_classes
 
         snapshot.omissions += container_classes.omissions(snapshot, policy or policies.DEFAULT)
         warnings += container_classes.warnings(snapshot, policy) if policy is not None else []
-    if asked.gangs:
+    if request.gangs:
         from kubestow.models.gangs import unreadable
 
         snapshot.omissions += unreadable.set_aside(snapshot)
@@ -106,20 +106,20 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
     return warnings
 
 
-def set_gates(snapshot: Snapshot, asked: Reading) -> list[str]:
+def set_gates(snapshot: Snapshot, request: Reading) -> list[str]:
     """Set the Kubernetes version and feature gates of a snapshot; return notes about them."""
-    result = asked.result
+    result = request.result
     if result is None or not (result.kubernetesVersion or result.featureGates):
         try:
-            snapshot.gates, notes = settling.gates_of(snapshot.capture, snapshot.nodes, asked.kubernetes_version, asked.feature_gates)
+            snapshot.gates, notes = settling.gates_of(snapshot.capture, snapshot.nodes, request.kubernetes_version, request.feature_gates)
         except GateError as error:
             raise WrongUse(f"--feature-gate: {error}") from None
         return notes
     server, notes = snapshot.gates.version, set_gates_of(snapshot, result)
     said = snapshot.gates
-    if asked.kubernetes_version not in (None, said.version):
-        raise WrongUse(f"--kubernetes-version {asked.kubernetes_version}: expected that of the result, {said}")
-    for gate, on in asked.feature_gates.items():
+    if request.kubernetes_version not in (None, said.version):
+        raise WrongUse(f"--kubernetes-version {request.kubernetes_version}: expected that of the result, {said}")
+    for gate, on in request.feature_gates.items():
         if said.enabled(gate) != on:
             raise WrongUse(f"--feature-gate {gate}={str(on).lower()}: expected that of the result, {said}")
     if snapshot.capture is not None and snapshot.capture.server_version and server != said.version:

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubestow.live.capture import CaptureOptions
 from kubestow.live.capture_kinds import Resource, listed, served
-from kubestow.live.capture_kubectl import Kubectl, KubectlError, Refused
+from kubestow.live.capture_kubectl import Kubectl, KubectlError, RequestRefused
 from kubestow.models.documents.doctor import Examined
 from kubestow.report.documents.output import some
 
@@ -26,8 +26,8 @@ _APPLIES: Final = (
 _MAX_NAMED: Final = 6
 
 
-def examine(options: CaptureOptions, *, asked: bool, needed: bool) -> Iterator[Examined]:
-    """Yield the checks. ``asked``: also check the cluster, which must answer. ``needed``: kubectl must be installed."""
+def examine(options: CaptureOptions, *, contact: bool, needed: bool) -> Iterator[Examined]:
+    """Yield the checks. ``contact``: also check the cluster, which must answer. ``needed``: kubectl must be installed."""
     kubectl = Kubectl(options.kubectl, options.arguments(), options.timeout)
     try:
         version = kubectl.client_version()
@@ -36,13 +36,13 @@ def examine(options: CaptureOptions, *, asked: bool, needed: bool) -> Iterator[E
         yield Examined("kubectl", "failed" if needed else "note", "does not run", f"{error}; {why}")
         return
     yield Examined("kubectl", "ok", f"{version}, {options.kubectl}")
-    if not asked:
+    if not contact:
         yield Examined("cluster", "ok", "not checked: --context NAME checks a cluster, and your permissions there")
         return
     try:
         yield Examined("context", "ok", options.context or kubectl.context() or "none (in a pod, for instance)")
         yield from _cluster(kubectl)
-    except (KubectlError, Refused) as error:
+    except (KubectlError, RequestRefused) as error:
         yield Examined("cluster", "failed", "does not answer", str(error))
 
 

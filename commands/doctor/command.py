@@ -10,12 +10,12 @@ import click
 from kubestow.commands.common import options
 from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.exit_codes import DONE, VIOLATED
-from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.help_text import GroupedCommand
 from kubestow.commands.common.option_values import positive
 from kubestow.commands.common.options import Streams, bundled
 
 
-@click.command(cls=Command)
+@click.command(cls=GroupedCommand)
 @choice.context
 @choice.kubeconfig
 @choice.kubectl
@@ -41,11 +41,11 @@ def doctor(streams: Streams, context: str | None, kubeconfig: str | None, kubect
     from kubestow.report.documents import results
     from kubestow.report.terminal import doctor as terminal
 
-    asked = context is not None or kubeconfig is not None or choice.as_plugin(click.get_current_context())
+    contact = context is not None or kubeconfig is not None or choice.as_plugin(click.get_current_context())
     wanted: dict[str, Any] = {"context": context, "kubeconfig": kubeconfig, "timeout": timeout}
     ctx = click.get_current_context()
     named = ctx.get_parameter_source("kubectl") is click.core.ParameterSource.COMMANDLINE
-    of_cluster = cluster.examine(CaptureOptions(str(kubectl), **wanted), asked=asked, needed=asked or named)
+    of_cluster = cluster.examine(CaptureOptions(str(kubectl), **wanted), contact=contact, needed=contact or named)
     examined = [*packages.examine(), *machine.examine(), *of_cluster]
     found = Doctor(all(each.state != "failed" for each in examined), examined)
     output.write_document(streams, partial(terminal.doctor_table, found), partial(results.plain, found), Snapshot())

@@ -21,13 +21,13 @@ class Unauthorized(Unreachable):
     The text is a sentence, the same for all such requests, so that a run reports it once.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ServerAnswer) -> None:
         super().__init__(f"the API server refuses the credentials: {answer.message} (HTTP {answer.code})")
         self.answer = answer
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerAnswer:
     """An answer of the server.
 
     Attributes:
@@ -66,7 +66,7 @@ class Sent(TypedDict, total=False):
 class Api(Protocol):
     """A client of one API server."""
 
-    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> ServerAnswer:
         """Send one request and return the answer with any status.
 
         GET, PATCH and DELETE are retried after a lost connection. All methods are retried after 429 (except for evictions), 500, 502, 503

@@ -14,7 +14,7 @@ from kubestow.live.api.kubeconfig import resolve
 from kubestow.models.snapshot.snapshot import InputError
 
 if TYPE_CHECKING:
-    from kubestow.live.api.connection import Connection, Limits
+    from kubestow.live.api.connection import Connection, ConnectionLimits
 
 #: Import names of the packages in the extra.
 _LIBRARY: Final = ("kubernetes", "aiohttp", "multidict", "yarl")
@@ -35,14 +35,16 @@ def why_not(kubeconfig: str | None = None, context: str | None = None) -> str | 
 
 
 @asynccontextmanager
-async def connect(kubeconfig: str | None = None, context: str | None = None, *, limits: Limits | None = None) -> AsyncIterator[Connection]:
+async def connect(
+    kubeconfig: str | None = None, context: str | None = None, *, limits: ConnectionLimits | None = None
+) -> AsyncIterator[Connection]:
     """Connect to the API server of a context and check that it answers. None means kubectl's default.
 
     Raises:
         InputError: the extra is not installed, or the kubeconfig, the credentials or the server are unusable.
     """
     try:
-        from kubestow.live.api.connection import Connection, Limits, host_of
+        from kubestow.live.api.connection import Connection, ConnectionLimits, host_of
         from kubestow.live.api.session import open_session
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _LIBRARY:
@@ -53,7 +55,7 @@ async def connect(kubeconfig: str | None = None, context: str | None = None, *, 
         session = await open_session(target)
     except CredentialsError as error:
         raise InputError([str(error)]) from None
-    connection = Connection(target, session, kubeconfig, limits or Limits())
+    connection = Connection(target, session, kubeconfig, limits or ConnectionLimits())
     try:
         await _greet(connection, host_of(session.server))
         yield connection

@@ -16,9 +16,9 @@ import msgspec
 from yarl import URL
 
 from kubestow.live.api import kubeconfig
-from kubestow.live.api.answers import Answer, Body, Object, Sent, Unauthorized, Unreachable
+from kubestow.live.api.answers import Body, Object, Sent, ServerAnswer, Unauthorized, Unreachable
 from kubestow.live.api.exec_plugin import CredentialsError
-from kubestow.live.api.kubeconfig import Target
+from kubestow.live.api.kubeconfig import ApiTarget
 from kubestow.live.api.session import Session, open_session
 from kubestow.models.snapshot.snapshot import InputError
 
@@ -42,7 +42,7 @@ _MAX_SHOWN_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConnectionLimits:
     """Limits of a connection.
 
     Attributes:
@@ -62,10 +62,10 @@ class Limits:
     silence: float = 180.0
 
 
-class Refused(Exception):
+class WatchRefused(Exception):
     """The server answers but does not open a watch."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ServerAnswer) -> None:
         super().__init__(answer.message)
         self.answer = answer
 
@@ -89,7 +89,7 @@ class Connection:
 
     version = ""
 
-    def __init__(self, target: Target | None, session: Session, given: str | None, limits: Limits) -> None:
+    def __init__(self, target: ApiTarget | None, session: Session, given: str | None, limits: ConnectionLimits) -> None:
         """Keep the session, and the kubeconfig ``given`` by the caller, which is read again when credentials are refused."""
         self.context = target.context if target is not None else ""
         self.server = session.server
@@ -105,9 +105,9 @@ class Connection:
     async def close(self) -> None:
         """Close all connections."""
         for session in (*self._past, self._session):
-            await session.rest.close()
+            await session.client.close()
 
-    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> ServerAnswer:
         """Send one request and return the answer; see :meth:`kubestow.live.api.answers.Api.send`.
 
         Raises:
@@ -122,13 +122,15 @@ class Connection:
         answer, data = _accepted(*await self._answered(method, _url(path, more.get("params")), headers, body))
         if answer.ok and data.strip():
             try:
-                return Answer(answer.code, msgspec.json.decode(data), answer.retry_after)
+                return ServerAnswer(answer.code, msgspec.json.decode(data), answer.retry_after)
             except (ValueError, RecursionError):
                 raise Unreachable(f"{method} {path}: the answer is not JSON: {_shown(data)}") from None
         return answer
 
-    async def read(self, path: str, params: Mapping[str, str] | None = None, *, accept: str = "application/json") -> tuple[Answer, bytes]:
-        """Send a GET and return the answer with its raw bytes. ``Answer.body`` is empty unless the server refuses.
+    async def read(
+        self, path: str, params: Mapping[str, str] | None = None, *, accept: str = "application/json"
+    ) -> tuple[ServerAnswer, bytes]:
+        """Send a GET and return the answer with its raw bytes. ``ServerAnswer.body`` is empty unless the server refuses.
 
         Raises:
             Unauthorized: the server refuses the credentials.
@@ -136,14 +138,14 @@ class Connection:
         """
         return _accepted(*await self._answered("GET", _url(path, params), {"Accept": accept}, None))
 
-    async def probe(self) -> Answer:
+    async def probe(self) -> ServerAnswer:
         """Request the server's version, without retries if the server is not listening.
 
         Raises:
             Unreachable: there was no answer.
         """
         answer, data = await self._answered("GET", "/version", {}, None, patient=False)
-        return Answer(answer.code, _object(data), answer.retry_after) if answer.ok else answer
+        return ServerAnswer(answer.code, _object(data), answer.retry_after) if answer.ok else answer
 
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
         """Open a watch and yield its events in batches as they arrive, each a line of JSON.
@@ -155,11 +157,11 @@ class Connection:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect, sock_read=self._limits.silence)
         url = _url(path, params)
         response = await self._stream(url, timeout)
-        rest = b""
+        incomplete = b""
         try:
             yield []  # signals that the watch is open
             async for chunk in response.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
+                *lines, incomplete = (incomplete + chunk).split(b"\n")
                 if lines:
                     yield [line for line in lines if line.strip()]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -180,42 +182,49 @@ class Connection:
                 raise Unreachable(_words(error, self._limits.connect)) from None
             if response.status != 401 or not again or not await self._renew(session):
                 break
-        raise Refused(_answer(response, data))
+        raise WatchRefused(_answer(response, data))
 
     # --- one request --------------------------------------------------------------------------------------------------
 
     async def _answered(
         self, method: str, url: str, headers: Mapping[str, str], body: Body | None, *, patient: bool = True
-    ) -> tuple[Answer, bytes]:
+    ) -> tuple[ServerAnswer, bytes]:
         """Send a request with retries. ``patient``: retry even if the server is not listening."""
         evicts = method == "POST" and url.partition("?")[0].endswith("/eviction")
         pause, slow = self._limits.pause, 0
-        for left in reversed(range(self._limits.tries)):
-            asked = 0.0
+        for remaining_tries in reversed(range(self._limits.tries)):
+            requested_pause = 0.0
             try:
                 async with self._free:
                     answer, data = await self._authorised(method, url, headers, body)
             except _Lost as lost:
                 slow += lost.slow
                 again = patient if lost.unsent else method in _REPEATABLE
-                if not left or slow > 1 or not again:
+                if not remaining_tries or slow > 1 or not again:
                     raise Unreachable(f"{method} {url.partition('?')[0]}: {lost}") from None
             else:
-                asked = answer.retry_after or 0.0
-                if not left or answer.code not in _RETRIED_STATUSES or (evicts and answer.code == 429) or asked > _MAX_RETRY_AFTER_SECONDS:
+                requested_pause = answer.retry_after or 0.0
+                if (
+                    not remaining_tries
+                    or answer.code not in _RETRIED_STATUSES
+                    or (evicts and answer.code == 429)
+                    or requested_pause > _MAX_RETRY_AFTER_SECONDS
+                ):
                     return answer, data
-            await asyncio.sleep(max(asked, pause * random.uniform(0.5, 1)))
+            await asyncio.sleep(max(requested_pause, pause * random.uniform(0.5, 1)))
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
 
-    async def _authorised(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[Answer, bytes]:
+    async def _authorised(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[ServerAnswer, bytes]:
         session = await self._current()
         answer, data = await self._once(session, method, url, headers, body)
         if answer.code == 401 and await self._renew(session):
             return await self._once(self._session, method, url, headers, body)
         return answer, data
 
-    async def _once(self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[Answer, bytes]:
+    async def _once(
+        self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Body | None
+    ) -> tuple[ServerAnswer, bytes]:
         timeout = aiohttp.ClientTimeout(total=self._limits.timeout, sock_connect=self._limits.connect)
         try:
             response = await self._request(session, method, url, headers, body, timeout)
@@ -233,7 +242,7 @@ class Connection:
         sent = session.headers.copy()
         sent.update(headers)
         address = URL(session.server + url, encoded=True)  # already quoted
-        found = await session.rest.request(method, address, headers=sent, body=body, _request_timeout=timeout)
+        found = await session.client.request(method, address, headers=sent, body=body, _request_timeout=timeout)
         response: aiohttp.ClientResponse = found.response
         return response
 
@@ -263,7 +272,7 @@ class Connection:
             self._session = fresh
             return True
 
-    def _again(self) -> Target | None:
+    def _again(self) -> ApiTarget | None:
         """Read the kubeconfig again, because kubectl may have stored a new token. The server never changes."""
         if self._target is None:
             return None
@@ -276,7 +285,7 @@ class Connection:
         return self._target
 
 
-def _accepted(answer: Answer, data: bytes) -> tuple[Answer, bytes]:
+def _accepted(answer: ServerAnswer, data: bytes) -> tuple[ServerAnswer, bytes]:
     if answer.code == 401:
         raise Unauthorized(answer)
     return answer, data
@@ -286,16 +295,16 @@ def _url(path: str, params: Mapping[str, str] | None) -> str:
     return f"{path}?{urlencode(params)}" if params else path
 
 
-def _answer(response: aiohttp.ClientResponse, data: bytes) -> Answer:
-    asked = response.headers.get("Retry-After", "")
-    retry_after = float(asked) if asked.isascii() and asked.isdigit() else None
+def _answer(response: aiohttp.ClientResponse, data: bytes) -> ServerAnswer:
+    pause_header = response.headers.get("Retry-After", "")
+    retry_after = float(pause_header) if pause_header.isascii() and pause_header.isdigit() else None
     if 200 <= response.status < 300:
-        return Answer(response.status, {}, retry_after)
+        return ServerAnswer(response.status, {}, retry_after)
     body = _object(data)
     if not body.get("message"):
         shown = _shown(data)
         body = {**body, "message": f"HTTP {response.status}{': ' if shown else ''}{shown}"}
-    return Answer(response.status, body, retry_after)
+    return ServerAnswer(response.status, body, retry_after)
 
 
 def _object(data: bytes) -> Object:

@@ -44,7 +44,7 @@ class _NamedUser(msgspec.Struct):
     user: Settings | None = None
 
 
-class _File(msgspec.Struct):
+class _KubeconfigFile(msgspec.Struct):
     current: str | None = msgspec.field(default=None, name="current-context")
     contexts: list[_NamedContext] | None = None
     clusters: list[_NamedCluster] | None = None
@@ -52,7 +52,7 @@ class _File(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Target:
+class ApiTarget:
     """An API server and a user.
 
     Attributes:
@@ -66,7 +66,7 @@ class Target:
     user: Settings = field(default_factory=dict)
 
 
-def resolve(kubeconfig: str | None, context: str | None) -> Target | None:
+def resolve(kubeconfig: str | None, context: str | None) -> ApiTarget | None:
     """Return the target of a context in the given file, else in those of ``KUBECONFIG``, else in ``~/.kube/config``.
 
     Returns:
@@ -90,7 +90,7 @@ def resolve(kubeconfig: str | None, context: str | None) -> Target | None:
         raise InputError([f"{config.where}: context {name!r}: no cluster {chosen.cluster!r}; expected {_names(config.clusters)}"])
     if chosen.user and chosen.user not in config.users:
         raise InputError([f"{config.where}: context {name!r}: no user {chosen.user!r}; expected {_names(config.users)}"])
-    return Target(name, config.clusters[chosen.cluster], config.users.get(chosen.user, {}))
+    return ApiTarget(name, config.clusters[chosen.cluster], config.users.get(chosen.user, {}))
 
 
 def contexts(kubeconfig: str | None) -> list[str]:
@@ -113,7 +113,7 @@ class _Config:
     clusters: dict[str, Settings] = field(default_factory=dict)
     users: dict[str, Settings] = field(default_factory=dict)
 
-    def add(self, path: Path, found: _File) -> None:
+    def add(self, path: Path, found: _KubeconfigFile) -> None:
         self.current = self.current or found.current or ""
         for context in found.contexts or ():
             self.contexts.setdefault(context.name, context.context or _Context())
@@ -151,9 +151,9 @@ def _paths(kubeconfig: str | None) -> Iterator[Path]:
     yield from map(Path, dict.fromkeys(named)) if named else (Path(HOME).expanduser(),)
 
 
-def _decoded(text: bytes, path: Path) -> _File:
+def _decoded(text: bytes, path: Path) -> _KubeconfigFile:
     try:
-        return msgspec.convert(yaml.load(text, Loader=_LOADER) or {}, _File)
+        return msgspec.convert(yaml.load(text, Loader=_LOADER) or {}, _KubeconfigFile)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # msgspec raises ValueErrors that name the field
         problem = " ".join(str(error).split())[:300]
         raise InputError([f"{path}: not a kubeconfig: {problem}"]) from None

@@ -11,7 +11,7 @@ from kubestow.live.api.answers import Object, Unreachable
 from kubestow.live.api.connection import Connection
 from kubestow.live.api.discovery import discover
 from kubestow.live.api.reflector import NotRead, Reflector
-from kubestow.live.api.store import Entry, Store
+from kubestow.live.api.store import Store, StoredObject
 from kubestow.live.capture import CLOSING, SEPARATOR, now, opening, sentences
 from kubestow.live.redact import Keeper
 from kubestow.models.snapshot.capture_info import Capture
@@ -191,12 +191,12 @@ class LiveCluster:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (result := found()) is None:
-            left = end - loop.time()
-            if left <= 0:
+            remaining_seconds = end - loop.time()
+            if remaining_seconds <= 0:
                 return None
             if self._news is None:
                 self._news = loop.create_future()
-            await asyncio.wait([self._news], timeout=left)
+            await asyncio.wait([self._news], timeout=remaining_seconds)
         return result
 
     def _changed(self) -> None:
@@ -237,12 +237,12 @@ class LiveCluster:
     def _label(self) -> str:
         return self._connection.context or "cluster"
 
-    def _entries(self) -> list[tuple[list[Entry], Keeper]]:
+    def _entries(self) -> list[tuple[list[StoredObject], Keeper]]:
         """Return all objects in their current state."""
         stores = [each.store for each in self._reflectors]
         return [(each.entries(), Keeper(each.resource.kind, each.resource.api_version)) for each in stores]
 
-    def _document(self, listed: list[tuple[list[Entry], Keeper]]) -> bytes:
+    def _document(self, listed: list[tuple[list[StoredObject], Keeper]]) -> bytes:
         parts: list[bytes] = []
         problems = list(self.problems)
         for entries, keeper in listed:
@@ -252,7 +252,7 @@ class LiveCluster:
         return opening(info) + SEPARATOR.join(parts) + (CLOSING if parts else b"]}\n")
 
 
-def _kept(found: Entry, keeper: Keeper) -> bytes:
+def _kept(found: StoredObject, keeper: Keeper) -> bytes:
     if not found.kept:
         kept = keeper.single(found.raw)
         found.kept = kept[0] if kept else b""

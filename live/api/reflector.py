@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from kubestow.live.api.answers import Answer, Unreachable
-from kubestow.live.api.connection import Connection, Refused
-from kubestow.live.api.store import Entry, Known, Metadata, Store, entry, known
+from kubestow.live.api.answers import ServerAnswer, Unreachable
+from kubestow.live.api.connection import Connection, WatchRefused
+from kubestow.live.api.store import Known, Metadata, Store, StoredObject, entry, known
 from kubestow.live.capture_kinds import Resource
 
 #: Objects per page of a list, and per page of metadata only.
@@ -40,7 +40,7 @@ class _List(msgspec.Struct):
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
-class _Named(msgspec.Struct, gc=False):
+class _WatchedObject(msgspec.Struct, gc=False):
     metadata: Metadata
 
 
@@ -55,7 +55,7 @@ class _Status(msgspec.Struct, gc=False):
 
 
 _LIST: Final = msgspec.json.Decoder(_List)
-_NAMED: Final = msgspec.json.Decoder(_Named)
+_NAMED: Final = msgspec.json.Decoder(_WatchedObject)
 _EVENT: Final = msgspec.json.Decoder(_Event)
 _STATUS: Final = msgspec.json.Decoder(_Status)
 
@@ -71,7 +71,7 @@ class _Query(msgspec.Struct, gc=False):
 class NotRead(Exception):
     """The server refuses a list; ``answer`` has its reason."""
 
-    def __init__(self, resource: Resource, answer: Answer) -> None:
+    def __init__(self, resource: Resource, answer: ServerAnswer) -> None:
         super().__init__(f"{resource.label}: {answer.message}")
         self.answer = answer
 
@@ -108,7 +108,7 @@ class Reflector:
             NotRead: the server refuses the list.
             Unreachable: there was no answer.
         """
-        found: dict[str, Entry] = {}
+        found: dict[str, StoredObject] = {}
         begun = self.store.arrivals
 
         def take(items: list[msgspec.Raw]) -> None:
@@ -148,7 +148,7 @@ class Reflector:
         """Read one object as a list, which needs no further permission."""
         namespace, _, name = wanted.place.rpartition("/")
         selector = f"metadata.name={name}" + (f",metadata.namespace={namespace}" if namespace else "")
-        found: list[Entry] = []
+        found: list[StoredObject] = []
 
         def take(items: list[msgspec.Raw]) -> None:
             found.extend(entry(self._resource, item) for item in items)
@@ -173,8 +173,8 @@ class Reflector:
         """
         size, token, restarted = query.size, "", False
         while True:
-            asked = {"limit": str(size) if size else "", "continue": token, "fieldSelector": query.selector}
-            params = {key: value for key, value in asked.items() if value}
+            parameters = {"limit": str(size) if size else "", "continue": token, "fieldSelector": query.selector}
+            params = {key: value for key, value in parameters.items() if value}
             answer, data = await self._connection.read(self._resource.url(), params, accept=query.accept)
             if answer.code == 410 and token and not restarted:
                 # The first page has expired on the server. A list in one piece cannot expire. Objects of the earlier pages may be
@@ -208,7 +208,7 @@ class Reflector:
                 await self._watch()
             except (_Expired, NotRead):
                 self._version = ""
-            except Refused as refused:
+            except WatchRefused as refused:
                 self.refused = f"{self._resource.label}: {refused}"
                 self.opened.set()
                 if refused.answer.code == 410:
@@ -257,7 +257,7 @@ class Reflector:
             return self.store.remove(found.known.uid, found.known.version)
         return self.store.put(found, event=True)
 
-    def _entry(self, raw: msgspec.Raw | bytes) -> Entry:
+    def _entry(self, raw: msgspec.Raw | bytes) -> StoredObject:
         try:
             return entry(self._resource, raw)
         except (ValueError, RecursionError) as error:

@@ -23,7 +23,7 @@ from multidict import CIMultiDict
 
 from kubestow.live.api import exec_plugin, proxies
 from kubestow.live.api.exec_plugin import CredentialsError
-from kubestow.live.api.kubeconfig import Settings, Target
+from kubestow.live.api.kubeconfig import ApiTarget, Settings
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class Session:
 
     Attributes:
         server: URL of the server.
-        rest: The library's connections.
+        client: The library's connections.
         headers: Headers of each request.
         expires: Time after which the session must be replaced; None if it does not expire.
     """
 
     server: str
-    rest: Any
+    client: Any
     headers: CIMultiDict[str]
     expires: datetime | None = None
 
 
-async def open_session(target: Target | None) -> Session:
+async def open_session(target: ApiTarget | None) -> Session:
     """Open a session for a target; None means the cluster in whose pod this runs.
 
     Raises:
@@ -64,10 +64,10 @@ async def open_session(target: Target | None) -> Session:
         _verification(configuration, target.cluster)
         if found := _authorization(user):
             headers["Authorization"] = found
-    rest = _rest(configuration)
+    rest_client = _rest(configuration)
     if server.startswith("https://"):
-        _certificate(rest.ssl_context, user)
-    return Session(server, rest, headers, expires)
+        _certificate(rest_client.ssl_context, user)
+    return Session(server, rest_client, headers, expires)
 
 
 def _in_cluster() -> Session:
@@ -110,7 +110,7 @@ def _text(settings: Settings, key: str) -> str:
     return value or ""
 
 
-def _server(target: Target) -> str:
+def _server(target: ApiTarget) -> str:
     server = _text(target.cluster, "server")
     if not server:
         raise CredentialsError(f"context {target.context}: its cluster has no server; expected https://HOST[:PORT]")
@@ -153,7 +153,7 @@ def _impersonation(user: Settings) -> CIMultiDict[str]:
     return headers
 
 
-async def _logged_in(target: Target) -> tuple[Settings, datetime | None]:
+async def _logged_in(target: ApiTarget) -> tuple[Settings, datetime | None]:
     """Return the user's settings with a token or certificate, and their expiry. Runs exec plugins if needed."""
     user = dict(target.user)
     provider = user.get("auth-provider")

@@ -39,11 +39,11 @@ class _PodHead(msgspec.Struct, gc=False):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-class _Head(msgspec.Struct, gc=False):
+class _ObjectHead(msgspec.Struct, gc=False):
     metadata: Metadata
 
 
-_HEAD: Final = msgspec.json.Decoder(_Head)
+_HEAD: Final = msgspec.json.Decoder(_ObjectHead)
 _POD: Final = msgspec.json.Decoder(_PodHead)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode: Final = msgspec.json.Encoder().encode
@@ -57,7 +57,7 @@ class Known(NamedTuple):
     version: str
 
 
-class Entry(msgspec.Struct, gc=False):
+class StoredObject(msgspec.Struct, gc=False):
     """A stored object.
 
     Attributes:
@@ -75,13 +75,13 @@ class Entry(msgspec.Struct, gc=False):
     kept: bytes = b""
 
 
-def entry(resource: Resource, raw: msgspec.Raw | bytes) -> Entry:
+def entry(resource: Resource, raw: msgspec.Raw | bytes) -> StoredObject:
     """Return an object for the store: with apiVersion and kind, which list items lack, and without managed fields.
 
     Raises:
         ValueError: the data is not an API object.
     """
-    head: _Head | _PodHead = (_POD if resource.kind.name == "Pod" else _HEAD).decode(raw)
+    head: _ObjectHead | _PodHead = (_POD if resource.kind.name == "Pod" else _HEAD).decode(raw)
     fields = _FIELDS.decode(raw)
     metadata = _FIELDS.decode(fields.pop("metadata"))
     metadata.pop("managedFields", None)
@@ -89,7 +89,7 @@ def entry(resource: Resource, raw: msgspec.Raw | bytes) -> Entry:
     whole = _encode({**said, "metadata": metadata, **{key: value for key, value in fields.items() if key not in said}})
     owner = next((each.uid for each in head.metadata.ownerReferences or () if each.controller), "")
     node = (head.spec.nodeName or "") if isinstance(head, _PodHead) else ""
-    return Entry(known(head.metadata), whole, owner, node)
+    return StoredObject(known(head.metadata), whole, owner, node)
 
 
 def known(metadata: Metadata) -> Known:
@@ -119,7 +119,7 @@ class Store(Mapping[str, Object]):
         self.unordered = ""
         self.arrivals = 0
         self._arrived: dict[str, int] = {}
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, StoredObject] = {}
         self._places: dict[str, str] = {}
         self._owned: dict[str, dict[str, None]] = {}
         self._on: dict[str, dict[str, None]] = {}
@@ -146,7 +146,7 @@ class Store(Mapping[str, Object]):
     def __contains__(self, uid: object) -> bool:
         return uid in self._entries
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[StoredObject]:
         """Return all objects in the order of a list of the API server: that of ``namespace/name``, byte by byte."""
         return sorted(self._entries.values(), key=lambda each: each.known.place.encode())
 
@@ -163,7 +163,7 @@ class Store(Mapping[str, Object]):
         """Return the pods that are bound to a node."""
         return [self[each] for each in self._on.get(node, ())]
 
-    def put(self, found: Entry, *, event: bool = False) -> bool:
+    def put(self, found: StoredObject, *, event: bool = False) -> bool:
         """Store an object unless it is outdated. Return True if it was stored.
 
         ``event``: the object comes from a watch, perhaps late. If it is older than the last list and was neither listed nor stored, it had
@@ -221,7 +221,7 @@ class Store(Mapping[str, Object]):
         self._awaited = {each.uid for each in lacking}
         return lacking
 
-    def same(self, candidate: Known) -> Entry | None:
+    def same(self, candidate: Known) -> StoredObject | None:
         """Return the stored object if it has exactly this version; else None."""
         found = self._entries.get(candidate.uid)
         return found if found is not None and found.known == candidate else None
@@ -233,7 +233,7 @@ class Store(Mapping[str, Object]):
         gone = self._gone.get(listed.uid)
         return gone is None or newer(listed.version, gone)
 
-    def _forget(self, before: Entry) -> None:
+    def _forget(self, before: StoredObject) -> None:
         uid, place, _ = before.known
         del self._entries[uid]
         self._arrived.pop(uid, None)

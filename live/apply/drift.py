@@ -15,7 +15,7 @@ import msgspec
 
 from kubestow.live.apply.differences import owners
 from kubestow.live.apply.differences.compare import compare
-from kubestow.live.apply.differences.found import Done, Drift, Now, summed_up
+from kubestow.live.apply.differences.found import DoneChanges, Drift, Now, summed_up
 from kubestow.live.apply.differences.nodes import opened
 from kubestow.models.disruption.eviction_requests import described, requested
 from kubestow.models.documents.placement import Placement
@@ -24,7 +24,19 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.workload_objects import EvictionRequest
 from kubestow.models.snapshot.snapshot import Snapshot
 
-__all__ = ["Done", "Drift", "Judge", "Now", "Rejection", "Verdict", "Watch", "check", "compare", "rest", "summed_up"]
+__all__ = [
+    "DoneChanges",
+    "Drift",
+    "DriftVerdict",
+    "DriftWatch",
+    "Judge",
+    "Now",
+    "Rejection",
+    "check",
+    "compare",
+    "remaining_document",
+    "summed_up",
+]
 
 Document = RebalancePlan | Placement
 
@@ -50,7 +62,7 @@ Judge = Callable[[Snapshot, Document], Sequence[Rejection]]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DriftVerdict:
     """The outcome of a comparison.
 
     Attributes:
@@ -66,12 +78,12 @@ class Verdict:
     new: list[Drift] = field(default_factory=list)
 
 
-def check(before: Snapshot, now: Snapshot, document: Document, done: Done, judge: Judge) -> Verdict:
-    """Compare once; see :class:`Watch`, which remembers harmless drift."""
-    return Watch(before, document, judge).check(now, done)
+def check(before: Snapshot, now: Snapshot, document: Document, done: DoneChanges, judge: Judge) -> DriftVerdict:
+    """Compare once; see :class:`DriftWatch`, which remembers harmless drift."""
+    return DriftWatch(before, document, judge).check(now, done)
 
 
-class Watch:
+class DriftWatch:
     """The comparisons of one run. ``before`` is the snapshot of the document."""
 
     def __init__(self, before: Snapshot, document: Document, judge: Judge) -> None:
@@ -80,48 +92,48 @@ class Watch:
         self._harmless: frozenset[Drift] | None = frozenset()  # the document is valid for its own snapshot
         self._told: set[Drift] = set()
 
-    def check(self, now: Snapshot, done: Done) -> Verdict:
+    def check(self, now: Snapshot, done: DoneChanges) -> DriftVerdict:
         """Compare the cluster with the snapshot. Check the remaining steps, unless all drift is already known to be harmless."""
         found = compare(self._before, now, done)
-        left = rest(self._document, done, self._in_flight(done))
+        remainder = remaining_document(self._document, done, self._in_flight(done))
         live = {objects.pod_key(pod): pod for pod in now.pods}
-        faults = [*self._pod_faults(left, live, done, requested(now)), *owners.faults(self._before, now, _stopped(left, live))]
+        faults = [*self._pod_faults(remainder, live, done, requested(now)), *owners.faults(self._before, now, _stopped(remainder, live))]
         if faults:
-            return Verdict(faults=faults)
+            return DriftVerdict(faults=faults)
         if self._harmless != frozenset(found):
             self._harmless = frozenset(found)
-            seen = self._with_pods_in_flight(opened(now, self._before, done.closed), live, done, left)
-            verdict = self._judged(seen, left, found, live)
+            seen = self._with_pods_in_flight(opened(now, self._before, done.closed), live, done, remainder)
+            verdict = self._judged(seen, remainder, found, live)
             if verdict is not None:
                 self._harmless = None
                 return verdict
         new = [drift for drift in found if drift not in self._told]
         self._told.update(new)
-        return Verdict(harmless=found, new=new)
+        return DriftVerdict(harmless=found, new=new)
 
-    def _judged(self, now: Snapshot, left: Document, found: list[Drift], live: dict[str, objects.Pod]) -> Verdict | None:
+    def _judged(self, now: Snapshot, remainder: Document, found: list[Drift], live: dict[str, objects.Pod]) -> DriftVerdict | None:
         """Return the verdict if the checker rejects something, else None.
 
         Budgets that were not changed and allow too little only for a later wave do not count, because they may allow more by then.
         """
-        rejected = list(self._judge(now, left))
+        rejected = list(self._judge(now, remainder))
         if any(each.budget for each in rejected) and not _tightened(found):
             self._harmless = None  # check again before the coming waves
-            coming = {each for each in self._judge(now, _first_wave(left)) if each.budget}
+            coming = {each for each in self._judge(now, _first_wave(remainder)) if each.budget}
             rejected = [each for each in rejected if not each.budget or each in coming]
         if not rejected:
             return None
         faults = [_with_drift(each, found, live) for each in rejected]
-        return Verdict(faults=faults, passing=all(each.budget for each in rejected) and not _tightened(found))
+        return DriftVerdict(faults=faults, passing=all(each.budget for each in rejected) and not _tightened(found))
 
     # --- pods of coming steps -----------------------------------------------------------------------------------------------
 
     def _pod_faults(
-        self, left: Document, live: dict[str, objects.Pod], done: Done, requests: Mapping[str, EvictionRequest]
+        self, remainder: Document, live: dict[str, objects.Pod], done: DoneChanges, requests: Mapping[str, EvictionRequest]
     ) -> Iterator[str]:
         """Yield the reasons why pods of coming steps are other pods than in the document, or elsewhere."""
         names = {each.name: (key, each) for key, each in done.pods.items()}
-        for name, source in _expected(left).items():
+        for name, source in _expected(remainder).items():
             key, stands = names.get(name, (name, None))
             known, pod = self._pods.get(key), live.get(name)
             uid = stands.uid if stands is not None else known.metadata.uid if known is not None else None
@@ -141,13 +153,13 @@ class Watch:
             elif (pod.spec.nodeName or None) != source:
                 yield f"Pod {label} of a coming step is {_at(pod.spec.nodeName)}, it should be {_at(source)}"
 
-    def _in_flight(self, done: Done) -> list[str]:
+    def _in_flight(self, done: DoneChanges) -> list[str]:
         """Return the pods that the run stopped and that are not replaced yet."""
         return [key for key, pod in self._pods.items() if pod.metadata.uid in done.gone and key not in done.pods] if done.gone else []
 
-    def _with_pods_in_flight(self, now: Snapshot, live: dict[str, objects.Pod], done: Done, left: Document) -> Snapshot:
+    def _with_pods_in_flight(self, now: Snapshot, live: dict[str, objects.Pod], done: DoneChanges, remainder: Document) -> Snapshot:
         """Return the cluster with those pods as pending if they have remaining steps, because their targets are reserved."""
-        coming = _expected(left)
+        coming = _expected(remainder)
         lost = [self._pods[key] for key in self._in_flight(done) if key in coming and key not in live]
         if not lost:
             return now
@@ -158,7 +170,7 @@ class Watch:
         return found
 
 
-def rest(document: Document, done: Done, stopped: Collection[str] = ()) -> Document:
+def remaining_document(document: Document, done: DoneChanges, stopped: Collection[str] = ()) -> Document:
     """Return the remaining steps of a document, with the current names of pods and the original numbers of steps and waves.
 
     ``stopped``: pods that the run stopped and that are not replaced yet. Like pending replacements, they have no source.
@@ -179,31 +191,31 @@ def rest(document: Document, done: Done, stopped: Collection[str] = ()) -> Docum
     return msgspec.structs.replace(document, moves=moves, evictions=renamed)
 
 
-def _name(pod: str, done: Done) -> str:
+def _name(pod: str, done: DoneChanges) -> str:
     return done.pods[pod].name if pod in done.pods else pod
 
 
-def _expected(left: Document) -> dict[str, str | None]:
+def _expected(remainder: Document) -> dict[str, str | None]:
     """Return the expected node of each pod before its next step, by its current name."""
-    if isinstance(left, Placement):
-        return {each.pod: None for each in left.assignments}
-    steps = [(step.wave, step.step, step.pod, step.source) for step in left.moves]
-    steps += [(step.wave, step.step, step.pod, step.source) for step in left.evictions]
+    if isinstance(remainder, Placement):
+        return {each.pod: None for each in remainder.assignments}
+    steps = [(step.wave, step.step, step.pod, step.source) for step in remainder.moves]
+    steps += [(step.wave, step.step, step.pod, step.source) for step in remainder.evictions]
     return {pod: source for _, _, pod, source in sorted(steps, key=lambda step: step[:2], reverse=True)}
 
 
-def _stopped(left: Document, live: dict[str, objects.Pod]) -> list[objects.Pod]:
+def _stopped(remainder: Document, live: dict[str, objects.Pod]) -> list[objects.Pod]:
     """Return the running pods that will be moved, without those evicted for good."""
-    moves = [] if isinstance(left, Placement) else left.moves
+    moves = [] if isinstance(remainder, Placement) else remainder.moves
     return [live[move.pod] for move in moves if move.source is not None and move.pod in live]
 
 
-def _first_wave(left: Document) -> Document:
-    if isinstance(left, Placement):
-        return left
-    wave = min([*(step.wave for step in left.moves), *(step.wave for step in left.evictions)], default=0)
-    moves, evictions = [move for move in left.moves if move.wave == wave], [each for each in left.evictions if each.wave == wave]
-    return msgspec.structs.replace(left, moves=moves, evictions=evictions)
+def _first_wave(remainder: Document) -> Document:
+    if isinstance(remainder, Placement):
+        return remainder
+    wave = min([*(step.wave for step in remainder.moves), *(step.wave for step in remainder.evictions)], default=0)
+    moves, evictions = [move for move in remainder.moves if move.wave == wave], [each for each in remainder.evictions if each.wave == wave]
+    return msgspec.structs.replace(remainder, moves=moves, evictions=evictions)
 
 
 def _tightened(found: list[Drift]) -> bool:

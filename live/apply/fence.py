@@ -42,7 +42,7 @@ _MAX_REOPENINGS: Final = 3
 _MAX_ATTEMPTS: Final = 4
 
 
-class Cluster(Protocol):
+class FenceReader(Protocol):
     """Read access of the fence, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
@@ -51,14 +51,14 @@ class Cluster(Protocol):
     def snapshot(self) -> Snapshot: ...
 
 
-class Facts(Protocol):
+class FenceFactWriter(Protocol):
     """Write access of the fence, implemented by :class:`kubestow.live.apply.journal.Journal`."""
 
     async def fact(self, what: What, **fields: Any) -> None: ...
 
 
 @dataclass(frozen=True)
-class Terms:
+class FenceTerms:
     """The parts of a plan that decide which nodes may be open between its waves.
 
     Attributes:
@@ -95,7 +95,7 @@ class Pauses:
 class Fence:
     """The closed nodes of one run."""
 
-    def __init__(self, api: Api, cluster: Cluster, run_id: str, journal: Facts, terms: Terms | None = None) -> None:
+    def __init__(self, api: Api, cluster: FenceReader, run_id: str, journal: FenceFactWriter, terms: FenceTerms | None = None) -> None:
         """Prepare the fence without closing nodes."""
         self.pauses = Pauses()
         #: Notes for the user, one sentence each.
@@ -104,7 +104,7 @@ class Fence:
         self._cluster = cluster
         self._run = run_id
         self._journal = journal
-        self._terms = terms or Terms()
+        self._terms = terms or FenceTerms()
         self._nodes = Nodes(api, lambda: cluster.objects("Node"))
         self._by = ClosedBy(run_id, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
         self._guard: asyncio.Task[None] | None = None
@@ -321,32 +321,32 @@ class Fence:
         pods = ((self._cluster.pod(uid), said) for uid, said in before.items())
         return all(pod is None or not waits(pod) or looked_at(pod, said, closed) for pod, said in pods)
 
-    async def open(self, *, drained: Collection[str] = (), held: Collection[str] = ()) -> list[str]:
+    async def open(self, *, drained: Collection[str] = (), kept_closed: Collection[str] = ()) -> list[str]:
         """Open all nodes that the run has closed, with several attempts. A second call retries the remaining nodes.
 
         A node without the annotation of the run now belongs to somebody else and stays as it is.
 
         Args:
             drained: Nodes that stay cordoned, without the annotation.
-            held: Nodes that stay closed, with the annotation, for a following run.
+            kept_closed: Nodes that stay closed, with the annotation, for a following run.
 
         Returns:
             The nodes that could not be opened.
         """
         await self._stop_guard()
-        todo: Collection[str] = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*held}
+        todo: Collection[str] = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*kept_closed}
         todo = await self._in_order(todo, self.waiting())
         try:
-            left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
+            not_opened = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         except JournalLost:
             if isinstance(self._api, JournaledApi):  # better to open nodes without a journal than to leave them closed
                 self._nodes.api = self._api.api
-            left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
-        self._ours = set(left)
-        opened = sorted({*todo} - left.keys())
+            not_opened = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
+        self._ours = set(not_opened)
+        opened = sorted({*todo} - not_opened.keys())
         with contextlib.suppress(JournalLost):
             await self._journal.fact("opened", nodes=opened)
-        return sorted(left)
+        return sorted(not_opened)
 
     def any_open(self) -> bool:
         """Return True if some node is open for the scheduler."""

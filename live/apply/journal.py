@@ -19,9 +19,9 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from kubestow.live.api.answers import Answer, Api, Body, Sent, Unauthorized, Unreachable
+from kubestow.live.api.answers import Api, Body, Sent, ServerAnswer, Unauthorized, Unreachable
 from kubestow.live.apply.kept_journal import set_aside, unfinished
-from kubestow.live.apply.progress import Progress, progress_of
+from kubestow.live.apply.progress import ApplyProgress, progress_of
 from kubestow.models.documents import journal as lines
 from kubestow.models.documents.journal import ENDING, Answered, Fact, Line, Request, Run, What
 from kubestow.models.snapshot.snapshot import InputError
@@ -34,7 +34,7 @@ class JournalLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RunOrigin:
     """The document and the cluster of a run.
 
     Attributes:
@@ -72,7 +72,7 @@ class Journal:
     def __init__(self, path: str, descriptor: int, clock: Callable[[], datetime]) -> None:
         """Use an open, locked file. Call :meth:`open` instead."""
         self.path = path
-        self.progress = Progress()
+        self.progress = ApplyProgress()
         self.resumed = False
         self.kept = ""
         self._file = descriptor
@@ -89,7 +89,7 @@ class Journal:
         return self.progress.run
 
     @classmethod
-    def open(cls, path: str, origin: Origin, *, resume: bool = False, clock: Callable[[], datetime] = _now) -> Self:
+    def open(cls, path: str, origin: RunOrigin, *, resume: bool = False, clock: Callable[[], datetime] = _now) -> Self:
         """Begin the journal of a new run, or with ``resume`` continue an existing one.
 
         The finished journal of another document is renamed and kept.
@@ -160,7 +160,7 @@ class Journal:
     def _time(self) -> str:
         return self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def _begin(self, record: lines.Record, origin: Origin, resume: bool) -> None:
+    def _begin(self, record: lines.Record, origin: RunOrigin, resume: bool) -> None:
         progress = progress_of(record.lines)
         keep = record.size if resume or progress.requests else 0  # a run without requests may begin again
         if keep:
@@ -234,7 +234,7 @@ class JournaledApi:
         """Return the same API for requests of a step's pod."""
         return JournaledApi(self.api, self.journal, step, pod)
 
-    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> ServerAnswer:
         """Send a request; see :meth:`kubestow.live.api.answers.Api.send`.
 
         Raises:
@@ -299,7 +299,7 @@ def _read(descriptor: int, path: str) -> lines.Record:
         return lines.parse(file.read(), path)
 
 
-def _is_finished_other(record: lines.Record, origin: Origin) -> bool:
+def _is_finished_other(record: lines.Record, origin: RunOrigin) -> bool:
     """Return True for the journal of another document with a finished run that sent requests."""
     if not record.lines or record.run.result == origin.result:
         return False
@@ -315,7 +315,7 @@ def _kept(path: str, run: str) -> str:
         raise InputError([f"{path}: the finished journal of another document cannot be renamed: {error.strerror}"]) from error
 
 
-def _same(path: str, run: Run, origin: Origin, why: str) -> None:
+def _same(path: str, run: Run, origin: RunOrigin, why: str) -> None:
     """Raise InputError if the journal belongs to another document, snapshot or cluster.
 
     Clusters are compared by the uid of kube-system, because addresses may change.
@@ -335,11 +335,11 @@ def _same(path: str, run: Run, origin: Origin, why: str) -> None:
     for what, (theirs, ours) in pairs:
         if theirs != ours:
             shown = "" if what == "cluster" and run.cluster and origin.cluster else f" ({theirs[:12]}…, not {ours[:12]}…)"
-            left = f", whose run of {run.time} {why}" if why else ""
-            raise InputError([f"{path}: the journal of another {what}{shown}{left}; move it away to begin again"])
+            run_text = f", whose run of {run.time} {why}" if why else ""
+            raise InputError([f"{path}: the journal of another {what}{shown}{run_text}; move it away to begin again"])
 
 
-def _there(record: lines.Record, progress: Progress) -> str:
+def _there(record: lines.Record, progress: ApplyProgress) -> str:
     """Describe an existing journal that was not to be resumed."""
     done = sum(step.done for step in progress.steps.values())
     pods = f"{done} pod{'' if done == 1 else 's'} done"
@@ -347,4 +347,4 @@ def _there(record: lines.Record, progress: Progress) -> str:
     return f"the journal of {run}; continue with --resume, or move the file away to begin again"
 
 
-__all__ = ["ENDING", "Journal", "JournalLost", "JournaledApi", "Origin", "journal_path"]
+__all__ = ["ENDING", "Journal", "JournalLost", "JournaledApi", "RunOrigin", "journal_path"]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kubestow.live.apply.progress import Fate, Progress
+from kubestow.live.apply.progress import ApplyProgress, Fate
 from kubestow.models.documents.journal import ENDING
 from kubestow.models.kube.lenient_decode import some
 
@@ -15,7 +15,7 @@ from kubestow.models.kube.lenient_decode import some
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", re.ASCII)
 
 
-def unfinished(progress: Progress) -> str:
+def unfinished(progress: ApplyProgress) -> str:
     """Return the reason why a run is unfinished, as the end of a sentence; empty if it is finished.
 
     A finished run has ended on its own and has no pod half moved. Remaining steps of its document do not matter, because nothing in the

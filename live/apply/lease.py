@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from kubestow.live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
+from kubestow.live.api.answers import Api, Object, ServerAnswer, Unauthorized, Unreachable
 
 NAMESPACE: Final = "kube-system"
 NAME: Final = "kubestow-apply"
 _MAX_ATTEMPTS: Final = 5
 
 
-class Place(NamedTuple):
+class LeaseKey(NamedTuple):
     """Namespace and name of a Lease."""
 
     namespace: str
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 #: The Lease of runs that move pods.
-APPLY: Final = Place(NAMESPACE, NAME)
+APPLY: Final = LeaseKey(NAMESPACE, NAME)
 
 
 class LeaseTaken(Exception):
@@ -139,7 +139,7 @@ class Lease:
         await self.release()
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """True if the Lease is held and valid long enough for a request."""
         steady, wall = self._good_until
         # After a suspend, only the wall clock has advanced.
@@ -154,7 +154,7 @@ class Lease:
             Unauthorized: the Lease is lost because the server refuses the credentials.
             LeaseLost: the Lease is lost.
         """
-        if not self.held:
+        if not self.is_held:
             if self.denied is not None:
                 raise self.denied
             raise LeaseLost(f"the Lease {self.place} is lost: {self._why}")
@@ -239,7 +239,7 @@ class Lease:
             lease = read.body
 
     async def _renew(self) -> None:
-        while self.held:
+        while self.is_held:
             await asyncio.sleep(self._times.renew)
             sent = time.monotonic(), self._clock()
             try:
@@ -295,7 +295,7 @@ class Lease:
         return {**found, "spec": {**spec, **mine, "acquireTime": now, "leaseTransitions": transitions}}
 
 
-def _refused(place: Place, what: str, answer: Answer) -> LeaseTaken:
+def _refused(place: LeaseKey, what: str, answer: ServerAnswer) -> LeaseTaken:
     return LeaseTaken(f"the Lease {place}, which excludes concurrent runs, cannot be {what}: {answer.message}")
 
 

@@ -79,10 +79,10 @@ async def open_leftovers(api: Api, found: Collection[Leftover], lease: Lease, *,
     runs = {each.by.run for each in found if each.by is not None}
     nodes = Nodes(api, dict)
     marked = {each.node for each in found if each.by is not None}
-    left = await open_nodes(nodes, sorted(marked), runs.__contains__, pause=pause)
+    not_opened = await open_nodes(nodes, sorted(marked), runs.__contains__, pause=pause)
     lease.check()
     stray = {each.node: _untainted for each in found if each.by is None}
-    return {**left, **await nodes.change_all(stray)}
+    return {**not_opened, **await nodes.change_all(stray)}
 
 
 def _untainted(node: Object) -> Object | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from kubestow.live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
+from kubestow.live.api.answers import Api, Object, ServerAnswer, Unauthorized, Unreachable
 from kubestow.live.api.versions import is_well_formed, later, version_of
 from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN, OWN_TAINTS, UNSCHEDULABLE, ClosedBy, closed_by
 
@@ -209,7 +209,7 @@ class Nodes:
                 node = None
         raise FenceError(f"node {name} cannot be changed: something else keeps changing it")
 
-    async def _patch(self, name: str, body: Object) -> Answer:
+    async def _patch(self, name: str, body: Object) -> ServerAnswer:
         """Send a patch. Its outcome is unknown without an answer, or after an error."""
         self._sent[name] += 1
         self._under_way[name] += 1
@@ -267,14 +267,14 @@ async def open_nodes(
 
     ``drained`` nodes stay cordoned. Return the reasons for failures by name.
     """
-    left = dict.fromkeys(names, "")
+    not_opened = dict.fromkeys(names, "")
     for attempt in range(_MAX_OPEN_ATTEMPTS):
         if attempt:
             await asyncio.sleep(pause * 2 ** (attempt - 1))
-        left = await nodes.change_all({name: opening(runs, cordoned=name in drained) for name in left})
-        if not left:
+        not_opened = await nodes.change_all({name: opening(runs, cordoned=name in drained) for name in not_opened})
+        if not not_opened:
             break
-    return left
+    return not_opened
 
 
 async def tolerate(api: Api, pod: Object, uid: str) -> None:

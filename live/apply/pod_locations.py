@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kubestow.live.api.answers import Object
-from kubestow.live.apply.steps import COMPLETION_INDEX, Origin, Step
+from kubestow.live.apply.steps import COMPLETION_INDEX, PodOrigin, RunStep
 from kubestow.models.kube.closed_nodes import LET_IN
 
 
@@ -37,7 +37,7 @@ def is_let_in(pod: Object) -> bool:
 
 
 @dataclass
-class Standing:
+class CurrentPod:
     """The current pod for one of the document.
 
     Attributes:
@@ -58,45 +58,45 @@ class PodLocations:
     Attributes:
         of: Current pod by the document's name.
         known: Uids of pods that are no replacements: those of the snapshot, and later foreign ones.
-        taken: The document's name by uid of the replacement.
+        replacements: The document's name by uid of the replacement.
         gone: Uids of pods that the run evicted.
         placed: Node given by the run, by uid.
     """
 
-    of: dict[str, Standing] = field(default_factory=dict)
+    of: dict[str, CurrentPod] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
-    taken: dict[str, str] = field(default_factory=dict)
+    replacements: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     placed: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def initial(cls, steps: Iterable[Step], uids: Iterable[str]) -> PodLocations:
+    def initial(cls, steps: Iterable[RunStep], uids: Iterable[str]) -> PodLocations:
         """Return the state before the first step. ``uids`` are those of all pods of the snapshot."""
         found = cls(known=set(uids))
         for step in steps:
-            found.of.setdefault(step.pod, Standing(step.pod, step.origin.uid, step.source))
+            found.of.setdefault(step.pod, CurrentPod(step.pod, step.origin.uid, step.source))
         return found
 
-    def evicted(self, step: Step) -> None:
+    def evicted(self, step: RunStep) -> None:
         """Record that the pod of a step is gone."""
         standing = self.of[step.pod]
         self.gone.add(standing.uid)
         self.placed.pop(standing.uid, None)
         standing.node = None
 
-    def take(self, step: Step, pod: Object) -> None:
+    def take(self, step: RunStep, pod: Object) -> None:
         """Record the replacement of a step's pod."""
         uid = pod["metadata"]["uid"]
-        self.taken[uid] = step.pod
-        self.of[step.pod] = Standing(key_of(pod), uid, None)
+        self.replacements[uid] = step.pod
+        self.of[step.pod] = CurrentPod(key_of(pod), uid, None)
 
     def drop(self, uid: str) -> None:
         """Record that a replacement was deleted."""
-        self.taken.pop(uid, None)
+        self.replacements.pop(uid, None)
         self.placed.pop(uid, None)
         self.known.add(uid)
 
-    def arrived(self, step: Step) -> None:
+    def arrived(self, step: RunStep) -> None:
         """Record that the pod of a step is on its node."""
         standing = self.of[step.pod]
         if step.target is not None:
@@ -105,10 +105,10 @@ class PodLocations:
 
     def free(self, uid: str) -> bool:
         """Return True if a pod may become a replacement."""
-        return uid not in self.known and uid not in self.taken
+        return uid not in self.known and uid not in self.replacements
 
 
-def is_like(pod: Object, origin: Origin) -> bool:
+def is_like(pod: Object, origin: PodOrigin) -> bool:
     """Return True if a pod of the same controller may replace one of the snapshot. In an Indexed Job the index must match."""
     if origin.index is None:
         return True

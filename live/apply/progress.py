@@ -71,7 +71,7 @@ class StepProgress:
             ("evicted", self.fate("eviction") == "done"),
             ("evicting", self.fate("eviction") == "unknown"),
         ]
-        return next((stage for stage, held in reached if held), "not begun")
+        return next((stage for stage, is_reached in reached if is_reached), "not begun")
 
     @property
     def begun(self) -> bool:
@@ -80,7 +80,7 @@ class StepProgress:
 
 
 @dataclass
-class Progress:
+class ApplyProgress:
     """Progress of a run.
 
     Attributes:
@@ -162,9 +162,9 @@ class Progress:
                     step.replacement, step.uid = fact.now, fact.uid
 
 
-def progress_of(lines: Iterable[Line]) -> Progress:
+def progress_of(lines: Iterable[Line]) -> ApplyProgress:
     """Return the progress after the first lines of a journal."""
-    progress = Progress()
+    progress = ApplyProgress()
     for line in lines:
         progress.add(line)
     return progress

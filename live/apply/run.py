@@ -14,8 +14,8 @@ import msgspec
 from kubestow.live.api.answers import Api, Object, Unauthorized, Unreachable
 from kubestow.live.apply import drift
 from kubestow.live.apply.differences.nodes import opened
-from kubestow.live.apply.drift import Done, Judge, Now
-from kubestow.live.apply.fence import Fence, Terms
+from kubestow.live.apply.drift import DoneChanges, Judge, Now
+from kubestow.live.apply.fence import Fence, FenceTerms
 from kubestow.live.apply.journal import Journal, JournaledApi, JournalLost
 from kubestow.live.apply.lease import LeaseLost
 from kubestow.live.apply.moving.budget_waits import awaited, first_try, waits_for
@@ -24,11 +24,11 @@ from kubestow.live.apply.moving.cut_off_evictions import patient
 from kubestow.live.apply.moving.missing_replacements import gone_because
 from kubestow.live.apply.moving.node_watch import NodeWatch
 from kubestow.live.apply.moving.step_run import StepRun
-from kubestow.live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
+from kubestow.live.apply.moving.work import ClusterReader, Ended, HaltRequest, RunListener, RunOptions, StepContext
 from kubestow.live.apply.node_changes import FenceError, annotation
-from kubestow.live.apply.outcome import MAX_LISTED, EndJudge, Outcome
-from kubestow.live.apply.pod_locations import PodLocations, Standing, is_let_in, node_of
-from kubestow.live.apply.steps import Step, targets, waves
+from kubestow.live.apply.outcome import MAX_LISTED, EndJudge, RunOutcome
+from kubestow.live.apply.pod_locations import CurrentPod, PodLocations, is_let_in, node_of
+from kubestow.live.apply.steps import RunStep, targets, waves
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.documents.rebalance_plan import Move, RebalancePlan
 from kubestow.models.kube.objects import pod_key
@@ -38,7 +38,7 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 FAULTS = (Ended, FenceError, JournalLost, LeaseLost, Unreachable, InputError)
 
 
-class Lease(Protocol):
+class RunLease(Protocol):
     """Exclusion of concurrent runs, implemented by :class:`kubestow.live.apply.lease.Lease`."""
 
     lost: asyncio.Event
@@ -56,14 +56,14 @@ class Execution:
     """
 
     api: Api
-    cluster: Cluster
+    cluster: ClusterReader
     journal: Journal
     document: RebalancePlan | Placement
     snapshot: Snapshot
     judge: Judge
-    options: Options = field(default_factory=Options)
-    listener: Listener = field(default_factory=Listener)
-    lease: Lease | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+    listener: RunListener = field(default_factory=RunListener)
+    lease: RunLease | None = None
     judge_end: EndJudge | None = None
 
     def __post_init__(self) -> None:
@@ -75,23 +75,23 @@ class Execution:
         self._planned = {step.origin.uid for step in self._steps}
         self.fence = Fence(journaled, self.cluster, self.journal.run, self.journal, self._terms())
         self.fence.inherit(self.journal.progress.closed)
-        self._drift = drift.Watch(self.snapshot, self.document, self.judge)
+        self._drift = drift.DriftWatch(self.snapshot, self.document, self.judge)
         self._watch = NodeWatch(self.cluster, self._where)
-        self._halt, self._said = Halt(), ""
+        self._halt, self._said = HaltRequest(), ""
         self._step_runs: dict[tuple[int, str], StepRun] = {}
         self._done: set[tuple[int, str]] = set()
         self._task: asyncio.Task[None] | None = None
-        self._work = Work(
+        self._work = StepContext(
             journaled.of, self.cluster, self.journal, self.fence, self._where, self.options, self.listener, self._fits,
             self._watch.unchanged, self._alive, self._foreign, self._halt,
         )  # fmt: skip
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> FenceTerms:
         plan = self.document
         if not isinstance(plan, RebalancePlan):
-            return Terms(planned=self._planned, before=self.snapshot, targets=targets(self._steps))
+            return FenceTerms(planned=self._planned, before=self.snapshot, targets=targets(self._steps))
         sources = {step.source for step in self._steps if step.source is not None}
-        return Terms({*plan.drain, *plan.freed}, sources, self._planned, self.snapshot, targets(self._steps))
+        return FenceTerms({*plan.drain, *plan.freed}, sources, self._planned, self.snapshot, targets(self._steps))
 
     # --- from outside -----------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class Execution:
             self._halt.ask("interrupted", "interrupted twice: pods on their way were left as they were")
             self._task.cancel()
 
-    async def run(self) -> Outcome:
+    async def run(self) -> RunOutcome:
         """Apply the document as far as possible. Nodes are opened again in any case."""
         self._task = asyncio.ensure_future(self._all())
         denied = asyncio.ensure_future(self._until_denied(self._task))
@@ -145,29 +145,29 @@ class Execution:
             await self._carry_out(begun)
         first = True
         for wave in self._waves:
-            left = [step for step in wave if step.id not in self._done]
+            remaining_steps = [step for step in wave if step.id not in self._done]
             if self.options.wave is not None and wave[0].wave > self.options.wave:
                 return
-            if not left or self._halt.state is not None:
+            if not remaining_steps or self._halt.state is not None:
                 continue
             if not first:
-                await self._between(left[0].wave)
+                await self._between(remaining_steps[0].wave)
             first = False
-            await self._check(left)
+            await self._check(remaining_steps)
             if self._halt.state is None:
-                await self.journal.fact("wave", wave=left[0].wave)
-                self.listener.wave(left[0].wave, len(left))
+                await self.journal.fact("wave", wave=remaining_steps[0].wave)
+                self.listener.wave(remaining_steps[0].wave, len(remaining_steps))
                 self._settle_down()
-                await self._carry_out(left)
+                await self._carry_out(remaining_steps)
 
-    def _begun(self) -> list[Step]:
+    def _begun(self) -> list[RunStep]:
         """Return the unfinished steps of an earlier part of this run, with all steps of their gangs."""
-        left = [step for step in self._steps if step.id not in self._done]
-        begun = {step.id for step in left if self.journal.progress.of(*step.id).begun or self._came_in(step)}
-        gangs = {(step.gang, step.wave) for step in left if step.id in begun and step.kind == "bind" and step.gang is not None}
-        return [step for step in left if step.id in begun or (step.kind == "bind" and (step.gang, step.wave) in gangs)]
+        remaining_steps = [step for step in self._steps if step.id not in self._done]
+        begun = {step.id for step in remaining_steps if self.journal.progress.of(*step.id).begun or self._came_in(step)}
+        gangs = {(step.gang, step.wave) for step in remaining_steps if step.id in begun and step.kind == "bind" and step.gang is not None}
+        return [step for step in remaining_steps if step.id in begun or (step.kind == "bind" and (step.gang, step.wave) in gangs)]
 
-    def _came_in(self, step: Step) -> bool:
+    def _came_in(self, step: RunStep) -> bool:
         """Return True if the scheduler has bound a let-in pod after that part of the run had died."""
         pod = self.cluster.pod(self._where.of[step.pod].uid) if step.kind == "bind" else None
         return pod is not None and is_let_in(pod) and node_of(pod) == step.target
@@ -196,13 +196,13 @@ class Execution:
             if step.kind == "evict" and step.id in self._done and step.origin.owner is not None:
                 pods = self.cluster.pods_of(step.origin.owner[2])
                 self._planned.update(pod["metadata"]["uid"] for pod in pods if node_of(pod) is None)
-        return {uid: pod for uid, pod in self.fence.waiting().items() if uid not in self._where.taken}
+        return {uid: pod for uid, pod in self.fence.waiting().items() if uid not in self._where.replacements}
 
-    async def _carry_out(self, steps: Sequence[Step]) -> None:
+    async def _carry_out(self, steps: Sequence[RunStep]) -> None:
         """Execute the steps of a wave. Interrupt it when budgets wait for pending foreign pods."""
         await self._carry(steps)
-        while self._work.held.is_set():
-            self._work.held.clear()
+        while self._work.evictions_held.is_set():
+            self._work.evictions_held.clear()
             steps = [step for step in steps if step.id not in self._done]
             if self._halt.state is None and steps:
                 if awaited(steps, self._work):  # otherwise the awaited pods became replacements
@@ -212,7 +212,7 @@ class Execution:
                 self._settle_down()
                 await self._carry(steps)
 
-    async def _open_for_budgets(self, steps: Sequence[Step]) -> float:
+    async def _open_for_budgets(self, steps: Sequence[RunStep]) -> float:
         """Open nodes within a wave, as between waves. Return the time for the next repetition."""
         said, self._said = self._said, f"evictions are refused{waits_for(steps, self._work)}: nodes are opened as between waves"
         if said != self._said:
@@ -225,11 +225,11 @@ class Execution:
     def _settle_down(self) -> None:
         """Record the cluster's state as the one that was checked. Pods that are bound now are no replacements."""
         self._where.known.update(
-            uid for uid, pod in self.cluster.objects("Pod").items() if node_of(pod) is not None and uid not in self._where.taken
+            uid for uid, pod in self.cluster.objects("Pod").items() if node_of(pod) is not None and uid not in self._where.replacements
         )
         self._watch.remember()
 
-    async def _carry(self, steps: Sequence[Step]) -> None:
+    async def _carry(self, steps: Sequence[RunStep]) -> None:
         """Execute steps concurrently, in bind order where needed."""
         by_owner: dict[str, list[str]] = {}
         for step in steps:
@@ -309,19 +309,19 @@ class Execution:
             if step.kind != "bind" and (known.done or known.gone or known.uid is not None):
                 where.evicted(step)
             if known.uid is not None and known.replacement is not None:
-                where.of[step.pod] = Standing(known.replacement, known.uid, None)
-                where.taken[known.uid] = step.pod
+                where.of[step.pod] = CurrentPod(known.replacement, known.uid, None)
+                where.replacements[known.uid] = step.pod
             if known.done:
                 where.arrived(step)
 
     # --- judging ----------------------------------------------------------------------------------------------------
 
-    async def _check(self, steps: Sequence[Step]) -> None:
+    async def _check(self, steps: Sequence[RunStep]) -> None:
         """Check the remaining steps on the current cluster; end the run if they are not valid any more.
 
         If only used-up budgets are in the way, retry until the time limit. If they wait for pending pods, open nodes meanwhile.
         """
-        deadline, held = first_try(steps, self._work) + self.options.timeout, time.monotonic() + self.options.hold
+        deadline, hold_until = first_try(steps, self._work) + self.options.timeout, time.monotonic() + self.options.hold
         while self._halt.state is None:
             verdict = await asyncio.to_thread(self._drift.check, self.cluster.snapshot(), self._so_far())
             for each in drift.summed_up(verdict.new):
@@ -337,22 +337,22 @@ class Execution:
                     self._halt.ask("stopped", fault + (more if verdict.passing else ""))
                 self._halt.ask("stopped", verdict.faults[-1] + more)
                 return
-            if time.monotonic() >= held and awaited(steps, self._work):
-                held = await self._open_for_budgets(steps)
-            await self._work.rest(self.options.pause)
+            if time.monotonic() >= hold_until and awaited(steps, self._work):
+                hold_until = await self._open_for_budgets(steps)
+            await self._work.pause(self.options.pause)
 
-    def _so_far(self) -> Done:
+    def _so_far(self) -> DoneChanges:
         """Return the changes made by the run, for the comparison with the cluster."""
-        moved = {key: standing for key, standing in self._where.of.items() if standing.uid in self._where.taken}
+        moved = {key: standing for key, standing in self._where.of.items() if standing.uid in self._where.replacements}
         bound = {step.pod for step in self._steps if step.kind == "bind" and step.id in self._done}
         pods = {key: Now(each.key, each.uid, each.node) for key, each in self._where.of.items() if key in moved or key in bound}
-        return Done(set(self._done), set(self._where.gone), pods, self._closed())
+        return DoneChanges(set(self._done), set(self._where.gone), pods, self._closed())
 
     def _closed(self) -> set[str]:
         nodes = self.cluster.objects("Node").values()
         return {node["metadata"]["name"] for node in nodes if (by := annotation(node)) is not None and by.run == self.journal.run}
 
-    async def _fits(self, step: Step, key: str) -> str:
+    async def _fits(self, step: RunStep, key: str) -> str:
         """Return the reason why a pending pod does not fit its node now; empty if it fits. ``key``: its current name."""
         await self.cluster.refresh()
         now = opened(self.cluster.snapshot(), self.snapshot, self._closed())
@@ -372,11 +372,11 @@ class Execution:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    async def _finish(self) -> Outcome:
+    async def _finish(self) -> RunOutcome:
         done = [step for step in self._steps if step.id in self._done]
-        left = [step for step in self._steps if step.id not in self._done]
-        state: Literal["done", "paused", "stopped", "interrupted"] = self._halt.state or ("paused" if left else "done")
-        outcome = Outcome(state, done, left, list(self._halt.reasons))
+        remaining_steps = [step for step in self._steps if step.id not in self._done]
+        state: Literal["done", "paused", "stopped", "interrupted"] = self._halt.state or ("paused" if remaining_steps else "done")
+        outcome = RunOutcome(state, done, remaining_steps, list(self._halt.reasons))
         if state == "done":
             with contextlib.suppress(Unreachable):
                 await self.cluster.refresh()
@@ -385,8 +385,10 @@ class Execution:
                 end = await asyncio.to_thread(self.judge_end, opened(self.cluster.snapshot(), self.snapshot, self._closed()), stands)
                 outcome.missed, outcome.foreign = list(end.missed), list(end.foreign)
         drained = self.document.drain if state == "done" and isinstance(self.document, RebalancePlan) else ()
-        held = self.document.drain if self.options.hold_drained and state == "stopped" and isinstance(self.document, RebalancePlan) else ()
-        outcome.not_opened = await self.fence.open(drained=drained, held=held)
+        kept_closed = (
+            self.document.drain if self.options.hold_drained and state == "stopped" and isinstance(self.document, RebalancePlan) else ()
+        )
+        outcome.not_opened = await self.fence.open(drained=drained, kept_closed=kept_closed)
         outcome.standing = await closing_sentences(self._step_runs.values(), self.cluster, self._where, self.fence.any_open)
         with contextlib.suppress(JournalLost):
             others = [f"{len(outcome.foreign)} differences that others made"] if len(outcome.foreign) > MAX_LISTED else outcome.foreign
@@ -395,4 +397,4 @@ class Execution:
         return outcome
 
 
-__all__ = ["Execution", "Judge", "Listener", "Options", "Outcome"]
+__all__ = ["Execution", "Judge", "RunListener", "RunOptions", "RunOutcome"]

@@ -23,7 +23,7 @@ _REVISIONS: Final = ("pod-template-hash", "controller-revision-hash")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PodOrigin:
     """The properties of a pod that its replacement must share.
 
     Attributes:
@@ -49,7 +49,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RunStep:
     """One step of a document.
 
     Attributes:
@@ -71,7 +71,7 @@ class Step:
     source: str | None
     target: str | None
     kind: Kind
-    origin: Origin
+    origin: PodOrigin
     gang: str | None = None
     after: bool = False
     devices: bool = False
@@ -82,7 +82,7 @@ class Step:
         return self.number, self.pod
 
 
-def waves(document: RebalancePlan | Placement, snapshot: Snapshot) -> list[list[Step]]:
+def waves(document: RebalancePlan | Placement, snapshot: Snapshot) -> list[list[RunStep]]:
     """Return the steps of a document by wave. ``snapshot`` is the one that it was made from.
 
     Raises:
@@ -99,7 +99,7 @@ def waves(document: RebalancePlan | Placement, snapshot: Snapshot) -> list[list[
         found = list(_planned(document, pods, needy, problems))
     if problems:
         raise InputError(problems)
-    by_wave: dict[int, list[Step]] = {}
+    by_wave: dict[int, list[RunStep]] = {}
     for step in sorted(found, key=lambda step: (step.wave, step.number)):
         by_wave.setdefault(step.wave, []).append(step)
     return list(by_wave.values())
@@ -119,7 +119,7 @@ def _obstacles(document: RebalancePlan | Placement) -> Iterator[str]:
         yield "the Placement is of a cluster with what-if edits, not of the one in the snapshot"
 
 
-def _planned(plan: RebalancePlan, pods: Mapping[str, Pod], needy: Collection[str], problems: list[str]) -> Iterator[Step]:
+def _planned(plan: RebalancePlan, pods: Mapping[str, Pod], needy: Collection[str], problems: list[str]) -> Iterator[RunStep]:
     """Yield the steps of a plan. ``needy`` are pending pods that need devices."""
     for listed in (plan.moves, plan.evictions):
         for entry in listed:
@@ -129,14 +129,14 @@ def _planned(plan: RebalancePlan, pods: Mapping[str, Pod], needy: Collection[str
                 yield replace(step, after=True, devices=True) if entry.pod in needy else step
 
 
-def _step(entry: Move | Eviction, origin: Origin) -> Step:
+def _step(entry: Move | Eviction, origin: PodOrigin) -> RunStep:
     if isinstance(entry, Eviction):
-        return Step(entry.step, entry.wave, entry.pod, entry.source, None, "evict", origin)
+        return RunStep(entry.step, entry.wave, entry.pod, entry.source, None, "evict", origin)
     kind: Kind = "bind" if entry.source is None else "recreate" if origin.owner is None else "move"
-    return Step(entry.step, entry.wave, entry.pod, entry.source, entry.to, kind, origin, entry.gang)
+    return RunStep(entry.step, entry.wave, entry.pod, entry.source, entry.to, kind, origin, entry.gang)
 
 
-def _placed(placement: Placement, pods: Mapping[str, Pod], needy: Collection[str], problems: list[str]) -> Iterator[Step]:
+def _placed(placement: Placement, pods: Mapping[str, Pod], needy: Collection[str], problems: list[str]) -> Iterator[RunStep]:
     elsewhere = []
     for entry in placement.assignments:
         origin = _origin(entry.pod, pods, problems)
@@ -146,7 +146,7 @@ def _placed(placement: Placement, pods: Mapping[str, Pod], needy: Collection[str
         if now is None:
             needs = entry.pod in needy
             after = needs or _counts_others(pods[entry.pod])
-            yield Step(entry.order, 1, entry.pod, None, entry.node, "bind", origin, entry.gang, after, needs)
+            yield RunStep(entry.order, 1, entry.pod, None, entry.node, "bind", origin, entry.gang, after, needs)
         elif now != entry.node:
             elsewhere.append(entry.pod)
     if elsewhere:
@@ -168,7 +168,7 @@ def _counts_others(pod: Pod) -> bool:
     return any(constraint.whenUnsatisfiable == "DoNotSchedule" for constraint in pod.spec.topologySpreadConstraints or ())
 
 
-def _origin(key: str, pods: Mapping[str, Pod], problems: list[str]) -> Origin | None:
+def _origin(key: str, pods: Mapping[str, Pod], problems: list[str]) -> PodOrigin | None:
     pod = pods.get(key)
     if pod is None:
         problems.append(f"the snapshot has no pod {key}, which the document names")
@@ -182,7 +182,7 @@ def _origin(key: str, pods: Mapping[str, Pod], problems: list[str]) -> Origin | 
         return None
     labels = pod.metadata.labels or {}
     conditions = (pod.status.conditions if pod.status is not None else None) or []
-    return Origin(
+    return PodOrigin(
         key,
         pod.metadata.uid,
         None if owner is None else (owner.kind, owner.name, owner.uid or ""),
@@ -197,6 +197,6 @@ def revision(labels: Mapping[str, str]) -> str | None:
     return next((labels[label] for label in _REVISIONS if label in labels), None)
 
 
-def targets(steps: Iterable[Step]) -> list[str]:
+def targets(steps: Iterable[RunStep]) -> list[str]:
     """Return the target nodes in the order of the steps."""
     return list(dict.fromkeys(step.target for step in steps if step.target is not None))

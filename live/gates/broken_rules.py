@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kubestow.live.api.answers import Object
-from kubestow.live.gates.replica_groups import Cluster
+from kubestow.live.gates.replica_groups import ReplicaReader
 from kubestow.models.execution.execution_grace import Rule, stated
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import InputError
@@ -22,7 +22,7 @@ _POLL_SECONDS: Final = 5.0
 
 
 @dataclass
-class BrokenRules:
+class BrokenRuleRecord:
     """The record of broken rules over time.
 
     Attributes:
@@ -33,7 +33,7 @@ class BrokenRules:
         pause: Seconds between two reads.
     """
 
-    cluster: Cluster
+    cluster: ReplicaReader
     grace: int
     exempt: tuple[str, ...]
     say: Callable[[str], None]

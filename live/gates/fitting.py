@@ -11,7 +11,7 @@ import msgspec
 from kubestow.live.api.answers import Object
 from kubestow.live.apply.drift import Rejection
 from kubestow.live.gates.gated_pods import is_held, is_waiting, key_of, node_of
-from kubestow.live.gates.replica_groups import Cluster, asked_for, replica_groups
+from kubestow.live.gates.replica_groups import ReplicaReader, asked_for, replica_groups
 from kubestow.models.documents.placement import Assignment, Placement
 from kubestow.models.execution.scheduler_needed import devices_wanted, scheduler_needed
 from kubestow.models.execution.template_nodes import TemplateNodes
@@ -62,7 +62,7 @@ class Fitting:
         why: Reason for each group that does not fit.
     """
 
-    cluster: Cluster
+    cluster: ReplicaReader
     placement: Placement
     templates: Sequence[TemplateNodes]
     judge: Judge
@@ -82,20 +82,20 @@ class Fitting:
         self.snapshot, self._pods = seen, {pod_key(pod): pod for pod in seen.pods}
         return self
 
-    def accepted(self, asked: Sequence[Release]) -> list[Release]:
+    def accepted(self, releases: Sequence[Release]) -> list[Release]:
         """Return the releases that fit together. If one pod of a group does not fit, the whole group stays."""
-        left = [release for release in asked if not self._closed(release)]
-        left = [release for release in left if release.group not in self.why]
-        while left:
-            faults = list(self.judge(self.snapshot, self._document(left)))
+        candidates = [release for release in releases if not self._closed(release)]
+        candidates = [release for release in candidates if release.group not in self.why]
+        while candidates:
+            faults = list(self.judge(self.snapshot, self._document(candidates)))
             if not faults:
-                return left
-            group_of = {release.key: release.group for release in left}
+                return candidates
+            group_of = {release.key: release.group for release in candidates}
             refused = {group_of[fault.pod]: fault.message for fault in faults if fault.pod in group_of}
             if not refused:
                 refused = dict.fromkeys(group_of.values(), faults[0].message)
             self.why |= refused
-            left = [release for release in left if release.group not in refused]
+            candidates = [release for release in candidates if release.group not in refused]
         return []
 
     def together(self, release: Release, others: Sequence[Release]) -> bool:

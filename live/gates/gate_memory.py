@@ -10,7 +10,7 @@ from typing import Final
 from kubestow.live.api.answers import Object
 from kubestow.live.gates.gated_pods import is_held, is_living, key_of
 from kubestow.live.gates.ready import Ready, is_there
-from kubestow.live.gates.replica_groups import Cluster, ReplicaGroup, replica_groups, workload_of
+from kubestow.live.gates.replica_groups import ReplicaGroup, ReplicaReader, replica_groups, workload_of
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes
 from kubestow.models.kube.lenient_decode import some
 
@@ -23,7 +23,7 @@ _OLDER: Final = "its template is not the newest one of its workload, whose pods 
 
 
 @dataclass(frozen=True)
-class Reason:
+class HoldReason:
     """The reason why pods are held.
 
     Attributes:
@@ -59,16 +59,16 @@ class GateMemory:
     _foreign: set[str] = field(default_factory=set)
     _foreign_at: float = float("-inf")
 
-    def see(self, cluster: Cluster, templates: Sequence[TemplateNodes], found: Ready) -> None:
+    def see(self, cluster: ReplicaReader, templates: Sequence[TemplateNodes], found: Ready) -> None:
         """Record the held pods, and the gangs whose pods are all present and released."""
         now = self.clock()
-        held = {pod["metadata"]["uid"] for pod in _held(cluster, templates)}
-        self._seen = {uid: self._seen.get(uid, now) for uid in held}
-        self._refused = {uid: since for uid, since in self._refused.items() if uid in held}
+        gated_uids = {pod["metadata"]["uid"] for pod in _held(cluster, templates)}
+        self._seen = {uid: self._seen.get(uid, now) for uid in gated_uids}
+        self._refused = {uid: since for uid, since in self._refused.items() if uid in gated_uids}
         self.whole = {uid for uid in self.whole if any(uid in cluster.objects(kind) for kind in _IDENTIFYING_KINDS)}
         for members in found.gangs.values():
             if any(replicas.pods for replicas in members) and all(
-                is_there(cluster, replicas) and not replicas.held for replicas in members
+                is_there(cluster, replicas) and not replicas.gated for replicas in members
             ):
                 self.let_go(cluster, members)
 
@@ -76,11 +76,11 @@ class GateMemory:
         """Record the gangs that an earlier server has released whole."""
         self.whole |= {*uids}
 
-    def let_go(self, cluster: Cluster, members: Sequence[ReplicaGroup]) -> None:
+    def let_go(self, cluster: ReplicaReader, members: Sequence[ReplicaGroup]) -> None:
         """Record that a gang was released whole."""
         self.whole |= _identity(cluster, members)
 
-    def was_whole(self, cluster: Cluster, members: Sequence[ReplicaGroup]) -> bool:
+    def was_whole(self, cluster: ReplicaReader, members: Sequence[ReplicaGroup]) -> bool:
         """Return True if a gang was released whole before, so that its held pods are successors."""
         known = _identity(cluster, members)
         return bool(known) and known <= self.whole
@@ -90,7 +90,7 @@ class GateMemory:
         now = self.clock()
         return now - max((self._refused.setdefault(pod["metadata"]["uid"], now) for pod in pods), default=now)
 
-    def reminders(self, cluster: Cluster, templates: Sequence[TemplateNodes], why: Mapping[str, Reason]) -> list[str]:
+    def reminders(self, cluster: ReplicaReader, templates: Sequence[TemplateNodes], why: Mapping[str, HoldReason]) -> list[str]:
         """Return a sentence for each gang or pod that has been held for another interval. ``why``: reasons by uid."""
         now, groups = self.clock(), _groups(_held(cluster, templates), why)
         self._told = {name: at for name, at in self._told.items() if name in groups}
@@ -104,7 +104,7 @@ class GateMemory:
             lines = [*lines[:_MAX_LISTED], f"held behind the gate: {len(lines) - _MAX_LISTED} more like these"]
         return [*lines, *self._strangers(cluster)]
 
-    def _strangers(self, cluster: Cluster) -> Iterator[str]:
+    def _strangers(self, cluster: ReplicaReader) -> Iterator[str]:
         """Yield a sentence every interval about gated pods that belong to no workload of the placement."""
         now = self.clock()
         if now - self._foreign_at < self.interval:
@@ -119,11 +119,11 @@ class GateMemory:
             yield f"held behind the gate: {len(names)} {what} of no workload of this placement, which does not let them go: {some(names)}"
 
 
-def _held(cluster: Cluster, templates: Iterable[TemplateNodes]) -> list[Object]:
+def _held(cluster: ReplicaReader, templates: Iterable[TemplateNodes]) -> list[Object]:
     return [pod for template in templates for replicas in replica_groups(cluster, template) for pod in replicas.pods if is_held(pod)]
 
 
-def _identity(cluster: Cluster, members: Iterable[ReplicaGroup]) -> set[str]:
+def _identity(cluster: ReplicaReader, members: Iterable[ReplicaGroup]) -> set[str]:
     found = set()
     for replicas in members:
         if replicas.template.kind == "CronJob":
@@ -133,16 +133,16 @@ def _identity(cluster: Cluster, members: Iterable[ReplicaGroup]) -> set[str]:
     return found
 
 
-def _groups(pods: Collection[Object], why: Mapping[str, Reason]) -> dict[str, tuple[Reason, list[Object]]]:
-    found: dict[str, tuple[Reason, list[Object]]] = {}
+def _groups(pods: Collection[Object], why: Mapping[str, HoldReason]) -> dict[str, tuple[HoldReason, list[Object]]]:
+    found: dict[str, tuple[HoldReason, list[Object]]] = {}
     for pod in pods:
         uid = pod["metadata"]["uid"]
-        reason = why.get(uid) or Reason(uid, _OLDER, "")
+        reason = why.get(uid) or HoldReason(uid, _OLDER, "")
         found.setdefault(reason.group, (reason, []))[1].append(pod)
     return found
 
 
-def _sentence(reason: Reason, pods: Sequence[Object], seconds: int) -> str:
+def _sentence(reason: HoldReason, pods: Sequence[Object], seconds: int) -> str:
     names = sorted(map(key_of, pods))
     who = f"gang {reason.group} ({some(names)})" if reason.gang else f"Pod {names[0]}"
     return "; ".join(filter(None, [f"held behind the gate for {_spoken(seconds)}: {who}: {reason.why}", reason.then]))

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from kubestow.live.api.answers import Api, Object
-from kubestow.live.gates.broken_rules import BrokenRules
+from kubestow.live.gates.broken_rules import BrokenRuleRecord
 from kubestow.live.gates.choice import Choice
 from kubestow.live.gates.fitting import Fitting, Judge, Release
 from kubestow.live.gates.gate_memory import GateMemory
 from kubestow.live.gates.gated_pods import is_held, is_waiting, key_of, letting_go, node_of, path_of
-from kubestow.live.gates.places import Places
+from kubestow.live.gates.places import GatePlaces
 from kubestow.live.gates.ready import ready
-from kubestow.live.gates.replica_groups import Cluster, asked_for, replica_groups, scaled_down
+from kubestow.live.gates.replica_groups import ReplicaReader, asked_for, replica_groups, scaled_down
 from kubestow.live.gates.undo import undo
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.policy import DEFAULT
@@ -30,7 +30,7 @@ _REPORT_SECONDS: Final = 5.0
 _DEVICE_BIND_SECONDS: Final = 12.0
 
 
-class Listener:
+class ReleaseListener:
     """Receiver of events; this one ignores them."""
 
     def placed(self, pod: str, node: str | None) -> None:
@@ -41,7 +41,7 @@ class Listener:
 
 
 @dataclass(frozen=True)
-class Options:
+class ReleaseOptions:
     """Options of a release.
 
     Attributes:
@@ -56,19 +56,19 @@ class Options:
 
 
 @dataclass
-class Outcome:
+class ReleaseOutcome:
     """The outcome of a release.
 
     Attributes:
         state: How it ended.
         placed: Released pods with their nodes.
-        left: Deviations from the plan, one sentence each.
+        deviations: Deviations from the plan, one sentence each.
         undone: Deleted objects.
     """
 
     state: Literal["done", "stopped", "interrupted"]
     placed: dict[str, str] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    deviations: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
 
 
@@ -90,14 +90,14 @@ class Gates:
     """
 
     api: Api
-    cluster: Cluster
+    cluster: ReplicaReader
     placement: Placement
     templates: Sequence[TemplateNodes]
     judge: Judge
-    options: Options = field(default_factory=Options)
-    listener: Listener = field(default_factory=Listener)
+    options: ReleaseOptions = field(default_factory=ReleaseOptions)
+    listener: ReleaseListener = field(default_factory=ReleaseListener)
     ending: asyncio.Event = field(default_factory=asyncio.Event)
-    places: Places | None = None
+    places: GatePlaces | None = None
     holding: GateMemory = field(default_factory=GateMemory)
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Gates:
         self._said: set[str] = set()
         self._refused: dict[str, str] = {}
 
-    async def run(self) -> Outcome:
+    async def run(self) -> ReleaseOutcome:
         """Release all planned pods and wait until they are bound. Pods that are missing or do not fit in time stay held.
 
         Raises:
@@ -126,12 +126,12 @@ class Gates:
         finally:
             await self._see()
 
-    async def _run(self, deadline: float) -> Outcome:
+    async def _run(self, deadline: float) -> ReleaseOutcome:
         clock = asyncio.get_running_loop().time
         still = clock()
         while any(self._lacking(template) for template in self.templates):
             if self.ending.is_set():
-                return Outcome("interrupted", self._placed, [self._standing(t) for t in self.templates if self._lacking(t)])
+                return ReleaseOutcome("interrupted", self._placed, [self._standing(t) for t in self.templates if self._lacking(t)])
             moved = await self.look()
             if clock() >= deadline:
                 return await self._stopped()
@@ -143,7 +143,7 @@ class Gates:
                 await self.news(min(_REPORT_SECONDS, deadline - clock()))
         for text in filter(None, (scaled_down(self.cluster, template) for template in self.templates)):
             self.say(text)
-        return Outcome("done", self._placed)
+        return ReleaseOutcome("done", self._placed)
 
     async def serve(self) -> None:
         """Release pods as they appear, until ended.
@@ -157,7 +157,7 @@ class Gates:
         await self.cluster.refresh()
         policy = self.placement.policy or DEFAULT
         exempt = tuple(self.placement.snapshot.daemonNamespaces)
-        rules = BrokenRules(self.cluster, policy.executionGraceSeconds, exempt, self.listener.note)
+        rules = BrokenRuleRecord(self.cluster, policy.executionGraceSeconds, exempt, self.listener.note)
         while not self.ending.is_set():
             await rules.look(asyncio.get_running_loop().time())
             if not await self.look(free_after=self.options.timeout):
@@ -199,18 +199,18 @@ class Gates:
         found = ready(self.cluster, self.templates)
         self.holding.see(self.cluster, self.templates, found)
         self._why = [*found.waiting.values()]
-        asked = [*found.together, *found.alone]
-        if not asked:
+        candidates = [*found.together, *found.alone]
+        if not candidates:
             return Choice(found)
         fitting = await Fitting(self.cluster, self.placement, self.templates, self.judge).look()
-        accepted = fitting.accepted(asked)
+        accepted = fitting.accepted(candidates)
         keys = {release.key for release in accepted}
         for release in found.alone:
             if release.key not in keys:
                 accepted += self._elsewhere(fitting, release, accepted)
         keys = {release.key for release in accepted}
         behind: dict[str, list[Release]] = {}
-        for release in asked:
+        for release in candidates:
             if release.key not in keys:
                 behind.setdefault(release.group, []).append(release)
         accepted = fitting.in_turn(accepted)
@@ -220,8 +220,8 @@ class Gates:
 
     async def news(self, seconds: float) -> None:
         """Wait for a change of the cluster up to this time, and briefly for related changes."""
-        asked = iter([None])
-        change = asyncio.ensure_future(self.cluster.until(lambda: next(asked, True), max(0.0, seconds)))
+        first_check = iter([None])
+        change = asyncio.ensure_future(self.cluster.until(lambda: next(first_check, True), max(0.0, seconds)))
         end = asyncio.ensure_future(self.ending.wait())
         try:
             await asyncio.wait([change, end], return_when=asyncio.FIRST_COMPLETED)
@@ -244,11 +244,11 @@ class Gates:
         replicas = next((each for each in replica_groups(self.cluster, template) if release.pod in each.pods), None)
         if template.by_name or replicas is None:
             return []
-        taken = [other.node for other in others if other.template.ref == template.ref]
+        used_nodes = [other.node for other in others if other.template.ref == template.ref]
         short, why = replicas.short(), fitting.why.pop(release.group, "")
         for node in dict.fromkeys(short):
             other = replace(release, node=node)
-            if node != release.node and short.count(node) > taken.count(node) and other in fitting.accepted([*others, other]):
+            if node != release.node and short.count(node) > used_nodes.count(node) and other in fitting.accepted([*others, other]):
                 return [other]
             fitting.why.pop(release.group, None)
         fitting.why[release.group] = why
@@ -366,11 +366,11 @@ class Gates:
         )
         return max(0, asked_for(self.cluster, template) - bound)
 
-    async def _stopped(self) -> Outcome:
+    async def _stopped(self) -> ReleaseOutcome:
         """Return the outcome after the time limit. With --undo, delete incomplete workloads."""
         lacking = [template for template in self.templates if self._lacking(template)]
-        outcome = Outcome("stopped", self._placed, [self._standing(template) for template in lacking])
-        outcome.left += self._why
+        outcome = ReleaseOutcome("stopped", self._placed, [self._standing(template) for template in lacking])
+        outcome.deviations += self._why
         if self.options.undo:
             gangs = {template.gang for template in lacking if template.gang}
             doomed = [t for t in self.templates if t in lacking or t.gang in gangs]
@@ -381,8 +381,8 @@ class Gates:
     def _standing(self, template: TemplateNodes) -> str:
         newest = replica_groups(self.cluster, template)[-1:]
         pods = [pod for replicas in newest for pod in replicas.pods]
-        held = [pod for pod in pods if is_held(pod)]
+        gated = [pod for pod in pods if is_held(pod)]
         given = [f"{key_of(pod)} waits for {node_of(pod)}" for pod in pods if not is_held(pod) and not pod["spec"].get("nodeName")]
-        asked = asked_for(self.cluster, template)
-        text = f"{template.ref}: {asked - self._lacking(template)} of {asked} pods are bound, {len(held)} behind the gate"
+        desired = asked_for(self.cluster, template)
+        text = f"{template.ref}: {desired - self._lacking(template)} of {desired} pods are bound, {len(gated)} behind the gate"
         return f"{text}; let go, but not bound: {', '.join(given[:3])}{' …' if len(given) > 3 else ''}" if given else text

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kubestow.live.api.answers import Answer, Api, Object
+from kubestow.live.api.answers import Api, Object, ServerAnswer
 from kubestow.live.apply.journal import Journal
 from kubestow.live.gates.fitting import Release
 from kubestow.live.gates.gated_pods import as_read, controller_uid, is_held, is_living, key_of, letting_go, node_of, path_of
-from kubestow.live.gates.replica_groups import Cluster, ReplicaGroup, replica_groups
+from kubestow.live.gates.replica_groups import ReplicaGroup, ReplicaReader, replica_groups
 from kubestow.models.execution.template_nodes import TemplateNodes
 
 #: Statuses of a retry whose first attempt was executed.
@@ -18,7 +18,7 @@ _ALREADY_DONE: Final = (404, 409)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodPlace:
     """A pod of the document.
 
     Attributes:
@@ -33,11 +33,11 @@ class Place:
 
 
 #: A place and the uid of a controller. During a rollout, each ReplicaSet of a Deployment has all places.
-_Slot = tuple[Place, str]
+_Slot = tuple[PodPlace, str]
 
 
 @dataclass
-class Places:
+class GatePlaces:
     """The places of a placement and the pods that take them.
 
     Attributes:
@@ -49,7 +49,7 @@ class Places:
 
     journal: Journal
     of: Callable[[int, str], Api]
-    cluster: Cluster
+    cluster: ReplicaReader
     templates: Sequence[TemplateNodes]
     _taken: dict[_Slot, str] = field(default_factory=dict)
     _slots: dict[str, _Slot] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Places:
                 self._done.add(uid)
                 await self.journal.fact("done", step=place.step, pod=place.pod, now=key_of(found), uid=uid)
 
-    async def let_go(self, release: Release, pod: Object) -> Answer | None:
+    async def let_go(self, release: Release, pod: Object) -> ServerAnswer | None:
         """Release a pod, given as last read. Return None if its place is taken by another pod that may have been released."""
         uid = pod["metadata"]["uid"]
         slot = self._slots.get(uid)
@@ -152,14 +152,14 @@ class Places:
             if slot[0].step:
                 await self._stands(slot[0], pod)
 
-    async def _stands(self, place: Place, pod: Object) -> None:
+    async def _stands(self, place: PodPlace, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
         await self.journal.fact("replacement", step=place.step, pod=place.pod, now=key_of(pod), uid=uid, object=as_read(pod))
 
-    async def _gone(self, place: Place, uid: str | None) -> None:
+    async def _gone(self, place: PodPlace, uid: str | None) -> None:
         await self.journal.fact("gone", step=place.step, pod=place.pod, uid=uid)
 
 
-def _places(template: TemplateNodes) -> list[Place]:
-    placed = [Place(assignment.order, assignment.pod, assignment.node) for assignment in template.assignments]
-    return [*placed, *(Place(0, pod, node) for pod, node in template.ran.items())]
+def _places(template: TemplateNodes) -> list[PodPlace]:
+    placed = [PodPlace(assignment.order, assignment.pod, assignment.node) for assignment in template.assignments]
+    return [*placed, *(PodPlace(0, pod, node) for pod, node in template.ran.items())]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kubestow.live.api.answers import Object
 from kubestow.live.gates.fitting import Release
-from kubestow.live.gates.replica_groups import Cluster, ReplicaGroup, asked_for, replica_groups
+from kubestow.live.gates.replica_groups import ReplicaGroup, ReplicaReader, asked_for, replica_groups
 from kubestow.models.execution.template_nodes import TemplateNodes
 
 
@@ -32,7 +32,7 @@ class Ready:
     gangs: dict[str, list[ReplicaGroup]] = field(default_factory=dict)
 
 
-def ready(cluster: Cluster, templates: Sequence[TemplateNodes]) -> Ready:
+def ready(cluster: ReplicaReader, templates: Sequence[TemplateNodes]) -> Ready:
     """Return the held pods by their condition.
 
     A gang with a member beyond the gate has been released, and later pods join it one by one. A StatefulSet that waits for each pod to be
@@ -58,12 +58,12 @@ def ready(cluster: Cluster, templates: Sequence[TemplateNodes]) -> Ready:
     return found
 
 
-def is_there(cluster: Cluster, replicas: ReplicaGroup) -> bool:
+def is_there(cluster: ReplicaReader, replicas: ReplicaGroup) -> bool:
     """Return True if a group has all planned pods."""
     return len(replicas.pods) + replicas.over >= asked_for(cluster, replicas.template)
 
 
-def _groups(cluster: Cluster, templates: Sequence[TemplateNodes]) -> list[tuple[str, list[ReplicaGroup]]]:
+def _groups(cluster: ReplicaReader, templates: Sequence[TemplateNodes]) -> list[tuple[str, list[ReplicaGroup]]]:
     """Return the pods that are released together, with the name of their gang (empty without one).
 
     Each run of a CronJob is a gang of its own. For other workloads only the newest group counts, because older ones are being replaced.
@@ -82,14 +82,14 @@ def _groups(cluster: Cluster, templates: Sequence[TemplateNodes]) -> list[tuple[
     return [*found, *gangs.items()]
 
 
-def _stands(cluster: Cluster, members: Sequence[ReplicaGroup]) -> bool:
+def _stands(cluster: ReplicaReader, members: Sequence[ReplicaGroup]) -> bool:
     """Return True if any member is beyond the gate. Older groups count, because a rollout creates its new pods a few at a time."""
     found = [
         each
         for replicas in members
         for each in ([replicas] if replicas.template.kind == "CronJob" else replica_groups(cluster, replicas.template))
     ]
-    return any(each.over or len(each.pods) > len(each.held) for each in found)
+    return any(each.over or len(each.pods) > len(each.gated) for each in found)
 
 
 def _releases(replicas: ReplicaGroup, gang: str, missing: Collection[str]) -> list[Release]:

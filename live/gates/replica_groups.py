@@ -18,7 +18,7 @@ _BETWEEN: Final = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 _REVISION: Final = "deployment.kubernetes.io/revision"
 
 
-class Cluster(Protocol):
+class ReplicaReader(Protocol):
     """Read access to a cluster, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
@@ -50,7 +50,7 @@ class ReplicaGroup:
     over: int = 0
 
     @property
-    def held(self) -> list[Object]:
+    def gated(self) -> list[Object]:
         """The pods behind the gate."""
         return [pod for pod in self.pods if is_held(pod)]
 
@@ -73,18 +73,18 @@ class ReplicaGroup:
         ``missing``: nodes that do not exist. They come last, which matters if there are fewer held pods than nodes.
         """
         if self.template.by_name:
-            return [(pod, self.template.by_name.get(pod["metadata"]["name"])) for pod in self.held]
+            return [(pod, self.template.by_name.get(pod["metadata"]["name"])) for pod in self.gated]
         nodes: list[str | None] = [*sorted(self.short(), key=lambda node: node in missing)]
-        held = self.held
-        return list(zip(held, [*nodes, *([None] * len(held))], strict=False))
+        gated = self.gated
+        return list(zip(gated, [*nodes, *([None] * len(gated))], strict=False))
 
 
-def workload_of(cluster: Cluster, template: TemplateNodes) -> Object | None:
+def workload_of(cluster: ReplicaReader, template: TemplateNodes) -> Object | None:
     """Return the object of a workload; None if it does not exist."""
     return cluster.named(template.kind, template.name, template.namespace)
 
 
-def replica_groups(cluster: Cluster, template: TemplateNodes) -> list[ReplicaGroup]:
+def replica_groups(cluster: ReplicaReader, template: TemplateNodes) -> list[ReplicaGroup]:
     """Return the pods of a workload by controller, the newest last; empty if the workload does not exist."""
     found = workload_of(cluster, template)
     if found is None or template.kind == "PodTemplate":
@@ -99,7 +99,7 @@ def replica_groups(cluster: Cluster, template: TemplateNodes) -> list[ReplicaGro
     return [_group(template, uid, cluster.pods_of(uid)) for uid in (controller["metadata"]["uid"] for controller in controllers)]
 
 
-def asked_for(cluster: Cluster, template: TemplateNodes) -> int:
+def asked_for(cluster: ReplicaReader, template: TemplateNodes) -> int:
     """Return the number of pods that a gang needs: as placed, or fewer if the workload was scaled down."""
     planned = sum(template.nodes.values())
     spec = (workload_of(cluster, template) or {}).get("spec") or {}
@@ -107,10 +107,10 @@ def asked_for(cluster: Cluster, template: TemplateNodes) -> int:
     return min(planned, stated) if isinstance(stated, int) and template.kind != "Pod" else planned
 
 
-def scaled_down(cluster: Cluster, template: TemplateNodes) -> str:
+def scaled_down(cluster: ReplicaReader, template: TemplateNodes) -> str:
     """Return a sentence for a workload that was scaled down below the placement; empty for others."""
-    planned, asked = sum(template.nodes.values()), asked_for(cluster, template)
-    return f"{template.ref} was scaled to {asked}: its placement has {planned} pods" if asked < planned else ""
+    planned, desired = sum(template.nodes.values()), asked_for(cluster, template)
+    return f"{template.ref} was scaled to {desired}: its placement has {planned} pods" if desired < planned else ""
 
 
 def _group(template: TemplateNodes, owner: str, pods: list[Object]) -> ReplicaGroup:

@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Unpack
 
-from kubestow.live.api.answers import Answer, Api, Body, Object, Sent, Unauthorized, Unreachable
+from kubestow.live.api.answers import Api, Body, Object, Sent, ServerAnswer, Unauthorized, Unreachable
 from kubestow.live.apply.journal import JournaledApi
-from kubestow.live.apply.lease import Lease, LeaseLost, LeaseTaken, Place, Times
+from kubestow.live.apply.lease import Lease, LeaseKey, LeaseLost, LeaseTaken, Times
 from kubestow.live.gates.gates import Gates
 
-SERVE: Final = Place("kube-system", "kubestow-serve")
+SERVE: Final = LeaseKey("kube-system", "kubestow-serve")
 
 
 #: Annotation of the Lease: a JSON list of uids of workloads whose gangs were released whole.
@@ -71,7 +71,7 @@ class LeasedApi:
         """Return the same API for requests about a document's pod, recorded in a journal if there is one."""
         return replace(self, api=self.api.of(step, pod)) if isinstance(self.api, JournaledApi) else self
 
-    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> ServerAnswer:
         """Send a request; see :meth:`kubestow.live.api.answers.Api.send`.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from kubestow.live.api.answers import Api, Object
-from kubestow.live.gates.replica_groups import Cluster, workload_of
+from kubestow.live.gates.replica_groups import ReplicaReader, workload_of
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes
 
 _RESOURCES: Final = {
@@ -23,7 +23,7 @@ _RESOURCES: Final = {
 
 async def undo(
     api: Api,
-    cluster: Cluster,
+    cluster: ReplicaReader,
     templates: Sequence[TemplateNodes],
     say: Callable[[str], None],
     keep: Callable[[TemplateNodes, Object], Awaitable[None]] | None = None,

@@ -57,8 +57,8 @@ def placement(result: Placement, snapshot: Snapshot) -> bytes:
             where = a.node, zones.get(a.node), a.order, waves.get(a.pod), a.gang, containers
             yield "placed", a.pod, workload.get(a.pod), *where, None, None, None, devices.listed(a.devices)
         for u in result.unplaced:
-            told = _cause_cells(causes.get(u.pod))
-            yield "gated" if u.gated else "pending", u.pod, workload.get(u.pod), *[None] * 4, u.gang, None, _reasons(u), *told, None
+            cause_cells = _cause_cells(causes.get(u.pod))
+            yield "gated" if u.gated else "pending", u.pod, workload.get(u.pod), *[None] * 4, u.gang, None, _reasons(u), *cause_cells, None
         for pod, wave in gone.items():
             yield "deleted", pod, workload.get(pod), None, None, None, wave, *[None] * 6
 
@@ -81,10 +81,10 @@ def explanation(verdicts: Sequence[PodVerdict], causes: Sequence[Cause], snapsho
 
     def rows() -> Iterator[Row]:
         for v in verdicts:
-            told = _cause_cells(found.get(v.pod))
+            cause_cells = _cause_cells(found.get(v.pod))
             pod = v.pod, workload.get(v.pod), v.runs_on, len(v.feasible), len(v.feasible) + len(v.rejected)
             for rule, nodes in nodes_per_rule(v).items() or [(None, None)]:
-                yield *pod, rule, nodes, v.messages.get(rule) if rule is not None else None, *told
+                yield *pod, rule, nodes, v.messages.get(rule) if rule is not None else None, *cause_cells
 
     return encode(("pod", "workload", "runs_on", "feasible", "nodes", "rule", "rejected", "message", "cause", "remedies"), rows())
 
@@ -108,8 +108,8 @@ def affinity(matrix: Matrix) -> bytes:
 def plan(result: RebalancePlan, snapshot: Snapshot) -> bytes:
     """Return a row per step, in plan order, then a row per excluded pod and per obstacle."""
     steps: list[Move | Eviction] = sorted([*result.moves, *result.evictions], key=lambda step: (step.wave, step.step))
-    left = [(pod, group.reason) for group in result.excluded for pod in group.pods]
-    workload = _workloads(snapshot, {*(step.pod for step in steps), *(pod for pod, _ in left)})
+    excluded = [(pod, group.reason) for group in result.excluded for pod in group.pods]
+    workload = _workloads(snapshot, {*(step.pod for step in steps), *(pod for pod, _ in excluded)})
 
     def rows() -> Iterator[Row]:
         for step in steps:
@@ -120,7 +120,7 @@ def plan(result: RebalancePlan, snapshot: Snapshot) -> bytes:
                 action = "bind" if step.source is None else "move"
                 stopover = "yes" if step.stopover else None
                 yield *head, action, step.pod, workload.get(step.pod), step.source, step.to, step.gang, stopover, step.reason
-        for pod, reason in left:
+        for pod, reason in excluded:
             yield None, None, "stay", pod, workload.get(pod), *[None] * 4, reason
         for obstacle in result.obstacles:
             yield None, None, "obstacle", *[None] * 6, f"{obstacle.goal}: {obstacle.message}"
@@ -137,11 +137,11 @@ def survival(result: Survival) -> bytes:
             found = counterexamples.get(tuple(each.failed))
             pods = "; ".join(found.pending) if found is not None else None
             consequences = "; ".join(f"{c.object}: {c.message}" for c in found.consequences) if found is not None else None
-            told = each.outcome, None if each.outcome == "unknown" else each.by, each.displaced, each.pending
+            outcome_cells = each.outcome, None if each.outcome == "unknown" else each.by, each.displaced, each.pending
             why = _cause_cells(found.cause if found is not None else None)[0], consequences
-            yield "; ".join(each.failed), None, *told, pods, *why
+            yield "; ".join(each.failed), None, *outcome_cells, pods, *why
             for alike in each.alike:
-                yield "; ".join(alike), "; ".join(each.failed), *told, *[None] * 3
+                yield "; ".join(alike), "; ".join(each.failed), *outcome_cells, *[None] * 3
 
     return encode(("failed", "equal_to", "outcome", "decided_by", "pods", "pending", "pending_pods", "cause", "consequences"), rows())
 
@@ -208,8 +208,10 @@ def nodes(found: NodeTable) -> bytes:
         for row in found.rows:
             state = [row.zone, "yes" if row.cordoned else "no", "; ".join(row.taints)] if found.by == "node" else []
             amounts = [getattr(row, part).get(name, 0) for part, names in parts.items() for name in names]
-            most = row.largest[0] if row.largest else None
-            largest = [] if not of_nodes else [None] * 3 if most is None else [most.cpu, most.memory, most.node]
+            largest_room = row.largest[0] if row.largest else None
+            largest = (
+                [] if not of_nodes else [None] * 3 if largest_room is None else [largest_room.cpu, largest_room.memory, largest_room.node]
+            )
             yield [row.name, *state, row.nodes, row.pods, *([] if of_nodes else [row.pending]), *amounts, *largest]
 
     return encode(header, rows())

@@ -13,10 +13,10 @@ def named(device: DeviceResult) -> str:
 
     Example: ``gpu.example.com/n1/gpu-0 (10Gi memory)``.
     """
-    taken = [f"{amount} {name}" for name, amount in sorted(device.consumedCapacity.items())]
-    taken += ["a share"] if device.shareID is not None and not taken else []
-    taken += ["admin access"] if device.adminAccess else []
-    return f"{device.driver}/{device.pool}/{device.device}" + (f" ({', '.join(taken)})" if taken else "")
+    amounts = [f"{amount} {name}" for name, amount in sorted(device.consumedCapacity.items())]
+    amounts += ["a share"] if device.shareID is not None and not amounts else []
+    amounts += ["admin access"] if device.adminAccess else []
+    return f"{device.driver}/{device.pool}/{device.device}" + (f" ({', '.join(amounts)})" if amounts else "")
 
 
 def listed(devices: Iterable[DeviceResult]) -> str:

@@ -19,7 +19,7 @@ from kubestow.models.snapshot.decode import documents_of, is_json, is_list
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.report.documents import yaml_text
 from kubestow.report.documents.output import counted, one_line
-from kubestow.report.documents.yaml_edits import Change, applied, edited
+from kubestow.report.documents.yaml_edits import YamlChange, applied, edited
 
 #: Annotation of a workload: the number of preferred terms that come from a placement. The next placement replaces
 #: them.
@@ -36,7 +36,7 @@ _PATHS: Final[dict[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Request:
+class ManifestRequest:
     """The input for writing manifests.
 
     Attributes:
@@ -56,7 +56,7 @@ class Request:
     sha256: str = ""
 
 
-def manifests(request: Request) -> bytes:
+def manifests(request: ManifestRequest) -> bytes:
     """Return all documents of the files in order as one YAML stream. Text and comments are preserved if possible.
 
     Raises:
@@ -145,8 +145,8 @@ _Key = tuple[str, str, str]
 
 
 def _changes(
-    place: tuple[Any, ...], kind: str, obj: dict[str, Any], wanted: Mapping[_Key, TemplateNodes], request: Request
-) -> list[Change]:
+    place: tuple[Any, ...], kind: str, obj: dict[str, Any], wanted: Mapping[_Key, TemplateNodes], request: ManifestRequest
+) -> list[YamlChange]:
     metadata = obj.get("metadata") or {}
     found = wanted.get((kind, metadata.get("namespace") or request.namespace or "default", metadata.get("name") or ""))
     path = _PATHS.get(kind, ("spec", "template", "spec"))
@@ -161,11 +161,11 @@ def _changes(
     if terms:
         marked = PREFERRED in (metadata.get("annotations") or {})
         kept = [term for term in _at(spec, _AFFINITY) or () if not (marked and _is_ours(term))]
-        changes.append(Change(document, (*inside, *path, *_AFFINITY), [*terms, *kept]))
-        changes.append(Change(document, (*inside, "metadata", "annotations", PREFERRED), str(len(terms))))
-    held = _at(spec, ("schedulingGates",)) or []
-    if request.gates and {"name": GATE} not in held:
-        changes.append(Change(document, (*inside, *path, "schedulingGates"), [{"name": GATE}, *held]))
+        changes.append(YamlChange(document, (*inside, *path, *_AFFINITY), [*terms, *kept]))
+        changes.append(YamlChange(document, (*inside, "metadata", "annotations", PREFERRED), str(len(terms))))
+    gates = _at(spec, ("schedulingGates",)) or []
+    if request.gates and {"name": GATE} not in gates:
+        changes.append(YamlChange(document, (*inside, *path, "schedulingGates"), [{"name": GATE}, *gates]))
     return changes
 
 
@@ -177,9 +177,12 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 
 def preferred_terms(nodes: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return one term per node, because a term on fields takes one name. Weights from 1 to 100 are proportional to the pods."""
-    most = max(nodes.values(), default=1)
+    max_count = max(nodes.values(), default=1)
     chosen = sorted(nodes.items(), key=lambda node: (-node[1], node[0]))[:MAX_PREFERRED_NODES]
-    return [{"weight": max(1, (200 * pods + most) // (2 * most)), "preference": {"matchFields": [by_name(node)]}} for node, pods in chosen]
+    return [
+        {"weight": max(1, (200 * pods + max_count) // (2 * max_count)), "preference": {"matchFields": [by_name(node)]}}
+        for node, pods in chosen
+    ]
 
 
 def _is_ours(term: Any) -> bool:
@@ -191,7 +194,7 @@ def _is_ours(term: Any) -> bool:
 # --- header -----------------------------------------------------------------------------------------------------------
 
 
-def _header(request: Request, bare: Sequence[str]) -> Iterator[str]:
+def _header(request: ManifestRequest, bare: Sequence[str]) -> Iterator[str]:
     templates = [t for t in request.templates if t.nodes and fixed(t) is None]
     yield f"{_TITLE}{counted(len(templates), 'workload')} with the nodes of a placement as preferences."
     yield "Preferences do not bind: if such a node is full or gone, pods run elsewhere."

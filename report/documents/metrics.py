@@ -81,7 +81,7 @@ def _written(command: str) -> Callable[[Callable[[_Document], Iterator[Gauge]]],
 @_written("solve")
 def placement(document: Placement) -> Iterator[Gauge]:
     """Yield the metrics of ``solve``."""
-    waiting = [left for left in document.unplaced if not left.gated]
+    waiting = [entry for entry in document.unplaced if not entry.gated]
     yield Gauge("placed_pods", "Pods with a node in the placement.", [({}, len(document.assignments))])
     yield Gauge("unplaced_pods", "Pods without a node in the placement.", [({}, len(waiting))])
     yield Gauge("gated_pods", "Pods that wait for a scheduling gate.", [({}, len(document.unplaced) - len(waiting))])
@@ -129,8 +129,8 @@ def _opportunity_costs(found: Sequence[OpportunityCost]) -> Iterator[Gauge]:
 
 def _short(entry: OpportunityCost) -> str:
     """Return the name of a pod, or kind and name of a workload. The namespace is a separate label."""
-    kind, _, rest = entry.object.partition(" ")
-    name = rest.partition("/")[2]
+    kind, _, qualified_name = entry.object.partition(" ")
+    name = qualified_name.partition("/")[2]
     return name if entry.level == "pod" else f"{kind}/{name}"
 
 

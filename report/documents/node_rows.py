@@ -95,9 +95,9 @@ def _taint(taint: Taint) -> str:
 
 def _finish(row: NodeRow) -> None:
     """Set the free capacity of a node, and the largest pod that fits."""
-    taken = {**row.requests, "pods": row.pods}
-    row.free = {name: value - taken.get(name, 0) for name, value in row.allocatable.items()}
-    row.free |= {name: -value for name, value in taken.items() if name not in row.allocatable and value}
+    usage = {**row.requests, "pods": row.pods}
+    row.free = {name: value - usage.get(name, 0) for name, value in row.allocatable.items()}
+    row.free |= {name: -value for name, value in usage.items() if name not in row.allocatable and value}
     if row.free.get("pods", 0) > 0:
         # A pod without a request for a resource fits even if the resource is overcommitted.
         row.largest = [FittingPod(row.name, max(0, row.free.get("cpu", 0)), max(0, row.free.get("memory", 0)))]
@@ -109,14 +109,14 @@ def _add_devices(snapshot: Snapshot, rows: dict[str, NodeRow]) -> None:
     from kubestow.models.kube.selectors import NodeColumns as Nodes
 
     found = inventory(snapshot, Nodes(snapshot.nodes))
-    taken = found.books.in_use | (found.books.shares > 0)
+    in_use = found.books.in_use | (found.books.shares > 0)
     for n, node in enumerate(snapshot.nodes):
         row = rows.get(node.metadata.name or "")
         for i in found.visible(n).tolist() if row is not None else ():
             device = found.devices[i]
             if row is not None:
                 _add(row.devices, {device.driver: 1})
-                _add(row.freeDevices, {device.driver: int(not taken[device.unit])})
+                _add(row.freeDevices, {device.driver: int(not in_use[device.unit])})
 
 
 def _by_zone(rows: Iterable[NodeRow]) -> list[NodeRow]:

@@ -29,10 +29,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def some(names: Sequence[str], most: int, separator: str = ", ") -> str:
+def some(names: Sequence[str], limit: int, separator: str = ", ") -> str:
     """Return the first names and the number of the others: ``a, b and 1,200 more``."""
-    more = len(names) - most
-    return separator.join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+    more = len(names) - limit
+    return separator.join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:

@@ -45,7 +45,7 @@ _READERS: Final[dict[str, Callable[[object], Result]]] = {
 _KINDS: Final = f"{', '.join([*_READERS][:-1])} or {[*_READERS][-1]}"
 
 
-class Violation(Protocol):
+class RuleViolation(Protocol):
     """A :class:`kubestow.checker.violation.Violation`: a rule that an assignment breaks, and the reason."""
 
     @property
@@ -75,7 +75,7 @@ def result_document(result: Result) -> dict[str, Any]:
 
 
 def verification(
-    violations: Iterable[Violation],
+    violations: Iterable[RuleViolation],
     says: Sequence[str] = (),
     not_checked: Sequence[str] = (),
     notes: Sequence[str] = (),
@@ -85,7 +85,7 @@ def verification(
     return answers.Verification(not found, found, list(says), list(not_checked), list(notes), journal)
 
 
-def violations_document(violations: Iterable[Violation], *more: Any) -> dict[str, Any]:
+def violations_document(violations: Iterable[RuleViolation], *more: Any) -> dict[str, Any]:
     """Return an :class:`answers.Verification`. ``more`` is as for :func:`verification`."""
     return plain(verification(violations, *more))
 

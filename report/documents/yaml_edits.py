@@ -17,7 +17,7 @@ _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
-class Change:
+class YamlChange:
     """A new value for ``path`` in the document with index ``document`` of a stream. Lists grow at the beginning."""
 
     document: int
@@ -25,7 +25,7 @@ class Change:
     value: Any
 
 
-def applied(documents: Sequence[Any], changes: Sequence[Change]) -> list[Any]:
+def applied(documents: Sequence[Any], changes: Sequence[YamlChange]) -> list[Any]:
     """Return plain documents with the changes. Unchanged parts are shared with the originals."""
     found = list(documents)
     for change in changes:
@@ -33,7 +33,7 @@ def applied(documents: Sequence[Any], changes: Sequence[Change]) -> list[Any]:
     return found
 
 
-def edited(text: str, changes: Sequence[Change]) -> str | None:
+def edited(text: str, changes: Sequence[YamlChange]) -> str | None:
     """Return the text of a YAML stream with the changes, or None if the text cannot be edited, for example within an alias."""
     try:
         before = list(yaml_reader.documents(text))
@@ -78,16 +78,16 @@ def _put(old: Any, path: Sequence[str | int], value: Any) -> Any:
 _Patch = tuple[int, int, str]
 
 
-def _patch(text: str, node: Any, old: Any, change: Change) -> _Patch:
+def _patch(text: str, node: Any, old: Any, change: YamlChange) -> _Patch:
     for depth, key in enumerate(change.path):
-        rest = change.path[depth + 1 :]
+        subpath = change.path[depth + 1 :]
         child = _child(node, key)
         if child is None:
-            return _insert(text, node, key, _put(None, rest, change.value))
+            return _insert(text, node, key, _put(None, subpath, change.value))
         node = child
         old = old[key]
-        if old is None and rest:
-            return _over(text, node, _put(None, rest, change.value))
+        if old is None and subpath:
+            return _over(text, node, _put(None, subpath, change.value))
     if isinstance(change.value, list) and isinstance(old, list) and old and old == change.value[len(change.value) - len(old) :]:
         return _grow(text, node, change.value[: len(change.value) - len(old)])
     return _over(text, node, change.value)

@@ -10,7 +10,7 @@ from typing import Final
 
 from kubestow.models.documents.findings.audit import Severity
 from kubestow.report.documents.output import one_line
-from kubestow.report.findings.outcomes import STREAM, Outcome, Report
+from kubestow.report.findings.outcomes import STREAM, Report, ReportOutcome
 from kubestow.report.findings.places import path, place
 
 _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
@@ -21,7 +21,7 @@ def github(report: Report) -> bytes:
     return "".join(f"{_annotation(outcome, report)}\n" for outcome in report.outcomes).encode("utf-8", "backslashreplace")
 
 
-def _annotation(outcome: Outcome, report: Report) -> str:
+def _annotation(outcome: ReportOutcome, report: Report) -> str:
     where = place(outcome, report)
     name = outcome.rule.code if outcome.rule.code == outcome.rule.name else f"{outcome.rule.code} {outcome.rule.name}"
     properties: list[tuple[str, object]] = []

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from kubestow.models.documents.findings.audit import Severity
-from kubestow.report.findings.outcomes import DOES_NOT_FIT, STREAM, Outcome, Report
+from kubestow.report.findings.outcomes import DOES_NOT_FIT, STREAM, Report, ReportOutcome
 from kubestow.report.findings.places import path, place
 
 _SEVERITIES: Final[dict[Severity, str]] = {"error": "critical", "warning": "minor", "info": "info"}
@@ -18,7 +18,7 @@ def gitlab(report: Report) -> bytes:
     return json.dumps(found, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _violation(outcome: Outcome, report: Report) -> dict[str, Any]:
+def _violation(outcome: ReportOutcome, report: Report) -> dict[str, Any]:
     where = place(outcome, report)
     return {
         "description": outcome.sentences,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from kubestow.report.documents.output import one_line
-from kubestow.report.findings.outcomes import Outcome, Report, Rule
+from kubestow.report.findings.outcomes import OutcomeRule, Report, ReportOutcome
 from kubestow.report.findings.places import path, place
 
 
@@ -14,7 +14,7 @@ def junit(report: Report) -> bytes:
 
     Outcomes that do not fail the run count as skipped. A kind without outcomes is a passed case.
     """
-    by_code: dict[str, list[Outcome]] = {code: [] for code in report.rules}
+    by_code: dict[str, list[ReportOutcome]] = {code: [] for code in report.rules}
     rules = dict(report.rules)
     for outcome in report.outcomes:
         rules.setdefault(outcome.rule.code, outcome.rule)
@@ -39,11 +39,11 @@ def junit(report: Report) -> bytes:
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
 
 
-def _suite(rule: Rule) -> str:
+def _suite(rule: OutcomeRule) -> str:
     return f"{rule.code} {rule.title}"
 
 
-def _case(suite: ET.Element, outcome: Outcome, report: Report) -> None:
+def _case(suite: ET.Element, outcome: ReportOutcome, report: Report) -> None:
     case = ET.SubElement(suite, "testcase", classname=f"kubestow.{outcome.rule.code}", name=one_line(outcome.about))
     where = place(outcome, report) if outcome.position is not None else None
     if where is not None:

@@ -15,7 +15,7 @@ from kubestow.models.snapshot.sources import STDIN
 from kubestow.report.documents.output import one_line
 
 
-class Rule(Protocol):
+class OutcomeRule(Protocol):
     """A kind of outcome, as in the catalogue of the audit."""
 
     @property
@@ -62,7 +62,7 @@ STREAM: Final = "stdin"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReportOutcome:
     """A result to report.
 
     Attributes:
@@ -80,7 +80,7 @@ class Outcome:
         pods: Keys of affected pods.
     """
 
-    rule: Rule
+    rule: OutcomeRule
     severity: Severity
     about: str
     message: str
@@ -116,8 +116,8 @@ class Report:
     """
 
     command: str
-    rules: Mapping[str, Rule]
-    outcomes: Sequence[Outcome]
+    rules: Mapping[str, OutcomeRule]
+    outcomes: Sequence[ReportOutcome]
     passed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     file: str | None = None
     compared: bool = False
@@ -134,7 +134,9 @@ def at_or_above(threshold: str) -> tuple[Severity, ...]:
 Locate = Callable[[str, str | None, str, str | None], Position | None]
 
 
-def of_audit(audit: Audit, rules: Mapping[str, Rule], threshold: str, files: Sequence[str] = (), locate: Locate | None = None) -> Report:
+def of_audit(
+    audit: Audit, rules: Mapping[str, OutcomeRule], threshold: str, files: Sequence[str] = (), locate: Locate | None = None
+) -> Report:
     """Return the report of an audit. ``files`` are those of the snapshot; ``locate`` finds objects of manifests."""
     counted_in = at_or_above(threshold)
     outcomes = []
@@ -146,7 +148,7 @@ def of_audit(audit: Audit, rules: Mapping[str, Rule], threshold: str, files: Seq
     return Report("audit", rules, _numbered(outcomes), file=_first(files), remarks=remarks, snapshot=audit.snapshot)
 
 
-def of_check(check: Check, rules: Mapping[str, Rule], threshold: str) -> Report:
+def of_check(check: Check, rules: Mapping[str, OutcomeRule], threshold: str) -> Report:
     """Return the report of a check: workloads that do not fit, then findings."""
     counted_in = at_or_above(threshold)
     outcomes, fitting = [], []
@@ -158,7 +160,7 @@ def of_check(check: Check, rules: Mapping[str, Rule], threshold: str) -> Report:
         message = f"{fit.change}, {fit.placed} of {fit.replicas} pods placed" + (f": {fit.cause}" if fit.cause else "")
         mark = _hash(rule.code, fit.workload)
         outcomes.append(
-            Outcome(
+            ReportOutcome(
                 rule, rule.severity, fit.workload, message, rule.why, fit.fix, mark, not fit.known, position=fit.position, known=fit.known
             )
         )
@@ -176,17 +178,17 @@ def of_check(check: Check, rules: Mapping[str, Rule], threshold: str) -> Report:
     )
 
 
-def _found(fault: Fault, rules: Mapping[str, Rule], counted_in: Sequence[Severity]) -> Outcome:
+def _found(fault: Fault, rules: Mapping[str, OutcomeRule], counted_in: Sequence[Severity]) -> ReportOutcome:
     finding = fault.finding
     rule = rules.get(finding.code) or FitRule(finding.code, finding.name, finding.severity, finding.name, finding.why, finding.fix)
     fails = finding.severity in counted_in and not fault.known
-    return Outcome(
+    return ReportOutcome(
         rule, finding.severity, finding.object, finding.message, finding.why, finding.fix, fault.fingerprint, fails, finding.field,
         fault.position, fault.known, finding.pods,
     )  # fmt: skip
 
 
-def _numbered(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def _numbered(outcomes: Iterable[ReportOutcome]) -> list[ReportOutcome]:
     """Append numbers to equal fingerprints, because formats treat equal fingerprints as one outcome."""
     seen = Counter[str]()
     numbered = []
@@ -202,9 +204,9 @@ def _hash(*parts: str) -> str:
 
 def _parts(about: str) -> tuple[str, str | None, str] | None:
     """Return kind, namespace and name of ``Kind namespace/name`` or ``Kind name``."""
-    kind, space, rest = about.partition(" ")
-    namespace, slash, name = rest.partition("/")
-    return (kind, namespace if slash else None, name if slash else namespace) if space and rest else None
+    kind, space, qualified_name = about.partition(" ")
+    namespace, slash, name = qualified_name.partition("/")
+    return (kind, namespace if slash else None, name if slash else namespace) if space and qualified_name else None
 
 
 def _first(files: Sequence[str]) -> str | None:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from kubestow.models.documents.findings.check import Position
 from kubestow.models.snapshot.sources import STDIN
-from kubestow.report.findings.outcomes import STREAM, Outcome, Report
+from kubestow.report.findings.outcomes import STREAM, Report, ReportOutcome
 
 #: Characters besides letters and digits that a URI may contain unquoted (RFC 3986, pchar and slash). The colon is
 #: excluded, because
@@ -28,7 +28,7 @@ def uri(file: str) -> str:
     return f"file://{'' if quoted.startswith('/') else '/'}{quoted}" if found.is_absolute() else quoted
 
 
-def place(outcome: Outcome, report: Report) -> Position | None:
+def place(outcome: ReportOutcome, report: Report) -> Position | None:
     """Return the position at which an outcome is shown: the first file for objects in none of the files. None: nowhere."""
     position = outcome.position
     if position is None:

@@ -10,7 +10,7 @@ import msgspec
 
 from kubestow.models.documents.findings.audit import Severity
 from kubestow.report.documents.output import one_line
-from kubestow.report.findings.outcomes import FitRule, Outcome, Report, Rule
+from kubestow.report.findings.outcomes import FitRule, OutcomeRule, Report, ReportOutcome
 from kubestow.report.findings.places import place, uri
 
 #: Base URL of the documentation, laid out as in the repository.
@@ -54,7 +54,7 @@ def sarif(report: Report, version: str) -> bytes:
     return json.dumps(log, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: OutcomeRule) -> dict[str, Any]:
     title = f"{rule.title}."
     return {
         "id": rule.code,
@@ -68,7 +68,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _page(rule: Rule) -> str:
+def _page(rule: OutcomeRule) -> str:
     """Return the documentation page of a rule."""
     if isinstance(rule, FitRule):
         return f"{SITE}docs/check.html#does-it-fit"
@@ -83,7 +83,7 @@ def _notifications(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def _result(outcome: Outcome, report: Report, index: dict[str, int]) -> dict[str, Any]:
+def _result(outcome: ReportOutcome, report: Report, index: dict[str, int]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "ruleId": outcome.rule.code,
         "ruleIndex": index[outcome.rule.code],
@@ -99,7 +99,7 @@ def _result(outcome: Outcome, report: Report, index: dict[str, int]) -> dict[str
     return found
 
 
-def _location(outcome: Outcome, report: Report) -> dict[str, Any]:
+def _location(outcome: ReportOutcome, report: Report) -> dict[str, Any]:
     about = _text(outcome.about)
     logical = {"name": about.rpartition("/")[2].rpartition(" ")[2], "fullyQualifiedName": about, "kind": "object"}
     if outcome.field:

@@ -16,7 +16,7 @@ from kubestow.models.snapshot import scope
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.documents.origin import origin
 from kubestow.report.documents.output import one_line
-from kubestow.report.documents.results import Violation
+from kubestow.report.documents.results import RuleViolation
 from kubestow.report.page import devices, nodes, owners, places, pods, summary
 from kubestow.report.page.shapes import Shapes
 from kubestow.report.page.unplaced import unplaced
@@ -33,7 +33,7 @@ def build(
     result: Placement | RebalancePlan | None,
     *,
     original: Snapshot | None = None,
-    violations: Sequence[Violation] = (),
+    violations: Sequence[RuleViolation] = (),
     verdicts: Sequence[PodVerdict] = (),
     causes: Sequence[Cause] = (),
     audit: Audit | None = None,
@@ -85,8 +85,8 @@ def build(
     }
     if capacity is not None:
         _about_capacity(data, snapshot, capacity)
-    if (held := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
-        data["devices"] = held
+    if (device_columns := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
+        data["devices"] = device_columns
     return dict(_clean(data, {}))
 
 

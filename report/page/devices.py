@@ -11,7 +11,7 @@ from kubestow.models.kube import objects, quantity
 from kubestow.models.kube.device_objects import DeviceRequestAllocationResult, ResourceClaim, owning_pod, pod_identity
 from kubestow.models.kube.selectors import NodeColumns
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-from kubestow.report.page.places import Places, Result
+from kubestow.report.page.places import PodPlaces, Result
 
 #: When a device is allocated: without the result, or with it.
 BEFORE: Final = 1
@@ -20,7 +20,7 @@ AFTER: Final = 2
 _Unit = tuple[str, str, str]  # driver, pool, name
 
 
-class _Row(NamedTuple):
+class _AllocatedDevice(NamedTuple):
     """A device allocated to a request of a claim. ``amounts`` is the consumed capacity of a shared device."""
 
     unit: _Unit
@@ -32,10 +32,10 @@ class _Row(NamedTuple):
 
 
 #: Rows, each with the indices of the pods that use the claim, and when the device is allocated.
-_Rows = dict[_Row, tuple[dict[int, None], int]]
+_Rows = dict[_AllocatedDevice, tuple[dict[int, None], int]]
 
 
-def columns(snapshot: Snapshot, result: Result, places: Places, *, grouped: bool) -> dict[str, Any] | None:
+def columns(snapshot: Snapshot, result: Result, places: PodPlaces, *, grouped: bool) -> dict[str, Any] | None:
     """Return ``devices`` of the page, or None if there are none. With ``grouped``, pods are identified by name.
 
     ``name`` and ``pool`` (index into ``pools`` of driver and name) are columns over devices. ``capacity`` lists, by
@@ -77,7 +77,7 @@ def columns(snapshot: Snapshot, result: Result, places: Places, *, grouped: bool
     }
 
 
-def _taken(rows: _Rows, ids: Mapping[_Unit, int], places: Places, *, grouped: bool) -> dict[str, list[Any]]:
+def _taken(rows: _Rows, ids: Mapping[_Unit, int], places: PodPlaces, *, grouped: bool) -> dict[str, list[Any]]:
     return {
         "device": [ids[row.unit] for row in rows],
         "claim": [row.claim for row in rows],
@@ -89,7 +89,7 @@ def _taken(rows: _Rows, ids: Mapping[_Unit, int], places: Places, *, grouped: bo
     }
 
 
-def _rows(snapshot: Snapshot, result: Result, places: Places) -> _Rows:
+def _rows(snapshot: Snapshot, result: Result, places: PodPlaces) -> _Rows:
     found: _Rows = {}
     # Generated claims are deleted and recreated with their pods.
     views = BEFORE if result is None else BEFORE | AFTER
@@ -125,17 +125,17 @@ def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
     return (allocation.devices.results if allocation is not None and allocation.devices is not None else None) or []
 
 
-def _row(claim: str, each: DeviceRequestAllocationResult | DeviceResult) -> _Row:
+def _row(claim: str, each: DeviceRequestAllocationResult | DeviceResult) -> _AllocatedDevice:
     share = each.shareID is not None
     try:
         amounts = [(name, ceil(quantity.parse(raw))) for name, raw in sorted((each.consumedCapacity or {}).items())] if share else []
     except quantity.QuantityError as error:
         raise InputError([f"claim {claim}: consumedCapacity of device {each.device}: {error}"]) from error
     unit = each.driver, each.pool, each.device
-    return _Row(unit, claim, each.request, bool(each.adminAccess), share, tuple(amounts))
+    return _AllocatedDevice(unit, claim, each.request, bool(each.adminAccess), share, tuple(amounts))
 
 
-def _users(snapshot: Snapshot, places: Places) -> tuple[dict[str, list[int]], dict[str, int]]:
+def _users(snapshot: Snapshot, places: PodPlaces) -> tuple[dict[str, list[int]], dict[str, int]]:
     """Return the pods that use each claim, and the pod for which it was generated. Claims are identified by ``namespace/name``."""
     users: dict[str, list[int]] = {}
     index: dict[tuple[str, str, str | None], int] = {}

@@ -14,7 +14,7 @@ from kubestow.models.workloads import daemon_sets
 from kubestow.report.documents import numbers
 from kubestow.report.documents.node_rows import zone_of
 from kubestow.report.page import words
-from kubestow.report.page.places import Places, Result
+from kubestow.report.page.places import PodPlaces, Result
 
 UNSCHEDULABLE: Final = 1
 CONTROL_PLANE: Final = 2
@@ -47,7 +47,7 @@ def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
 
 
 def columns(
-    snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, places: Places, notes: list[str]
+    snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, places: PodPlaces, notes: list[str]
 ) -> dict[str, Any]:
     """Return ``nodes`` of the page.
 
@@ -90,12 +90,12 @@ def _offer(node: objects.Node) -> dict[str, int]:
         raise InputError([f"Node {node.metadata.name}: allocatable: {error}"]) from error
 
 
-def left_to_drain(plan: RebalancePlan, places: Places) -> set[int]:
+def left_to_drain(plan: RebalancePlan, places: PodPlaces) -> set[int]:
     """Return the indices of drained nodes that keep pods other than DaemonSet and static pods."""
     return _used(places, -1, terminating=False) if plan.drain else set()
 
 
-def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
+def _used(places: PodPlaces, view: int, *, terminating: bool) -> set[int]:
     """Return the nodes with pods other than DaemonSet and static pods. With ``terminating``, terminating pods count."""
     return {
         n
@@ -104,10 +104,10 @@ def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
     }
 
 
-def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places: Places) -> list[int]:
+def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places: PodPlaces) -> list[int]:
     plan = result if isinstance(result, RebalancePlan) else None
     freed, drain = (set(plan.freed), set(plan.drain)) if plan is not None else (set(), set())
-    left = left_to_drain(plan, places) if plan is not None else set()
+    drain_pending = left_to_drain(plan, places) if plan is not None else set()
     # Mark nodes that were already empty only if the plan freed others.
     ever = _used(places, 0, terminating=True) | _used(places, -1, terminating=True) if freed else set(range(len(snapshot.nodes)))
     known = {node.metadata.name for node in original.nodes} if original is not None else None
@@ -117,8 +117,8 @@ def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places
         flags = UNSCHEDULABLE if node.spec is not None and node.spec.unschedulable else 0
         flags |= CONTROL_PLANE if any(key in labels for key in _CONTROL) else 0
         drained = node.metadata.name in drain
-        flags |= FREED if node.metadata.name in freed or (drained and n not in left) else 0
-        flags |= TO_DRAIN if drained and n in left else 0
+        flags |= FREED if node.metadata.name in freed or (drained and n not in drain_pending) else 0
+        flags |= TO_DRAIN if drained and n in drain_pending else 0
         flags |= FREE_BEFORE if n not in ever and not flags & (FREED | TO_DRAIN) else 0
         flags |= ADDED if known is not None and node.metadata.name not in known else 0
         found.append(flags)

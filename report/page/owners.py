@@ -69,5 +69,5 @@ def _owner(pod: objects.Pod, namespace: str, owners: PodOwners) -> tuple[object,
 
 def short(workload: str) -> str:
     """Return the short name of a workload in a result document. Grouped bare pods (``Pod ns/a,ns/b``) are named by the first."""
-    first, comma, rest = workload.partition(",")
-    return f"{first} and {rest.count(',') + 1} more" if comma and workload.startswith("Pod ") else workload
+    first, comma, others = workload.partition(",")
+    return f"{first} and {others.count(',') + 1} more" if comma and workload.startswith("Pod ") else workload

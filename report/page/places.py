@@ -41,7 +41,7 @@ class ShownMove:
 
 
 @dataclass
-class Places:
+class PodPlaces:
     """Places of pods. Pods are numbered in snapshot order without terminated pods, nodes as in the snapshot.
 
     Attributes:
@@ -93,7 +93,7 @@ def with_new_pods(snapshot: Snapshot, placement: Placement, manifests: Snapshot 
     return found
 
 
-def find(snapshot: Snapshot, result: Result, original: Snapshot | None) -> Places:
+def find(snapshot: Snapshot, result: Result, original: Snapshot | None) -> PodPlaces:
     """Return the places of all pods that have not terminated.
 
     Raises:
@@ -112,7 +112,7 @@ class _Finder:
         self._before = [self._nodes.get(pod.spec.nodeName or "", -1) for pod in self._pods]
         self._after = list(self._before)
         self._state = [self._waiting(pod) for pod in self._pods]
-        self._found = Places(self._pods, ["now"], [self._before], self._state)
+        self._found = PodPlaces(self._pods, ["now"], [self._before], self._state)
 
     @staticmethod
     def _waiting(pod: objects.Pod) -> int:
@@ -120,7 +120,7 @@ class _Finder:
             return PLAIN
         return GATED if pod.spec.schedulingGates else PENDING
 
-    def find(self) -> Places:
+    def find(self) -> PodPlaces:
         found, result = self._found, self._result
         if result is None:
             return found

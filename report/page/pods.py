@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kubestow.models.kube import objects
-from kubestow.report.page.places import EVICTED, MOVED, PENDING, Places
+from kubestow.report.page.places import EVICTED, MOVED, PENDING, PodPlaces
 from kubestow.report.page.shapes import Shapes
 
 #: Maximum number of pods shown individually. Above it, pods are grouped and about ``MAX_NAMED_PODS`` important pods are
@@ -18,7 +18,7 @@ MAX_NAMED_PODS: Final = 2_000
 class Columns:
     """Workload, shape and priority of each pod, as indices into the lists of the page. ``priorities`` is ascending."""
 
-    def __init__(self, places: Places, shapes: Shapes, workloads: Sequence[int]) -> None:
+    def __init__(self, places: PodPlaces, shapes: Shapes, workloads: Sequence[int]) -> None:
         self._places, self._workloads, self._shapes = places, workloads, shapes
         values = [pod.spec.priority or 0 for pod in places.pods]
         self.priorities = sorted(set(values))
@@ -81,7 +81,7 @@ class Columns:
         }
 
 
-def usage(places: Places, shapes: Shapes, nodes: int) -> list[dict[str, list[int]]]:
+def usage(places: PodPlaces, shapes: Shapes, nodes: int) -> list[dict[str, list[int]]]:
     """Return, per view, the requests of the pods on each node: mCPU, bytes, and number of pods."""
     found = []
     for v, view in enumerate(places.place):
@@ -96,7 +96,7 @@ def usage(places: Places, shapes: Shapes, nodes: int) -> list[dict[str, list[int
     return found
 
 
-def waves(places: Places, *, grouped: bool) -> list[dict[str, Any]]:
+def waves(places: PodPlaces, *, grouped: bool) -> list[dict[str, Any]]:
     """Return the steps of each wave. Pods are identified by index, or by name if they are grouped."""
     return [
         {

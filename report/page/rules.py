@@ -16,7 +16,7 @@ from kubestow.models.numa.container_affinity import AffinityEntry, AnnotationErr
 from kubestow.models.numa.container_expressions import Expression
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.page import pod_requirements, words
-from kubestow.report.page.pod_requirements import Rule
+from kubestow.report.page.pod_requirements import PodRule
 from kubestow.report.page.ties import SelectorTerm, Ties
 
 #: Tolerations that the API server adds to every pod.
@@ -30,9 +30,9 @@ class Rules:
         self._ties, self._policy = ties, policy
         self._taints, self._gates = _distinct_taints(snapshot), snapshot.gates
         self._defaults = DefaultSpread(snapshot, policy)
-        self._memo: dict[tuple[Any, ...], list[Rule]] = {}
+        self._memo: dict[tuple[Any, ...], list[PodRule]] = {}
 
-    def of(self, pod: Pod, request: dict[str, int]) -> list[Rule]:
+    def of(self, pod: Pod, request: dict[str, int]) -> list[PodRule]:
         """Return all rules except volumes, gangs, budgets and rules of other pods.
 
         ``request`` is that of :func:`kubestow.models.kube.pod_requests.pod_request`.
@@ -60,7 +60,7 @@ class Rules:
             *self._once(("hints", id(pod.metadata.annotations), id(spec.containers)), lambda: self._hints(pod)),
         ]
 
-    def _once(self, key: tuple[Any, ...], work: Callable[[], Iterable[Rule]]) -> list[Rule]:
+    def _once(self, key: tuple[Any, ...], work: Callable[[], Iterable[PodRule]]) -> list[PodRule]:
         found = self._memo.get(key)
         if found is None:
             found = self._memo[key] = list(work())
@@ -68,20 +68,20 @@ class Rules:
 
     # --- taints -------------------------------------------------------------------------------------------------------
 
-    def _tolerations(self, spec: objects.PodSpec) -> Iterator[Rule]:
+    def _tolerations(self, spec: objects.PodSpec) -> Iterator[PodRule]:
         """Yield the tolerations for taints of this cluster."""
         given = [t for t in spec.tolerations or () if t.key not in _ALWAYS]
         if any((t.operator == "Exists") and not t.key and not t.effect for t in given):
-            yield Rule("TaintToleration", "tolerates every taint")
+            yield PodRule("TaintToleration", "tolerates every taint")
             return
         covered = Tolerations(given, self._gates)
         found = [taint for taint in self._taints if covered.cover(taint)]
         if found:
-            yield Rule("TaintToleration", f"may run on nodes tainted {words.listed([words.taint(taint) for taint in found])}")
+            yield PodRule("TaintToleration", f"may run on nodes tainted {words.listed([words.taint(taint) for taint in found])}")
 
     # --- other pods ---------------------------------------------------------------------------------------------------
 
-    def _pod_affinity(self, pod: Pod) -> Iterator[Rule]:
+    def _pod_affinity(self, pod: Pod) -> Iterator[PodRule]:
         if pod.spec.affinity is None:
             return
         first = self._may_be_first(pod)
@@ -106,16 +106,16 @@ class Rules:
         matched = [self._ties.term(pod, term) for term in required_terms(pod, "podAffinity")]
         return bool(matched) and all(each is not None and self._matches(pod, each) for each in matched)
 
-    def _term(self, pod: Pod, term: objects.PodAffinityTerm, form: str) -> Rule:
+    def _term(self, pod: Pod, term: objects.PodAffinityTerm, form: str) -> PodRule:
         where = words.one_domain(term.topologyKey)
         if form.startswith(("only", "never")):
             where = f"{words.preposition(term.topologyKey)} {where}"
         matched = self._ties.term(pod, term)
         if matched is None:
-            return Rule("InterPodAffinity", f"{form.format(where)} with pods of a missing selector, which matches none")
+            return PodRule("InterPodAffinity", f"{form.format(where)} with pods of a missing selector, which matches none")
         own = pod.metadata.namespace or "default"
         whom = words.pods(matched.selector, matched.namespaces, own, others=self._matches(pod, matched))
-        return Rule("InterPodAffinity", f"{form.format(where)} with {whom}", self._ties.workloads(matched.namespaces, matched.selector))
+        return PodRule("InterPodAffinity", f"{form.format(where)} with {whom}", self._ties.workloads(matched.namespaces, matched.selector))
 
     @staticmethod
     def _matches(pod: Pod, term: SelectorTerm) -> bool:
@@ -123,7 +123,7 @@ class Rules:
         own = pod.metadata.namespace or "default"
         return (term.namespaces is None or own in term.namespaces) and selector_matches(term.selector, pod.metadata.labels or {})
 
-    def _spread(self, pod: Pod) -> Iterator[Rule]:
+    def _spread(self, pod: Pod) -> Iterator[PodRule]:
         own = pod.metadata.namespace or "default"
         for constraint in pod.spec.topologySpreadConstraints or ():
             extra = label_key_requirements(pod.metadata.labels or {}, constraint.matchLabelKeys)
@@ -133,14 +133,14 @@ class Rules:
             where = f"{words.domains(constraint.topologyKey)}{least}{_counted(constraint)}"
             what = f"{whom} differ by at most {constraint.maxSkew} between {where}"
             hard = constraint.whenUnsatisfiable == "DoNotSchedule"
-            yield Rule("PodTopologySpread", what if hard else f"prefers that {what}", self._tied(own, selector))
+            yield PodRule("PodTopologySpread", what if hard else f"prefers that {what}", self._tied(own, selector))
         defaults = [constraint for constraint, _ in self._defaults.of(pod)]
         if defaults:
             selector = canonical(defaults[0].labelSelector)
             whom = words.pods(selector or (), frozenset((own,)), own)
             levels = " and ".join(f"{c.maxSkew} between {words.domains(c.topologyKey)}" for c in defaults)
             text = f"prefers, by the cluster's default, that {whom} differ by at most {levels}"
-            yield Rule("PodTopologySpread", text, self._tied(own, selector))
+            yield PodRule("PodTopologySpread", text, self._tied(own, selector))
 
     def _tied(self, own: str, selector: Selector | None) -> tuple[int, ...] | None:
         """Return the workloads that a selector matches in the pod's namespace. Constraints without a selector count no pods."""
@@ -148,16 +148,16 @@ class Rules:
 
     # --- container affinity -------------------------------------------------------------------------------------------
 
-    def _hints(self, pod: Pod) -> Iterator[Rule]:
+    def _hints(self, pod: Pod) -> Iterator[PodRule]:
         if not has_hints(pod) or not self._policy.multipliers.containerAffinity:
             return
         try:
             found = parse(pod, symmetric=self._policy.shorthand == "symmetric")
         except AnnotationError as error:
-            yield Rule("ContainerAffinity", f"invalid: {error}")
+            yield PodRule("ContainerAffinity", f"invalid: {error}")
             return
         for entry in found.entries:
-            yield Rule("ContainerAffinity", _entry(entry))
+            yield PodRule("ContainerAffinity", _entry(entry))
 
 
 def _counted(constraint: objects.TopologySpreadConstraint) -> str:

@@ -16,7 +16,7 @@ from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.report.documents.output import counted
 from kubestow.report.page import words
-from kubestow.report.page.pod_requirements import Rule
+from kubestow.report.page.pod_requirements import PodRule
 from kubestow.report.page.rules import Rules
 from kubestow.report.page.storage import Storage
 from kubestow.report.page.ties import MAX_TIED_WORKLOADS, SelectorTerm, Ties
@@ -104,12 +104,12 @@ class Shapes:
                 found[at[id(snapshot.pods[i])]] = text
         return found
 
-    def _budget_rules(self, snapshot: Snapshot) -> dict[int, list[Rule]]:
+    def _budget_rules(self, snapshot: Snapshot) -> dict[int, list[PodRule]]:
         """Return the PodDisruptionBudgets of pods, by index of their class in :class:`Ties`.
 
         If the selectors match too many pods, some budgets are left out and a note is added.
         """
-        found: dict[int, list[Rule]] = {}
+        found: dict[int, list[PodRule]] = {}
         if not snapshot.pod_disruption_budgets:
             return found
         allowed = {budget.name: budget.allowed for budget in budgets(snapshot)}
@@ -125,10 +125,10 @@ class Shapes:
                 self.notes.append("PodDisruptionBudgets are shown for some pods only, because their selectors match too many pods")
                 break
             for each in selected:
-                found.setdefault(each.index, []).append(Rule("PodDisruptionBudget", text))
+                found.setdefault(each.index, []).append(PodRule("PodDisruptionBudget", text))
         return found
 
-    def _repelling(self, workloads: Sequence[int]) -> dict[int, list[Rule]]:
+    def _repelling(self, workloads: Sequence[int]) -> dict[int, list[PodRule]]:
         """Return, by class, the other workloads whose required anti-affinity excludes its pods.
 
         Terms of its own workload are kept for :meth:`_own_anti`.
@@ -144,16 +144,16 @@ class Shapes:
         found, self._own, whole = self._ties.repelled(terms)
         if not whole:
             self.notes.append("the anti-affinity of other pods is shown in part only, because its selectors match too many pods")
-        rules: dict[int, list[Rule]] = {}
-        shared: dict[tuple[str, tuple[int, ...]], Rule] = {}
+        rules: dict[int, list[PodRule]] = {}
+        shared: dict[tuple[str, tuple[int, ...]], PodRule] = {}
         for at, by_key in found.items():
             for key, owners in sorted(by_key.items()):
-                tied = tuple(sorted(owners))
-                if (key, tied) not in shared:
-                    whom = words.listed([self._names[w] for w in tied])
-                    text = f"kept away from {words.domains(key)} of {whom}, by {'its' if len(tied) == 1 else 'their'} anti-affinity"
-                    shared[key, tied] = Rule("InterPodAffinity", text, tied if len(tied) <= MAX_TIED_WORKLOADS else None)
-                rules.setdefault(at, []).append(shared[key, tied])
+                owner_key = tuple(sorted(owners))
+                if (key, owner_key) not in shared:
+                    whom = words.listed([self._names[w] for w in owner_key])
+                    text = f"kept away from {words.domains(key)} of {whom}, by {'its' if len(owner_key) == 1 else 'their'} anti-affinity"
+                    shared[key, owner_key] = PodRule("InterPodAffinity", text, owner_key if len(owner_key) <= MAX_TIED_WORKLOADS else None)
+                rules.setdefault(at, []).append(shared[key, owner_key])
         return rules
 
     def _anti(self, pod: objects.Pod) -> list[SelectorTerm]:
@@ -161,12 +161,12 @@ class Shapes:
         matched = (self._ties.term(pod, term) for term in required_terms(pod, "podAntiAffinity"))
         return [term for term in matched if term is not None]
 
-    def _own_anti(self, at: int, pod: objects.Pod) -> list[Rule]:
+    def _own_anti(self, at: int, pod: objects.Pod) -> list[PodRule]:
         """Return anti-affinity of other pods in its workload that the pod itself lacks."""
-        left = self._own.get(at, set())
-        keys = {term.key for term in left.difference(self._anti(pod))} if left else ()
+        terms = self._own.get(at, set())
+        keys = {term.key for term in terms.difference(self._anti(pod))} if terms else ()
         return [
-            Rule("InterPodAffinity", f"kept away from {words.domains(key)} of other pods of its workload, by their anti-affinity")
+            PodRule("InterPodAffinity", f"kept away from {words.domains(key)} of other pods of its workload, by their anti-affinity")
             for key in sorted(keys)
         ]
 
@@ -189,7 +189,7 @@ class Shapes:
         request, at = self.request(pod), self._ties.of_pod[i]
         rules = [*self._rules.of(pod, request), *self._storage.of(pod)]
         if i in self._gangs:
-            rules.append(Rule("GangScheduling", self._gangs[i]))
+            rules.append(PodRule("GangScheduling", self._gangs[i]))
         rules += self._own_anti(at, pod)
         rules += self._repelled.get(at, [])
         rules += self._budgets.get(at, [])
@@ -224,7 +224,7 @@ def _asked(container: objects.Container, resource: str) -> str:
     return "" if raw is None else str(raw)
 
 
-def _plain(rule: Rule) -> dict[str, Any]:
+def _plain(rule: PodRule) -> dict[str, Any]:
     found: dict[str, Any] = {"rule": rule.rule, "text": rule.text}
     if rule.workloads is not None:
         found["workloads"] = list(rule.workloads)

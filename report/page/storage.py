@@ -15,7 +15,7 @@ from kubestow.models.kube import objects, storage_objects
 from kubestow.models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.page import words
-from kubestow.report.page.pod_requirements import Rule
+from kubestow.report.page.pod_requirements import PodRule
 
 #: Labels that tie a volume to a location.
 _PLACES: Final = (
@@ -32,16 +32,16 @@ class Storage:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._claims: dict[str, tuple[Rule, ...]] = {}
+        self._claims: dict[str, tuple[PodRule, ...]] = {}
         self._users = Counter(key for pod in snapshot.pods if not objects.is_terminal(pod) and pod.spec.volumes for key in claim_keys(pod))
         drivers = [driver for csi in snapshot.csi_nodes.values() for driver in (csi.spec.drivers if csi.spec is not None else None) or ()]
         self._limited = {each.name for each in drivers if each.allocatable is not None and each.allocatable.count is not None}
 
-    def of(self, pod: objects.Pod) -> tuple[Rule, ...]:
+    def of(self, pod: objects.Pod) -> tuple[PodRule, ...]:
         """Return the rules of a pod's claims, in order, without duplicates."""
         if not pod.spec.volumes:
             return ()
-        found: dict[Rule, None] = {}
+        found: dict[PodRule, None] = {}
         named = named_claims(pod)
         for key in claim_keys(pod):
             if key not in self._claims:
@@ -50,66 +50,68 @@ class Storage:
             found.update(dict.fromkeys(rule for rule in self._claims[key] if key in named or rule.rule not in _NAMED_ONLY))
         return tuple(found)
 
-    def _claim(self, key: str) -> Iterator[Rule]:
+    def _claim(self, key: str) -> Iterator[PodRule]:
         claim = self._snapshot.persistent_volume_claims.get(key)
         if claim is None:
-            yield Rule("VolumeBinding", f"claim {key} is not in the snapshot: no node takes the pod")
+            yield PodRule("VolumeBinding", f"claim {key} is not in the snapshot: no node takes the pod")
             return
         spec = claim.spec or objects.PersistentVolumeClaimSpec()
         if claim.metadata.deletionTimestamp is not None or (claim.status is not None and claim.status.phase == "Lost"):
-            yield Rule("VolumeBinding", f"claim {key} is being deleted or has lost its volume: no node takes the pod")
+            yield PodRule("VolumeBinding", f"claim {key} is being deleted or has lost its volume: no node takes the pod")
             return
         if "ReadWriteOncePod" in (spec.accessModes or ()):
-            yield Rule("VolumeRestrictions", "has a volume that one pod at a time may use (ReadWriteOncePod)")
+            yield PodRule("VolumeRestrictions", "has a volume that one pod at a time may use (ReadWriteOncePod)")
         if spec.volumeName:
             yield from self._volume(spec.volumeName)
         else:
             yield from self._unbound(key, claim, spec)
 
-    def _volume(self, name: str) -> Iterator[Rule]:
+    def _volume(self, name: str) -> Iterator[PodRule]:
         volume = self._snapshot.persistent_volumes.get(name)
         if volume is None:
-            yield Rule("VolumeBinding", f"volume {name} is not in the snapshot: no node takes the pod")
+            yield PodRule("VolumeBinding", f"volume {name} is not in the snapshot: no node takes the pod")
             return
         spec = volume.spec or storage_objects.PersistentVolumeSpec()
         required = spec.nodeAffinity.required if spec.nodeAffinity is not None else None
         if required is not None:
             which = words.node_selector(required)
             where = f"for nodes with {which}" if which else "that no node reaches"
-            yield Rule("VolumeBinding", f"has a volume{_of_class(spec.storageClassName)} {where}")
+            yield PodRule("VolumeBinding", f"has a volume{_of_class(spec.storageClassName)} {where}")
         places = {key: value for key, value in (volume.metadata.labels or {}).items() if key in _PLACES}
         if places:
             text = ",".join(words.requirement(key, "In", value.split("__")) for key, value in sorted(places.items()))
-            yield Rule("VolumeZone", f"has a volume at {text}")
+            yield PodRule("VolumeZone", f"has a volume at {text}")
         yield from self._attached(spec.csi.driver if spec.csi is not None else None)
 
-    def _unbound(self, key: str, claim: storage_objects.PersistentVolumeClaim, spec: objects.PersistentVolumeClaimSpec) -> Iterator[Rule]:
+    def _unbound(
+        self, key: str, claim: storage_objects.PersistentVolumeClaim, spec: objects.PersistentVolumeClaimSpec
+    ) -> Iterator[PodRule]:
         name = spec.storageClassName
         storage = self._snapshot.storage_classes.get(name) if name else None
         if storage is None or storage.volumeBindingMode != "WaitForFirstConsumer":
-            yield Rule("VolumeBinding", f"claim {key}{_of_class(name)} is not bound yet: no node takes the pod until it is")
+            yield PodRule("VolumeBinding", f"claim {key}{_of_class(name)} is not bound yet: no node takes the pod until it is")
             return
         node = (claim.metadata.annotations or {}).get(SELECTED_NODE)
         if storage.provisioner in ("", NO_PROVISIONER):
-            yield Rule("VolumeBinding", f"takes a free volume{_of_class(name)}, on a node that can reach it")
+            yield PodRule("VolumeBinding", f"takes a free volume{_of_class(name)}, on a node that can reach it")
         elif node is not None:
-            yield Rule("VolumeBinding", f"a volume{_of_class(name)} is being provisioned on node {node}")
+            yield PodRule("VolumeBinding", f"a volume{_of_class(name)} is being provisioned on node {node}")
         else:
             where = [
                 words.listed([words.requirement(e.key, "In", e.values) for e in term.matchLabelExpressions or ()], ",")
                 for term in storage.allowedTopologies or ()
             ]
             only = f", which is possible on nodes with {words.listed(where, ' or ')}" if where else ""
-            yield Rule("VolumeBinding", f"a volume{_of_class(name)} is provisioned where it runs{only}")
+            yield PodRule("VolumeBinding", f"a volume{_of_class(name)} is provisioned where it runs{only}")
         made = storage.provisioner not in ("", NO_PROVISIONER)
         if made and self._users[key] > 1 and set(spec.accessModes or ()) == {"ReadWriteOnce"}:
-            yield Rule("VolumeBinding", f"claim {key} has no volume yet: the pods that use it must meet on one node")
+            yield PodRule("VolumeBinding", f"claim {key} has no volume yet: the pods that use it must meet on one node")
         yield from self._attached(storage.provisioner)
 
-    def _attached(self, driver: str | None) -> Iterator[Rule]:
+    def _attached(self, driver: str | None) -> Iterator[PodRule]:
         """Yield the rule on the number of attached volumes, if nodes limit it for the driver."""
         if driver in self._limited:
-            yield Rule("NodeVolumeLimits", f"attaches a volume of {driver}, whose number per node is limited")
+            yield PodRule("NodeVolumeLimits", f"attaches a volume of {driver}, whose number per node is limited")
 
 
 def _of_class(name: str | None) -> str:

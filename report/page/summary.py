@@ -20,13 +20,13 @@ from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.report.documents.numbers import percent
 from kubestow.report.documents.output import counted
-from kubestow.report.documents.results import Violation
+from kubestow.report.documents.results import RuleViolation
 from kubestow.report.documents.status_words import status_words
 from kubestow.report.documents.tier_words import gap_text, tier_words
 from kubestow.report.page import words
 from kubestow.report.page.nodes import left_to_drain
 from kubestow.report.page.owners import short
-from kubestow.report.page.places import GATED, MOVED, PENDING, Places, Result
+from kubestow.report.page.places import GATED, MOVED, PENDING, PodPlaces, Result
 
 #: Maximum number of list entries.
 _MAX_ENTRIES: Final = 1_000
@@ -60,10 +60,10 @@ def _steps(plan: RebalancePlan) -> str:
 def summary(
     snapshot: Snapshot,
     result: Result,
-    places: Places,
+    places: PodPlaces,
     scope: Scope,
     policy: Policy,
-    violations: Sequence[Violation],
+    violations: Sequence[RuleViolation],
     usage: Sequence[Mapping[str, Sequence[int]]],
     nodes: Mapping[str, Any],
     notes: Sequence[str],
@@ -127,7 +127,7 @@ def _of(tier: TierResult, of: Counter[int]) -> int | None:
 
 
 def _facts(
-    snapshot: Snapshot, result: Result, places: Places, usage: Sequence[Mapping[str, Sequence[int]]], nodes: Mapping[str, Any]
+    snapshot: Snapshot, result: Result, places: PodPlaces, usage: Sequence[Mapping[str, Sequence[int]]], nodes: Mapping[str, Any]
 ) -> list[tuple[str, ...]]:
     """Return name and text of each fact, and for some a note in smaller letters."""
     states = Counter(places.state)
@@ -158,7 +158,7 @@ def _facts(
     return found
 
 
-def _of_plan(plan: RebalancePlan, snapshot: Snapshot, places: Places) -> list[tuple[str, ...]]:
+def _of_plan(plan: RebalancePlan, snapshot: Snapshot, places: PodPlaces) -> list[tuple[str, ...]]:
     moved = sum(move.source is not None for move in plan.moves)
     found: list[tuple[str, ...]] = [("Moves", f"{moved:,}")]
     found += [("Bindings", f"{len(plan.moves) - moved:,}", "pending pods that get a node")] if moved < len(plan.moves) else []
@@ -169,8 +169,8 @@ def _of_plan(plan: RebalancePlan, snapshot: Snapshot, places: Places) -> list[tu
     if plan.freed:
         found.append(("Nodes freed", f"{len(plan.freed):,}", *_bound_of_freed(plan)))
     if plan.drain:
-        left = {snapshot.nodes[n].metadata.name for n in left_to_drain(plan, places)}
-        done = sum(name not in left for name in plan.drain)
+        drain_pending = {snapshot.nodes[n].metadata.name for n in left_to_drain(plan, places)}
+        done = sum(name not in drain_pending for name in plan.drain)
         found.append(("Nodes drained", f"{done:,}" if done == len(plan.drain) else f"{done:,} of {len(plan.drain):,}"))
     return found
 

@@ -39,9 +39,11 @@ def unplaced(result: Result, verdicts: Sequence[PodVerdict], causes: Sequence[Ca
         groups.setdefault((gang, reasons, cause_of.get(pod, -1)), []).append(pod)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     found = [_group(pods, gang, reasons, why[at] if at >= 0 else None) for (gang, reasons, at), pods in ordered[:_MAX_GROUPS]]
-    rest = [pod for _, pods in ordered[_MAX_GROUPS:] for pod in pods]
-    if rest:
-        found.append(_group(rest, None, (("Other", 0, f"{len(ordered) - _MAX_GROUPS:,} other sets of reasons, left out here"),), None))
+    omitted_pods = [pod for _, pods in ordered[_MAX_GROUPS:] for pod in pods]
+    if omitted_pods:
+        found.append(
+            _group(omitted_pods, None, (("Other", 0, f"{len(ordered) - _MAX_GROUPS:,} other sets of reasons, left out here"),), None)
+        )
     return [*_halt(result), *found]
 
 
@@ -74,8 +76,8 @@ def _reasons(found: Unplaced) -> _Reasons:
 
 def _without_count(message: str, nodes: int) -> str:
     """Return ``insufficient cpu on 3`` without the number of nodes, which is shown next to it."""
-    rest = message.removesuffix(f" on {nodes}")
-    return message if re.search(r" on \d", rest) else rest
+    stem = message.removesuffix(f" on {nodes}")
+    return message if re.search(r" on \d", stem) else stem
 
 
 def _judged(verdict: PodVerdict) -> _Reasons:

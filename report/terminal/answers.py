@@ -15,7 +15,7 @@ from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.documents.survival import Survival
 from kubestow.models.documents.upgrade import Upgrade
 from kubestow.report.documents.output import counted
-from kubestow.report.documents.results import Result, Violation, nodes_per_rule
+from kubestow.report.documents.results import Result, RuleViolation, nodes_per_rule
 from kubestow.report.terminal.canvas import Surface, grid, inset, plain
 from kubestow.report.terminal.columns import Name
 from kubestow.report.terminal.placement import examples
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # importing numpy takes longer than printing an answer
 _MAX_MATRIX_COLUMNS = 8
 
 
-def verdict_line(violations: Sequence[Violation], result: Result) -> str:
+def verdict_line(violations: Sequence[RuleViolation], result: Result) -> str:
     """Return the verdict in one line, with the number of checked assignments, moves, evictions and waves, or failures."""
     extent = _extent(result)
     return f"{counted(len(violations), 'violation')} in {extent}" if violations else f"valid: {extent}"
@@ -51,7 +51,7 @@ def _extent(result: Result) -> str:
 
 
 def violations_table(
-    violations: Sequence[Violation], result: Result, says: Sequence[str] = (), not_checked: Sequence[str] = ()
+    violations: Sequence[RuleViolation], result: Result, says: Sequence[str] = (), not_checked: Sequence[str] = ()
 ) -> Iterator[RenderableType]:
     """Yield the verdict, the violations, the claims of the document about itself, and unchecked parts."""
     yield Text(verdict_line(violations, result), style="bold red" if violations else "bold green")

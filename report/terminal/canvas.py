@@ -16,7 +16,7 @@ from rich.text import Text
 
 from kubestow.report.documents.numbers import amount
 from kubestow.report.documents.output import one_line
-from kubestow.report.terminal.columns import Bar, Grid, folded
+from kubestow.report.terminal.columns import Grid, UsageBar, folded
 
 #: Columns if there is no terminal to ask.
 _DEFAULT_COLUMNS: Final = 100
@@ -49,7 +49,7 @@ class Surface:
     def unicode(self) -> bool:
         return self.encoding.lower().replace("-", "").replace("_", "").startswith("utf")
 
-    def most(self, number: int) -> int:
+    def limit(self, number: int) -> int:
         """Return the maximum number of list entries, given the default ``number``."""
         return sys.maxsize if self.everything else number
 
@@ -128,9 +128,9 @@ def heading(text: str) -> Text:
     return Text(f"\n{one_line(text)}", style="bold")
 
 
-def bar(used: int, total: int, resource: str, surface: Surface) -> Bar:
+def bar(used: int, total: int, resource: str, surface: Surface) -> UsageBar:
     """Return the usage of a resource as a bar."""
-    return Bar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
+    return UsageBar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
 
 
 def inset(part: RenderableType, by: int = 2) -> Padding:
@@ -138,24 +138,24 @@ def inset(part: RenderableType, by: int = 2) -> Padding:
     return Padding(part, (0, 0, 0, by))
 
 
-def more(left: int, text: str = "... and {:,} more (--all lists all)", by: int = 2) -> Iterator[RenderableType]:
+def more(count: int, text: str = "... and {:,} more (--all lists all)", by: int = 2) -> Iterator[RenderableType]:
     """Yield the number of omitted entries, if any.
 
     Args:
-        left: Number of omitted entries.
+        count: Number of omitted entries.
         text: Format with a placeholder for the number.
         by: Indent in columns.
     """
-    if left > 0:
-        yield inset(plain(text.format(left), style="dim"), by)
+    if count > 0:
+        yield inset(plain(text.format(count), style="dim"), by)
 
 
-def listed(title: str, texts: Sequence[str], most: int = sys.maxsize, text: str = "") -> Iterator[RenderableType]:
+def listed(title: str, texts: Sequence[str], limit: int = sys.maxsize, text: str = "") -> Iterator[RenderableType]:
     """Yield a heading and the first sentences below it, or nothing without sentences. ``text`` is as for :func:`more`."""
     if texts:
         yield heading(title)
-        yield from (inset(plain(each)) for each in texts[:most])
-        yield from more(len(texts) - most, text)
+        yield from (inset(plain(each)) for each in texts[:limit])
+        yield from more(len(texts) - limit, text)
 
 
 def grid(*headers: str, right: Sequence[int] = (), prose: Sequence[int] = (), title: str = "") -> Grid:

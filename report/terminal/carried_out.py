@@ -48,12 +48,12 @@ def carried_out(result: CarriedOut, surface: Surface) -> Iterator[RenderableType
         waves.add_row(plain(wave.wave), plain(wave.pods), plain(wave.done), plain(seconds))
     yield inset(waves)
     yield from _left(result, surface)
-    yield from listed("Messages of the run", result.messages, surface.most(_MAX_LINES), _MORE)
+    yield from listed("Messages of the run", result.messages, surface.limit(_MAX_LINES), _MORE)
     if result.end is not None:
         if not result.end.missed:
             yield heading("The end state is as planned")
-        yield from listed("Differences from the planned end state", result.end.missed, surface.most(_MAX_LINES), _MORE)
-        yield from listed("Changed by others", result.end.foreign, surface.most(_MAX_LINES), _MORE)
+        yield from listed("Differences from the planned end state", result.end.missed, surface.limit(_MAX_LINES), _MORE)
+        yield from listed("Changed by others", result.end.foreign, surface.limit(_MAX_LINES), _MORE)
 
 
 def _left(result: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
@@ -61,7 +61,7 @@ def _left(result: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
         return
     yield heading(f"Not done ({len(result.left)})")
     table = grid("step", "wave", "pod", "node", "", "refused because", right=(0, 1), prose=(5,))
-    shown = result.left[: surface.most(_MAX_LINES)]
+    shown = result.left[: surface.limit(_MAX_LINES)]
     for entry in shown:
         begun = plain("begun" if entry.begun else "")
         table.add_row(plain(entry.step), plain(entry.wave), Name(entry.pod), Name(entry.node or "(evicted)"), begun, plain(entry.why))

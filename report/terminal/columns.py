@@ -50,7 +50,7 @@ class Sized:
 
 
 @dataclass(frozen=True)
-class Bar(Sized):
+class UsageBar(Sized):
     """A fraction as a bar and a percentage. ``amounts`` is the text with used and total amounts for wide tables."""
 
     used: int
@@ -220,12 +220,12 @@ class Grid:
         groups = self._groups(needs, room if apart else None)
         widths = list(needs)
         for first, group in enumerate(groups):
-            left = None if room is None else room - sum(needs[i] + GAP for i in group) + GAP - (_INDENT if first else 0)
+            remaining_width = None if room is None else room - sum(needs[i] + GAP for i in group) + GAP - (_INDENT if first else 0)
             longest = {i: max(map(_width, (row[i] for row in rows)), default=0) for i in group if i in self.prose}
             for at, i in enumerate(sorted(longest, key=lambda i: longest[i] - needs[i])):  # prose takes the remaining width
                 more = max(0, longest[i] - needs[i])
-                more = more if left is None else max(0, min(more, left // (len(longest) - at)))
-                widths[i], left = needs[i] + more, None if left is None else left - more
+                more = more if remaining_width is None else max(0, min(more, remaining_width // (len(longest) - at)))
+                widths[i], remaining_width = needs[i] + more, None if remaining_width is None else remaining_width - more
         lines = []
         for row in rows:
             for first, group in enumerate(groups):

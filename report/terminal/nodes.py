@@ -13,7 +13,7 @@ from kubestow.models.kube import quantity
 from kubestow.report.documents.numbers import amount, percent
 from kubestow.report.documents.output import counted
 from kubestow.report.terminal.canvas import Surface, bar, grid, plain
-from kubestow.report.terminal.columns import Bar, Cell, Grid, Name
+from kubestow.report.terminal.columns import Cell, Grid, Name, UsageBar
 
 _SHOWN = ("cpu", "memory", "pods")
 
@@ -76,7 +76,7 @@ def _namespaces(found: NodeTable, surface: Surface) -> Grid:
     return table
 
 
-def _bar(row: NodeRow, resource: str, surface: Surface) -> Bar:
+def _bar(row: NodeRow, resource: str, surface: Surface) -> UsageBar:
     used = row.pods if resource == "pods" else row.requests.get(resource, 0)
     return bar(used, row.allocatable.get(resource, 0), resource, surface)
 
@@ -94,9 +94,9 @@ def _largest(row: NodeRow) -> Text:
     if not row.largest:
         return Text("none", style="red")
     # In the notation of manifests, rounded down so that it fits.
-    most = row.largest[0]
-    memory = f"{most.memory >> 20}Mi" if most.memory >= 1 << 20 else str(most.memory)
-    return Text(f"{quantity.format_cpu(most.cpu)} / {memory}", style="bold")
+    largest = row.largest[0]
+    memory = f"{largest.memory >> 20}Mi" if largest.memory >= 1 << 20 else str(largest.memory)
+    return Text(f"{quantity.format_cpu(largest.cpu)} / {memory}", style="bold")
 
 
 def _devices(row: NodeRow, driver: str) -> str:

@@ -147,15 +147,15 @@ def _preferences(result: Placement, found: Preferences, surface: Surface) -> Ite
     if losing:
         title = f"Workloads that lost most ({len(losing):,} of {counted(len(found.workloads), 'workload')} with preferences)"
         table = grid("workload", "points", "lost", right=(1, 2), title=title)
-        for workload in losing[: surface.most(_MAX_LOSING)]:
+        for workload in losing[: surface.limit(_MAX_LOSING)]:
             table.add_row(Name(workload.workload), f"{workload.value:,}", Text(f"{workload.lost:,}", style="yellow"))
         yield inset(table)
     if found.unmet:
         table = grid("lost", "workload", "preference", "pods", right=(0, 3), prose=(2,), title="Not met, the costliest first")
-        for unmet in found.unmet[: surface.most(_MAX_LOSING)]:
+        for unmet in found.unmet[: surface.limit(_MAX_LOSING)]:
             table.add_row(Text(f"{unmet.lost:,}", style="yellow"), Name(unmet.workload), plain(unmet.preference), f"{unmet.pods:,}")
         yield inset(table)
-        yield from more(len(found.unmet) - surface.most(_MAX_LOSING), "... and {:,} more (--all lists them)")
+        yield from more(len(found.unmet) - surface.limit(_MAX_LOSING), "... and {:,} more (--all lists them)")
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _preferences(result: Placement, found: Preferences, surface: Surface) -> Ite
 
 def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
     zones = per_zone(usages)
-    if len(usages) <= surface.most(_MAX_NODES):
+    if len(usages) <= surface.limit(_MAX_NODES):
         table = _usage_table("node", "Nodes")
         for zone in zones:
             if len(zones) > 1 or zone.zone is not None:
@@ -206,7 +206,7 @@ def assignments(result: Placement, snapshot: Snapshot, surface: Surface) -> Iter
 def _listed(found: Sequence[Assignment], title: str, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     if not found:
         return
-    shown = found[: surface.most(_MAX_ASSIGNMENTS)]
+    shown = found[: surface.limit(_MAX_ASSIGNMENTS)]
     columns: dict[str, Callable[[Assignment], Cell]] = {
         "#": lambda a: f"{a.order:,}",
         "pod": lambda a: Name(a.pod),
@@ -236,8 +236,8 @@ def numa_zones(assignment: Assignment) -> str:
 
 def examples(names: Sequence[str], surface: Surface | None = None) -> str:
     """Return the first names, with an ellipsis if there are more. A ``surface`` that shows everything gets all names."""
-    most = _MAX_EXAMPLES if surface is None else surface.most(_MAX_EXAMPLES)
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    limit = _MAX_EXAMPLES if surface is None else surface.limit(_MAX_EXAMPLES)
+    return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")
 
 
 def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: Surface) -> Iterator[RenderableType]:
@@ -247,16 +247,18 @@ def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: S
     for entry in unplaced:
         groups.setdefault(tuple((r.rule, r.nodes, r.message) for r in entry.reasons), []).append(entry.pod)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    most = surface.most(_MAX_GROUPS)
-    for reasons, pods in islice(ordered, most):
+    limit = surface.limit(_MAX_GROUPS)
+    for reasons, pods in islice(ordered, limit):
         line = Text(pods_and_workloads(pods, owned), style="bold red").append(": ", style="default")
         yield inset(line.append_text(plain(examples(pods, surface), style="default")))
         for rule, nodes, message in reasons:
             on = f" on {counted(nodes, 'node')}" if nodes else ""
             said = f": {message}" if message else ""
             yield inset(plain(rule, style="yellow").append_text(plain(on + said, style="default")), 6)
-    rest = counted(sum(len(pods) for _, pods in ordered[most:]), "pod")
-    yield from more(len(ordered) - most, f"... and {rest} with {counted(len(ordered) - most, 'other set')} of reasons (--all lists all)")
+    omitted_text = counted(sum(len(pods) for _, pods in ordered[limit:]), "pod")
+    yield from more(
+        len(ordered) - limit, f"... and {omitted_text} with {counted(len(ordered) - limit, 'other set')} of reasons (--all lists all)"
+    )
 
 
 class Noted(Protocol):

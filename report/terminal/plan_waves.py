@@ -28,7 +28,7 @@ _STYLES: Final = {"~": "yellow", "+": "green", "-": "red"}
 
 
 @dataclass
-class _Line:
+class _WaveLine:
     """Steps shown in one line.
 
     Attributes:
@@ -61,13 +61,13 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
     for step in steps(plan):
         by_wave.setdefault(step.wave, []).append(step)
     every = [line for lines in found.values() for line in lines]
-    layout = _Layout.of(every[: surface.most(_MAX_LINES)], surface)
+    layout = _Layout.of(every[: surface.limit(_MAX_LINES)], surface)
     if layout.note:
         yield Text()
         yield plain(f"({layout.note})", style="dim")
     left_out, shown = 0, 0
     for wave, lines in sorted(found.items()):
-        room = lines[: max(0, surface.most(_MAX_LINES) - shown)]
+        room = lines[: max(0, surface.limit(_MAX_LINES) - shown)]
         shown += len(room)
         left_out += sum(len(line.pods) for line in lines[len(room) :])
         if room:
@@ -93,9 +93,9 @@ def _workloads(plan: RebalancePlan, snapshot: Snapshot) -> dict[str, str]:
     return found
 
 
-def _lines(plan: RebalancePlan, workloads: dict[str, str]) -> dict[int, list[_Line]]:
+def _lines(plan: RebalancePlan, workloads: dict[str, str]) -> dict[int, list[_WaveLine]]:
     """Return the lines of each wave. Lines with the same reason are adjacent, in order of their first step."""
-    grouped: dict[int, dict[str, dict[tuple[str, ...], _Line]]] = {}
+    grouped: dict[int, dict[str, dict[tuple[str, ...], _WaveLine]]] = {}
     for step in steps(plan):
         line = _line(step, workloads.get(step.pod, step.pod))
         reasons = grouped.setdefault(step.wave, {}).setdefault(step.reason, {})
@@ -106,11 +106,11 @@ def _lines(plan: RebalancePlan, workloads: dict[str, str]) -> dict[int, list[_Li
     return {wave: [line for lines in reasons.values() for line in lines.values()] for wave, reasons in grouped.items()}
 
 
-def _line(step: Move | Eviction, workload: str) -> _Line:
+def _line(step: Move | Eviction, workload: str) -> _WaveLine:
     if isinstance(step, Eviction):
-        return _Line("-", workload, "", step.reason, "evicted, stays pending")
+        return _WaveLine("-", workload, "", step.reason, "evicted, stays pending")
     marks = [f"gang {step.gang}"] * (step.gang is not None) + ["stopover"] * step.stopover
-    return _Line("+" if step.source is None else "~", workload, step.to, step.reason, ", ".join(marks))
+    return _WaveLine("+" if step.source is None else "~", workload, step.to, step.reason, ", ".join(marks))
 
 
 def sizes(members: Iterable[Move | Eviction]) -> str:
@@ -129,7 +129,7 @@ class _Layout:
     width: int = 0
 
     @classmethod
-    def of(cls, lines: list[_Line], surface: Surface) -> _Layout:
+    def of(cls, lines: list[_WaveLine], surface: Surface) -> _Layout:
         """Return a layout with whole names if they fit, otherwise one without their common parts."""
         whole = cls(surface)
         if whole.fits(lines):
@@ -143,30 +143,30 @@ class _Layout:
         """The omitted parts of names, as text. Empty if nothing is omitted."""
         return ", ".join(common.note(what) for common, what in ((self.pods, "pods"), (self.nodes, "nodes")) if common)
 
-    def names(self, lines: list[_Line]) -> int:
+    def names(self, lines: list[_WaveLine]) -> int:
         return max((len(self.name(line)) for line in lines), default=0)
 
-    def fits(self, lines: list[_Line]) -> bool:
+    def fits(self, lines: list[_WaveLine]) -> bool:
         if self.surface.whole or self.surface.wide or self.surface.width is None:
             return True
         routes = max((len(self.route(line)) for line in lines), default=0)
         marks = max((len(line.mark) for line in lines), default=0)
         return _INDENT + 1 + 2 * GAP + self.names(lines) + routes + (GAP + marks if marks else 0) <= self.surface.width
 
-    def name(self, line: _Line) -> str:
+    def name(self, line: _WaveLine) -> str:
         """Return the pod, or the workload with the number of pods."""
         return self.pods.cut(line.called) + ("" if len(line.pods) == 1 else f" ({len(line.pods):,} pods)")
 
-    def route(self, line: _Line) -> Text:
+    def route(self, line: _WaveLine) -> Text:
         """Return ``n1, n2 (2) → n3``: the source nodes, with the number of pods if above one, and the target."""
         several = len(line.sources) > 1
-        left = [f"{self.nodes.cut(node)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
-        text = some(left, self.surface.most(_MAX_SOURCES))
+        sources = [f"{self.nodes.cut(node)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
+        text = some(sources, self.surface.limit(_MAX_SOURCES))
         arrow = "→" if self.surface.unicode else "->"
         return plain(f"{text} {arrow} {self.nodes.cut(line.target)}".strip() if line.target else text)
 
 
-def _wave(lines: list[_Line], layout: _Layout) -> Iterator[RenderableType]:
+def _wave(lines: list[_WaveLine], layout: _Layout) -> Iterator[RenderableType]:
     marked = any(line.mark for line in lines)  # omit an empty column
     for reason, members in groupby(lines, key=lambda line: line.reason):
         if reason:

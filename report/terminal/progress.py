@@ -38,7 +38,7 @@ def describe(event: Progress) -> str:
     return one_line(" · ".join(parts))
 
 
-class Lines:
+class PermanentLines:
     """Base of all displays, which only prints permanent lines."""
 
     def say(self, text: str) -> None:
@@ -53,7 +53,7 @@ class Lines:
         """Remove the display."""
 
 
-class Redrawn(Lines, ABC):
+class Redrawn(PermanentLines, ABC):
     """A line given by ``__rich__`` that is redrawn in place and removed at the end. Permanent lines are printed above it."""
 
     _live: Live | None = None
@@ -82,7 +82,7 @@ class Redrawn(Lines, ABC):
             self._live = None
 
 
-class Quiet(Lines):
+class Quiet(PermanentLines):
     """Shows nothing. Base of the other progress displays."""
 
     def update(self, event: Progress) -> None:

@@ -39,7 +39,7 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         yield from waves(plan, snapshot, surface)
     if plan.freed:
         yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
-        yield inset(plain(some(plan.freed, surface.most(_MAX_ENTRIES))))
+        yield inset(plain(some(plan.freed, surface.limit(_MAX_ENTRIES))))
     if plan.excluded:
         table = grid("pods", "why", "", right=(0,), prose=(2,), title="Left where they are")
         for group in sorted(plan.excluded, key=lambda group: -len(group.pods)):
@@ -89,8 +89,8 @@ def _reached(plan: RebalancePlan) -> list[str]:
         elif tier.tier == "freed":
             priced = plan.policy is not None and plan.policy.priceLabel
             # The tier also counts nodes that were already empty.
-            most = f"cost {-value:,}, bound {-bound:,}" if priced else f"bound {len(plan.freed) + bound - value:,}"
-            found.append(f"{counted(len(plan.freed), 'node')} freed ({most})")
+            bound_text = f"cost {-value:,}, bound {-bound:,}" if priced else f"bound {len(plan.freed) + bound - value:,}"
+            found.append(f"{counted(len(plan.freed), 'node')} freed ({bound_text})")
         elif tier.tier == "improve":
             found.append(f"score {value:,} (bound {bound:,})")
         elif placed and tier is placed[0]:
@@ -101,7 +101,7 @@ def _reached(plan: RebalancePlan) -> list[str]:
 
 def _header(plan: RebalancePlan, surface: Surface) -> Iterator[Text]:
     yield plain(verdict(plan), style="bold yellow" if plan.obstacles else "bold green")
-    goals = [f"drain {some(plan.drain, surface.most(_MAX_ENTRIES))}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
+    goals = [f"drain {some(plan.drain, surface.limit(_MAX_ENTRIES))}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
     limits = _limits(plan.limits)
     within = plain(f" ({', '.join(limits)})" if limits else "", style="dim")
     yield plain(f"goals: {', then '.join(goals)}", style="default").append_text(within)
@@ -166,19 +166,19 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
         return
     changed.sort(key=lambda pair: (-_change(*pair), pair[0].node))
     table = grid("node", "pods", "cpu", "memory", title=f"Nodes that change ({len(changed):,})")
-    most = surface.most(_MAX_ENTRIES)
-    listed = changed if len(changed) <= most else changed[: most - 1]
-    rest = changed[len(listed) :]
-    rows = [*listed, (_total(old for old, _ in rest), _total(new for _, new in rest))] if rest else listed
+    limit = surface.limit(_MAX_ENTRIES)
+    listed = changed if len(changed) <= limit else changed[: limit - 1]
+    omitted = changed[len(listed) :]
+    rows = [*listed, (_total(old for old, _ in omitted), _total(new for _, new in omitted))] if omitted else listed
     digits = max(len(f"{use.pods:,}") for old, new in rows for use in (old, new))
     arrow = "→" if surface.unicode else "->"
     for old, new in rows:
         style = "green" if not new.pods else ""
         cells = [
-            _Change(old.cpu, old.cpuAllocatable, new.cpu, new.cpuAllocatable, "cpu", arrow),
-            _Change(old.memory, old.memoryAllocatable, new.memory, new.memoryAllocatable, "memory", arrow),
+            _UsageChange(old.cpu, old.cpuAllocatable, new.cpu, new.cpuAllocatable, "cpu", arrow),
+            _UsageChange(old.memory, old.memoryAllocatable, new.memory, new.memoryAllocatable, "memory", arrow),
         ]
-        name = Name(old.node, style) if old.node else plain(f"{len(rest):,} more")
+        name = Name(old.node, style) if old.node else plain(f"{len(omitted):,} more")
         table.add_row(name, Text(f"{old.pods:{digits},} {arrow} {new.pods:{digits},}", style=style), *cells)
     yield inset(table)
 
@@ -200,7 +200,7 @@ def _total(uses: Iterator[NodeUse]) -> NodeUse:
 
 
 @dataclass(frozen=True)
-class _Change(Sized):
+class _UsageChange(Sized):
     """Usage of a resource before and after: ``40% → 75%``, with amounts if there is room."""
 
     old: int
@@ -227,9 +227,9 @@ def _obstacles(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType
     if not plan.obstacles:
         return
     yield heading(f"Not reached ({len(plan.obstacles):,})")
-    most = surface.most(_MAX_ENTRIES)
-    for obstacle in plan.obstacles[:most]:
+    limit = surface.limit(_MAX_ENTRIES)
+    for obstacle in plan.obstacles[:limit]:
         sure = "proved" if obstacle.proved else "not proved"
         line = plain(f"{obstacle.goal}: ", style="bold red").append_text(plain(obstacle.message, style="default"))
         yield inset(line.append(f" ({sure})", style="dim"))
-    yield from more(len(plan.obstacles) - most)
+    yield from more(len(plan.obstacles) - limit)

@@ -22,7 +22,7 @@ def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
     yield inset(_verdict(found))
     if found.waves:
         yield inset(_waves(found.waves, surface))
-        yield from more(len(found.waves) - surface.most(_MAX_WAVES), "{:,} waves in between are left out (--all lists all)")
+        yield from more(len(found.waves) - surface.limit(_MAX_WAVES), "{:,} waves in between are left out (--all lists all)")
     if found.waysOut:
         yield heading("Completes with any one of")
         for way in found.waysOut:
@@ -48,19 +48,19 @@ def _verdict(found: Rollout) -> Text:
         return plain(f"completes in {waves}", style="bold green")
     placed = sum(not entry.old for wave in found.waves for entry in wave.create)
     gone = sum(len(wave.delete) for wave in found.waves)
-    asked = found.replicas - (found.partition or 0)
+    desired = found.replicas - (found.partition or 0)
     sure = "proved: it does so wherever the new pods are placed" if found.proved else "not proved: no other course was found in time"
     if found.halted is not None:
         sure = "proved" if found.proved else "not proved"
         text = plain(found.halted, style="bold red").append_text(plain(f" ({sure}); ", style="default"))
-        return text.append_text(plain(f"{placed:,} of {asked:,} new pods placed, {gone:,} old pods gone", style="default"))
+        return text.append_text(plain(f"{placed:,} of {desired:,} new pods placed, {gone:,} old pods gone", style="default"))
     text = plain(f"deadlock with {placed:,} of {found.replicas:,} new pods placed, {gone:,} old pods gone", style="bold red")
     return text.append_text(plain(f" ({sure})", style="default"))
 
 
 def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
     table = grid("wave", "new pods", "wait", "old pods that go", right=(0,), prose=(1, 2, 3))
-    shown = waves if len(waves) <= surface.most(_MAX_WAVES) else [*waves[: _MAX_WAVES - 1], waves[-1]]
+    shown = waves if len(waves) <= surface.limit(_MAX_WAVES) else [*waves[: _MAX_WAVES - 1], waves[-1]]
     for wave in shown:
         create = [f"{entry.pod} on {entry.node}{' (old revision)' * entry.old}" for entry in wave.create]
         table.add_row(str(wave.wave), _named(create, surface), _named(wave.waiting, surface), _named(wave.delete, surface))
@@ -68,8 +68,8 @@ def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
 
 
 def _named(names: Sequence[str], surface: Surface) -> Text:
-    most = surface.most(_MAX_PODS)
-    lines = [plain(name) for name in names[:most]]
-    if len(names) > most:
-        lines.append(plain(f"and {len(names) - most:,} more", style="dim"))
+    limit = surface.limit(_MAX_PODS)
+    lines = [plain(name) for name in names[:limit]]
+    if len(names) > limit:
+        lines.append(plain(f"and {len(names) - limit:,} more", style="dim"))
     return Text("\n").join(lines)

@@ -66,7 +66,7 @@ def added(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[R
     headers = ["workload", "placed", "of", *(["running before"] if runs else []), "nodes", *(["on"] if detailed else []), "zones"]
     right = tuple(range(1, 5 if runs else 4))
     table = grid(*headers, right=right, prose=range(right[-1] + 1, len(headers)), title="Workloads of the manifests")
-    for workload, pods in list(listed.items())[: surface.most(_MAX_WORKLOADS)]:
+    for workload, pods in list(listed.items())[: surface.limit(_MAX_WORKLOADS)]:
         where = Counter(node for pod in pods if (node := goes.get(pod, runs.get(pod))) is not None)
         placed = where.total()
         style = "green" if placed == len(pods) else "yellow" if placed else "bold red"
@@ -78,10 +78,10 @@ def added(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[R
             by_zone[zones.get(node) or "no zone"] += number
         table.add_row(*cells, plain(_places(by_zone, surface) if set(by_zone) != {"no zone"} else ""))
     yield inset(table)
-    yield from more(len(listed) - surface.most(_MAX_WORKLOADS))
+    yield from more(len(listed) - surface.limit(_MAX_WORKLOADS))
 
 
 def _places(found: Mapping[str, int], surface: Surface) -> str:
     """Return places with their numbers of pods: ``a 3, b 1``."""
     named = [f"{name} {number:,}" for name, number in sorted(found.items())]
-    return some(named, surface.most(_MAX_PLACES))
+    return some(named, surface.limit(_MAX_PLACES))

@@ -11,7 +11,7 @@ from typing import get_args
 
 import msgspec
 
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.api_server.behaviour import Scheduler
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     chosen = parser.parse_args()
     text = chosen.snapshot.read_text(encoding="utf-8")
     document = json.loads(text) if text.lstrip().startswith("{") else msgspec.yaml.decode(text)
-    world = World(Behaviour(seed=chosen.seed, scheduler=chosen.scheduler, latency=chosen.latency))
+    world = SimulatedCluster(Behaviour(seed=chosen.seed, scheduler=chosen.scheduler, latency=chosen.latency))
     world.load(document["items"], templates_of_pods=chosen.templates_of_pods)
     with Server(world, chosen.port) as server, contextlib.suppress(KeyboardInterrupt):
         print(f"serving {server.url}; export KUBECONFIG={server.kubeconfig(chosen.kubeconfig)}", flush=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.api_server.client import PODS, Client
 from tests.objects import node, pod
 
@@ -15,14 +15,14 @@ Object = dict[str, Any]
 
 
 @pytest.fixture
-def world() -> World:
-    found = World(Behaviour(scheduler="off", bookmarks=0.01))
+def world() -> SimulatedCluster:
+    found = SimulatedCluster(Behaviour(scheduler="off", bookmarks=0.01))
     found.load([node("n1"), node("n2"), pod("a", node_name="n1", owner="ReplicaSet/web"), pod("p"), pod("q", labels={"app": "q"})])
     return found
 
 
 @pytest.fixture
-def client(world: World) -> Iterator[Client]:
+def client(world: SimulatedCluster) -> Iterator[Client]:
     with Server(world) as server:
         yield Client(server)
 
@@ -38,7 +38,7 @@ def test_discovery_names_what_kubectl_asks_for(client: Client) -> None:
     assert client.get("/version")["gitVersion"].startswith("v1.36")
 
 
-def test_lists_come_in_pages_of_one_moment(client: Client, world: World) -> None:
+def test_lists_come_in_pages_of_one_moment(client: Client, world: SimulatedCluster) -> None:
     first = client.get("/api/v1/pods?limit=2")
     assert [one["metadata"]["name"] for one in first["items"]] == ["a", "p"]
     assert first["metadata"]["remainingItemCount"] == 1
@@ -59,7 +59,7 @@ def test_selectors_and_metadata_only(client: Client) -> None:
     assert set(found["items"][0]) == {"kind", "apiVersion", "metadata"}
 
 
-def test_a_watch_has_every_change_since_a_version(client: Client, world: World) -> None:
+def test_a_watch_has_every_change_since_a_version(client: Client, world: SimulatedCluster) -> None:
     version = client.get(PODS)["metadata"]["resourceVersion"]
     world.delete("Pod", "default/p", "someone")
     world.create(pod("r"))
@@ -73,7 +73,7 @@ def test_a_watch_has_every_change_since_a_version(client: Client, world: World) 
 
 @pytest.mark.parametrize("told", ["event", "status"])
 def test_a_watch_from_a_forgotten_version_is_gone(told: Any) -> None:
-    world = World(Behaviour(scheduler="off", gone_as=told))
+    world = SimulatedCluster(Behaviour(scheduler="off", gone_as=told))
     world.load([node("n1"), pod("p")])
     with Server(world) as server:
         client = Client(server)
@@ -85,7 +85,7 @@ def test_a_watch_from_a_forgotten_version_is_gone(told: Any) -> None:
     assert events[0]["object"]["code"] == 410
 
 
-def test_a_watch_goes_on(client: Client, world: World) -> None:
+def test_a_watch_goes_on(client: Client, world: SimulatedCluster) -> None:
     events = client.watch("/api/v1/nodes")
     assert {next(events)["object"]["metadata"]["name"] for _ in range(2)} == {"n1", "n2"}
     world.patch("Node", "n1", {"metadata": {"labels": {"x": "y"}}})
@@ -93,7 +93,7 @@ def test_a_watch_goes_on(client: Client, world: World) -> None:
     events.close()
 
 
-def test_bindings_have_the_preconditions_of_the_real_storage(client: Client, world: World) -> None:
+def test_bindings_have_the_preconditions_of_the_real_storage(client: Client, world: SimulatedCluster) -> None:
     found = client.get(f"{PODS}/p")["metadata"]
     code, status = client.bind("p", "n1", uid="another")
     assert (code, status["reason"]) == (409, "Conflict")
@@ -113,7 +113,7 @@ def test_a_binding_to_a_node_that_is_not_there_is_accepted(client: Client) -> No
     assert client.get(f"{PODS}/p")["spec"]["nodeName"] == "nowhere"
 
 
-def test_gated_and_terminating_pods_are_not_bound(client: Client, world: World) -> None:
+def test_gated_and_terminating_pods_are_not_bound(client: Client, world: SimulatedCluster) -> None:
     world.create(pod("gated", schedulingGates=[{"name": "g"}]))
     assert "non-empty .spec.schedulingGates" in client.bind("gated", "n1")[1]["message"]
     world.patch("Pod", "default/q", {"metadata": {"finalizers": ["example.com/x"]}})
@@ -121,7 +121,7 @@ def test_gated_and_terminating_pods_are_not_bound(client: Client, world: World) 
     assert "is being deleted" in client.bind("q", "n1")[1]["message"]
 
 
-def test_updates_by_put_need_the_version_that_is_current(client: Client, world: World) -> None:
+def test_updates_by_put_need_the_version_that_is_current(client: Client, world: SimulatedCluster) -> None:
     found = client.get("/api/v1/nodes/n1")
     world.patch("Node", "n1", {"metadata": {"labels": {"x": "y"}}})
     code, status = client.send("PUT", "/api/v1/nodes/n1", found)
@@ -133,7 +133,7 @@ def test_updates_by_put_need_the_version_that_is_current(client: Client, world: 
     assert world.cordoned() == ["n1"]
 
 
-def test_leases_are_created_once_and_updated_with_a_version(client: Client, world: World) -> None:
+def test_leases_are_created_once_and_updated_with_a_version(client: Client, world: SimulatedCluster) -> None:
     path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     lease = {"metadata": {"name": "kubestow-apply"}, "spec": {"holderIdentity": "me"}}
     code, made = client.send("POST", path, lease)
@@ -146,7 +146,7 @@ def test_leases_are_created_once_and_updated_with_a_version(client: Client, worl
     assert world.leases() == {"kube-system/kubestow-apply": "you"}
 
 
-def test_patches_of_all_three_kinds(client: Client, world: World) -> None:
+def test_patches_of_all_three_kinds(client: Client, world: SimulatedCluster) -> None:
     assert client.patch("/api/v1/nodes/n1", {"spec": {"unschedulable": True}, "metadata": {"annotations": {"a": "b"}}})[0] == 200
     taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
     assert client.patch("/api/v1/nodes/n1", {"spec": {"taints": [taint], "unschedulable": None}}, "strategic-merge")[0] == 200
@@ -167,7 +167,7 @@ def test_what_is_not_there_is_not_found(client: Client) -> None:
     assert client.send("POST", "/api/v1/namespaces/nowhere/pods", pod("x", namespace="nowhere"))[0] == 404
 
 
-def test_a_deletion_has_preconditions_and_grace(client: Client, world: World) -> None:
+def test_a_deletion_has_preconditions_and_grace(client: Client, world: SimulatedCluster) -> None:
     code, status = client.send("DELETE", f"{PODS}/a", {"preconditions": {"uid": "another"}})
     assert (code, status["reason"]) == (409, "Conflict")
     code, found = client.send("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 5})
@@ -188,7 +188,7 @@ def test_pods_are_created_by_generated_names(client: Client) -> None:
     assert all(name.startswith("job-") and len(name) == 9 for name in names)
 
 
-def test_a_dry_run_changes_nothing(client: Client, world: World) -> None:
+def test_a_dry_run_changes_nothing(client: Client, world: SimulatedCluster) -> None:
     before = world.core.store.version
     assert client.patch("/api/v1/nodes/n1?dryRun=All", {"spec": {"unschedulable": True}})[0] == 200
     assert client.evict("a", dryRun=["All"])[0] == 201
@@ -196,7 +196,7 @@ def test_a_dry_run_changes_nothing(client: Client, world: World) -> None:
 
 
 def test_rights_can_be_taken_away() -> None:
-    world = World(Behaviour(scheduler="off", forbidden=frozenset({("patch", "nodes"), ("create", "pods/eviction")})))
+    world = SimulatedCluster(Behaviour(scheduler="off", forbidden=frozenset({("patch", "nodes"), ("create", "pods/eviction")})))
     world.load([node("n1"), pod("a", node_name="n1")])
     with Server(world) as server:
         client = Client(server)

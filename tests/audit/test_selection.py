@@ -6,7 +6,7 @@ import pytest
 
 from kubestow.audit.catalogue import CODES
 from kubestow.audit.run import AuditOptions, audit, examine
-from kubestow.audit.selection import Chosen
+from kubestow.audit.selection import FindingFilters
 from kubestow.models.documents.findings.audit import Audit
 from kubestow.models.documents.findings.audit_selection import AuditBaseline, AuditConfig, KnownFinding
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
@@ -29,7 +29,7 @@ def snapshot(*pods: Object) -> Snapshot:
 
 
 def look(found: Snapshot, **chosen: object) -> Audit:
-    return audit(found, AuditOptions(chosen=Chosen(**chosen)))  # type: ignore[arg-type]
+    return audit(found, AuditOptions(chosen=FindingFilters(**chosen)))  # type: ignore[arg-type]
 
 
 def pairs(document: Audit) -> set[tuple[str, str]]:
@@ -50,16 +50,16 @@ def pairs(document: Audit) -> set[tuple[str, str]]:
     ],
 )
 def test_the_longest_prefix_of_a_code_decides(select: tuple[str, ...], ignore: tuple[str, ...], chosen: set[str]) -> None:
-    for picked in (Chosen(select, ignore), Chosen(config=AuditConfig(select=select, ignore=ignore))):
+    for picked in (FindingFilters(select, ignore), FindingFilters(config=AuditConfig(select=select, ignore=ignore))):
         assert {code for code in ("KS203", "KS204", "KS901") if picked.has(code)} == chosen
 
 
 def test_every_code_is_looked_for_by_default() -> None:
-    assert all(Chosen().has(code) for code in CODES)
+    assert all(FindingFilters().has(code) for code in CODES)
 
 
 def test_the_command_line_selects_instead_of_the_file_and_ignores_beside_it() -> None:
-    both = Chosen(("KS1",), ("KS102",), config=AuditConfig(select=("KS2",), ignore=("KS101",)))
+    both = FindingFilters(("KS1",), ("KS102",), config=AuditConfig(select=("KS2",), ignore=("KS101",)))
     assert [code for code in ("KS101", "KS102", "KS103", "KS201") if both.has(code)] == ["KS103"]
 
 
@@ -111,7 +111,7 @@ def test_a_renewed_baseline_keeps_what_was_not_asked_for_and_drops_what_is_gone(
             KnownFinding("KS901", "ControlPlane"),
         )
     )
-    chosen = Chosen(select=("KS1",), namespaces=("shop",), baseline=old)
+    chosen = FindingFilters(select=("KS1",), namespaces=("shop",), baseline=old)
     reported = examine(snapshot(replica("web-1")), AuditOptions(chosen=chosen))[1]
     assert {(k.code, k.object) for k in reported.all.findings} == {
         ("KS101", "Deployment shop/web"), ("KS101", "Deployment else/where"), ("KS901", "ControlPlane"),

@@ -20,15 +20,15 @@ from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.fence import Fence
-from kubestow.live.apply.journal import Journal, Origin
-from kubestow.live.apply.moving.work import Options
+from kubestow.live.apply.journal import Journal, RunOrigin
+from kubestow.live.apply.moving.work import RunOptions
 from kubestow.live.apply.run import Execution
 from kubestow.models.documents.placement import Placement
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.runtime.options import Options as Solving
 from kubestow.solver.solve import place
 from tests import objects
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 
 LATENCY, PODS, NODES = 0.007, 1000, 200
 
@@ -41,7 +41,7 @@ def items() -> list[dict[str, Any]]:
 
 def serve(pipe: Any, folder: str) -> None:
     """Serve a simulated cluster until the other end of the pipe closes. Send the kubeconfig and the objects first."""
-    world = World(Behaviour(latency=LATENCY, scheduler="off"))
+    world = SimulatedCluster(Behaviour(latency=LATENCY, scheduler="off"))
     world.load(items(), templates_of_pods=True)
     with Server(world) as server:
         pipe.send((str(server.kubeconfig(Path(folder) / "config")), world.items()))
@@ -50,7 +50,7 @@ def serve(pipe: Any, folder: str) -> None:
 
 async def closed(config: str, folder: str) -> tuple[float, float]:
     """Return the seconds for all nodes to be closed, and to be opened again."""
-    async with connect(config) as api, Journal.open(f"{folder}/nodes.journal.jsonl", Origin("r", "s", "here")) as journal:
+    async with connect(config) as api, Journal.open(f"{folder}/nodes.journal.jsonl", RunOrigin("r", "s", "here")) as journal:
         cluster = LiveCluster(api)
         await cluster.start()
         fence = Fence(api, cluster, journal.run, journal)
@@ -66,11 +66,11 @@ async def closed(config: str, folder: str) -> tuple[float, float]:
 async def bound(config: str, folder: str, placement: Placement, snapshot: Snapshot) -> tuple[float, float]:
     """Return the seconds for the whole run, and from the first to the last Binding."""
     path = Path(folder) / "pods.journal.jsonl"
-    async with connect(config) as api, Journal.open(str(path), Origin("r", "s", "here")) as journal:
+    async with connect(config) as api, Journal.open(str(path), RunOrigin("r", "s", "here")) as journal:
         cluster = LiveCluster(api)
         await cluster.start()
         began = time.monotonic()
-        outcome = await Execution(api, cluster, journal, placement, snapshot, judge_rest, Options(timeout=120)).run()
+        outcome = await Execution(api, cluster, journal, placement, snapshot, judge_rest, RunOptions(timeout=120)).run()
         whole = time.monotonic() - began
         assert outcome.state == "done", outcome.message
         await cluster.close()

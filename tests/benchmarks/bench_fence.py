@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from kubestow.live.api.answers import Api, Object
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
-from kubestow.live.apply.fence import Fence, Pauses, Terms
-from kubestow.live.apply.journal import Journal, JournaledApi, Origin
-from tests.api_server import Behaviour, Server, World
+from kubestow.live.apply.fence import Fence, FenceTerms, Pauses
+from kubestow.live.apply.journal import Journal, JournaledApi, RunOrigin
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.objects import node, pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -84,7 +84,7 @@ class Stage:
 
     api: Api
     cluster: LiveCluster
-    world: World
+    world: SimulatedCluster
     ring: int
     moves: list[list[Move]]
 
@@ -149,7 +149,7 @@ def objects_of(ring: int) -> list[Object]:
     return [*objects, *(pod(f"big-{k}", cpu="2000m") for k in range(10))]
 
 
-def moves_of(world: World, ring: int, rounds: int) -> list[list[Move]]:
+def moves_of(world: SimulatedCluster, ring: int, rounds: int) -> list[list[Move]]:
     """Return the waves: each fifth node hands a pod on to the next one."""
     waves = []
     for k in range(rounds):
@@ -167,7 +167,7 @@ async def closed(stage: Stage) -> int:
     """Close all nodes and bind; between waves open for those that wait. Return the number of misplaced pods."""
     nodes = {move.target for wave in stage.moves for move in wave}
     planned = {move.uid for wave in stage.moves for move in wave}
-    fence = Fence(stage.api, stage.cluster, "bench", Silent(), Terms(frozenset(), nodes, planned, stage.cluster.snapshot(), nodes))
+    fence = Fence(stage.api, stage.cluster, "bench", Silent(), FenceTerms(frozenset(), nodes, planned, stage.cluster.snapshot(), nodes))
     fence.pauses = Pauses(settle=0.1, patience=5, again=0.1)
 
     async def carry(move: Move, known: set[str]) -> bool:
@@ -234,13 +234,13 @@ WAYS: dict[str, Way] = {
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-async def _arrive(world: World, number: int) -> None:
+async def _arrive(world: SimulatedCluster, number: int) -> None:
     for k in range(number):
         await asyncio.sleep(_ARRIVE)
         world.create(pod(f"small-{k}", cpu=f"{_SMALL}m"))
 
 
-async def _run(way: Way, world: World, server: Server, ring: int, rounds: int) -> Measured:
+async def _run(way: Way, world: SimulatedCluster, server: Server, ring: int, rounds: int) -> Measured:
     with tempfile.TemporaryDirectory() as folder:
         path = server.kubeconfig(Path(folder) / "config")
         async with connect(str(path)) as api:
@@ -260,7 +260,7 @@ async def _run(way: Way, world: World, server: Server, ring: int, rounds: int) -
     return found
 
 
-def on_our_room(world: World, ring: int) -> int:
+def on_our_room(world: SimulatedCluster, ring: int) -> int:
     """Return the number of foreign pods on nodes of the ring that had no room for them before the run."""
     free = {f"n{i:03}": 1000 for i in range(ring)}
     found = 0
@@ -272,7 +272,7 @@ def on_our_room(world: World, ring: int) -> int:
     return found
 
 
-def waits(world: World) -> Iterator[float]:
+def waits(world: SimulatedCluster) -> Iterator[float]:
     """Yield the waiting time of each small pod."""
     created = {entry.key: entry.time for entry in world.log if (entry.verb, entry.kind) == ("create", "Pod") and "/small-" in entry.key}
     bound = {entry.key: entry.time for entry in world.bound()}
@@ -282,7 +282,7 @@ def waits(world: World) -> Iterator[float]:
 
 def measure(way: Way, ring: int, rounds: int) -> Measured:
     """Return the result of a method in a world of its own."""
-    world = World(BEHAVIOUR)
+    world = SimulatedCluster(BEHAVIOUR)
     world.load(objects_of(ring))
     with Server(world) as server:
         return asyncio.run(_run(way, world, server, ring, rounds))
@@ -296,12 +296,12 @@ _CROWD = 6
 _QUICK = Behaviour(scheduler="at once", recreate=0.01, start=0.02, stop=0.15, taint=0.02, latency=0.007)
 
 
-def _crowd(world: World) -> None:
+def _crowd(world: SimulatedCluster) -> None:
     for k in range(_CROWD):
         world.create(pod(f"small-{k}", cpu=f"{_SMALL}m"))
 
 
-def _skew(world: World) -> int:
+def _skew(world: SimulatedCluster) -> int:
     counts = dict.fromkeys((each["metadata"]["name"] for each in world.all("Node")), 0)
     for key, name in world.where().items():
         counts[name] += "/small-" in key
@@ -310,7 +310,7 @@ def _skew(world: World) -> int:
 
 def skew_of(way: Way | None) -> int:
     """Return the skew of pods that come as soon as all nodes are closed, or at once by a way that closes none; None: there is no run."""
-    world = World(_QUICK)
+    world = SimulatedCluster(_QUICK)
     world.load([each for each in objects_of(2 * _CROWD) if not each["metadata"]["name"].startswith("big-")])
 
     async def work(server: Server, folder: Path) -> None:
@@ -334,14 +334,14 @@ def skew_of(way: Way | None) -> int:
 
 def close_and_open(count: int, latency: float) -> tuple[float, float]:
     """Return the seconds that closing and opening ``count`` nodes takes, with a journal on disk."""
-    world = World(Behaviour(scheduler="slow", latency=latency))
+    world = SimulatedCluster(Behaviour(scheduler="slow", latency=latency))
     world.load([*(node(f"n{i:03}") for i in range(count)), pod("waits", cpu="100")])
 
     async def work(server: Server, folder: Path) -> tuple[float, float]:
         async with connect(str(server.kubeconfig(folder / "config"))) as api:
             cluster = LiveCluster(api)
             await cluster.start()
-            async with Journal.open(str(folder / "journal.jsonl"), Origin("document", "snapshot", server.url)) as journal:
+            async with Journal.open(str(folder / "journal.jsonl"), RunOrigin("document", "snapshot", server.url)) as journal:
                 fence = Fence(JournaledApi(api, journal), cluster, journal.run, journal)
                 began = time.monotonic()
                 await fence.close()

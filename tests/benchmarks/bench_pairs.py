@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from kubestow.checker.capacity.survival import Judge
+from kubestow.checker.capacity.survival import FailureJudge
 from kubestow.instances.generate.generator import Parameters, generate
 from kubestow.instances.generate.worn import Worn, worn
 from kubestow.models.documents import survival as docs
@@ -163,7 +163,7 @@ def measure(snapshot: Snapshot, sample: int, seed: int) -> Counted:
     drawn = pairs.drawn(Random(seed))
     ref = SnapshotRef(snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), 0)
     said = docs.Survival(ref, "node", False, docs.Scenarios(0, 0, 0, 0, 0, 0), [], [], atOnce=2)
-    judge = Judge(snapshot, said)
+    judge = FailureJudge(snapshot, said)
     measured = checked = 0
     for failed in drawn:
         if counted.sample.total() >= sample or (not counted.rest and measured >= sample):

@@ -59,7 +59,7 @@ class _Limit:
     """A DoNotSchedule constraint that running pods share. ``holders``: how many of them run in each domain; ``allowed``: by how much it may
     be exceeded there, as much as in the snapshot."""
 
-    constraint: spread.Constraint
+    constraint: spread.SpreadConstraint
     holders: dict[str, int] = field(default_factory=dict)
     allowed: dict[str, int] = field(default_factory=dict)
 
@@ -89,7 +89,7 @@ class State:
         self.steps: list[Step] = []
         self._affinity = affinity.AffinityState({name: space.metadata.labels or {} for name, space in snapshot.namespaces.items()})
         self._spread = spread.SpreadState(named, snapshot.gates)
-        reader = affinity.Reader()
+        reader = affinity.MemberReader()
         pods = snapshot.pods
         self._members = {i: reader.member(pods[i]) for i in self.where}
         self._spreads = {i: self._spread.read(pods[i]) for i in self.where}
@@ -218,7 +218,7 @@ class State:
                     return True
         return any(limit.worse() for limit in self._watchers(member))
 
-    def _watchers(self, member: affinity.Member) -> list[_Limit]:
+    def _watchers(self, member: affinity.AffinityMember) -> list[_Limit]:
         found = self._watching.get(member.profile)
         if found is None:
             found = self._watching[member.profile] = [
@@ -300,5 +300,5 @@ def _may_go(node: objects.Node) -> bool:
     return not any(key in labels for key in _CONTROL_PLANE) and not any(notes.get(key) == value for key, value in _KEEP.items())
 
 
-def _counts(census: spread.Census, member: affinity.Member) -> bool:
+def _counts(census: spread.Census, member: affinity.AffinityMember) -> bool:
     return bool(census.selector) and census.namespace == member.namespace and matching.selects(census.selector, member.labels)

@@ -17,10 +17,10 @@ from click.testing import CliRunner, Result
 
 from kubestow import cli
 from kubestow.commands.applying import rounds
-from kubestow.live.apply.outcome import Outcome
-from kubestow.live.apply.steps import Origin, Step
+from kubestow.live.apply.outcome import RunOutcome
+from kubestow.live.apply.steps import PodOrigin, RunStep
 from kubestow.models.documents.rebalance_plan import Limits
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.objects import Object, node, pod
 
 ROOT = Path(cli.__file__).resolve().parent
@@ -50,7 +50,7 @@ class Cluster:
     """A stand-in with three nodes, six pods of a ReplicaSet with a budget, and a file for each thing that a user has."""
 
     def __init__(self, folder: Path, behaviour: Behaviour, extra: list[Object] | None = None) -> None:
-        self.world = World(behaviour)
+        self.world = SimulatedCluster(behaviour)
         web = [pod(f"web-{i}", node_name=f"n{1 + i // 2}", owner="ReplicaSet/web", labels={"app": "web"}, cpu="500m") for i in range(6)]
         budget = {
             "apiVersion": "policy/v1",
@@ -245,14 +245,14 @@ def test_until_done_plans_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_a_round_did_counts_towards_the_limits_of_the_next() -> None:
-    origin = Origin("default/p", "uid", ("ReplicaSet", "r", "r"))
+    origin = PodOrigin("default/p", "uid", ("ReplicaSet", "r", "r"))
     done = [
-        Step(1, 1, "default/p1", "n1", "n2", "move", origin),
-        Step(2, 1, "default/p2", "n1", "n2", "recreate", origin),
-        Step(3, 2, "default/p3", "n1", None, "evict", origin),
-        Step(4, 2, "default/p4", None, "n2", "bind", origin),
+        RunStep(1, 1, "default/p1", "n1", "n2", "move", origin),
+        RunStep(2, 1, "default/p2", "n1", "n2", "recreate", origin),
+        RunStep(3, 2, "default/p3", "n1", None, "evict", origin),
+        RunStep(4, 2, "default/p4", None, "n2", "bind", origin),
     ]
-    outcome = Outcome("stopped", done)
+    outcome = RunOutcome("stopped", done)
     assert rounds._left(Limits(maxMoves=3, maxEvictions=3, maxWaves=5), outcome) == Limits(maxMoves=1, maxEvictions=2, maxWaves=3)
     assert rounds._left(Limits(maxMoves=1, maxWaves=1), outcome) == Limits(maxMoves=0, maxWaves=0)
     assert rounds._left(Limits(), outcome) == Limits()

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kubestow import cli
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.devices import claim, claim_template, device_class, devices, exactly, got, published
 from tests.objects import Object, node, pod
 
@@ -30,7 +30,7 @@ def of(template: str) -> list[Object]:
     return [{"name": "gpu", "resourceClaimTemplateName": template}]
 
 
-def held(world: World, name: str) -> list[tuple[str, str]]:
+def held(world: SimulatedCluster, name: str) -> list[tuple[str, str]]:
     """Return the devices of all claims that are reserved for a pod."""
     found = []
     for one in world.all("ResourceClaim"):
@@ -48,7 +48,7 @@ class Waiting:
     """Pods wait for devices while nothing schedules; the scheduler begins once all nodes are closed."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = World(Behaviour(scheduler="off"))
+        self.world = SimulatedCluster(Behaviour(scheduler="off"))
         pods = [pod("p", resourceClaims=of("one")), pod("q", resourceClaims=of("two")), pod("r", resourceClaims=of("two"))]
         self.world.load([*CLUSTER, *TEMPLATES, *pods])
         self.world.settle()
@@ -95,7 +95,7 @@ def test_a_device_that_somebody_took_is_named_and_nothing_is_begun(tmp_path: Pat
 
 def test_gated_pods_get_the_devices_of_their_placement(tmp_path: Path) -> None:
     """Pods of one template are alike: which of them has which of its devices, their names do not tell."""
-    world = World()
+    world = SimulatedCluster()
     world.load([*CLUSTER, *TEMPLATES])
     world.settle()
     snapshot, placement, manifests, gated = (tmp_path / name for name in ("cluster.json", "p.json", "m.yaml", "gated.yaml"))

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from kubestow import cli
 from kubestow.live.apply.lease import Lease, LeaseLost
-from tests.api_server import Server, World
+from tests.api_server import Server, SimulatedCluster
 
 ROOT = Path(cli.__file__).parent
 PAIR = ROOT / "instances/gang-mutual-workload.yaml"
@@ -41,7 +41,7 @@ class Gated:
     """The gang of the instance, solved in the world as it is; ``files``: snapshot, placement and gated manifests."""
 
     def __init__(self, folder: Path) -> None:
-        self.world = World()
+        self.world = SimulatedCluster()
         self.world.load([each for each in yaml.safe_load_all((ROOT / "instances/gang-mutual.yaml").read_text()) if each])
         self.snapshot, self.placement, self.manifests = (str(folder / name) for name in ("cluster.json", "placement.json", "gated.yaml"))
         Path(self.snapshot).write_text(json.dumps(self.world.snapshot()))

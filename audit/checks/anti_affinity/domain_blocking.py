@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kubestow.audit.view.finding import Code, some
-from kubestow.audit.view.headroom import Headroom
+from kubestow.audit.view.headroom import NodeHeadroom
 from kubestow.audit.view.label_matches import LabelMatches
 from kubestow.audit.view.pod_terms import HOSTNAME, PodTerm
 from kubestow.audit.view.usable_nodes import UsableNodes
@@ -96,8 +96,8 @@ def _found(
     if code is not _NODES and view.snapshot.nodes:
         codes, values = view.nodes.column(term.key)
         if values:
-            most = int(np.bincount(codes[codes >= 0]).max())
-            text += f"; {len(values)} domain{'s' * (len(values) != 1)}, of up to {most} node{'s' * (most != 1)}"
+            largest_domain = int(np.bincount(codes[codes >= 0]).max())
+            text += f"; {len(values)} domain{'s' * (len(values) != 1)}, of up to {largest_domain} node{'s' * (largest_domain != 1)}"
         else:
             text += "; no node has the label"
     if others or pods:
@@ -119,16 +119,17 @@ def _cost(view: ClusterView, subject: Subject, term: PodTerm) -> str:
     usable domain minus one pod.
     """
     codes, values = view.nodes.column(term.key)
-    room = view.once(Headroom)
+    room = view.once(NodeHeadroom)
     homes = _homes(view, subject, codes)
     if homes:
-        held = np.isin(codes, sorted(set(homes.values())))
-        return f"; its {len(homes)} running pod{'s deny' if len(homes) > 1 else ' denies'} them the {room.left(held)} that are free there"
+        occupied = np.isin(codes, sorted(set(homes.values())))
+        deny = "s deny" if len(homes) > 1 else " denies"
+        return f"; its {len(homes)} running pod{deny} them the {room.remaining(occupied)} that are free there"
     if not view.snapshot.nodes:
         return ""
     usable = view.once(UsableNodes).place(subject).usable
-    most = room.largest((codes == d for d in range(len(values)) if (usable & (codes == d)).any()), subject.pod)
-    return f"; one of its pods would deny them up to {most}" if most is not None else ""
+    largest_capacity = room.largest((codes == d for d in range(len(values)) if (usable & (codes == d)).any()), subject.pod)
+    return f"; one of its pods would deny them up to {largest_capacity}" if largest_capacity is not None else ""
 
 
 def _same(matches: LabelMatches, h: int, term: PodTerm) -> bool:
@@ -153,27 +154,27 @@ def _held(matches: LabelMatches, subject: Subject, term: PodTerm, pods: list[int
     holders = _homes(view, subject, codes)
     if not holders:
         return
-    held: Bools = np.isin(codes, sorted(set(holders.values())))
+    occupied: Bools = np.isin(codes, sorted(set(holders.values())))
     domains = [f"{term.key}={values[d]}" for d in sorted(set(holders.values()))]
     waiting = [i for i in pods if not view.snapshot.pods[i].spec.nodeName]
-    shut = [i for i in waiting if _nowhere_else(view, i, held)]
-    inside = int(np.count_nonzero(held))
+    shut = [i for i in waiting if _nowhere_else(view, i, occupied)]
+    inside = int(np.count_nonzero(occupied))
     text = f"closes {some(domains)} ({inside} of {view.nodes.size} nodes) to the pods that its anti-affinity matches;"
-    text += f" {view.once(Headroom).left(held)} are free there"
+    text += f" {view.once(NodeHeadroom).remaining(occupied)} are free there"
     if shut:
         text += f"; {len(shut)} pending pod{'s' * (len(shut) > 1)} cannot use any other node: {some(view.keys(shut))}"
     elif waiting:
         text += f"; {len(waiting)} pending pod{'s' * (len(waiting) > 1)} affected"
     yield _HOLDS.found(
         subject.name, text, field=term.path, rule=term.rule, pods=view.keys(list(holders)), severity="error" if shut else None,
-        nodes=[view.nodes.names[n] for n in np.flatnonzero(held)[:20]], domain=domains[0] if len(domains) == 1 else None,
+        nodes=[view.nodes.names[n] for n in np.flatnonzero(occupied)[:20]], domain=domains[0] if len(domains) == 1 else None,
     )  # fmt: skip
 
 
-def _nowhere_else(view: ClusterView, i: int, held: Bools) -> bool:
+def _nowhere_else(view: ClusterView, i: int, occupied: Bools) -> bool:
     """Return True if the held domains contain all nodes that a pending pod could use."""
     subject = view.subject_of.get(i)
     if subject is None or subject.kind == "DaemonSet":
         return False
     usable = view.once(UsableNodes).place(subject).usable
-    return bool(usable.any() and not (usable & ~held).any())
+    return bool(usable.any() and not (usable & ~occupied).any())

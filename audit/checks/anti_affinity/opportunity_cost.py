@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from kubestow.audit.view.finding import Code, some
-from kubestow.audit.view.headroom import RESOURCES, Headroom, words
+from kubestow.audit.view.headroom import RESOURCES, NodeHeadroom, words
 from kubestow.audit.view.label_matches import LabelMatches
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.cluster.anti_affinity.opportunity_cost import Estimate, OpportunityCosts
@@ -77,7 +77,7 @@ class Closers:
     """All workloads that close nodes now or will do so, with the closed capacity. Shared by the check and the document."""
 
     def __init__(self, view: ClusterView) -> None:
-        self._view, self._room = view, view.once(Headroom)
+        self._view, self._room = view, view.once(NodeHeadroom)
         self._costs = OpportunityCosts(view.snapshot, view.exempt)
         self.all = list(self._find())
 
@@ -115,9 +115,9 @@ class Closers:
         """Return the average and maximum capacity closed by a pod, beyond its request."""
         if estimate is None:
             return _NONE, _NONE
-        asked = self._room.of(pod)
-        average = tuple(max(Fraction(0), estimate.average.get(r, Fraction(0)) - a) for r, a in zip(RESOURCES, asked, strict=True))
-        largest = tuple(Fraction(max(0, estimate.largest.get(r, 0) - a)) for r, a in zip(RESOURCES, asked, strict=True))
+        request = self._room.of(pod)
+        average = tuple(max(Fraction(0), estimate.average.get(r, Fraction(0)) - a) for r, a in zip(RESOURCES, request, strict=True))
+        largest = tuple(Fraction(max(0, estimate.largest.get(r, 0) - a)) for r, a in zip(RESOURCES, request, strict=True))
         return _Amount(average, estimate.average_nodes), _Amount(largest, Fraction(estimate.largest_nodes))
 
     def nodes(self, pods: Iterable[int]) -> list[int]:
@@ -129,17 +129,17 @@ class Closers:
         return self._beyond([i for each in closers for i in each.pods], [i for each in closers for i in each.subject.pods])
 
     def _beyond(self, closing: Sequence[int], pods: Iterable[int]) -> _Amount:
-        held: dict[int, list[int]] = {}
+        used: dict[int, list[int]] = {}
         snapshot, index = self._view.snapshot, self._view.node_index
         for i in pods:
             node = index.get(snapshot.pods[i].spec.nodeName or "")
             if node is not None:
-                before = held.get(node, [0] * len(RESOURCES))
-                held[node] = [a + b for a, b in zip(before, self._room.of(snapshot.pods[i]), strict=True)]
+                before = used.get(node, [0] * len(RESOURCES))
+                used[node] = [a + b for a, b in zip(before, self._room.of(snapshot.pods[i]), strict=True)]
         nodes, values = self.nodes(closing), [0] * len(RESOURCES)
         for n in nodes:
-            rest = zip(self._room.allocatable[n], held.get(n, [0] * len(RESOURCES)), strict=True)
-            values = [total + max(0, int(have) - asked) for total, (have, asked) in zip(values, rest, strict=True)]
+            pairs = zip(self._room.allocatable[n], used.get(n, [0] * len(RESOURCES)), strict=True)
+            values = [total + max(0, int(have) - in_use) for total, (have, in_use) in zip(values, pairs, strict=True)]
         return _Amount(tuple(map(Fraction, values)), Fraction(len(nodes)))
 
     def entries(self, namespaces: Sequence[str]) -> list[OpportunityCost]:
@@ -186,8 +186,8 @@ def check(view: ClusterView) -> Iterator[Finding]:
         said = []
         if each.pods:
             several = len(each.pods) > 1
-            asked = "their requests" if several else "its request"
-            now = f"{len(each.pods)} running pod{'s close' if several else ' closes'} {closers.actual([each]).text} beyond {asked}"
+            requests_text = "their requests" if several else "its request"
+            now = f"{len(each.pods)} running pod{'s close' if several else ' closes'} {closers.actual([each]).text} beyond {requests_text}"
             said.append(f"{now} ({some(nodes)})")
         if any(each.each[1].values) and (not each.pods or subject.kind != "Pod"):  # bare pods are not recreated
             who = "it" if subject.kind == "Pod" and each.count == 1 else "each new pod"

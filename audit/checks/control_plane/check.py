@@ -20,25 +20,25 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
     Parts that the snapshot does not show are noted in ``view.not_checked``.
     """
-    found = layout(view)
-    if found is None:
+    control_plane = layout(view)
+    if control_plane is None:
         if view.snapshot.nodes:
             view.not_checked.append(
                 f"the control plane: no node has its role and no pod is a {API_SERVER}; it may be managed or hosted elsewhere"
             )
     else:
-        view.not_checked += _unseen(found)
-        yield from machines.check(found)
-        yield from zones.check(found)
-        yield from user_pods.check(found)
+        view.not_checked += _unseen(control_plane)
+        yield from machines.check(control_plane)
+        yield from zones.check(control_plane)
+        yield from user_pods.check(control_plane)
     labels = labels_of(view.snapshot)
-    key = physical_label(view, labels, found)
-    if key is None and found is not None:
-        key = machines.unlabelled(found)
-    if concerned(view, found):
+    key = physical_label(view, labels, control_plane)
+    if key is None and control_plane is not None:
+        key = machines.unlabelled(control_plane)
+    if concerned(view, control_plane):
         yield from zones.check_required_labels(labels)
     if key is not None:
-        working = found.workers if found is not None else tuple(workers(view.snapshot, None))
+        working = control_plane.workers if control_plane is not None else tuple(workers(view.snapshot, None))
         yield from zones.check_labels(view, labels, working, key)
 
 
@@ -50,17 +50,17 @@ def concerned(view: ClusterView, found: Layout | None) -> bool:
 
 def requirements(view: ClusterView) -> list[Requirement] | None:
     """Return the SCS requirements, each as met, broken or not provable. None if they do not apply."""
-    found = layout(view)
-    if not concerned(view, found):
+    control_plane = layout(view)
+    if not concerned(view, control_plane):
         return None
-    working = found.workers if found is not None else tuple(workers(view.snapshot, None))
-    return standard.requirements(view, found, labels_of(view.snapshot), working)
+    working = control_plane.workers if control_plane is not None else tuple(workers(view.snapshot, None))
+    return standard.requirements(view, control_plane, labels_of(view.snapshot), working)
 
 
 def describe(view: ClusterView) -> ControlPlane | None:
     """Return the layout of the control plane for the document. None if the snapshot shows none."""
-    found = layout(view)
-    return found.document() if found is not None else None
+    control_plane = layout(view)
+    return control_plane.document() if control_plane is not None else None
 
 
 def _unseen(found: Layout) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kubestow.audit.checks.control_plane.members import Component
+from kubestow.audit.checks.control_plane.members import ControlPlaneComponent
 from kubestow.models.documents.findings.audit import Stage
 
 #: Names the physical machine of the hypervisor, not the virtual machine. A legacy key of the retired SCS tests, not
@@ -60,15 +60,15 @@ def lacking(labels: Labels, nodes: Iterable[str], key: str) -> list[str]:
     return [node for node in nodes if value(labels, node, key) is None]
 
 
-def machines(labels: Labels, nodes: Collection[str], asked: Sequence[str]) -> Machines:
+def machines(labels: Labels, nodes: Collection[str], machine_labels: Sequence[str]) -> Machines:
     """Return the first requested or default label that all the given nodes have, to identify machines.
 
     One label is used for all nodes, because values of different labels are not comparable. Requested labels and
     host-id are taken to name physical machines. A default hostname may be that of a virtual machine.
     """
-    for key in asked or MACHINE_LABELS:
+    for key in machine_labels or MACHINE_LABELS:
         if nodes and not lacking(labels, nodes, key):
-            if asked or key == HOST_ID:
+            if machine_labels or key == HOST_ID:
                 return Machines(key, "machine")
             return Machines(key, "zone" if key == ZONE else "node")
     return Machines(None, "node")
@@ -79,24 +79,26 @@ def survives(counts: Iterable[int], needed: int) -> int:
 
     ``counts`` holds the instances by domain. The worst case is the failure of the fullest domains.
     """
-    left, failures = 0, -1
+    survivors, failures = 0, -1
     for count in sorted(counts):  # remaining domains, emptiest first: the fullest have failed
-        left += count
-        if left >= needed:
+        survivors += count
+        if survivors >= needed:
             failures += 1
     return max(failures, 0)
 
 
-def spread(part: Component, where: Mapping[str, str]) -> Counter[str]:
+def spread(part: ControlPlaneComponent, where: Mapping[str, str]) -> Counter[str]:
     """Return the number of instances by domain. ``where`` maps nodes to domains."""
     return Counter(where[home] for home in part.homes)
 
 
-def stages(labels: Labels, nodes: Sequence[str], parts: Sequence[Component], found: Machines, asked: Mapping[str, str]) -> list[Stage]:
-    """Return the domain failures that the control plane survives, by stage. ``asked`` overrides the default labels by stage."""
+def stages(
+    labels: Labels, nodes: Sequence[str], parts: Sequence[ControlPlaneComponent], found: Machines, stage_labels: Mapping[str, str]
+) -> list[Stage]:
+    """Return the domain failures that the control plane survives, by stage. ``stage_labels`` overrides the default labels by stage."""
     listed = [_stage("machines", found.label, {node: found.of(labels, node) for node in nodes}, parts, known=found.sense == "machine")]
     for name, default in STAGE_LABELS.items():
-        key = asked.get(name, default)
+        key = stage_labels.get(name, default)
         if key is None or not nodes or lacking(labels, nodes, key):
             listed.append(Stage(name, 0, 0, False, None, False))
         else:
@@ -109,7 +111,9 @@ def stages(labels: Labels, nodes: Sequence[str], parts: Sequence[Component], fou
     return listed
 
 
-def _stage(name: StageName, key: str | None, where: Mapping[str, str], parts: Sequence[Component], *, known: bool = True) -> Stage:
+def _stage(
+    name: StageName, key: str | None, where: Mapping[str, str], parts: Sequence[ControlPlaneComponent], *, known: bool = True
+) -> Stage:
     least = min(survives(spread(part, where).values(), part.needed) for part in parts)
     return Stage(name, len(set(where.values())), least, False, key, known)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, Labels, Machines, grade, machines, spread, stages, survives, value
-from kubestow.audit.checks.control_plane.members import Component, Members, find, labels_of, workers
+from kubestow.audit.checks.control_plane.members import ControlPlaneComponent, Members, find, labels_of, workers
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import ComponentSpread, ControlPlane, Stage
 
@@ -32,7 +32,7 @@ class Layout:
     workers: tuple[str, ...]
 
     @cached_property
-    def parts(self) -> tuple[Component, ...]:
+    def parts(self) -> tuple[ControlPlaneComponent, ...]:
         return self.members.parts
 
     @cached_property
@@ -59,9 +59,9 @@ class Layout:
         for part in self.parts:
             counts = spread(part, where)
             if not survives(counts.values(), part.needed):
-                domain, most = counts.most_common(1)[0]
+                domain, largest = counts.most_common(1)[0]
                 total = len(part.homes)
-                found.setdefault(domain, []).append(f"{total - most} of {total} {part.noun} ({part.needed} needed)")
+                found.setdefault(domain, []).append(f"{total - largest} of {total} {part.noun} ({part.needed} needed)")
         return found
 
     def document(self) -> ControlPlane:
@@ -75,7 +75,7 @@ class Layout:
             self.machines.label,
         )
 
-    def _component(self, part: Component) -> ComponentSpread:
+    def _component(self, part: ControlPlaneComponent) -> ComponentSpread:
         counts = spread(part, self.machine_of)
         homes = len(set(part.homes))
         return ComponentSpread(
@@ -102,5 +102,5 @@ def physical_label(view: ClusterView, labels: Labels, found: Layout | None) -> s
     """Return the label that names physical machines. Without a control plane, return the first trusted label that any node has."""
     if found is not None:
         return found.machines.label if found.machines.sense == "machine" else None
-    asked = view.machine_labels or (HOST_ID,)
-    return next((key for key in asked if any(value(labels, name, key) for name in labels)), None)
+    keys = view.machine_labels or (HOST_ID,)
+    return next((key for key in keys if any(value(labels, name, key) for name in labels)), None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kubestow.audit.checks.control_plane import codes, standard
 from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, lacking, spread
 from kubestow.audit.checks.control_plane.layout import Layout
-from kubestow.audit.checks.control_plane.members import Component
+from kubestow.audit.checks.control_plane.members import ControlPlaneComponent
 from kubestow.audit.view.finding import some
 from kubestow.models.documents.findings.audit import Finding
 
@@ -47,14 +47,14 @@ def _doubled(found: Layout) -> Iterator[Finding]:
 def _halves(found: Layout, where: Mapping[str, str], key: str | None) -> Iterator[Finding]:
     for part in found.parts:
         counts = spread(part, where)
-        machine, most = counts.most_common(1)[0]
+        machine, largest = counts.most_common(1)[0]
         total = len(part.homes)
-        if total < 2 or 2 * most <= total:
+        if total < 2 or 2 * largest <= total:
             continue
         pods = [i for i, home in zip(part.pods, part.homes, strict=False) if where[home] == machine]
         homes = list(dict.fromkeys(home for home in part.homes if where[home] == machine))
         on = f"one machine, {machine}" if key else f"one node, {machine}"
-        message = f"{most} of {total} {_instances(part)} on {on}; no more than {total // 2} should be"
+        message = f"{largest} of {total} {_instances(part)} on {on}; no more than {total // 2} should be"
         domain = f"{key}={machine}" if key else None
         yield codes.HALF.found(_object(part), message, pods=found.view.keys(pods), nodes=homes, domain=domain)
 
@@ -89,8 +89,12 @@ def _etcd(found: Layout) -> Iterator[Finding]:
     for part in members:
         total = len(part.homes)
         if total % 2 == 0:
-            left = total - part.needed
-            outlive = f"survive {left} failure{'s' if left > 1 else ''}" if left else "survive no failure"
+            tolerated_failures = total - part.needed
+            outlive = (
+                f"survive {tolerated_failures} failure{'s' if tolerated_failures > 1 else ''}"
+                if tolerated_failures
+                else "survive no failure"
+            )
             message = f"{total} members need {part.needed} for a majority and {outlive}, as {total - 1} would"
             yield codes.EVEN.found(_object(part), message, pods=found.view.keys(part.pods), nodes=part.homes)
     if not members:
@@ -118,11 +122,11 @@ def unlabelled(found: Layout) -> str | None:
     return (found.view.machine_labels or (HOST_ID,))[0] if graded and len(found.labels) > 1 else None
 
 
-def _object(part: Component) -> str:
+def _object(part: ControlPlaneComponent) -> str:
     return WHOLE if not part.pods and not part.is_etcd else f"Component {part.name}"
 
 
-def _instances(part: Component) -> str:
+def _instances(part: ControlPlaneComponent) -> str:
     if part.is_etcd:
         return "members are"
     return "instances are" if part.pods else "nodes are"

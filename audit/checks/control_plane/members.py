@@ -29,7 +29,7 @@ _WORKER_ROLE: Final = "node-role.kubernetes.io/worker"
 
 
 @dataclass(frozen=True)
-class Component:
+class ControlPlaneComponent:
     """A component of the control plane.
 
     Attributes:
@@ -69,7 +69,7 @@ class Members:
 
     nodes: tuple[str, ...]
     by_role: tuple[str, ...]
-    components: tuple[Component, ...]
+    components: tuple[ControlPlaneComponent, ...]
 
     @property
     def etcd(self) -> Literal["stacked", "external", "unknown"]:
@@ -81,9 +81,9 @@ class Members:
         return "stacked" if homes & served else "external"
 
     @property
-    def parts(self) -> tuple[Component, ...]:
+    def parts(self) -> tuple[ControlPlaneComponent, ...]:
         """The components. If none is visible, the nodes, as if each could serve alone."""
-        return self.components or (Component("nodes", self.nodes),)
+        return self.components or (ControlPlaneComponent("nodes", self.nodes),)
 
 
 def find(snapshot: Snapshot) -> Members | None:
@@ -99,7 +99,7 @@ def find(snapshot: Snapshot) -> Members | None:
         return None
     if all(part.name != ETCD for part in components):
         members = tuple(name for name, own in labels.items() if _ETCD_ROLE in own)
-        components += [Component(ETCD, members)] if members else []
+        components += [ControlPlaneComponent(ETCD, members)] if members else []
     there = {*role, *(home for part in components for home in part.homes)}
     nodes = [name for name in labels if name in there]
     lost = sorted(there - labels.keys())  # nodes missing from the snapshot
@@ -117,7 +117,7 @@ def workers(snapshot: Snapshot, members: Members | None) -> list[str]:
     return [name for name, labels in labels_of(snapshot).items() if name not in own or _WORKER_ROLE in labels]
 
 
-def _components(snapshot: Snapshot) -> Iterator[Component]:
+def _components(snapshot: Snapshot) -> Iterator[ControlPlaneComponent]:
     found: dict[str, list[int]] = {}
     for i, pod in enumerate(snapshot.pods):
         if pod.metadata.namespace in _NAMESPACES and pod.spec.nodeName and not is_terminal(pod) and not is_terminating(pod):
@@ -125,7 +125,7 @@ def _components(snapshot: Snapshot) -> Iterator[Component]:
             if name is not None:
                 found.setdefault(name, []).append(i)
     for name in sorted(found, key=lambda name: (name not in USUAL, USUAL.index(name) if name in USUAL else 0, name)):
-        yield Component(name, tuple(_homes(snapshot, found[name])), tuple(found[name]))
+        yield ControlPlaneComponent(name, tuple(_homes(snapshot, found[name])), tuple(found[name]))
 
 
 def _homes(snapshot: Snapshot, pods: Iterable[int]) -> Iterator[str]:

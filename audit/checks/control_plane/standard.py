@@ -12,7 +12,7 @@ from typing import Final
 
 from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, STAGE_LABELS, ZONE, Labels, lacking, value
 from kubestow.audit.checks.control_plane.layout import Layout
-from kubestow.audit.checks.control_plane.members import USUAL, Component
+from kubestow.audit.checks.control_plane.members import USUAL, ControlPlaneComponent
 from kubestow.audit.view.finding import some
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import Requirement, RequirementLevel, RequirementStatus
@@ -30,7 +30,7 @@ _FORMER: Final[Mapping[str, str]] = {
 _Verdict = tuple[RequirementStatus, str]
 
 
-def halves(part: Component, labels: Labels, machine_keys: Collection[str], wider_keys: Collection[str]) -> _Verdict:
+def halves(part: ControlPlaneComponent, labels: Labels, machine_keys: Collection[str], wider_keys: Collection[str]) -> _Verdict:
     """Return whether half of a component's instances is on different nodes and physical machines than the other
     half.
 
@@ -59,7 +59,7 @@ def splits(counts: Iterable[int], half: int) -> bool:
     return half in reached
 
 
-def halves_of(found: Layout) -> Iterator[tuple[Component, _Verdict]]:
+def halves_of(found: Layout) -> Iterator[tuple[ControlPlaneComponent, _Verdict]]:
     """Yield the verdict of :func:`halves` for each visible component, or for the nodes."""
     machine, wider = _keys(found.view)
     if found.machines.sense == "machine" and found.machines.label is not None:
@@ -97,7 +97,7 @@ def requirements(view: ClusterView, found: Layout | None, labels: Labels, worker
 def sharing(labels: Labels, workers: Collection[str], keys: Iterable[str]) -> str:
     """Return the number of workers that share a machine, with and without the label, as text."""
     key = min(keys, key=lambda each: len(lacking(labels, workers, each)))
-    counts = Counter(found for name in workers if (found := value(labels, name, key)) is not None)
+    counts = Counter(domain for name in workers if (domain := value(labels, name, key)) is not None)
     bare = len(workers) - counts.total()
     together = sum(count for count in counts.values() if count > 1)
     with_label = f"{counts.total()} of {len(workers)} workers {'has' if counts.total() == 1 else 'have'} {key}"
@@ -118,7 +118,7 @@ def _several(labels: Labels, nodes: Collection[str], keys: Iterable[str], wider:
     named = list(keys)
     known = [key for key in named if not lacking(labels, nodes, key)][:1]
     for key in known or (*named, *wider):
-        count = len({found for name in nodes if (found := value(labels, name, key)) is not None})
+        count = len({domain for name in nodes if (domain := value(labels, name, key)) is not None})
         if count > 1:
             return "met", f"at least {count} {noun}s, by {key}" if lacking(labels, nodes, key) else f"{count} values of {key}"
     if len(nodes) == 1:
@@ -182,7 +182,7 @@ def _mapped(labels: Labels, workers: Collection[str], machine: Collection[str]) 
     return ("broken" if bare else "met"), said
 
 
-def _noun(part: Component) -> str:
+def _noun(part: ControlPlaneComponent) -> str:
     if part.is_etcd:
         return f"members of {part.name}"
     return f"instances of {part.name}" if part.pods else part.name

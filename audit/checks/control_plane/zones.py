@@ -20,19 +20,19 @@ def check(found: Layout) -> Iterator[Finding]:
 
     Further stages are checked if their label was given. Most clusters are in one cloud and location on purpose.
     """
-    asked = found.view.stage_labels
+    stage_labels = found.view.stage_labels
     for stage in found.stages[1:]:
-        key = asked.get(stage.name, STAGE_LABELS[stage.name])
+        key = stage_labels.get(stage.name, STAGE_LABELS[stage.name])
         if key is None:
             continue
         bare = lacking(found.labels, found.members.nodes, key)
-        if bare and (len(bare) < len(found.members.nodes) or stage.name in asked):
+        if bare and (len(bare) < len(found.members.nodes) or stage.name in stage_labels):
             everywhere = len(bare) == len(found.members.nodes)
             which = "no node of the control plane has" if everywhere else f"{some(bare)} of the control plane lacks"
             message = f"{which} {key}: the stage {stage.name} is not graded"
             severity: Severity | None = "warning" if everywhere else None  # given, but on no node: it may be misspelt
             yield codes.STAGE_LABEL.found(WHOLE, message, nodes=bare, field=f"metadata.labels[{key}]", severity=severity)
-        elif not bare and found.stages[0].survives and not stage.survives and (stage.name == "zones" or stage.name in asked):
+        elif not bare and found.stages[0].survives and not stage.survives and (stage.name == "zones" or stage.name in stage_labels):
             yield _stopped(found, stage, key)
 
 

@@ -16,7 +16,7 @@ from kubestow.audit.view.container_fields import host_port
 from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.label_matches import LabelMatches
 from kubestow.audit.view.pod_terms import PodTerm
-from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
+from kubestow.audit.view.usable_nodes import SubjectNodes, UsableNodes, grave, running, wanted
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import Ids, Ints
@@ -92,7 +92,9 @@ def judge(matches: LabelMatches, usable_nodes: UsableNodes, s: int) -> Iterator[
     yield from _ports(view, usable_nodes, subject, place)
 
 
-def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: Place, affinity: Sequence[PodTerm]) -> Iterator[Finding]:
+def _affinity(
+    matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: SubjectNodes, affinity: Sequence[PodTerm]
+) -> Iterator[Finding]:
     view, subject = matches.view, matches.view.subjects[s]
     nodes, keys, rule = view.nodes, sorted({t.key for t in affinity}), affinity[0].rule
     field, severity = affinity[0].path.rpartition("[")[0] if len(affinity) > 1 else affinity[0].path, grave(view, subject)
@@ -114,9 +116,9 @@ def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
         return
     clash = _clash(matches, s, targets, keys)
     if clash and (not itself or wanted(subject) > 1 or matches.pods(targets, without=s)):
-        most = "; a single pod can be placed, as the first of its kind" if itself and not matches.pods(targets, without=s) else ""
+        exception = "; a single pod can be placed, as the first of its kind" if itself and not matches.pods(targets, without=s) else ""
         yield _BOTH.found(
-            subject.name, f"required affinity to pods {whom} and {clash}{most}", field=field, rule=rule, severity=severity,
+            subject.name, f"required affinity to pods {whom} and {clash}{exception}", field=field, rule=rule, severity=severity,
         )  # fmt: skip
         return
     possible, now = _providers(matches, usable_nodes, targets)
@@ -143,13 +145,13 @@ def _providers(matches: LabelMatches, usable_nodes: UsableNodes, targets: Bools)
 
 def _near(nodes: NodeColumns, keys: Sequence[str], usable: Bools, providers: Bools) -> Bools:
     """Return bool[N]: usable nodes whose domain of each key has a provider."""
-    found = usable.copy()
+    reachable = usable.copy()
     for key in keys:
         codes, values = nodes.column(key)
-        held = np.zeros(len(values) + 1, dtype=bool)
-        held[codes[providers & (codes >= 0)]] = True
-        found &= held[codes]
-    return found
+        provided = np.zeros(len(values) + 1, dtype=bool)
+        provided[codes[providers & (codes >= 0)]] = True
+        reachable &= provided[codes]
+    return reachable
 
 
 def _clash(matches: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -> str | None:
@@ -160,13 +162,13 @@ def _clash(matches: LabelMatches, s: int, targets: Bools, keys: Sequence[str]) -
     for key in keys:
         mine = [matches.hits(t.selector, t.namespaces) for t in anti if _within(view.nodes, key, t.key)]
         away = np.logical_or.reduce(mine) if mine else np.zeros(len(targets), dtype=bool)
-        rest = [p for p in profiles if not away[p]]
-        if not rest:
+        near_profiles = [p for p in profiles if not away[p]]
+        if not near_profiles:
             return f"required anti-affinity to the same pods over {', '.join(dict.fromkeys(t.key for t in anti))}"
-        if len(rest) > 50:
+        if len(near_profiles) > 50:
             continue
-        owners = {h for p in rest for h in matches.makers[p]}
-        pods = [i for p in rest for i in matches.members[p]]
+        owners = {h for p in near_profiles for h in matches.makers[p]}
+        pods = [i for p in near_profiles for i in matches.members[p]]
         if any(i not in view.subject_of for i in pods):
             continue
         owners |= {matches.number(view.subject_of[i]) for i in pods}
@@ -208,22 +210,22 @@ def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
     return int(np.maximum(there, takes).sum() + homes[codes < 0].sum())
 
 
-def _short(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: Place, codes: Ids) -> tuple[str, Severity] | None:
+def _short(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: SubjectNodes, codes: Ids) -> tuple[str, Severity] | None:
     """Return the maximum number of pods with one per domain, as text, and the severity. None if it suffices.
 
     The severity is at most warning if cordoned or unhealthy nodes would suffice.
     """
     homes = np.bincount(view.homes(subject.pods), minlength=view.nodes.size)
-    most = _one_each(codes, place.usable, homes)
-    if wanted(subject) <= most:
+    capacity = _one_each(codes, place.usable, homes)
+    if wanted(subject) <= capacity:
         return None
     later = place.selected & ~place.small & ~(place.tainted & ~usable_nodes.transient(subject)) & (codes >= 0)
-    held, severity = _one_each(codes, place.usable | later, homes), grave(view, subject)
-    more = f", {held} once nodes are uncordoned or healthy" if held > most else ""
-    return f"at most {most} can run{more}", "warning" if severity == "error" and wanted(subject) <= held else severity
+    later_capacity, severity = _one_each(codes, place.usable | later, homes), grave(view, subject)
+    more = f", {later_capacity} once nodes are uncordoned or healthy" if later_capacity > capacity else ""
+    return f"at most {capacity} can run{more}", "warning" if severity == "error" and wanted(subject) <= later_capacity else severity
 
 
-def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: Place) -> Iterator[Finding]:
+def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: SubjectNodes) -> Iterator[Finding]:
     view, subject = matches.view, matches.view.subjects[s]
     for term in matches.terms[s]:
         if not (term.required and term.kind == "anti-affinity" and matches.hits(term.selector, term.namespaces)[matches.own[s]]):
@@ -237,7 +239,7 @@ def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
             yield _MANY.found(subject.name, f"{text} {short[0]}", field=term.path, rule=term.rule, severity=short[1])
 
 
-def _ports(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: Place) -> Iterator[Finding]:
+def _ports(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: SubjectNodes) -> Iterator[Finding]:
     ports = usable_nodes.rules(subject).ports
     if ports and (short := _short(view, usable_nodes, subject, place, np.arange(view.nodes.size, dtype=np.int32))) is not None:
         fit, names = int(np.count_nonzero(place.usable)), some(sorted(f"{number}/{protocol}" for _, protocol, number in ports))

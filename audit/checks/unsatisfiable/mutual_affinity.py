@@ -65,9 +65,9 @@ def _targets(matches: LabelMatches, s: int) -> list[int] | None:
     hits = np.logical_and.reduce([matches.may_hit(t.selector, t.may_look) for t in affinity])
     if not hits.any() or hits[matches.own[s]]:
         return None
-    found = matches.subjects(hits, without=s)
-    owned = {i for h in found for i in matches.view.subjects[h].pods}
-    return None if not found or any(i not in owned for i in matches.pods(hits, without=s)) else found
+    matching_subjects = matches.subjects(hits, without=s)
+    owned = {i for h in matching_subjects for i in matches.view.subjects[h].pods}
+    return None if not matching_subjects or any(i not in owned for i in matches.pods(hits, without=s)) else matching_subjects
 
 
 def _circles(graph: dict[int, list[int]]) -> Iterator[list[int]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from kubestow.audit.view.container_fields import requesting
 from kubestow.audit.view.finding import Code, some
-from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, wanted
+from kubestow.audit.view.usable_nodes import SubjectNodes, UsableNodes, grave, wanted
 from kubestow.audit.view.view import ClusterView, Subject
 from kubestow.models.admission.deprecated_labels import hint
 from kubestow.models.cluster.cluster import HARD_EFFECTS
@@ -100,7 +100,7 @@ def _node_name(view: ClusterView, subject: Subject) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
+def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: SubjectNodes) -> Finding:
     own = Tolerations(subject.pod.spec.tolerations, view.snapshot.gates)
     taints: dict[str, int] = {}
     for n in np.flatnonzero(place.selected & place.tainted).tolist():
@@ -113,28 +113,28 @@ def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, pla
     parts = [text if total == 1 else f"{text} on {count}" for text, count in sorted(taints.items(), key=lambda item: -item[1])]
     parts += ["cordoned" if total == 1 else f"{cordoned} cordoned"] if cordoned else []
     # Cordons and condition taints are temporary. If waiting suffices, the workload is not wrong.
-    held = bool((place.selected & usable_nodes.transient(subject)).any())
+    transient = bool((place.selected & usable_nodes.transient(subject)).any())
     severity = grave(view, subject)
     return _REFUSED.found(
         subject.name,
         f"{'the one node' if total == 1 else f'each of the {total} nodes'} that its node rules allow rejects it: {some(parts)}",
         field=f"{subject.path}.tolerations", rule="TaintToleration" if taints else "NodeUnschedulable",
         nodes=[view.nodes.names[n] for n in np.flatnonzero(place.selected)[:20]],
-        severity="warning" if held and severity == "error" else severity, fix=_WAIT if held else None,
+        severity="warning" if transient and severity == "error" else severity, fix=_WAIT if transient else None,
     )  # fmt: skip
 
 
-def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
+def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: SubjectNodes) -> Finding:
     cluster, open_ = usable_nodes.cluster, place.selected & ~place.tainted & ~place.cordoned
     parts, short = [], "containers"
     for r in np.flatnonzero(cluster.demand[place.g]).tolist():
-        asked, most = int(cluster.demand[place.g, r]), int(cluster.allocatable[open_, r].max())
-        if most < asked:
+        requested, largest = int(cluster.demand[place.g, r]), int(cluster.allocatable[open_, r].max())
+        if largest < requested:
             unit = "m" if cluster.resources[r] == "cpu" else ""
             short = requesting(subject.pod.spec, cluster.resources[r]) if short == "containers" else short
             parts.append(
-                f"{cluster.resources[r]} {asked}{unit} while the largest node has {most}{unit}"
-                if most
+                f"{cluster.resources[r]} {requested}{unit} while the largest node has {largest}{unit}"
+                if largest
                 else f"{cluster.resources[r]}, which no node has"
             )
     total = int(np.count_nonzero(open_))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kubestow.audit.checks.violated.running_pods import Group, Running, runs, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, runs, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.cluster import AffinityTerm, Ids, Ints
 from kubestow.models.documents.findings.audit import Finding
@@ -41,7 +41,7 @@ class Lonely:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class SeparatedPods:
     """Pods in one domain that a term separates.
 
     Attributes:
@@ -91,7 +91,7 @@ def lonely(running: Running) -> Iterator[Lonely]:
                     yield Lonely(g, n, tuple(pods), key)
 
 
-def together(running: Running) -> Iterator[Together]:
+def together(running: Running) -> Iterator[SeparatedPods]:
     """Yield pods in one domain that required anti-affinity separates, by term and domain, unless all are terminating."""
     cluster = running.cluster
     owners: dict[AffinityTerm, list[int]] = {}
@@ -116,7 +116,7 @@ def together(running: Running) -> Iterator[Together]:
             inside.append(by_domain)
         _, values = cluster.nodes.column(term.key)
         for d in sorted(crowded, key=lambda d: values[d]):
-            found = Together(term, f"{term.key}={values[d]}", *(dict.fromkeys(sorted(by_domain[d])) for by_domain in inside))
+            found = SeparatedPods(term, f"{term.key}={values[d]}", *(dict.fromkeys(sorted(by_domain[d])) for by_domain in inside))
             unsure = running.view.unsure
             if unsure and not unsure.isdisjoint(found.owners) and not unsure.isdisjoint(found.matched):
                 continue  # it depends on unknown labels of namespaces
@@ -135,7 +135,7 @@ def _counts(running: Running, classes: list[int], codes: Ids, size: int) -> Ints
 def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
     """Yield findings about pods whose required affinity no other pod satisfies. Pods ``but`` are left out: other findings cover them."""
     view, cluster = running.view, running.cluster
-    found: dict[tuple[str, str, str, str], Group] = {}
+    found: dict[tuple[str, str, str, str], FindingGroup] = {}
     for each in lonely(running):
         cls = cluster.classes[each.g]
         assert cls.affinity is not None
@@ -143,7 +143,7 @@ def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
         domain = running.domain(each.key, each.n)
         for i in each.pods:
             if i not in but:
-                group = found.setdefault((*whose(view, i), wanted, each.key), Group())
+                group = found.setdefault((*whose(view, i), wanted, each.key), FindingGroup())
                 group.add([i], domain or f"{cluster.nodes.names[each.n]} (no label {each.key})")
     for (name, path, wanted, key), group in found.items():
         pods, places = list(group.pods), list(group.places)
@@ -157,7 +157,7 @@ def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
 def apart(running: Running) -> Iterator[Finding]:
     """Yield findings about broken required anti-affinity, one per workload with the term, with the pods of both sides."""
     view, cluster = running.view, running.cluster
-    found: dict[tuple[str, str, str, AffinityTerm], Group] = {}
+    found: dict[tuple[str, str, str, AffinityTerm], FindingGroup] = {}
     for each in together(running):
         wanted = selector(cluster, each.term.matcher)
         broken = [i for i in each.owners | each.matched if running.is_steady(i) and each.broken_by(i)]
@@ -167,7 +167,7 @@ def apart(running: Running) -> Iterator[Finding]:
         for i in owners or broken:
             objects.setdefault(whose(view, i), []).append(i)
         for mine, pods in objects.items():
-            found.setdefault((*mine, wanted, each.term), Group()).add([*pods, *(each.matched if owners else ())], each.domain)
+            found.setdefault((*mine, wanted, each.term), FindingGroup()).add([*pods, *(each.matched if owners else ())], each.domain)
     for (name, path, wanted, _), group in found.items():
         pods, places = sorted(group.pods), list(group.places)
         keys = view.keys(pods)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from kubestow.audit.checks.violated.running_pods import Group, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.usable_nodes import INDIFFERENT
 from kubestow.audit.view.view import ClusterView
@@ -47,10 +47,10 @@ _PATH = "volumes"
 
 def unbound(view: ClusterView) -> Iterator[Finding]:
     """Yield a finding for each workload and claim whose pods wait for a claim that is never bound."""
-    found: dict[tuple[str, str, str], Group] = {}
+    found: dict[tuple[str, str, str], FindingGroup] = {}
     for i, claims in never_bound(view.snapshot).items():
         for claim in claims:
-            group = found.setdefault((*whose(view, i), claim), Group())
+            group = found.setdefault((*whose(view, i), claim), FindingGroup())
             group.add([i], view.snapshot.pods[i].spec.nodeName or "")
     for (name, path, claim), group in found.items():
         storage = _class_of(view, claim)
@@ -68,8 +68,8 @@ def _class_of(view: ClusterView, key: str) -> str:
 
 def attached(view: ClusterView) -> Iterator[Finding]:
     """Yield findings about single-node volumes whose pods run on several nodes, or fit only on other nodes."""
-    held = holders(view.snapshot, view.running)
-    for each in sorted(held.values(), key=lambda each: each.claim):
+    volume_holders = holders(view.snapshot, view.running)
+    for each in sorted(volume_holders.values(), key=lambda each: each.claim):
         if len(each.pods) > 1 and not _one_pod(view, each.claim):
             elsewhere = [i for node, pods in each.pods.items() if node != each.node for i in pods]
             keys = view.keys(sorted(i for pods in each.pods.values() for i in pods))
@@ -79,7 +79,7 @@ def attached(view: ClusterView) -> Iterator[Finding]:
                 f"{some(view.keys(sorted(elsewhere)))} waits",
                 field="spec.accessModes", rule="MultiAttach", pods=keys, nodes=list(each.pods),
             )  # fmt: skip
-    yield from _pending(view, held)
+    yield from _pending(view, volume_holders)
 
 
 def _one_pod(view: ClusterView, key: str) -> bool:
@@ -88,9 +88,13 @@ def _one_pod(view: ClusterView, key: str) -> bool:
     return spec is not None and "ReadWriteOncePod" in (spec.accessModes or ())
 
 
-def _pending(view: ClusterView, held: dict[str, Holders]) -> Iterator[Finding]:
+def _pending(view: ClusterView, volume_holders: dict[str, Holders]) -> Iterator[Finding]:
     snapshot = view.snapshot
-    wanted = {i: claims for i in select(snapshot).pending if (claims := exclusive_claims(snapshot.pods[i], snapshot)).keys() & held.keys()}
+    wanted = {
+        i: claims
+        for i in select(snapshot).pending
+        if (claims := exclusive_claims(snapshot.pods[i], snapshot)).keys() & volume_holders.keys()
+    }
     if not wanted:
         return
     cluster = compile_cluster(
@@ -98,16 +102,16 @@ def _pending(view: ClusterView, held: dict[str, Holders]) -> Iterator[Finding]:
         policy=msgspec.structs.replace(view.policy, multipliers=INDIFFERENT),
     )  # fmt: skip
     active = rules.build(cluster)
-    found: dict[tuple[str, str, str], Group] = {}
+    found: dict[tuple[str, str, str], FindingGroup] = {}
     for g, cls in enumerate(cluster.classes):
         accepted = ~np.logical_or.reduce([rule.rejects(g) for rule in active])
         nodes = [cluster.nodes.names[n] for n in np.flatnonzero(accepted).tolist()]
         for i in cls.pods:
             for volume in wanted[i]:
-                if volume in held and nodes and held[volume].pods.keys().isdisjoint(nodes):
-                    found.setdefault((*whose(view, i), volume), Group()).add([i], *nodes)
+                if volume in volume_holders and nodes and volume_holders[volume].pods.keys().isdisjoint(nodes):
+                    found.setdefault((*whose(view, i), volume), FindingGroup()).add([i], *nodes)
     for (name, path, volume), group in found.items():
-        keys, nodes, there = view.keys(list(group.pods)), list(group.places), held[volume]
+        keys, nodes, there = view.keys(list(group.pods)), list(group.places), volume_holders[volume]
         users = view.keys(sorted(i for pods in there.pods.values() for i in pods))
         yield HELD.found(
             name, f"{some(keys)} can only go to {some(nodes)}, and volume {volume} of claim {there.claim} is on {there.node}, with "

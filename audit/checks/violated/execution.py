@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kubestow.audit.checks.violated.affinity import Together, lonely
+from kubestow.audit.checks.violated.affinity import SeparatedPods, lonely
 from kubestow.audit.checks.violated.running_pods import Running, only_execution, without_execution
 from kubestow.audit.view.usable_nodes import UsableNodes
 from kubestow.audit.view.view import ClusterView
@@ -43,13 +43,13 @@ class Executed:
         wanted = wanted.union(*(self.enforced.relieved_by(i, self.order) for i in staying))
         return [i for i, cause in self.order.items() if i in wanted or cause in wanted]
 
-    def breaking(self, group: Together) -> list[int]:
+    def breaking(self, group: SeparatedPods) -> list[int]:
         """Return the pods that break anti-affinity within a group when it is their turn to be evicted."""
         turn = {i: k for k, i in enumerate(self.order)}
         late = len(turn)
         return [i for i, begun in self.enforced.begun.items() if any(turn.get(j, late) >= begun for j in self._stronger(group, i))]
 
-    def _stronger(self, group: Together, i: int) -> set[int]:
+    def _stronger(self, group: SeparatedPods, i: int) -> set[int]:
         """Return the pods of a group to which one of its pods must yield."""
         others = {*(group.matched if i in group.owners else ()), *(group.owners if i in group.matched else ())}
         return others & self.enforced.losing.get(i, set())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.audit.checks.hygiene import RESOURCES, stated
-from kubestow.audit.checks.violated.running_pods import Group, Running, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.headroom import Requests
 from kubestow.models.documents.findings.audit import Finding
@@ -39,13 +39,13 @@ OVERCOMMITTED = Code(
 def ports(running: Running) -> Iterator[Finding]:
     """Yield findings about host ports that several pods of a node request, one per port and group of conflicting workloads."""
     view, cluster = running.view, running.cluster
-    asked: dict[tuple[int, str, int], list[tuple[Port, int]]] = {}
+    users_by_port: dict[tuple[int, str, int], list[tuple[Port, int]]] = {}
     for g, cls in enumerate(cluster.classes):
         for port in cls.ports:
             for n, pods in running.cells[g]:
-                asked.setdefault((n, port[1], port[2]), []).extend((port, i) for i in pods)
-    found: dict[tuple[str, int, tuple[tuple[str, str], ...]], Group] = {}
-    for (n, protocol, number), users in sorted(asked.items()):
+                users_by_port.setdefault((n, port[1], port[2]), []).extend((port, i) for i in pods)
+    found: dict[tuple[str, int, tuple[tuple[str, str], ...]], FindingGroup] = {}
+    for (n, protocol, number), users in sorted(users_by_port.items()):
         mine = {
             i: None
             for port, i in users
@@ -54,7 +54,7 @@ def ports(running: Running) -> Iterator[Finding]:
         steady = [i for i in mine if running.is_steady(i)]
         if steady:
             objects = tuple(sorted({whose(view, i) for i in steady}))
-            found.setdefault((protocol, number, objects), Group()).add(sorted(mine), cluster.nodes.names[n])
+            found.setdefault((protocol, number, objects), FindingGroup()).add(sorted(mine), cluster.nodes.names[n])
     for (protocol, number, objects), group in found.items():
         nodes = list(group.places)
         keys = view.keys(list(group.pods))
@@ -87,16 +87,16 @@ def fit(running: Running) -> Iterator[Finding]:
         given = stated(running.snapshot.nodes[n])
         silent = [name for name in (*RESOURCES, "pods") if name not in given]
         room = {name: int(have) for name, have in zip(cluster.resources, cluster.allocatable[n].tolist(), strict=True)}
-        taken = {name: int(amount) for name, amount in zip(cluster.resources, used[n], strict=True)}
-        room["pods"], taken["pods"] = int(cluster.slots[n]), int(slots[n])
+        usage = {name: int(amount) for name, amount in zip(cluster.resources, used[n], strict=True)}
+        room["pods"], usage["pods"] = int(cluster.slots[n]), int(slots[n])
         said = []
-        for name, amount in taken.items():
+        for name, amount in usage.items():
             if amount > room[name] and name not in silent:
                 wanted, excess = amounts(name, (amount, amount - room[name]))
                 said.append(f"{wanted} requested, {excess} above allocatable")
         if not said:
             continue
-        pods = _pods_to_remove(running, requests, n, {name: taken[name] - room[name] for name in taken if name not in silent})
+        pods = _pods_to_remove(running, requests, n, {name: usage[name] - room[name] for name in usage if name not in silent})
         keys = view.keys(pods)
         going = f"pods to remove, in this order: {some(keys, 10)}" if keys else "terminating pods will free enough capacity"
         yield OVERCOMMITTED.found(
@@ -127,12 +127,12 @@ def _pods_to_remove(running: Running, requests: Requests, n: int, excess: dict[s
         for i in here:
             of[i] = {name: int(amount) for name, amount in zip(cluster.resources, _held(running, requests, g, i), strict=True) if amount}
             of[i]["pods"] = 1
-    left = dict(excess)
+    remaining_excess = dict(excess)
 
     def leave(i: int, by: int) -> None:
         for name, amount in of[i].items():
-            if name in left:
-                left[name] -= by * amount
+            if name in remaining_excess:
+                remaining_excess[name] -= by * amount
 
     for i in of:
         if not running.is_steady(i):
@@ -141,12 +141,12 @@ def _pods_to_remove(running: Running, requests: Requests, n: int, excess: dict[s
     order.sort(key=lambda i: is_mirror(pods[i]))
     gone: list[int] = []
     for i in order:
-        if any(left.get(name, 0) > 0 for name in of[i]):
+        if any(remaining_excess.get(name, 0) > 0 for name in of[i]):
             leave(i, 1)
             gone.append(i)
     for i in reversed(gone.copy()):  # as after a preemption: pods that fit again stay, highest priority first
         leave(i, -1)
-        if any(amount > 0 for amount in left.values()):
+        if any(amount > 0 for amount in remaining_excess.values()):
             leave(i, 1)
         else:
             gone.remove(i)

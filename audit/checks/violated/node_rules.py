@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kubestow.audit.checks.violated.running_pods import Group, Running, has_execution, runs, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, has_execution, runs, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.transient_taints import is_transient
 from kubestow.audit.view.view import ClusterView
@@ -64,7 +64,7 @@ def selection(running: Running) -> Iterator[Finding]:
     """
     view, cluster = running.view, running.cluster
     rule = NodeAffinity(cluster)
-    found: dict[tuple[str, str, str], Group] = {}
+    found: dict[tuple[str, str, str], FindingGroup] = {}
     for g, cells in enumerate(running.cells):
         if running.steady[g]:
             for at in np.flatnonzero(rule.never(g)[running.nodes[g]]).tolist():
@@ -72,7 +72,7 @@ def selection(running: Running) -> Iterator[Finding]:
                 for i in pods:
                     pod = running.snapshot.pods[i]
                     if not (is_mirror(pod) or (has_execution(pod) and _is_plainly_kept(running, pod, n))):
-                        found.setdefault((*whose(view, i), node_rule(_of_all(pod))), Group()).add([i], cluster.nodes.names[n])
+                        found.setdefault((*whose(view, i), node_rule(_of_all(pod))), FindingGroup()).add([i], cluster.nodes.names[n])
     for (name, path, wanted), group in found.items():
         pods, nodes = list(group.pods), list(group.places)
         yield SELECTION.found(
@@ -110,7 +110,7 @@ def taints(running: Running) -> Iterator[Finding]:
     """
     view, cluster = running.view, running.cluster
     rule = TaintToleration(cluster)
-    found: dict[tuple[str, str, str, bool], tuple[Code, Group]] = {}
+    found: dict[tuple[str, str, str, bool], tuple[Code, FindingGroup]] = {}
     for g, cells in enumerate(running.cells):
         if not running.steady[g]:
             continue
@@ -127,7 +127,7 @@ def taints(running: Running) -> Iterator[Finding]:
                         transient = code is TAINT and is_transient(taint)
                         owner = (f"Node {cluster.nodes.names[n]}", "spec.taints") if transient else whose(view, i)
                         key = (*owner, _shown(taint), transient)
-                        found.setdefault(key, (code, Group()))[1].add([i], cluster.nodes.names[n])
+                        found.setdefault(key, (code, FindingGroup()))[1].add([i], cluster.nodes.names[n])
     for (name, path, shown, transient), (code, group) in found.items():
         pods, nodes = list(group.pods), list(group.places)
         if transient:
@@ -155,7 +155,7 @@ def zones(running: Running) -> Iterator[Finding]:
     """
     view, cluster = running.view, running.cluster
     trees = {n: tree for n, tree in cluster.trees.items() if tree.rejects}
-    found: dict[tuple[str, str, str], Group] = {}
+    found: dict[tuple[str, str, str], FindingGroup] = {}
     for n, tree in trees.items():
         for g, pods in running.on(n):
             cls = cluster.classes[g].containers
@@ -164,7 +164,7 @@ def zones(running: Running) -> Iterator[Finding]:
             widths = [(ask, zone_pools.width(tree, ask.amounts)) for ask in zone_pools.asks(cls, tree)]
             if any(not k or next(zone_pools.subsets(tree.capacity, ask.amounts, k), None) is None for ask, k in widths):
                 for i in pods:
-                    found.setdefault((*whose(view, i), tree.policy), Group()).add([i], cluster.nodes.names[n])
+                    found.setdefault((*whose(view, i), tree.policy), FindingGroup()).add([i], cluster.nodes.names[n])
     for (name, path, policy), group in found.items():
         pods, nodes = list(group.pods), list(group.places)
         yield ZONES.found(

@@ -19,7 +19,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 @dataclass
-class Group:
+class FindingGroup:
     """The pods (indices) and the names of nodes or domains of one finding, without duplicates, in insertion order."""
 
     pods: dict[int, None] = field(default_factory=dict)

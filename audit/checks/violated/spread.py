@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kubestow.audit.checks.violated.running_pods import Group, Running, runs, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, runs, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.cluster import Spread
 from kubestow.models.documents.findings.audit import Finding
@@ -38,7 +38,7 @@ def spread(running: Running) -> Iterator[Finding]:
         if running.steady[g] and rule.concerned(g):
             for n, pods in cells:
                 rule.place(g, n, len(pods))
-    over: dict[tuple[str, str, Spread, int | None], Group] = {}
+    over: dict[tuple[str, str, Spread, int | None], FindingGroup] = {}
     for g, cells in enumerate(running.cells):
         if not running.steady[g]:
             continue
@@ -48,7 +48,7 @@ def spread(running: Running) -> Iterator[Finding]:
                 if place is not None:
                     labelled = running.domain(constraint.key, n) is not None
                     for i in pods:
-                        over.setdefault((*whose(view, i), constraint, index if labelled else None), Group()).add([i], place)
+                        over.setdefault((*whose(view, i), constraint, index if labelled else None), FindingGroup()).add([i], place)
     for (name, path, constraint, index), group in over.items():
         pods, places = list(group.pods), list(group.places)
         if index is None:

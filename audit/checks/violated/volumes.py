@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kubestow.audit.checks.violated.running_pods import Group, Running, runs, whose
+from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, runs, whose
 from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.volumes import VolumeClaim
 from kubestow.models.documents.findings.audit import Finding
@@ -68,7 +68,7 @@ def volumes(running: Running) -> Iterator[Finding]:
 def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
     cluster, view, names = running.cluster, running.view, running.cluster.nodes.names
     binding = VolumeBinding(cluster)
-    found: dict[tuple[str, str, str, str], tuple[Code, str, Group]] = {}
+    found: dict[tuple[str, str, str, str], tuple[Code, str, FindingGroup]] = {}
     for g in users:
         cls = cluster.classes[g]
         claims = [cluster.volumes.claim(key) for key in cls.claims]
@@ -81,7 +81,7 @@ def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
                 broken = [(c, USELESS, "no volume remains for it in addition to the pod's other claims") for c in claims if c.delayed][:1]
             for claim, code, why in broken:
                 for i in pods:
-                    group = found.setdefault((*whose(view, i), code.code, claim.key), (code, why, Group()))[2]
+                    group = found.setdefault((*whose(view, i), code.code, claim.key), (code, why, FindingGroup()))[2]
                     group.add([i], names[n])
     for (name, path, _, claim_key), (code, why, group) in found.items():
         pods, nodes = list(group.pods), list(group.places)
@@ -147,10 +147,10 @@ def _limits(running: Running, users: list[int]) -> Iterator[Finding]:
         offered = [
             d.allocatable.count for d in (csi.spec.drivers if csi and csi.spec else None) or () if d.name == driver and d.allocatable
         ]
-        most = offered[-1] if offered else None
-        if most is not None and len(handles) > most:
+        limit = offered[-1] if offered else None
+        if limit is not None and len(handles) > limit:
             keys = view.keys(np.unique(np.concatenate([np.array(pods) for pods in handles.values()])).tolist())
             yield LIMIT.found(
-                f"Node {name}", f"{len(handles)} volumes of {driver}, it can attach {most}: those of {some(keys)}",
+                f"Node {name}", f"{len(handles)} volumes of {driver}, it can attach {limit}: those of {some(keys)}",
                 field="spec.drivers", rule=NodeVolumeLimits.name, pods=keys, nodes=[name],
             )  # fmt: skip

@@ -20,9 +20,9 @@ from kubestow.checker.plan.disruption_budgets import Guards, ignored, is_ready
 from kubestow.checker.plan.document import entries, history_faults
 from kubestow.checker.plan.movable import Exclusions
 from kubestow.checker.plan.remaining_steps import refused
-from kubestow.checker.plan.replay import Replay
-from kubestow.checker.plan.spread import Watch
-from kubestow.checker.plan.state import Board, Presence, Runner
+from kubestow.checker.plan.replay import PlanReplay
+from kubestow.checker.plan.spread import DomainWatch
+from kubestow.checker.plan.state import Board, PlanRunner, Presence
 from kubestow.checker.rules import gangs
 from kubestow.checker.violation import Violation
 from kubestow.models.documents.policy import DEFAULT
@@ -44,20 +44,20 @@ class _Board(Board):
 
     Attributes:
         tallies: The spread counts, with the domains that changed.
-        tied: True if pods that inter-pod rules read have come or gone.
+        affinity_changed: True if pods that inter-pod rules read have come or gone.
     """
 
     tallies_of = ChangingTallies
     tallies: ChangingTallies
 
     def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
-        self.tied = False
+        self.affinity_changed = False
         super().__init__(snapshot, waiting, exempt)
         self.nodes = dict(self.nodes)
 
     def enter(self, there: Presence, by: int = 1) -> None:
         super().enter(there, by)
-        self.tied = self.tied or self.affinity.is_tied(there.member)
+        self.affinity_changed = self.affinity_changed or self.affinity.is_tied(there.member)
         for tally, domain in self.tallies.counted(there.runner.pod, self.nodes[there.node], there.member.profile):
             self.tallies.touched.setdefault(tally, set()).add(domain)
 
@@ -72,9 +72,9 @@ class _Marked:
     """
 
     rule: str
-    runners: dict[Runner, None]
+    runners: dict[PlanRunner, None]
 
-    def note(self, runner: Runner) -> None:
+    def note(self, runner: PlanRunner) -> None:
         """Add or remove a pod, according to its broken rules."""
         if self.rule in runner.broke:
             self.runners[runner] = None
@@ -110,7 +110,7 @@ class RunningState:
             self._exclusions = Exclusions(start, self._guards, edits.LIFTED, policy)
             self._board = _Board(union, pending, upgrade.snapshot.daemonNamespaces)
             self._all_nodes = dict(self._board.nodes)
-            self._runners_on: dict[str, dict[Runner, None]] = {name: {} for name in self._all_nodes}
+            self._runners_on: dict[str, dict[PlanRunner, None]] = {name: {} for name in self._all_nodes}
             for runner in self._board.runners.values():
                 if runner.at is not None:
                     self._runners_on[runner.at.node][runner] = None
@@ -119,11 +119,11 @@ class RunningState:
                 if (at := (claim.metadata.annotations or {}).get(SELECTED_NODE)) is not None:
                     self._selected.setdefault(at, []).append(key)
             self._kept: list[objects.Pod] = []  # parts of pods are known by their ids
-            self._daemon_pods: dict[str, list[Runner]] = {}
+            self._daemon_pods: dict[str, list[PlanRunner]] = {}
             self._marked = _Marked(_SPREAD, {}), _Marked(_AFFINITY, {})
-            self._to_review: dict[Runner, None] = {}
+            self._to_review: dict[PlanRunner, None] = {}
             self._affinity_changed = False
-            self._least: dict[Watch, int] = {}
+            self._least: dict[DomainWatch, int] = {}
             for joining in new:
                 self._daemon_pods[joining.name] = self._leave(joining.name)
             self._all_due()
@@ -159,10 +159,10 @@ class RunningState:
         """Return the faults of the steps of a wave, judged like those of a plan."""
         board = self._board
         self._review()
-        board.tied = False
+        board.affinity_changed = False
         plan = edits.as_plan(wave, self._upgrade.snapshot, self._upgrade.policy)
         listed = entries(plan)
-        replay = Replay(plan, board, self._pods, self._refusals, self._roster, self._guards, self._exclusions, justified=False)
+        replay = PlanReplay(plan, board, self._pods, self._refusals, self._roster, self._guards, self._exclusions, justified=False)
         found = [*history_faults(listed), *replay.faults(listed)]
         if self._union.resource_quotas or self._union.limit_ranges or self._union.priority_classes:
             part = dict(self._rationed(wave))
@@ -216,10 +216,10 @@ class RunningState:
                 self._enter(runner.at, 1)
             self._guards.change((), [runner.pod for runner in self._daemon_pods[name]])
 
-    def _leave(self, name: str) -> list[Runner]:
+    def _leave(self, name: str) -> list[PlanRunner]:
         """Remove a node with its pods, and return these pods."""
-        board, left = self._board, list(self._runners_on[name])
-        for runner in left:
+        board, runners = self._board, list(self._runners_on[name])
+        for runner in runners:
             if runner.at is not None:
                 board.get_up(runner)
                 board.lift(runner.at)
@@ -235,7 +235,7 @@ class RunningState:
             meta = claims[key].metadata
             kept = {k: v for k, v in (meta.annotations or {}).items() if k != SELECTED_NODE} or None
             claims[key] = _change(claims[key], metadata=_change(meta, annotations=kept))
-        return left
+        return runners
 
     def _enter(self, there: Presence, by: int) -> None:
         """Add or remove a pod that joins or leaves with its node. No replay judges it."""
@@ -268,7 +268,7 @@ class RunningState:
         due.update((runner, None) for runner in spread.runners if any(c.tally in touched for c in runner.spread.constraints))
         if self._affinity_changed:
             due.update((runner, None) for runner in board.runners.values() if board.affinity.is_tied(runner.member))
-        elif board.tied:
+        elif board.affinity_changed:
             due.update(near.runners)
         touched.clear()
         for runner in due:

@@ -25,9 +25,9 @@ class SeparateSnapshots:
         replayed: Numbers of the waves that are replayed.
     """
 
-    def __init__(self, start: Snapshot, upgrade: Upgrade, most: int = MAX_REPLAYED_PODS) -> None:
+    def __init__(self, start: Snapshot, upgrade: Upgrade, max_pods: int = MAX_REPLAYED_PODS) -> None:
         self._upgrade, self._now = upgrade, start
-        waves, many = len(upgrade.waves), max(2, most // max(1, len(start.pods)))
+        waves, many = len(upgrade.waves), max(2, max_pods // max(1, len(start.pods)))
         self.replayed = set(range(1, waves + 1)) if waves <= many else {1 + k * (waves - 1) // (many - 1) for k in range(many)}
         with no_gc():
             self._unrelated = UnrelatedPods(start, upgrade.snapshot.daemonNamespaces)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kubestow.checker.plan.spread import Tallies, Watch
+from kubestow.checker.plan.spread import DomainWatch, Tallies
 from kubestow.checker.rules import spread
 from kubestow.models.kube import objects
 from kubestow.models.kube.feature_gates import FeatureGates
@@ -58,7 +58,7 @@ class ChangingTallies(Tallies):
         """Return all pod counts."""
         return self._counts.values()
 
-    def watches(self, tally: spread.Count) -> Iterable[Watch]:
+    def watches(self, tally: spread.Count) -> Iterable[DomainWatch]:
         """Return the constraints on a tally that pods have registered."""
         return self._by_tally.get(tally, ())
 

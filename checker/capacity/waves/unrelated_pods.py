@@ -31,7 +31,7 @@ class UnrelatedPods:
         running = [pod for pod in snapshot.pods if pod.spec.nodeName in nodes and not objects.is_terminal(pod)]
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         state, counts = affinity.AffinityState(namespaces, exempt), spread.SpreadState(nodes, snapshot.gates)
-        reader = affinity.Reader()
+        reader = affinity.MemberReader()
         everyone = [(pod, reader.member(pod)) for pod in snapshot.pods]
         state.announce((member for _, member in everyone), judged=True)
         for pod in snapshot.pods:
@@ -40,11 +40,11 @@ class UnrelatedPods:
         guarded = {_owner(pod) for pod in snapshot.pods if guards.of(pod)}
         ganged = {i for found in members(snapshot.pods, range(len(snapshot.pods))).values() for i in found}
         rationed = {quota.metadata.namespace or "default" for quota in snapshot.resource_quotas.values()}
-        tied = {id(snapshot.pods[i]) for i in ganged}
-        tied |= {id(pod) for pod, member in everyone if state.is_tied(member) or guards.of(pod) or _owner(pod) in guarded}
+        related = {id(snapshot.pods[i]) for i in ganged}
+        related |= {id(pod) for pod, member in everyone if state.is_tied(member) or guards.of(pod) or _owner(pod) in guarded}
         self._ids = {
             id(pod) for pod in running
-            if id(pod) not in tied
+            if id(pod) not in related
             and not (pod.spec.volumes and any(v.persistentVolumeClaim or v.ephemeral for v in pod.spec.volumes))
             and not (pod.spec.topologySpreadConstraints or pod.spec.resourceClaims)
             and (pod.metadata.namespace or "default") not in rationed

@@ -13,7 +13,7 @@ class NodePolicies:
     """The node policies of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._given = [each for each in (balloons.Policies(snapshot), isolated_cpus.Policies(snapshot)) if each]
+        self._given = [each for each in (balloons.BalloonsPolicies(snapshot), isolated_cpus.TopologyAwarePolicies(snapshot)) if each]
 
     def __bool__(self) -> bool:
         return bool(self._given)

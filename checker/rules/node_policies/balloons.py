@@ -17,7 +17,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 RULE = "BalloonsPolicy"
 
 
-class Policies:
+class BalloonsPolicies:
     """The BalloonsPolicies of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -58,8 +58,8 @@ def _fault(
 ) -> str | None:
     """Return why a container cannot be created in its balloon, or None."""
     limits = {"reserved": 0, "default": 0} | {each.name: each.maxCPUs or 0 for each in reversed(spec.balloonTypes or [])}
-    asked = nearest(pod, "balloon.balloons", container)
-    name = asked[1] if asked is not None else _by_namespace(spec, pod.metadata.namespace or "default")
+    balloon_type = nearest(pod, "balloon.balloons", container)
+    name = balloon_type[1] if balloon_type is not None else _by_namespace(spec, pod.metadata.namespace or "default")
     if name is None:
         return None
     if name not in limits:

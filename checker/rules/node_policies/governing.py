@@ -88,8 +88,8 @@ def _matches(text: str, pattern: str) -> bool:
     if not pattern:
         return not text
     if pattern[0] == "*":
-        rest = pattern[1:]
-        return any(_matches(text[i:], rest) for i in range(len(text) + 1))
+        suffix = pattern[1:]
+        return any(_matches(text[i:], suffix) for i in range(len(text) + 1))
     if pattern[0] == "[":
         end, negated, ranges = _class(pattern)
         hit = any(low <= text[:1] <= high for low, high in ranges)

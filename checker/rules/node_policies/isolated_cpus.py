@@ -24,7 +24,7 @@ _WRITTEN = {
 _Spec = topology_objects.TopologyAwarePolicySpec
 
 
-class Policies:
+class TopologyAwarePolicies:
     """The TopologyAwarePolicies of a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -70,8 +70,8 @@ class Policies:
                     return None
                 spans.append((int(low), int(high or low)))
         found = _size(spans)
-        taken = any(_wants(pod, each, spec) for pod in self._there.get(name, ()) for each in _containers(pod))
-        return None if not found and taken else found
+        in_use = any(_wants(pod, each, spec) for pod in self._there.get(name, ()) for each in _containers(pod))
+        return None if not found and in_use else found
 
 
 def _is_cpu(text: str) -> bool:
@@ -96,8 +96,8 @@ def _containers(pod: objects.Pod) -> list[objects.Container]:
 
 def _at_once(pod: objects.Pod, spec: _Spec) -> int:
     """Return the maximum number of isolated CPUs that a pod requires at one time."""
-    found = resources.most_at_once(pod.spec, lambda container, running: {"cpu": Fraction(_strictly(pod, container, spec))})
-    return int(found.get("cpu", 0))
+    cpu = resources.most_at_once(pod.spec, lambda container, running: {"cpu": Fraction(_strictly(pod, container, spec))})
+    return int(cpu.get("cpu", 0))
 
 
 def _strictly(pod: objects.Pod, container: objects.Container, spec: _Spec) -> int:
@@ -110,8 +110,8 @@ def _strictly(pod: objects.Pod, container: objects.Container, spec: _Spec) -> in
 
 def _wants(pod: objects.Pod, container: objects.Container, spec: _Spec) -> int:
     """Return the number of isolated CPUs that a container is given if available."""
-    asked = container.resources or objects.ResourceRequirements()
-    raw = {**(asked.limits or {}), **(asked.requests or {})}.get("cpu", 0)
+    requested = container.resources or objects.ResourceRequirements()
+    raw = {**(requested.limits or {}), **(requested.requests or {})}.get("cpu", 0)
     cpus = Fraction(quantity.ceil(quantity.parse(raw) * 1000), 1000)
     whole = cpus.numerator // cpus.denominator
     if whole < 1 or pod_spec.qos_class(pod) != "Guaranteed" or is_kept(pod, container) or _from_reserved(pod, container, spec):

@@ -11,14 +11,14 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_json
 from kubestow.report.documents.output import gzipped, write_file
 
 
-def capture(asked: CaptureOptions, *, quiet: bool, verbose: bool) -> Captured:
+def capture(options: CaptureOptions, *, quiet: bool, verbose: bool) -> Captured:
     """Capture a cluster and print the number of objects of each kind.
 
     Raises:
         InputError: nothing could be captured.
     """
     heard = (lambda name, count: say(f"{name}: {count}")) if verbose else None
-    found = capture_cluster(asked, on_kind=heard)
+    found = capture_cluster(options, on_kind=heard)
     for note in found.notes if verbose else ():
         say(note)
     if not quiet:

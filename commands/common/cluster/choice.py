@@ -102,17 +102,17 @@ def _chosen(names: Mapping[str, str | None], given: Mapping[str, Any], *, needed
         click.UsageError: neither or both are given, or a cluster together with a result of an earlier snapshot.
     """
     saved = names["save_snapshot"]
-    asked = next((f"--{name}" for name in ("context", "kubeconfig", "kubectl") if names[name] is not None), None)
+    option = next((f"--{name}" for name in ("context", "kubeconfig", "kubectl") if names[name] is not None), None)
     if given["snapshots"]:
-        if asked is not None:
-            raise click.UsageError(f"{asked} captures a cluster instead of reading a SNAPSHOT: give only one")
+        if option is not None:
+            raise click.UsageError(f"{option} captures a cluster instead of reading a SNAPSHOT: give only one")
         if saved is not None:
             raise click.UsageError("--save-snapshot requires a cluster to capture (--context), not a SNAPSHOT")
         return None
     of_result = given.get("result") is not None
-    if asked is not None and of_result:
-        raise click.UsageError(f"{asked} would capture a new snapshot, but --result needs the SNAPSHOT that it was made from")
-    if asked is None and (of_result or not as_plugin(click.get_current_context())):
+    if option is not None and of_result:
+        raise click.UsageError(f"{option} would capture a new snapshot, but --result needs the SNAPSHOT that it was made from")
+    if option is None and (of_result or not as_plugin(click.get_current_context())):
         if not needed:
             if saved is not None:
                 raise click.UsageError("--save-snapshot requires a cluster to capture (--context)")
@@ -133,9 +133,9 @@ def _namespace(names: Mapping[str, str | None], program: str, given: Mapping[str
     from kubestow.live.capture_kubectl import Kubectl, KubectlError
     from kubestow.models.snapshot.object_names import is_label
 
-    asked = CaptureOptions(program, names["context"], names["kubeconfig"])
+    options = CaptureOptions(program, names["context"], names["kubeconfig"])
     try:
-        found = Kubectl(asked.kubectl, asked.arguments(), asked.timeout).namespace()
+        found = Kubectl(options.kubectl, options.arguments(), options.timeout).namespace()
     except KubectlError:
         return None  # the capture will report the problem
     return found if is_label(found) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kubestow.live.apply.differences import nodes, other_objects, pods
-from kubestow.live.apply.differences.found import Done, Drift
+from kubestow.live.apply.differences.found import DoneChanges, Drift
 from kubestow.models.disruption.pod_disruption_budgets import is_ready
 from kubestow.models.kube import objects, workload_objects
 from kubestow.models.kube.selectors import canonical, selector_matches
@@ -13,7 +13,7 @@ from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.snapshot import Snapshot
 
 
-def compare(before: Snapshot, now: Snapshot, done: Done) -> list[Drift]:
+def compare(before: Snapshot, now: Snapshot, done: DoneChanges) -> list[Drift]:
     """Return the sorted differences between a document's snapshot and the cluster that the run did not make.
 
     Only differences that placement can depend on count, so status, leases, heartbeats and versions are ignored. Either snapshot may be
@@ -32,7 +32,7 @@ def _named(snapshot: Snapshot) -> dict[str, objects.Node]:
     return {node.metadata.name or "": node for node in snapshot.nodes}
 
 
-def _own(now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[tuple[str, str]]:
+def _own(now: Snapshot, there: dict[str, objects.Pod], done: DoneChanges) -> frozenset[tuple[str, str]]:
     """Return the volume claims of pods that the run placed, and their volumes, since binding the pods changes both."""
     found = set()
     for each in done.pods.values():
@@ -50,7 +50,7 @@ def _own(now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[
     return frozenset(found)
 
 
-def _own_devices(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod], done: Done) -> frozenset[tuple[str, str]]:
+def _own_devices(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod], done: DoneChanges) -> frozenset[tuple[str, str]]:
     """Return the resource claims of pods that the run placed or stopped, since their allocation follows the pods."""
     if not before.resource_claims and not now.resource_claims:
         return frozenset()
@@ -69,15 +69,15 @@ def _own_devices(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod],
     return frozenset(found)
 
 
-def _disruptions(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod], done: Done) -> Iterator[Drift]:
+def _disruptions(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod], done: DoneChanges) -> Iterator[Drift]:
     """Yield the budgets that allow fewer evictions than the run's own unfinished evictions explain."""
     live = other_objects.by_name(now, "PodDisruptionBudget")
     for name, budget in other_objects.by_name(before, "PodDisruptionBudget").items():
-        allowed, left = (_allowed(each) for each in (budget, live.get(name)))
-        if allowed is None or left is None or left >= allowed:
+        allowed, allowed_now = (_allowed(each) for each in (budget, live.get(name)))
+        if allowed is None or allowed_now is None or allowed_now >= allowed:
             continue
-        if left < allowed - _taken(budget, before, there, done):
-            what = f"PodDisruptionBudget {name} allows {left} disruption{'s' if left != 1 else ''} now, {allowed} before"
+        if allowed_now < allowed - _taken(budget, before, there, done):
+            what = f"PodDisruptionBudget {name} allows {allowed_now} disruption{'s' if allowed_now != 1 else ''} now, {allowed} before"
             yield Drift("PodDisruptionBudget", name, "disruptions", what)
 
 
@@ -85,16 +85,16 @@ def _allowed(budget: workload_objects.PodDisruptionBudget | None) -> int | None:
     return budget.status.disruptionsAllowed if budget is not None and budget.status is not None else None
 
 
-def _taken(budget: workload_objects.PodDisruptionBudget, before: Snapshot, there: dict[str, objects.Pod], done: Done) -> int:
+def _taken(budget: workload_objects.PodDisruptionBudget, before: Snapshot, there: dict[str, objects.Pod], done: DoneChanges) -> int:
     """Return the number of a budget's pods that the run stopped and that are not Ready again."""
     selector = canonical(budget.spec.selector if budget.spec is not None else None)
     namespace = budget.metadata.namespace or "default"
-    taken = 0
+    used_disruptions = 0
     for pod in before.pods if done.gone else ():
         if pod.metadata.uid not in done.gone or (pod.metadata.namespace or "default") != namespace:
             continue
         if selector is not None and selector_matches(selector, pod.metadata.labels or {}):
             now = done.pods.get(objects.pod_key(pod))
             stands = there.get(now.name) if now is not None else None
-            taken += stands is None or not stands.spec.nodeName or not is_ready(stands)
-    return taken
+            used_disruptions += stands is None or not stands.spec.nodeName or not is_ready(stands)
+    return used_disruptions

@@ -19,7 +19,7 @@ _BYTES: Final = ("memory", "ephemeral-storage", "storage", "hugepages-")
 _MAX_SHOWN_CHARACTERS: Final = 60
 
 
-class Field(NamedTuple):
+class ChangedField(NamedTuple):
     """A changed field: its path, and the old and new values (None if absent)."""
 
     path: tuple[str, ...]
@@ -27,7 +27,7 @@ class Field(NamedTuple):
     new: Any
 
 
-def changed(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[Field]:
+def changed(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[ChangedField]:
     """Yield the fields in which two plain objects differ. Lists are compared as a whole, quantities by amount."""
     for key in dict.fromkeys((*old, *new)):
         one, other = old.get(key), new.get(key)
@@ -37,7 +37,7 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...
             nested = one if isinstance(one, Mapping) else {}, other if isinstance(other, Mapping) else {}
             yield from changed(*nested, (*path, key))
         elif not (path and path[-1] in _AMOUNTS and _same_amount(one, other)):
-            yield Field((*path, key), one, other)
+            yield ChangedField((*path, key), one, other)
 
 
 def _same_amount(one: Any, other: Any) -> bool:
@@ -47,7 +47,7 @@ def _same_amount(one: Any, other: Any) -> bool:
         return False
 
 
-def clause(field: Field) -> str:
+def clause(field: ChangedField) -> str:
     """Return a change as the end of a sentence: ``allocatable.cpu is 3800m, was 4``."""
     *above, name = field.path
     if above and above[-1] in ("labels", "annotations", "nodeSelector", "taints"):
@@ -60,7 +60,7 @@ def clause(field: Field) -> str:
     return f"{path} is {_shown(field, field.new)}, was {'none' if field.old is None else _shown(field, field.old)}"
 
 
-def _entry(noun: str, name: str, field: Field) -> str:
+def _entry(noun: str, name: str, field: ChangedField) -> str:
     """Return the change of a label, annotation or taint as text: ``label app=web is new``."""
 
     def written(value: Any) -> str:
@@ -77,7 +77,7 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, list | dict) and len(str(value)) > _MAX_SHOWN_CHARACTERS
 
 
-def _shown(field: Field, value: Any) -> str:
+def _shown(field: ChangedField, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and len(field.path) > 1 and field.path[-2] in _AMOUNTS:

@@ -56,7 +56,7 @@ class Now:
 
 
 @dataclass
-class Done:
+class DoneChanges:
     """The changes that a run has made so far.
 
     Attributes:

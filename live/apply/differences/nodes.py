@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.live.apply.differences import fields
-from kubestow.live.apply.differences.found import Done, Drift
+from kubestow.live.apply.differences.found import DoneChanges, Drift
 from kubestow.models.kube import objects
 from kubestow.models.kube.closed_nodes import LET_IN, OWN_TAINTS, UNSCHEDULABLE
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -19,7 +19,7 @@ _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreach
 Nodes = Mapping[str, objects.Node]
 
 
-def drifts(before: Nodes, now: Nodes, done: Done) -> Iterator[Drift]:
+def drifts(before: Nodes, now: Nodes, done: DoneChanges) -> Iterator[Drift]:
     """Yield the differences between the nodes of two snapshots that the run did not make."""
     for name, node in before.items():
         there = now.get(name)

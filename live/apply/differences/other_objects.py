@@ -122,10 +122,10 @@ def workload(found: Any) -> dict[str, Any]:
 
 def _containers(spec: objects.PodSpec | None) -> dict[str, Any]:
     listed = (*(spec.initContainers or ()), *(spec.containers or ())) if spec is not None else ()
-    asked = {each.name or "": {"requests": dict((each.resources.requests if each.resources else None) or {})} for each in listed}
+    requests = {each.name or "": {"requests": dict((each.resources.requests if each.resources else None) or {})} for each in listed}
     if spec is not None and spec.resources is not None:
-        asked[""] = {"requests": dict(spec.resources.requests or {})}
-    return asked
+        requests[""] = {"requests": dict(spec.resources.requests or {})}
+    return requests
 
 
 def _spec_alone(found: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.live.apply.differences import fields
-from kubestow.live.apply.differences.found import Done, Drift
+from kubestow.live.apply.differences.found import DoneChanges, Drift
 from kubestow.live.redact import kept_annotations
 from kubestow.models.kube import objects, quantity
 from kubestow.models.kube.feature_gates import DEFAULT
@@ -22,7 +22,7 @@ _REDACTED: Final = frozenset({"containers", "initContainers", "volumes", "servic
 _plain: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in _REDACTED))
 
 
-def drifts(before: Pods, now: Pods, done: Done) -> Iterator[Drift]:
+def drifts(before: Pods, now: Pods, done: DoneChanges) -> Iterator[Drift]:
     """Yield the differences between the pods of two snapshots that the run did not make.
 
     Finished pods use no resources, so their appearance or deletion does not count.
@@ -79,7 +79,7 @@ def _new(key: str, pod: objects.Pod) -> Drift:
     return Drift("Pod", key, "new and waiting", f"Pod {key} is new and {waits}", "", _value(pod))
 
 
-def _own(now: Pods, done: Done) -> Iterator[Drift]:
+def _own(now: Pods, done: DoneChanges) -> Iterator[Drift]:
     """Yield the differences of pods that the run placed from the state in which it left them."""
     for key, each in sorted(done.pods.items()):
         pod = now.get(each.name)
@@ -134,8 +134,8 @@ class _Same:
         """Compare whether the pods have ended, and their resources. The rest of a status changes all the time."""
         if objects.is_terminal(one) != objects.is_terminal(other):
             return False
-        held = _remembered(self._held, one.status, other.status, lambda x, y: _resources(x) == _resources(y))
-        return held or _request(one) == _request(other)
+        same_allocation = _remembered(self._held, one.status, other.status, lambda x, y: _resources(x) == _resources(y))
+        return same_allocation or _request(one) == _request(other)
 
     def _spec(self, one: objects.PodSpec, other: objects.PodSpec) -> bool:
         if _plain(one) != _plain(other):
@@ -167,8 +167,8 @@ def _resources(status: objects.PodStatus | None) -> Any:
         return []
     listed = (*(status.containerStatuses or ()), *(status.initContainerStatuses or ()))
     resize = [(c.type, c.reason) for c in status.conditions or () if c.type == "PodResizePending"]
-    held = [(each.name, each.allocatedResources, each.resources) for each in listed if each.allocatedResources or each.resources]
-    return [held, resize] if held or resize else []
+    allocations = [(each.name, each.allocatedResources, each.resources) for each in listed if each.allocatedResources or each.resources]
+    return [allocations, resize] if allocations or resize else []
 
 
 def _request(pod: objects.Pod) -> dict[str, int]:

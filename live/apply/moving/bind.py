@@ -8,10 +8,10 @@ from typing import Any
 
 from kubestow.live.api.answers import Object, Unreachable
 from kubestow.live.apply.moving.evict import pod_path
-from kubestow.live.apply.moving.work import Dropped, Ended, Work
+from kubestow.live.apply.moving.work import Dropped, Ended, StepContext
 from kubestow.live.apply.node_changes import is_closed
 from kubestow.live.apply.pod_locations import is_leaving, key_of, node_of
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 from kubestow.live.apply.waiting import Verdict, looked_at, verdict
 from kubestow.models.kube.pod_spec import SELECTED_NODE
 
@@ -27,7 +27,7 @@ def binding(pod: Object, node: str) -> Object:
     }
 
 
-async def place(step: Step, pod: Object, work: Work, deadline: float) -> bool:
+async def place(step: RunStep, pod: Object, work: StepContext, deadline: float) -> bool:
     """Give a pending pod the node of its step. Return False if the pod is deleted before.
 
     Raises:
@@ -56,7 +56,7 @@ async def place(step: Step, pod: Object, work: Work, deadline: float) -> bool:
     return False
 
 
-async def _require_fit(step: Step, pod: Object, work: Work) -> None:
+async def _require_fit(step: RunStep, pod: Object, work: StepContext) -> None:
     target = step.target or ""
     if work.unchanged(target) and (work.halt.state is None or step.gang in work.whole):
         return
@@ -66,7 +66,7 @@ async def _require_fit(step: Step, pod: Object, work: Work) -> None:
         raise Ended(f"pod {key}{f', which replaces {step.pod},' if key != step.pod else ''} is not bound to {target}: {why}")
 
 
-async def _bind(step: Step, pod: Object, work: Work, deadline: float) -> Object | None:
+async def _bind(step: RunStep, pod: Object, work: StepContext, deadline: float) -> Object | None:
     """Send a Binding. Return the bound pod; None if the pod must be read again."""
     key, target = key_of(pod), step.target or ""
     async with work.bindings:
@@ -86,14 +86,14 @@ async def _bind(step: Step, pod: Object, work: Work, deadline: float) -> Object 
     if time.monotonic() >= deadline:
         raise Ended(f"pod {key} cannot be bound to {target} for {work.options.timeout:g} s: {answer.message}")
     if work.cluster.pod(pod["metadata"]["uid"]) is pod:
-        await work.rest(work.options.pause)
+        await work.pause(work.options.pause)
     return None
 
 
 # --- by the scheduler -------------------------------------------------------------------------------------------------
 
 
-def open_claims(pod: Object, work: Work) -> Iterator[tuple[str, Object | None]]:
+def open_claims(pod: Object, work: StepContext) -> Iterator[tuple[str, Object | None]]:
     """Yield name and object (None if missing) of the pod's claims without a volume. An ephemeral volume has the claim POD-VOLUME."""
     names = []
     for volume in (pod.get("spec") or {}).get("volumes") or ():
@@ -110,14 +110,14 @@ def open_claims(pod: Object, work: Work) -> Iterator[tuple[str, Object | None]]:
             yield name, claim
 
 
-def _waits_for_nobody(claim: Object, work: Work) -> bool:
+def _waits_for_nobody(claim: Object, work: StepContext) -> bool:
     """Return True if a claim gets its volume before its pod has a node."""
     spec: dict[str, Any] = claim.get("spec") or {}
     found = work.cluster.named("StorageClass", spec.get("storageClassName") or "")
     return found is None or found.get("volumeBindingMode") != "WaitForFirstConsumer"
 
 
-async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None]], work: Work, deadline: float) -> bool:
+async def _let_in(step: RunStep, pod: Object, claims: list[tuple[str, Object | None]], work: StepContext, deadline: float) -> bool:
     """Let the scheduler bind a pod to the node of its step. Return False if the pod is deleted."""
     uid, key, target = pod["metadata"]["uid"], key_of(pod), step.target or ""
     for name, claim in claims:
@@ -147,13 +147,13 @@ async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None
     return True
 
 
-def _moved(uid: str, work: Work) -> tuple[Object | None] | None:
+def _moved(uid: str, work: StepContext) -> tuple[Object | None] | None:
     """Return the pod in a tuple once it is bound or deleted; None while it is pending."""
     now = work.cluster.pod(uid)
     return (now,) if now is None or is_leaving(now) or node_of(now) else None
 
 
-async def _scheduled(step: Step, uid: str, before: Verdict, work: Work, deadline: float) -> tuple[Object | None] | None:
+async def _scheduled(step: RunStep, uid: str, before: Verdict, work: StepContext, deadline: float) -> tuple[Object | None] | None:
     """Wait for the scheduler. Give up after it has rejected the pod and had time for a retry.
 
     If the run ends, a pod that was already pending is not awaited. ``before``: the scheduler's verdict before the node was opened.
@@ -174,7 +174,7 @@ async def _scheduled(step: Step, uid: str, before: Verdict, work: Work, deadline
     return None
 
 
-def _is_rejected(pod: Object | None, before: Verdict, closed: int, work: Work) -> bool:
+def _is_rejected(pod: Object | None, before: Verdict, closed: int, work: StepContext) -> bool:
     """Return True if the scheduler has rejected the pod with this number of closed nodes."""
     if pod is None or verdict(pod)[1:2] != ("Unschedulable",) or not looked_at(pod, before, closed):
         return False
@@ -182,7 +182,7 @@ def _is_rejected(pod: Object | None, before: Verdict, closed: int, work: Work) -
     return not any(SELECTED_NODE in (claim["metadata"].get("annotations") or {}) for claim in claims)
 
 
-async def _volume(name: str, pod: Object, step: Step, work: Work, deadline: float) -> bool:
+async def _volume(name: str, pod: Object, step: RunStep, work: StepContext, deadline: float) -> bool:
     """Wait until a claim has its volume. Return False if its pod is deleted."""
     uid = pod["metadata"]["uid"]
 

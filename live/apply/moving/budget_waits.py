@@ -7,23 +7,23 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from kubestow.live.api.answers import Answer, Object
-from kubestow.live.apply.moving.work import Work
+from kubestow.live.api.answers import Object, ServerAnswer
+from kubestow.live.apply.moving.work import StepContext
 from kubestow.live.apply.pod_locations import key_of
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 from kubestow.models.kube.lenient_decode import some
 from kubestow.models.kube.objects import LabelSelector
 from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 
 
-def by_budget(answer: Answer) -> bool:
+def by_budget(answer: ServerAnswer) -> bool:
     """Return True if a budget refused the eviction, not an overloaded server."""
     details = answer.body.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     return answer.code == 429 and any(isinstance(cause, dict) and cause.get("reason") == "DisruptionBudget" for cause in causes or ())
 
 
-def awaited(steps: Iterable[Step], work: Work) -> list[str]:
+def awaited(steps: Iterable[RunStep], work: StepContext) -> list[str]:
     """Return the names of pending foreign pods that the budgets of these steps' pods select."""
     pods = [pod for step in steps if step.source is not None and (pod := work.cluster.pod(work.where.of[step.pod].uid)) is not None]
     foreign = work.foreign().values()
@@ -31,7 +31,7 @@ def awaited(steps: Iterable[Step], work: Work) -> list[str]:
     return sorted(key_of(pod) for pod in foreign if any(_counts(budget, pod) for budget in budgets))
 
 
-def waits_for(steps: Iterable[Step], work: Work) -> str:
+def waits_for(steps: Iterable[RunStep], work: StepContext) -> str:
     """Return the end of a sentence that names these pods; empty without any."""
     found = awaited(steps, work)
     if not found:
@@ -39,12 +39,12 @@ def waits_for(steps: Iterable[Step], work: Work) -> str:
     return f"; the budget waits for {'pod' if len(found) == 1 else 'pods'} {some(found)} without a node"
 
 
-def first_try(steps: Iterable[Step], work: Work) -> float:
+def first_try(steps: Iterable[RunStep], work: StepContext) -> float:
     """Return the time of the first attempt at one of these steps; now if there was none."""
     return min((work.tried[step.id] for step in steps if step.id in work.tried), default=time.monotonic())
 
 
-def _budgets(pods: list[Object], work: Work) -> Iterator[tuple[str, Selector]]:
+def _budgets(pods: list[Object], work: StepContext) -> Iterator[tuple[str, Selector]]:
     for budget in work.cluster.objects("PodDisruptionBudget").values():
         given = (budget.get("spec") or {}).get("selector")
         selector = canonical(msgspec.convert(given, LabelSelector)) if given is not None else None

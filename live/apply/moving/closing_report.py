@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from kubestow.live.api.answers import Object, Unreachable
 from kubestow.live.apply.moving.missing_replacements import why_none
 from kubestow.live.apply.moving.step_run import StepRun, is_ready
-from kubestow.live.apply.moving.work import Cluster
+from kubestow.live.apply.moving.work import ClusterReader
 from kubestow.live.apply.pod_locations import PodLocations, is_leaving, is_over, node_of
 
 
 async def closing_sentences(
-    step_runs: Collection[StepRun], cluster: Cluster, where: PodLocations, any_open: Callable[[], bool]
+    step_runs: Collection[StepRun], cluster: ClusterReader, where: PodLocations, any_open: Callable[[], bool]
 ) -> list[str]:
     """Return a sentence for each pod with an unfinished step. ``any_open`` returns True if some node is open."""
     if all(step_run.state in ("waits", "done") for step_run in step_runs):
@@ -38,7 +38,7 @@ class Closing:
         open: True if some node is open.
     """
 
-    cluster: Cluster
+    cluster: ClusterReader
     where: PodLocations
     current: bool
     open: bool
@@ -51,7 +51,7 @@ class Closing:
         pod = self.cluster.pod(standing.uid)
         if step_run.state == "bound":
             return self._said(f"pod {standing.key}", pod, step_run.step.target)
-        if standing.uid in self.where.taken:
+        if standing.uid in self.where.replacements:
             return self._said(f"pod {standing.key}, which takes the place of {step_run.step.pod},", pod, step_run.step.target)
         return self._evicted(step_run, pod)
 

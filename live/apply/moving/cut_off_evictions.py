@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from kubestow.live.apply.moving.work import Work
+from kubestow.live.apply.moving.work import StepContext
 from kubestow.live.apply.pod_locations import is_leaving
 
 #: Seconds after which the disruption controller forgets such a pod, plus a margin.
@@ -26,7 +26,7 @@ class CutOff(NamedTuple):
     since: str
 
 
-async def patient(work: Work, deadline: float, namespace: str | None = None) -> float:
+async def patient(work: StepContext, deadline: float, namespace: str | None = None) -> float:
     """Return the deadline for retries of budgets, extended if interrupted evictions of the run's own pods use them up.
 
     ``namespace``: namespace of the budgets; None for all.
@@ -36,12 +36,12 @@ async def patient(work: Work, deadline: float, namespace: str | None = None) -> 
     await work.cluster.refresh()  # deletions may not be visible yet
     for found in _cut_off(work, namespace):
         if found not in work.forgotten:
-            left = _left(found.since)
-            work.forgotten[found] = time.monotonic() + left
-            if left:
+            remaining_seconds = _left(found.since)
+            work.forgotten[found] = time.monotonic() + remaining_seconds
+            if remaining_seconds:
                 said = (
                     f"PodDisruptionBudget {found.budget} counts pod {found.pod} as evicted although it runs: an eviction was interrupted; "
-                    f"the cluster forgets it after two minutes, in {left:.0f} s or earlier"
+                    f"the cluster forgets it after two minutes, in {remaining_seconds:.0f} s or earlier"
                 )
                 await work.facts.fact("drift", message=said)
                 work.listener.note(said)
@@ -49,7 +49,7 @@ async def patient(work: Work, deadline: float, namespace: str | None = None) -> 
     return deadline
 
 
-def _cut_off(work: Work, namespace: str | None) -> Iterator[CutOff]:
+def _cut_off(work: StepContext, namespace: str | None) -> Iterator[CutOff]:
     ours = {each.key: each.uid for each in work.where.of.values()}
     for budget in work.cluster.objects("PodDisruptionBudget").values():
         where = budget["metadata"].get("namespace") or "default"

@@ -6,13 +6,13 @@ import time
 from typing import Final
 from urllib.parse import quote
 
-from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.live.api.answers import Object, ServerAnswer, Unreachable
 from kubestow.live.apply.moving.budget_waits import awaited, by_budget, waits_for
 from kubestow.live.apply.moving.cut_off_evictions import patient
 from kubestow.live.apply.moving.missing_replacements import why_none
-from kubestow.live.apply.moving.work import Ended, Work
+from kubestow.live.apply.moving.work import Ended, StepContext
 from kubestow.live.apply.pod_locations import is_leaving, node_of
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 from kubestow.models.disruption.eviction_requests import of_uid
 
 #: Statuses after which the pod is read again: gone, replaced under the same name, or changed meanwhile.
@@ -36,38 +36,38 @@ def eviction(key: str, uid: str) -> Object:
     }
 
 
-async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
+async def evict(step: RunStep, work: StepContext, *, requested: bool = False) -> bool:
     """Evict the pod of a step. Return False if the run ends or the wave is interrupted before.
 
-    The time limit counts from the first attempt. ``asked``: an earlier run may have sent the eviction.
+    The time limit counts from the first attempt. ``requested``: an earlier run may have sent the eviction.
 
     Raises:
         Ended: the pod was replaced, its budget does not allow the eviction in time, or the server refuses.
         Unreachable: the server is gone.
     """
     standing, now = work.where.of[step.pod], time.monotonic()
-    began, held = work.tried.setdefault(step.id, now), now + work.options.hold
+    began, hold_until = work.tried.setdefault(step.id, now), now + work.options.hold
     deadline, api = began + work.options.timeout, work.api_of(*step.id)
     while True:
         pod = work.cluster.pod(standing.uid)
         if pod is None or is_leaving(pod):
-            if asked:
+            if requested:
                 return True
             why = why_none(work.cluster, step.origin)
             what = "is gone" if pod is None else "is being deleted"
             raise Ended(f"pod {standing.key} {what}, and not by this run{f': {why}' if why else ''}")
         if node_of(pod) != step.source:
             raise Ended(f"pod {standing.key} is on {node_of(pod) or 'no node'}, in the plan on {step.source}")
-        if not asked and (others := of_uid(work.cluster.objects("EvictionRequest"), standing.uid)) is not None:
+        if not requested and (others := of_uid(work.cluster.objects("EvictionRequest"), standing.uid)) is not None:
             raise Ended(f"pod {standing.key} is to be evicted by others: {others} asks for it")
-        if work.halt.state is not None or work.held.is_set():
+        if work.halt.state is not None or work.evictions_held.is_set():
             return False
         work.alive()
         work.asking.add(standing.uid)
         try:
             answer = await api.send("POST", pod_path(standing.key, "/eviction"), eviction(standing.key, standing.uid))
         except Unreachable:
-            asked = True
+            requested = True
             await work.cluster.refresh()  # it may have been executed
             continue
         finally:
@@ -75,7 +75,7 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
         if answer.ok:
             return True
         if answer.code in _READ_AGAIN:
-            asked = True  # possibly by our own request whose answer was lost
+            requested = True  # possibly by our own request whose answer was lost
             await work.cluster.refresh()
         elif answer.code != 429:
             raise Ended(f"pod {standing.key} cannot be evicted: {answer.message}")
@@ -84,14 +84,14 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
         if time.monotonic() >= deadline:
             waited = max(work.options.timeout, round(deadline - began))
             raise Ended(f"pod {standing.key} cannot be evicted for {waited:g} s: {_budget(answer)}{waits_for([step], work)}")
-        if by_budget(answer) and time.monotonic() >= held and awaited([step], work):
-            work.held.set()
+        if by_budget(answer) and time.monotonic() >= hold_until and awaited([step], work):
+            work.evictions_held.set()
             return False
         if answer.code == 429 or work.cluster.pod(standing.uid) is pod:
-            await work.rest(min(work.options.pause, deadline - time.monotonic()))
+            await work.pause(min(work.options.pause, deadline - time.monotonic()))
 
 
-def _budget(answer: Answer) -> str:
+def _budget(answer: ServerAnswer) -> str:
     """Return the server's message about the budget."""
     details = answer.body.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
@@ -99,7 +99,7 @@ def _budget(answer: Answer) -> str:
     return " ".join([answer.message, *said])
 
 
-async def gone(step: Step, work: Work, deadline: float) -> None:
+async def gone(step: RunStep, work: StepContext, deadline: float) -> None:
     """Wait until an evicted pod is gone.
 
     Raises:

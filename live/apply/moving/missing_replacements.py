@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from kubestow.live.api.answers import Object
-from kubestow.live.apply.moving.work import Work
+from kubestow.live.apply.moving.work import StepContext
 from kubestow.live.apply.pod_locations import is_leaving, is_over
-from kubestow.live.apply.steps import Origin, Step
+from kubestow.live.apply.steps import PodOrigin, RunStep
 
 #: Kinds whose controller keeps ``spec.replicas`` pods and gives no pod an identity.
 _COUNTED: Final = ("ReplicaSet", "ReplicationController")
@@ -16,19 +16,19 @@ _COUNTED: Final = ("ReplicaSet", "ReplicationController")
 _ENDED: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 
 
-class Owners(Protocol):
+class OwnerReader(Protocol):
     """Read access to controllers, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def pods_of(self, owner_uid: str) -> list[Object]: ...
 
 
-def is_known(cluster: Owners, origin: Origin) -> bool:
+def is_known(cluster: OwnerReader, origin: PodOrigin) -> bool:
     """Return True if the cluster has the controller of a pod, so that its deletion can be detected later."""
     return origin.owner is not None and origin.owner[2] in cluster.objects(origin.owner[0])
 
 
-def why_none(cluster: Owners, origin: Origin, *, known: bool = False) -> str:
+def why_none(cluster: OwnerReader, origin: PodOrigin, *, known: bool = False) -> str:
     """Return the reason why a pod's controller creates no replacement; empty if it does or if unknown.
 
     ``known``: True if the controller existed when the step began.
@@ -47,13 +47,13 @@ def why_none(cluster: Owners, origin: Origin, *, known: bool = False) -> str:
     return f"{called} {said}" if said else ""
 
 
-def gone_because(steps: Iterable[Step], work: Work) -> str:
+def gone_because(steps: Iterable[RunStep], work: StepContext) -> str:
     """Return the end of a sentence about controllers of deleted pods that create no pods any more."""
     gone = [step for step in steps if work.cluster.pod(work.where.of[step.pod].uid) is None]
     return "".join(f"; {why}" for why in dict.fromkeys(why_none(work.cluster, step.origin) for step in gone) if why)
 
 
-def _called(cluster: Owners, found: Object, name: str) -> str:
+def _called(cluster: OwnerReader, found: Object, name: str) -> str:
     """Return the name of a controller for messages, with the owner above it, which users scale."""
     above = next((each for each in found["metadata"].get("ownerReferences") or () if each.get("controller")), None)
     return name if above is None else f"{name} of {above.get('kind')} {above.get('name')}"
@@ -64,7 +64,7 @@ def _replicas(found: Object) -> int:
     return stated if isinstance(stated, int) else 1
 
 
-def _counted(cluster: Owners, found: Object, origin: Origin) -> str:
+def _counted(cluster: OwnerReader, found: Object, origin: PodOrigin) -> str:
     """Return why a controller that counts its pods creates no replacement; empty if it may.
 
     Its status must agree, because it may briefly have more pods.
@@ -78,7 +78,7 @@ def _counted(cluster: Owners, found: Object, origin: Origin) -> str:
     return f"already has {wanted} of {wanted} pods" if current and status.get("replicas") == wanted <= living else ""
 
 
-def _numbered(cluster: Owners, found: Object, origin: Origin) -> str:
+def _numbered(cluster: OwnerReader, found: Object, origin: PodOrigin) -> str:
     """Return why a StatefulSet, which creates the pods of its ordinals, creates no replacement; empty if it may."""
     wanted = _replicas(found)
     ordinal = origin.key.rpartition("-")[2]
@@ -86,7 +86,7 @@ def _numbered(cluster: Owners, found: Object, origin: Origin) -> str:
     return f"was scaled to {wanted}" if ordinal.isdecimal() and not first <= int(ordinal) < first + wanted else ""
 
 
-def _job(cluster: Owners, found: Object, origin: Origin) -> str:
+def _job(cluster: OwnerReader, found: Object, origin: PodOrigin) -> str:
     spec, status = found.get("spec") or {}, found.get("status") or {}
     if any(each.get("type") in _ENDED and each.get("status") == "True" for each in status.get("conditions") or ()):
         return "has ended"
@@ -95,7 +95,7 @@ def _job(cluster: Owners, found: Object, origin: Origin) -> str:
     return "was scaled to 0" if spec.get("parallelism") == 0 else ""
 
 
-_RULES: Final[Mapping[str, Callable[[Owners, Object, Origin], str]]] = {
+_RULES: Final[Mapping[str, Callable[[OwnerReader, Object, PodOrigin], str]]] = {
     **dict.fromkeys(_COUNTED, _counted),
     "StatefulSet": _numbered,
     "Job": _job,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubestow.live.apply.moving.work import Cluster
+from kubestow.live.apply.moving.work import ClusterReader
 from kubestow.live.apply.pod_locations import PodLocations, is_over
 from kubestow.models.kube.closed_nodes import OWN_TAINTS
 
@@ -14,7 +14,7 @@ Print = tuple[Any, ...]
 class NodeWatch:
     """A record of nodes and the pods on them."""
 
-    def __init__(self, cluster: Cluster, where: PodLocations) -> None:
+    def __init__(self, cluster: ClusterReader, where: PodLocations) -> None:
         """Start without a record."""
         self._cluster = cluster
         self._where = where
@@ -30,7 +30,7 @@ class NodeWatch:
         seen, now = self._seen.get(name), self._look(name)
         if seen is None or now is None or now[0] != seen[0]:
             return False
-        return all(uid in self._where.placed or uid in self._where.taken for uid in now[1] - seen[1])
+        return all(uid in self._where.placed or uid in self._where.replacements for uid in now[1] - seen[1])
 
     def _look(self, name: str) -> tuple[Print, frozenset[str]] | None:
         node = self._cluster.node(name)

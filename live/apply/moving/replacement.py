@@ -10,9 +10,9 @@ from typing import Final
 from kubestow.live.api.answers import Object, Unreachable
 from kubestow.live.apply.moving.evict import pod_path
 from kubestow.live.apply.moving.missing_replacements import why_none
-from kubestow.live.apply.moving.work import Ended, Work
+from kubestow.live.apply.moving.work import Ended, StepContext
 from kubestow.live.apply.pod_locations import is_leaving, is_like, is_over, key_of, node_of
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 
 #: Metadata set by the server, which must be absent when a pod is created.
 _FILLED_IN: Final = (
@@ -32,7 +32,7 @@ def manifest(pod: Object) -> Object:
     return made
 
 
-async def recreate(step: Step, work: Work, made: Object, deadline: float) -> None:
+async def recreate(step: RunStep, work: StepContext, made: Object, deadline: float) -> None:
     """Recreate a pod unless it exists.
 
     Raises:
@@ -51,10 +51,10 @@ async def recreate(step: Step, work: Work, made: Object, deadline: float) -> Non
             raise Ended(f"pod {step.pod} was evicted and cannot be created again: {answer.message}; its manifest is in the journal")
         await work.cluster.refresh()
         if answer.code == 409 and not _named(step, work):
-            await work.rest(work.options.pause)  # this server still has the old pod
+            await work.pause(work.options.pause)  # this server still has the old pod
 
 
-def _named(step: Step, work: Work) -> list[Object]:
+def _named(step: RunStep, work: StepContext) -> list[Object]:
     """Return the new pod with the same name in a list; empty if there is none."""
     namespace, _, name = work.where.of[step.pod].key.partition("/")
     pod, owner = work.cluster.named("Pod", name, namespace), step.origin.owner
@@ -64,7 +64,7 @@ def _named(step: Step, work: Work) -> list[Object]:
     return [pod] if owners == ([] if owner is None else [owner[2]]) else []
 
 
-async def replacement(step: Step, work: Work, deadline: float, siblings: Iterable[str], *, known: bool = False) -> Object:
+async def replacement(step: RunStep, work: StepContext, deadline: float, siblings: Iterable[str], *, known: bool = False) -> Object:
     """Wait for the replacement of an evicted pod, and record it.
 
     ``siblings``: targets of other pods of its controller. ``known``: True if the controller existed when the step began.
@@ -101,7 +101,7 @@ async def replacement(step: Step, work: Work, deadline: float, siblings: Iterabl
     return pod
 
 
-def _candidates(step: Step, work: Work) -> list[Object]:
+def _candidates(step: RunStep, work: StepContext) -> list[Object]:
     if step.origin.keeps_name:
         pods = _named(step, work)
     else:

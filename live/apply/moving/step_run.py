@@ -13,10 +13,10 @@ from kubestow.live.apply.moving.bind import place
 from kubestow.live.apply.moving.evict import evict, gone
 from kubestow.live.apply.moving.missing_replacements import is_known, why_none
 from kubestow.live.apply.moving.replacement import manifest, recreate, replacement
-from kubestow.live.apply.moving.work import Dropped, Ended, Work
+from kubestow.live.apply.moving.work import Dropped, Ended, StepContext
 from kubestow.live.apply.pod_locations import is_leaving, is_over, node_of
 from kubestow.live.apply.progress import StepProgress
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 
 #: Seconds for a controller to replace a pod that was evicted for good.
 _SUCCESSOR_SECONDS: Final = 10.0
@@ -38,8 +38,8 @@ class StepRun:
         placed: Set once the pod is bound or will not be bound.
     """
 
-    step: Step
-    work: Work
+    step: RunStep
+    work: StepContext
     progress: StepProgress
     siblings: Iterable[str] = ()
     state: State = "waits"
@@ -113,7 +113,7 @@ class StepRun:
     async def _evicted(self) -> bool:
         """Evict the pod. First record the manifest of a pod that no controller recreates."""
         step, work, standing = self.step, self.work, self.work.where.of[self.step.pod]
-        if work.held.is_set() and not self.progress.begun:
+        if work.evictions_held.is_set() and not self.progress.begun:
             return False
         pod = work.cluster.pod(standing.uid)
         if step.origin.owner is None:
@@ -123,7 +123,7 @@ class StepRun:
                 await work.facts.fact("manifest", step=step.number, pod=step.pod, object=self._made)
         if pod is not None:
             work.listener.step(step, "evicting", standing.key)
-        return await evict(step, work, asked=self.progress.begun)
+        return await evict(step, work, requested=self.progress.begun)
 
     async def _empty(self, deadline: float) -> None:
         """Wait until the old pod is gone, including its grace period. Recreate a pod without a controller."""
@@ -160,9 +160,9 @@ class StepRun:
         step, work = self.step, self.work
         while True:
             standing = work.where.of[step.pod]
-            pod = work.cluster.pod(standing.uid) if standing.uid in work.where.taken else None
+            pod = work.cluster.pod(standing.uid) if standing.uid in work.where.replacements else None
             if pod is None or is_leaving(pod):
-                if standing.uid in work.where.taken:
+                if standing.uid in work.where.replacements:
                     work.where.drop(standing.uid)
                 pod = await replacement(step, work, max(deadline, time.monotonic() + 1), self.siblings, known=self._known)
             if await place(step, pod, work, deadline):

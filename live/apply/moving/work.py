@@ -11,14 +11,14 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from kubestow.live.api.answers import Api, Object
 from kubestow.live.apply.pod_locations import PodLocations
-from kubestow.live.apply.steps import Step
+from kubestow.live.apply.steps import RunStep
 from kubestow.models.documents.journal import What
 from kubestow.models.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
 
 
-class Cluster(Protocol):
+class ClusterReader(Protocol):
     """Read access to the cluster, implemented by :class:`kubestow.live.api.live_cluster.LiveCluster`."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
@@ -32,7 +32,7 @@ class Cluster(Protocol):
     def snapshot(self) -> Snapshot: ...
 
 
-class Facts(Protocol):
+class FactWriter(Protocol):
     """Write access to the journal, implemented by :class:`kubestow.live.apply.journal.Journal`."""
 
     async def fact(self, what: What, **fields: Any) -> None: ...
@@ -45,13 +45,13 @@ class Gate(Protocol):
     def let_in(self, pod: Object, node: str) -> AbstractAsyncContextManager[None]: ...
 
 
-class Listener:
+class RunListener:
     """Receiver of progress events; this one ignores them."""
 
     def wave(self, number: int, steps: int) -> None:
         """Handle the start of a wave with this number of steps."""
 
-    def step(self, step: Step, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
+    def step(self, step: RunStep, what: Literal["evicting", "gone", "bound", "done"], name: str) -> None:
         """Handle an event of a step's pod. ``name`` is the pod's current name."""
 
     def note(self, message: str) -> None:
@@ -71,7 +71,7 @@ class Dropped(Exception):
 
 
 @dataclass
-class Halt:
+class HaltRequest:
     """A request to end the run. No further step begins; steps under way are finished."""
 
     state: Literal["stopped", "interrupted"] | None = None
@@ -87,7 +87,7 @@ class Halt:
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """Options of a run.
 
     Attributes:
@@ -114,7 +114,7 @@ class Options:
 
 
 @dataclass
-class Work:
+class StepContext:
     """The state shared by all steps of a run.
 
     Attributes:
@@ -139,21 +139,21 @@ class Work:
         asking: Uids of pods whose eviction request is under way.
         forgotten: Times when budgets forget interrupted evictions.
         tried: Times of the first eviction attempt by step.
-        held: Set while no eviction may begin, until nodes were opened for pods that budgets wait for.
+        evictions_held: Set while no eviction may begin, until nodes were opened for pods that budgets wait for.
     """
 
     api_of: Callable[[int, str], Api]
-    cluster: Cluster
-    facts: Facts
+    cluster: ClusterReader
+    facts: FactWriter
     gate: Gate
     where: PodLocations
-    options: Options
-    listener: Listener
-    fits: Callable[[Step, str], Awaitable[str]]
+    options: RunOptions
+    listener: RunListener
+    fits: Callable[[RunStep, str], Awaitable[str]]
     unchanged: Callable[[str], bool]
     alive: Callable[[], None]
     foreign: Callable[[], Mapping[str, Object]]
-    halt: Halt = field(default_factory=Halt)
+    halt: HaltRequest = field(default_factory=HaltRequest)
     slots: asyncio.Semaphore = field(init=False)
     bindings: asyncio.Semaphore = field(init=False)
     whole: set[str] = field(default_factory=set)
@@ -163,7 +163,7 @@ class Work:
     asking: set[str] = field(default_factory=set)
     forgotten: dict[Hashable, float] = field(default_factory=dict)
     tried: dict[tuple[int, str], float] = field(default_factory=dict)
-    held: asyncio.Event = field(default_factory=asyncio.Event)
+    evictions_held: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.options.at_once)
@@ -188,7 +188,7 @@ class Work:
         # the list of both futures has a joined element type; the first one's result is T or None
         return first.result() if first.done() and not first.cancelled() else found()  # type: ignore[return-value]
 
-    async def until_dropped(self, step: Step, found: Callable[[], T | None], deadline: float) -> T | None:
+    async def until_dropped(self, step: RunStep, found: Callable[[], T | None], deadline: float) -> T | None:
         """Wait until ``found`` returns a value or the deadline passes. Return the value or None.
 
         For an already pending pod, also stop waiting when the run ends.
@@ -197,11 +197,11 @@ class Work:
             return await self.until_halted(found, deadline)
         return await self.until(found, deadline)
 
-    def dropped(self, step: Step) -> bool:
+    def dropped(self, step: RunStep) -> bool:
         """Return True if a step without requests must not begin any more."""
         return self.halt.state is not None and step.gang not in self.whole
 
-    async def rest(self, seconds: float) -> None:
+    async def pause(self, seconds: float) -> None:
         """Wait for some time or until the run ends."""
         try:
             await asyncio.wait_for(self.halt.event.wait(), seconds)

@@ -52,9 +52,9 @@ def _cause(found: Fit, cause: Cause) -> Iterator[RenderableType]:
     yield heading(f"Limit: why {unit} {found.units + 1:,} does not fit")
     condition = "" if cause.alone else ", given the places of the others"
     kept = any(fact.rule == "Keep" for fact in cause.facts)
-    rest = "" if cause.minimal else " (in addition to the rules)" if kept else " (not minimal: the time was up)"
+    suffix = "" if cause.minimal else " (in addition to the rules)" if kept else " (not minimal: the time was up)"
     said = "these rules and capacities together rule it out" if len(cause.facts) > 1 else "this alone rules it out"
-    yield inset(plain(f"{counted(cause.together, 'pod')} requested at once{condition}: {said}{rest}"))
+    yield inset(plain(f"{counted(cause.together, 'pod')} requested at once{condition}: {said}{suffix}"))
     for fact in cause.facts:
         message = fact.message.removeprefix(f"{fact.rule}: ")
         yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(message, style="default")), 4)
@@ -64,7 +64,7 @@ def _growth(found: Fit, surface: Surface) -> Iterator[RenderableType]:
     yield heading("Gain from one more node")
     what = "replicas" if len(found.templates) == 1 else "units"
     table = grid("like node", "nodes of this kind", f"more {what}", right=(1, 2))
-    shown = found.growth[: surface.most(_MAX_KINDS)]
+    shown = found.growth[: surface.limit(_MAX_KINDS)]
     for entry in shown:
         table.add_row(Name(entry.like), f"{entry.nodes:,}", _range(entry))
     yield inset(table)

@@ -59,7 +59,7 @@ def _section(lines: Sequence[Text], surface: Surface) -> Iterator[RenderableType
     if not lines:
         return
     yield heading("Headroom of CapacityBuffers")
-    shown = lines[: surface.most(_MAX_BUFFERS)]
+    shown = lines[: surface.limit(_MAX_BUFFERS)]
     for line in shown:
         yield inset(line)
     yield from more(len(lines) - len(shown), "{} more buffers (--all shows them)")

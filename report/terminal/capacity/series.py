@@ -41,7 +41,7 @@ def decided_by(sizing: Sizing) -> str:
 def moments(sizing: Sizing, surface: Surface) -> Iterator[RenderableType]:
     """Yield a row per snapshot, with marks for deciding ones."""
     series = sizing.series or []
-    shown = sorted(sorted(range(len(series)), key=lambda i: (not series[i].decides, i))[: surface.most(_MAX_SNAPSHOTS)])
+    shown = sorted(sorted(range(len(series)), key=lambda i: (not series[i].decides, i))[: surface.limit(_MAX_SNAPSHOTS)])
     table = grid("snapshot", "pods", "alone, per hour", *_SHOWN, "the fullest", "", right=(1, 2), title="Over time")
     for moment in (series[i] for i in shown):
         use = {row.resource: row for row in moment.utilisation if not row.shape}
@@ -68,8 +68,8 @@ def _fullest(use: Sequence[Utilisation]) -> str:
     """Return the resource with the highest utilisation."""
     if not any(row.requested for row in use):
         return ""
-    most = max(use, key=lambda row: Fraction(row.requested, max(1, row.allocatable)))
-    return f"{most.resource}, {percent(most.requested, most.allocatable)} %"
+    fullest = max(use, key=lambda row: Fraction(row.requested, max(1, row.allocatable)))
+    return f"{fullest.resource}, {percent(fullest.requested, fullest.allocatable)} %"
 
 
 def _names(times: Sequence[str]) -> str:

@@ -124,7 +124,7 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
     found = result.misfits
     if found:
         yield heading("Pods that fit on no shape")
-    for misfit in found[: surface.most(_MAX_ENTRIES)]:
+    for misfit in found[: surface.limit(_MAX_ENTRIES)]:
         line = plain(f"{counted(len(misfit.pods), 'pod')}: ", style="bold red").append_text(
             plain(examples(misfit.pods, surface), "default")
         )
@@ -133,26 +133,26 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
         for reason in misfit.reasons:
             said.setdefault((reason.rule, reason.message), []).append(reason.shape)
         for (rule, message), shapes in said.items():
-            rest = f" on {examples(list(dict.fromkeys(shapes)), surface)}{f': {message}' if message else ''}"
-            yield inset(plain(rule, style="yellow").append_text(plain(rest, style="default")), 6)
+            suffix = f" on {examples(list(dict.fromkeys(shapes)), surface)}{f': {message}' if message else ''}"
+            yield inset(plain(rule, style="yellow").append_text(plain(suffix, style="default")), 6)
         cause = next((cause for cause in result.causes if set(cause.pods) & set(misfit.pods)), None)
         for fact in cause.facts if cause is not None else ():
             yield inset(plain(f"because {fact.message}"), 6)
-    yield from more(len(found) - surface.most(_MAX_ENTRIES), "... and {:,} more kinds of pods (--all lists them)")
+    yield from more(len(found) - surface.limit(_MAX_ENTRIES), "... and {:,} more kinds of pods (--all lists them)")
     named = {pod for misfit in found for pod in misfit.pods}
     yield from _other_causes([cause for cause in result.causes if named.isdisjoint(cause.pods)], surface)
 
 
-def _other_causes(rest: Sequence[Cause], surface: Surface) -> Iterator[RenderableType]:
+def _other_causes(causes: Sequence[Cause], surface: Surface) -> Iterator[RenderableType]:
     """Yield the causes of unplaced pods that fit some shape on their own."""
-    if rest:
+    if causes:
         yield heading("Conflicts")
-    for cause in rest[: surface.most(_MAX_ENTRIES)]:
+    for cause in causes[: surface.limit(_MAX_ENTRIES)]:
         line = plain(f"{counted(len(cause.pods), 'pod')}: ", style="bold red")
         yield inset(line.append_text(plain(examples(cause.pods, surface), "default")))
         for fact in cause.facts:
             yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(fact.message, style="default")), 6)
-    yield from more(len(rest) - surface.most(_MAX_ENTRIES), "... and {:,} more (--all lists them)")
+    yield from more(len(causes) - surface.limit(_MAX_ENTRIES), "... and {:,} more (--all lists them)")
 
 
 def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[RenderableType]:
@@ -187,11 +187,11 @@ def _costs(found: Sequence[WorkloadCost], surface: Surface) -> Iterator[Renderab
     costs = [money.parse(entry.cost) for entry in found]
     total = sum(costs)
     table = grid("workload", "pods", "per hour", "share", right=(1, 2, 3), title="Cost of workloads, by their dominant resource")
-    for entry, cost in list(zip(found, costs, strict=True))[: surface.most(_MAX_ENTRIES)]:
+    for entry, cost in list(zip(found, costs, strict=True))[: surface.limit(_MAX_ENTRIES)]:
         first: Cell = Name(entry.workload) if entry.workload else plain("(nodes without pods)", style="dim")
         table.add_row(first, f"{entry.pods:,}", money.text(cost), f"{percent(cost, total)} %")
     yield inset(table)
-    yield from more(len(found) - surface.most(_MAX_ENTRIES), "... and {:,} more (--all lists them)")
+    yield from more(len(found) - surface.limit(_MAX_ENTRIES), "... and {:,} more (--all lists them)")
     own = sum(cost for entry, cost in zip(found, costs, strict=True) if entry.daemon)
     if own:
         yield inset(plain(f"DaemonSets and static pods together: {money.text(own)} per hour, {percent(own, total)} %"))

@@ -107,7 +107,7 @@ def _proof(found: Survival) -> str:
 def _counterexamples(found: Survival, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     if not found.counterexamples:
         return
-    shown = found.counterexamples[: surface.most(_MAX_COUNTEREXAMPLES)]
+    shown = found.counterexamples[: surface.limit(_MAX_COUNTEREXAMPLES)]
     yield heading(f"Pods that do not come back, the worst failure{'s' if len(shown) > 1 else ''} first")
     owned = owners(snapshot, {pod for each in shown for pod in each.pending})
     of = {tuple(scenario.failed): scenario for scenario in found.outcomes}
@@ -116,13 +116,13 @@ def _counterexamples(found: Survival, snapshot: Snapshot, surface: Surface) -> I
         yield inset(plain(_by_workload(each.pending, owned, surface)), 4)
         if each.cause is not None:
             yield from _why(each.cause.facts, each.cause.pods)
-            for way in each.cause.waysOut[: surface.most(_MAX_NAMED)]:
+            for way in each.cause.waysOut[: surface.limit(_MAX_NAMED)]:
                 yield inset(Text("- ").append_text(plain(way.message, style="green")), 6)
         for consequence in each.consequences:
             yield inset(plain(f"{consequence.object}: ", style="yellow").append_text(plain(consequence.message, style="default")), 4)
     shown_failures = sum(1 + len(scenario.alike) for each in shown if (scenario := of.get(tuple(each.failed))) is not None)
-    rest = _failures(found.outcomes, "pending") - shown_failures
-    yield from more(rest, f"... and {counted(rest, 'more failure')} (--all lists all)")
+    omitted = _failures(found.outcomes, "pending") - shown_failures
+    yield from more(omitted, f"... and {counted(omitted, 'more failure')} (--all lists all)")
 
 
 def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -> Text:
@@ -143,10 +143,10 @@ def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -
 def _by_workload(pods: Sequence[str], owned: Mapping[str, str], surface: Surface) -> str:
     """Return ``2 of Deployment prod/web, 1 of StatefulSet prod/db: prod/web-1, ...``."""
     counts = Counter(owned.get(pod, f"Pod {pod}") for pod in pods).most_common()
-    most = surface.most(_MAX_NAMED)
-    named = ", ".join(f"{number:,} of {owner}" for owner, number in counts[:most])
-    rest = f" and {len(counts) - most:,} more workloads" if len(counts) > most else ""
-    return f"{named}{rest}: {examples(pods, surface)}" if pods else ""
+    limit = surface.limit(_MAX_NAMED)
+    named = ", ".join(f"{number:,} of {owner}" for owner, number in counts[:limit])
+    suffix = f" and {len(counts) - limit:,} more workloads" if len(counts) > limit else ""
+    return f"{named}{suffix}: {examples(pods, surface)}" if pods else ""
 
 
 def _why(facts: Sequence[Fact], pods: Sequence[str]) -> Iterator[RenderableType]:
@@ -191,16 +191,16 @@ def _exposed(found: Survival, surface: Surface) -> Iterator[RenderableType]:
     if not found.exposed:
         return
     table = grid("failures", "object", "the worst", "effect", right=(0,), prose=(3,), title="Other effects of failures")
-    for each in found.exposed[: surface.most(_MAX_EXPOSED)]:
+    for each in found.exposed[: surface.limit(_MAX_EXPOSED)]:
         name = each.object if each.kind != "lost" else examples([f"Pod {pod}" for pod in each.object[4:].split(",")])
         table.add_row(f"{each.failures:,} of {found.scenarios.all:,}", Name(name), plain(", ".join(each.worst)), plain(each.message))
     yield inset(table)
-    yield from more(len(found.exposed) - surface.most(_MAX_EXPOSED))
+    yield from more(len(found.exposed) - surface.limit(_MAX_EXPOSED))
 
 
 def _outcomes(found: Survival, surface: Surface) -> Iterator[RenderableType]:
     table = grid("fails", "equal", "pods", "pending", "outcome", "decided by", right=(1, 2, 3), title="Failures")
-    shown = found.outcomes[: surface.most(_MAX_FAILURES)]
+    shown = found.outcomes[: surface.limit(_MAX_FAILURES)]
     for each in shown:
         by = "" if each.outcome == "unknown" else _BY[each.by]
         equal = f"+{len(each.alike):,}" if each.alike else ""

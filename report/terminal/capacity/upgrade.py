@@ -40,12 +40,12 @@ def verdict_line(found: Upgrade) -> str:
     if found.complete:
         return f"Gets through: {'all ' if total > 1 else ''}{counted(total, 'node')} of {found.pool} in {waves}, {moves} of pods"
     sure = "proved" if found.proved else "not proved"
-    held = len({blocker.node for blocker in found.blocked})
+    blocked_count = len({blocker.node for blocker in found.blocked})
     if not found.blocked:
         return f"Not finished: {done:,} of {counted(total, 'node')} of {found.pool} in {waves}, {moves} of pods"
-    rest = f"{done:,} can, in {waves}" if done else "no other can"
-    return f"Blocked ({sure}): {held:,} of {counted(total, 'node')} of {found.pool} cannot be drained" + (
-        f"; {rest}" if held < total else ""
+    drainable_text = f"{done:,} can, in {waves}" if done else "no other can"
+    return f"Blocked ({sure}): {blocked_count:,} of {counted(total, 'node')} of {found.pool} cannot be drained" + (
+        f"; {drainable_text}" if blocked_count < total else ""
     )
 
 
@@ -74,7 +74,7 @@ def _blockers(blocked: Sequence[Blocker], surface: Surface) -> Iterator[Renderab
     by_cause: dict[tuple[str, str, bool], list[Blocker]] = {}
     for blocker in blocked:
         by_cause.setdefault((blocker.kind, blocker.message, blocker.proved), []).append(blocker)
-    shown = list(by_cause.items())[: surface.most(_MAX_BLOCKERS)]
+    shown = list(by_cause.items())[: surface.limit(_MAX_BLOCKERS)]
     for (kind, message, proved), same in shown:
         line = plain(f"{_KINDS[kind]}: ", style="bold red").append_text(plain(message, style="default"))
         yield inset(line.append(" (proved)" if proved else "", style="dim"))
@@ -103,7 +103,7 @@ def _help(found: Upgrade) -> Iterator[RenderableType]:
 
 def _waves(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     yield heading("Waves")
-    shown = found.waves[: surface.most(_MAX_WAVES)]
+    shown = found.waves[: surface.limit(_MAX_WAVES)]
     owned = owners(snapshot, {move.pod for wave in shown for move in wave.moves}) if surface.wide or surface.everything else {}
     columns = [
         "wave",
@@ -150,4 +150,4 @@ def _nodes(names: Sequence[str], surface: Surface) -> Name | Text:
 
 
 def _some(names: Sequence[str], surface: Surface) -> str:
-    return some(list(dict.fromkeys(names)), surface.most(_MAX_NAMED))
+    return some(list(dict.fromkeys(names)), surface.limit(_MAX_NAMED))

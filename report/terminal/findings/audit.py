@@ -72,10 +72,10 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
         title = Text("\n").append_text(plain(severity, style=STYLES[severity]))
         yield title.append_text(plain(f"  {code}  ", style="bold")).append_text(plain(titles.get(code, findings[0].name)))
         yield inset(plain(findings[0].why, style="dim"))
-        for finding in findings[: surface.most(_MAX_FINDINGS)]:
+        for finding in findings[: surface.limit(_MAX_FINDINGS)]:
             yield inset(_entry(finding, surface))
-        yield from more(len(findings) - surface.most(_MAX_FINDINGS), FINDINGS)
-        for fix in dict.fromkeys(finding.fix for finding in findings[: surface.most(_MAX_FINDINGS)]):
+        yield from more(len(findings) - surface.limit(_MAX_FINDINGS), FINDINGS)
+        for fix in dict.fromkeys(finding.fix for finding in findings[: surface.limit(_MAX_FINDINGS)]):
             yield inset(Text("→ ", style="green").append_text(plain(fix, style="green")))
     if audit.opportunityCosts:
         yield from _opportunity_costs(audit.opportunityCosts, surface)
@@ -94,7 +94,7 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
     yield from listed("Not checked", audit.notChecked)
     yield from listed("Not taken into account", audit.notes)
     unmodelled = [f"{entry.pod}: {entry.field}: {entry.effect}" for entry in audit.unmodelled]
-    yield from listed("Not modelled", unmodelled, surface.most(_MAX_FINDINGS), "… and {} more")
+    yield from listed("Not modelled", unmodelled, surface.limit(_MAX_FINDINGS), "… and {} more")
 
 
 def _left_out(selection: Selection) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _left_out(selection: Selection) -> Iterator[str]:
 def _entry(finding: Finding, surface: Surface) -> Text:
     text = Text("- ").append_text(plain(finding.object, style="bold")).append_text(plain(f": {finding.message}"))
     if finding.pods and not all(pod in finding.message or pod in finding.object for pod in finding.pods):
-        text.append_text(plain(f" [{some(finding.pods, surface.most(_MAX_EXAMPLES))}]", style="dim"))
+        text.append_text(plain(f" [{some(finding.pods, surface.limit(_MAX_EXAMPLES))}]", style="dim"))
     return text
 
 
@@ -128,11 +128,11 @@ def _opportunity_costs(found: Sequence[OpportunityCost], surface: Surface) -> It
     rows = [entry for entry in found if entry.level != "pod"]
     yield heading("Opportunity cost of required anti-affinity, beyond requests")
     table = grid("object", "pods", "closed now", "average", "largest", right=(1,))
-    for entry in rows[: surface.most(_MAX_FINDINGS)]:
+    for entry in rows[: surface.limit(_MAX_FINDINGS)]:
         now, average, largest = (_capacity(amount) for amount in (entry.actual, entry.average, entry.largest))
         table.add_row(plain(entry.object), f"{entry.pods:,}", now, average, largest)
     yield inset(table)
-    yield from more(len(rows) - surface.most(_MAX_FINDINGS), "… and {} more")
+    yield from more(len(rows) - surface.limit(_MAX_FINDINGS), "… and {} more")
 
 
 def _capacity(amount: ClosedCapacity | None) -> str:

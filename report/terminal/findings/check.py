@@ -38,20 +38,20 @@ def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
     yield Text(summary(found), style="bold")
     if found.workloads:
         yield heading("Fit")
-        for fit in sorted(found.workloads, key=lambda each: list(_FIT).index(each.fit), reverse=True)[: surface.most(_MAX_ENTRIES)]:
+        for fit in sorted(found.workloads, key=lambda each: list(_FIT).index(each.fit), reverse=True)[: surface.limit(_MAX_ENTRIES)]:
             yield from _fit(fit)
-        yield from more(len(found.workloads) - surface.most(_MAX_ENTRIES), FINDINGS)
+        yield from more(len(found.workloads) - surface.limit(_MAX_ENTRIES), FINDINGS)
     if found.faults:
         yield heading("Findings")
-        for fault in found.faults[: surface.most(_MAX_ENTRIES)]:
+        for fault in found.faults[: surface.limit(_MAX_ENTRIES)]:
             yield from _fault(fault)
-        yield from more(len(found.faults) - surface.most(_MAX_ENTRIES), FINDINGS)
+        yield from more(len(found.faults) - surface.limit(_MAX_ENTRIES), FINDINGS)
     for title, texts in (
         ("Not checked", found.notChecked),
         ("Not taken into account", found.notes),
         ("Not modelled", [f"{entry.pod}: {entry.field}: {entry.effect}" for entry in found.unmodelled]),
     ):
-        yield from listed(title, texts, surface.most(_MAX_ENTRIES), FINDINGS)
+        yield from listed(title, texts, surface.limit(_MAX_ENTRIES), FINDINGS)
 
 
 def _fit(fit: WorkloadFit) -> Iterator[RenderableType]:

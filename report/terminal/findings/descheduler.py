@@ -26,10 +26,10 @@ def descheduler_table(found: DeschedulerAudit, surface: Surface) -> Iterator[Ren
         yield from (inset(plain(f"{result.plugin}: {note}", style="dim")) for note in result.notes)
     if found.evictions:
         table = grid("plugin", "pod", "node", "why", "helps", "", prose=(3, 5), title="Evictions")
-        for entry in found.evictions[: surface.most(_MAX_EVICTIONS)]:
+        for entry in found.evictions[: surface.limit(_MAX_EVICTIONS)]:
             table.add_row(*map(plain, (entry.plugin, entry.pod, entry.node, entry.why, entry.helps or "", _outcome(entry))))
         yield inset(table)
-        yield from more(len(found.evictions) - surface.most(_MAX_EVICTIONS), FINDINGS)
+        yield from more(len(found.evictions) - surface.limit(_MAX_EVICTIONS), FINDINGS)
     if found.instead:
         table = grid("goal", "moves", "instead of", "requested again", "status", title="rebalance, for the same aims")
         for plan in found.instead:

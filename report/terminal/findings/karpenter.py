@@ -27,16 +27,16 @@ def karpenter_table(found: KarpenterAudit, surface: Surface) -> Iterator[Rendera
     yield inset(pools)
     if found.commands:
         table = grid("step", "method", "nodes", "moves", "replaced by", "saves", "lost", right=(0, 3, 5), prose=(2,), title="Steps")
-        for command in found.commands[: surface.most(_MAX_ENTRIES)]:
+        for command in found.commands[: surface.limit(_MAX_ENTRIES)]:
             table.add_row(*map(plain, _step(command)))
         yield inset(table)
-        yield from more(len(found.commands) - surface.most(_MAX_ENTRIES), FINDINGS)
+        yield from more(len(found.commands) - surface.limit(_MAX_ENTRIES), FINDINGS)
     if found.blocked:
         table = grid("node", "pool", "why", prose=(2,), title="Nodes that stay")
-        for entry in found.blocked[: surface.most(_MAX_ENTRIES)]:
+        for entry in found.blocked[: surface.limit(_MAX_ENTRIES)]:
             table.add_row(plain(entry.node), plain(entry.pool), plain(entry.why))
         yield inset(table)
-        yield from more(len(found.blocked) - surface.most(_MAX_ENTRIES), FINDINGS)
+        yield from more(len(found.blocked) - surface.limit(_MAX_ENTRIES), FINDINGS)
     if found.optimum is not None:
         yield heading("Optimum")
         yield from (inset(plain(text)) for text in _optimum(found.optimum, surface))
@@ -71,7 +71,7 @@ def _step(command: Command) -> tuple[str, ...]:
 def _optimum(found: Optimum, surface: Surface) -> Iterator[str]:
     proved = "proved: no plan frees more" if found.proved else f"no plan frees more than {found.bound:,}"
     saves = f", which cost {_money(found.saves)} per hour" if found.saves is not None else ""
-    shown = found.freed[: surface.most(_MAX_ENTRIES)]
+    shown = found.freed[: surface.limit(_MAX_ENTRIES)]
     names = f" ({', '.join(shown)}{', …' * (len(shown) < len(found.freed))})" if shown else ""
     already_empty = f", in addition to {found.emptyBefore:,} already empty" if found.emptyBefore else ""
     freed = f"{counted(len(found.freed), 'node')} freed by {counted(found.moves, 'move')}{names}{already_empty}"

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from kubestow.report.terminal.progress import Lines, Redrawn
+from kubestow.report.terminal.progress import PermanentLines, Redrawn
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -16,7 +16,7 @@ _LINE_INTERVAL_SECONDS: Final = 15.0
 _BAR_COLUMNS: Final = 24
 
 
-class Display(Lines):
+class Display(PermanentLines):
     """Counts tasks and shows nothing. Base of the other displays. ``width`` is the number of parallel tasks."""
 
     def __init__(self, total: int, width: int = 1) -> None:
@@ -39,8 +39,8 @@ class Display(Lines):
         parts = [f"{self.done:,} of {self.total:,} done", f"{running:,} running"]
         parts += [f"{self.failed:,} failed"] if self.failed else []
         if 0 < self.done < self.total:
-            left = (time.monotonic() - self._started) / self.done * (self.total - self.done)
-            parts.append(f"{_clock(left)} left")
+            remaining_seconds = (time.monotonic() - self._started) / self.done * (self.total - self.done)
+            parts.append(f"{_clock(remaining_seconds)} left")
         return ", ".join(parts)
 
 
@@ -53,7 +53,7 @@ def _clock(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-class PlainLines(Display):
+class FleetLines(Display):
     """Prints a line every few seconds, when a task ends."""
 
     def __init__(self, total: int, width: int = 1) -> None:
@@ -68,7 +68,7 @@ class PlainLines(Display):
             self.say(self.text())
 
 
-class Bar(Redrawn, Display):
+class FleetBar(Redrawn, Display):
     """A bar with counts in one line, redrawn in place and removed at the end."""
 
     def __rich__(self) -> Text:
@@ -84,4 +84,4 @@ def choose(total: int, width: int, *, quiet: bool) -> Display:
     """Return the display for standard error and -q."""
     if quiet or sys.stderr is None:
         return Display(total, width)
-    return Bar(total, width) if sys.stderr.isatty() else PlainLines(total, width)
+    return FleetBar(total, width) if sys.stderr.isatty() else FleetLines(total, width)

@@ -35,24 +35,24 @@ def table(found: BatchSummary, surface: Surface) -> Iterator[RenderableType]:
     yield Text(line(found), style="bold red" if failed or found.left else "bold green")
     if good:
         yield Text()
-        yield _grid(good[: surface.most(_MAX_ROWS)])
-        yield from more(len(good) - surface.most(_MAX_ROWS), by=0)
+        yield _grid(good[: surface.limit(_MAX_ROWS)])
+        yield from more(len(good) - surface.limit(_MAX_ROWS), by=0)
     if failed:
         yield heading(f"Failed ({len(failed):,})")
         rows = grid("snapshot", "task", "exit", "why", right=(2,), prose=(3,))
-        for row in failed[: surface.most(_MAX_FAILED_ROWS)]:
+        for row in failed[: surface.limit(_MAX_FAILED_ROWS)]:
             rows.add_row(
                 Name(", ".join(row.snapshot)), plain(_task(row)), "" if row.exit is None else str(row.exit), plain(row.reason or "")
             )
         yield rows
-        yield from more(len(failed) - surface.most(_MAX_FAILED_ROWS), by=0)
+        yield from more(len(failed) - surface.limit(_MAX_FAILED_ROWS), by=0)
     if found.series:
         yield from _over_time(found, surface)
     if found.notes:
         yield heading("Notes")
-        for note in found.notes[: surface.most(_MAX_FAILED_ROWS)]:
+        for note in found.notes[: surface.limit(_MAX_FAILED_ROWS)]:
             yield plain(note)
-        yield from more(len(found.notes) - surface.most(_MAX_FAILED_ROWS), by=0)
+        yield from more(len(found.notes) - surface.limit(_MAX_FAILED_ROWS), by=0)
 
 
 def _over_time(found: BatchSummary, surface: Surface) -> Iterator[RenderableType]:
@@ -60,14 +60,14 @@ def _over_time(found: BatchSummary, surface: Surface) -> Iterator[RenderableType
     yield heading("Over time")
     names = ("cluster", "snapshots", "cpu", "memory", "cpu stranded", "memory stranded", "appeared", "went")
     rows = grid(*names, right=range(1, len(names)))
-    for each in found.series[: surface.most(_MAX_ROWS)]:
+    for each in found.series[: surface.limit(_MAX_ROWS)]:
         first, last = each.points[0], each.points[-1]
         parts = ((first.utilisation, last.utilisation), (first.fragmentation, last.fragmentation))
         shares = [(before.get(name), after.get(name)) for before, after in parts for name in ("cpu", "memory")]
         changes = sum(len(p.appeared) for p in each.points), sum(len(p.went) for p in each.points)
         rows.add_row(Name(each.cluster), f"{len(each.points):,}", *(_trend(*pair) for pair in shares), *(f"{n:,}" for n in changes))
     yield rows
-    yield from more(len(found.series) - surface.most(_MAX_ROWS), by=0)
+    yield from more(len(found.series) - surface.limit(_MAX_ROWS), by=0)
 
 
 def _trend(first: float | None, last: float | None) -> str:

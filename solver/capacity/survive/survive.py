@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kubestow.checker.capacity.survival import Judge, check_survival
+from kubestow.checker.capacity.survival import FailureJudge, check_survival
 from kubestow.checker.violation import Violation, insist
 from kubestow.models.cluster import unmodelled
 from kubestow.models.documents import placement as doc
@@ -86,14 +86,14 @@ def _judged(snapshot: Snapshot, result: docs.Survival, pool: WorkerPool, scenari
     """Yield the violations that the checker finds in each failure, judged by the workers that decided it. ^C does not end this."""
     said = msgspec.structs.replace(result, outcomes=[], counterexamples=[])
     unjudged = {id(scenario): scenario for scenario in scenarios}
-    for scenario, faults in PoolQuestion(pool, Judge, (snapshot, said)).answers(_faults, scenarios, lambda: False):
+    for scenario, faults in PoolQuestion(pool, FailureJudge, (snapshot, said)).answers(_faults, scenarios, lambda: False):
         del unjudged[id(scenario)]
         yield from faults
     for scenario in unjudged.values():  # their workers died
-        yield from Judge(snapshot, said).scenario(scenario)
+        yield from FailureJudge(snapshot, said).scenario(scenario)
 
 
-def _faults(judge: Judge, scenario: docs.Scenario) -> list[Violation]:
+def _faults(judge: FailureJudge, scenario: docs.Scenario) -> list[Violation]:
     return list(judge.scenario(scenario))
 
 

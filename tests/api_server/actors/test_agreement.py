@@ -10,7 +10,7 @@ from kubestow.checker.placement import rejecting_rules
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import tiny
-from tests.api_server import Behaviour, World
+from tests.api_server import Behaviour, SimulatedCluster
 from tests.tiers import sampled
 
 Object = dict[str, Any]
@@ -30,7 +30,7 @@ _KINDS = [kind for kind in tiny.KINDS if kind != "gated"]
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("seed", sampled(range(48), every=8))
 def test_the_scheduler_and_the_checker_agree(seed: int, kind: str) -> None:
-    world = World(Behaviour(seed=seed, scheduler="random" if seed % 2 else "at once", kubelets=False, scheduling=0.001))
+    world = SimulatedCluster(Behaviour(seed=seed, scheduler="random" if seed % 2 else "at once", kubelets=False, scheduling=0.001))
     world.load(tiny.snapshot(seed, kind))
     world.settle()
     for entry in world.bound("scheduler"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.api_server import Behaviour, World
+from tests.api_server import Behaviour, SimulatedCluster
 from tests.objects import node, pod
 
 Object = dict[str, Any]
@@ -18,14 +18,14 @@ def _owner(kind: str, name: str, version: str = "apps/v1", **spec: Any) -> Objec
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def _world(*objects: Object, **behaviour: Any) -> World:
-    world = World(Behaviour(**behaviour))
+def _world(*objects: Object, **behaviour: Any) -> SimulatedCluster:
+    world = SimulatedCluster(Behaviour(**behaviour))
     world.load([node("n1"), node("n2"), *objects])
     world.settle()
     return world
 
 
-def _names(world: World) -> list[str]:
+def _names(world: SimulatedCluster) -> list[str]:
     return sorted(one["metadata"]["name"] for one in world.all("Pod"))
 
 

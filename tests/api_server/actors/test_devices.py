@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api_server import Behaviour, World
+from tests.api_server import Behaviour, SimulatedCluster
 from tests.devices import claim, claim_template, device, device_class, devices, exactly, published
 from tests.objects import node, pod
 
@@ -14,8 +14,8 @@ Object = dict[str, Any]
 GPU = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
 
 
-def _world(*objects: Object) -> World:
-    world = World(Behaviour())
+def _world(*objects: Object) -> SimulatedCluster:
+    world = SimulatedCluster(Behaviour())
     world.load(objects)
     return world
 

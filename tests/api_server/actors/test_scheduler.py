@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api_server import Behaviour, World
+from tests.api_server import Behaviour, SimulatedCluster
 from tests.api_server.behaviour import Scheduler
 from tests.objects import node, pod
 
@@ -14,8 +14,8 @@ Object = dict[str, Any]
 _HOST = "kubernetes.io/hostname"
 
 
-def _world(*objects: Object, **behaviour: Any) -> World:
-    world = World(Behaviour(**behaviour))
+def _world(*objects: Object, **behaviour: Any) -> SimulatedCluster:
+    world = SimulatedCluster(Behaviour(**behaviour))
     world.load(objects)
     return world
 
@@ -63,7 +63,7 @@ def test_a_taint_lets_only_the_pod_in_that_tolerates_it() -> None:
     assert world.where() == {"default/q": "n1"}
 
 
-def _tolerations(world: World, name: str) -> list[Object]:
+def _tolerations(world: SimulatedCluster, name: str) -> list[Object]:
     found = world.get("Pod", f"default/{name}")
     assert found is not None
     return list(found["spec"].get("tolerations") or ())
@@ -179,7 +179,7 @@ def test_devices_are_allocated_by_the_scheduler_only() -> None:
 
 
 def test_a_scheduler_that_begins_late_finds_who_waits() -> None:
-    world = World(Behaviour(scheduler="off"))
+    world = SimulatedCluster(Behaviour(scheduler="off"))
     world.load([node("n1"), pod("p")])
     world.settle()
     assert world.where() == {}

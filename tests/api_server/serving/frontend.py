@@ -13,8 +13,8 @@ from tests.api_server.refusals import Refused, bad_request, expired, not_found
 from tests.api_server.resources import PODS, Resource, group_list, resource_list
 from tests.api_server.serving.routes import Route, route
 from tests.api_server.serving.views import View
+from tests.api_server.simulated_cluster import SimulatedCluster
 from tests.api_server.store import key_of
-from tests.api_server.world import World
 from tests.api_server.writes import binding, deleting, eviction, objects
 from tests.api_server.writes.options import deletion
 
@@ -65,7 +65,7 @@ def refusal(refused: Refused) -> Reply:
 class Frontend:
     """A handler of all requests except watches. Callers must hold the world's lock."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self._world, self._core = world, world.core
         self._pages: dict[str, tuple[int, list[Object]]] = {}
 

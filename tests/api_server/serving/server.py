@@ -19,8 +19,8 @@ from tests.api_server.serving.faults import Draw
 from tests.api_server.serving.frontend import Asked, Frontend, Reply, refusal
 from tests.api_server.serving.routes import Route, route
 from tests.api_server.serving.watches import Watch
+from tests.api_server.simulated_cluster import SimulatedCluster
 from tests.api_server.store import Change
-from tests.api_server.world import World
 
 _WATCHED = ("true", "1")
 
@@ -31,7 +31,7 @@ class Server:
     A request with ``Authorization: Bearer NAME`` comes from the actor of that name, any other request from ``client``.
     """
 
-    def __init__(self, world: World, port: int = 0) -> None:
+    def __init__(self, world: SimulatedCluster, port: int = 0) -> None:
         self.world = world
         #: Errors in the server itself, raised on exit.
         self.errors: list[str] = []

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.api_server import Behaviour, Faults, Server, World
+from tests.api_server import Behaviour, Faults, Server, SimulatedCluster
 from tests.api_server.client import PODS, Client
 from tests.objects import node, pod
 
 _PATH = "/api/v1/nodes/n1"
 
 
-def _world(**behaviour: Any) -> World:
-    world = World(Behaviour(scheduler="off", **behaviour))
+def _world(**behaviour: Any) -> SimulatedCluster:
+    world = SimulatedCluster(Behaviour(scheduler="off", **behaviour))
     world.load([node("n1"), *(pod(f"p{i}") for i in range(4))])
     return world
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.api_server.client import Client
 from tests.objects import node, pod
 
@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parents[3]
 
 def _emptied(seed: int) -> dict[str, str]:
     """Drain a node request by request, and return the new nodes of its pods."""
-    world = World(Behaviour(seed=seed, latency=0.001, scheduler="random", scheduling=0.002))
+    world = SimulatedCluster(Behaviour(seed=seed, latency=0.001, scheduler="random", scheduling=0.002))
     world.load([*(node(f"n{i}") for i in range(4)), *(pod(f"web-{i}", node_name="n0", owner="ReplicaSet/web") for i in range(6))])
     with Server(world) as server:
         client = Client(server)

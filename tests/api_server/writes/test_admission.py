@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api_server import Behaviour, Refused, World
+from tests.api_server import Behaviour, Refused, SimulatedCluster
 from tests.objects import node, pod
 
 Object = dict[str, Any]
@@ -16,8 +16,8 @@ def _namespaced(kind: str, name: str, **spec: Any) -> Object:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def _world(*objects: Object) -> World:
-    world = World(Behaviour())
+def _world(*objects: Object) -> SimulatedCluster:
+    world = SimulatedCluster(Behaviour())
     world.load([node("n1"), *objects])
     return world
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api_server import Behaviour, Refused, World
+from tests.api_server import Behaviour, Refused, SimulatedCluster
 from tests.api_server.core import Caller
 from tests.api_server.writes.eviction import evict
 from tests.objects import node, pod
@@ -19,15 +19,15 @@ def _budget(name: str = "web", **spec: Any) -> Object:
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": {"selector": selector, **spec}}
 
 
-def _world(count: int, *budgets: Object, **behaviour: Any) -> World:
-    world = World(Behaviour(**behaviour))
+def _world(count: int, *budgets: Object, **behaviour: Any) -> SimulatedCluster:
+    world = SimulatedCluster(Behaviour(**behaviour))
     nodes = [node(f"n{i}") for i in range(3)]
     pods = [pod(f"web-{i}", labels={"app": "web"}, node_name=f"n{i % 3}", owner="ReplicaSet/web") for i in range(count)]
     world.load([*nodes, *pods, *budgets])
     return world
 
 
-def _status(world: World) -> Object:
+def _status(world: SimulatedCluster) -> Object:
     found = world.get("PodDisruptionBudget", "default/web")
     assert found is not None
     return dict(found["status"])

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from kubestow.audit.checks import rollouts
-from kubestow.audit.checks.rollout_flow import Flow
+from kubestow.audit.checks.rollout_flow import RolloutFlow
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.documents.policy import Policy
@@ -62,7 +62,7 @@ def test_what_is_told_without_a_search_is_true_and_told_often() -> None:
             continue
         view = ClusterView(snapshot)
         subject = next(s for s in view.subjects if s.name == "Deployment default/web")
-        flow = Flow(view, [subject])
+        flow = RolloutFlow(view, [subject])
         steps = pace(snapshot.workloads["Deployment"][0])
         before = [rule.rejects(0).tolist() for rule in flow._rules]
         sure = flow.verdict(0, steps)
@@ -131,7 +131,7 @@ def searched() -> Iterator[Snapshot]:
         snapshot = tiny(seed)
         view = ClusterView(snapshot)
         subject = next(s for s in view.subjects if s.name == "Deployment default/web")
-        if runs(snapshot) and Flow(view, [subject]).verdict(0, pace(snapshot.workloads["Deployment"][0])) is None:
+        if runs(snapshot) and RolloutFlow(view, [subject]).verdict(0, pace(snapshot.workloads["Deployment"][0])) is None:
             yield snapshot
 
 

@@ -33,7 +33,7 @@ def policy_of(*profiles: Object, **limits: Any) -> Object:
     return {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": list(profiles), **limits}
 
 
-def read(folder: Path, plain: object, things: list[Object]) -> policy.Policy:
+def read(folder: Path, plain: object, things: list[Object]) -> policy.SimulatedPolicy:
     path = folder / "policy.json"
     path.write_text(json.dumps(plain), encoding="utf-8")
     return policy.read(str(path), from_objects(things))

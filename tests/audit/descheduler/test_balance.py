@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubestow.audit.descheduler import cycle
-from kubestow.audit.descheduler.cluster_state import ClusterState, Facts
+from kubestow.audit.descheduler.cluster_state import ClusterFacts, ClusterState
 from kubestow.models.documents.findings.descheduler import Range
 from kubestow.models.snapshot.snapshot import from_objects
 from tests.audit.descheduler.planted import evicted, judged, policy_of, profile, read
@@ -97,7 +97,7 @@ def test_how_many_go_is_what_the_descheduler_itself_counts(tmp_path: Path, sizes
     for thing in things:
         for constraint in thing["spec"].get("topologySpreadConstraints", ()):
             constraint["maxSkew"] = skew
-    facts = Facts(from_objects(things))
+    facts = ClusterFacts(from_objects(things))
     done = cycle.run(read(tmp_path, policy_of(profile(SPREAD)), things), ClusterState.of(facts))
     assert len(done.evictions) == gone
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.audit.gate.changes import Change, as_applied, changes
+from kubestow.audit.gate.changes import WorkloadChange, as_applied, changes
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.models.workloads.merge import merge
 from tests.objects import Object, node, pod
@@ -34,7 +34,7 @@ def workload(kind: str = "Deployment", *, replicas: int | None = 2, image: str =
     return {"apiVersion": group, "kind": kind, "metadata": {"name": "web", "namespace": "shop"}, "spec": said}
 
 
-def found(there: list[Object], manifests: list[Object]) -> list[Change]:
+def found(there: list[Object], manifests: list[Object]) -> list[WorkloadChange]:
     cluster, brought = from_objects([node("n1"), *there]), from_objects(manifests, manifests=True)
     problems: list[str] = []
     merged = merge(cluster, brought, problems)

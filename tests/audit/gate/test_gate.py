@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kubestow.audit.gate.gate import Checked, GateOptions, Request, check
+from kubestow.audit.gate.gate import GateOptions, GateRequest, GateResult, check
 from kubestow.audit.run import AuditOptions
-from kubestow.audit.selection import Chosen
+from kubestow.audit.selection import FindingFilters
 from kubestow.models.documents.findings.audit_selection import AuditBaseline, KnownFinding
 from kubestow.models.documents.findings.check import WorkloadFit, failing, unfit
 from kubestow.models.documents.policy import Policy
@@ -24,7 +24,7 @@ TWO = [node("n1", cpu="4"), node("n2", cpu="4")]
 
 def gate(
     there: list[Object] | None, manifests: list[Object], base: list[Object] | None = None, *, stopped: bool = False, **options: Any
-) -> Checked:
+) -> GateResult:
     cluster = None if there is None else from_objects(there)
     before = None if base is None else _manifests(base)
     stop = threading.Event()
@@ -32,10 +32,10 @@ def gate(
         stop.set()
     asked = GateOptions(
         Options(time_limit=60.0, workers=1, policy=options.pop("policy", Policy())),
-        AuditOptions(chosen=options.pop("chosen", Chosen())),
+        AuditOptions(chosen=options.pop("chosen", FindingFilters())),
         options.pop("show_known", False),
     )
-    return check(Request(_manifests(manifests), Positions([]), ["x.yaml"], cluster, before), asked, stop=stop)
+    return check(GateRequest(_manifests(manifests), Positions([]), ["x.yaml"], cluster, before), asked, stop=stop)
 
 
 def _manifests(objects: list[Object]) -> Snapshot:
@@ -45,16 +45,16 @@ def _manifests(objects: list[Object]) -> Snapshot:
     return found
 
 
-def fits(found: Checked) -> dict[str, tuple[str, int, int]]:
+def fits(found: GateResult) -> dict[str, tuple[str, int, int]]:
     return {fit.workload: (fit.fit, fit.placed, fit.replicas) for fit in found.check.workloads}
 
 
-def only(found: Checked) -> WorkloadFit:
+def only(found: GateResult) -> WorkloadFit:
     (fit,) = found.check.workloads
     return fit
 
 
-def codes(found: Checked) -> list[tuple[str, str]]:
+def codes(found: GateResult) -> list[tuple[str, str]]:
     return [(fault.finding.code, fault.finding.object) for fault in found.check.faults]
 
 
@@ -291,10 +291,10 @@ def test_findings_about_others_are_reported_where_the_change_brings_them() -> No
 def test_a_change_that_takes_the_room_for_anothers_next_rollout_is_told() -> None:
     strict = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     there = [node("n1", cpu="2"), node("n2", cpu="2"), *running("Deployment", "n1", "n2", strategy=strict)]
-    found = gate(there, [named("late", replicas=2)], chosen=Chosen(select=("KS5",)))
+    found = gate(there, [named("late", replicas=2)], chosen=FindingFilters(select=("KS5",)))
     assert only(found).fit == "fits"
     assert ("KS501", "Deployment shop/web") in codes(found)
-    assert ("KS501", "Deployment shop/web") not in codes(gate(there, [named("late", replicas=1)], chosen=Chosen(select=("KS5",))))
+    assert ("KS501", "Deployment shop/web") not in codes(gate(there, [named("late", replicas=1)], chosen=FindingFilters(select=("KS5",))))
 
 
 def test_pods_that_are_not_there_yet_are_not_named() -> None:
@@ -337,16 +337,16 @@ def test_a_baseline_knows_findings_by_code_and_object() -> None:
     manifests = [workload(), budget(maxUnavailable=0)]
     every = gate(TWO, manifests)
     assert every.all.findings
-    known = gate(TWO, manifests, chosen=Chosen(baseline=every.all))
+    known = gate(TWO, manifests, chosen=FindingFilters(baseline=every.all))
     assert (codes(known), known.check.known, known.stale) == ([], len(codes(every)), 0)
     gone = AuditBaseline(findings=(*every.all.findings, KnownFinding("KS601", "PodDisruptionBudget shop/gone")))
-    assert gate(TWO, manifests, chosen=Chosen(baseline=gone)).stale == 1
+    assert gate(TWO, manifests, chosen=FindingFilters(baseline=gone)).stale == 1
 
 
 def test_codes_can_be_chosen() -> None:
     manifests = [workload(), budget(maxUnavailable=0)]
-    assert codes(gate(TWO, manifests, chosen=Chosen(select=("KS6",)))) == [("KS601", "PodDisruptionBudget shop/web")]
-    assert "KS601" not in {code for code, _ in codes(gate(TWO, manifests, chosen=Chosen(ignore=("KS601",))))}
+    assert codes(gate(TWO, manifests, chosen=FindingFilters(select=("KS6",)))) == [("KS601", "PodDisruptionBudget shop/web")]
+    assert "KS601" not in {code for code, _ in codes(gate(TWO, manifests, chosen=FindingFilters(ignore=("KS601",))))}
 
 
 def test_without_a_cluster_what_depends_on_it_is_named() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubestow.audit.catalogue import CODES
-from kubestow.audit.gate.gate import GateOptions, Request, check
+from kubestow.audit.gate.gate import GateOptions, GateRequest, check
 from kubestow.audit.run import AuditOptions
 from kubestow.models.documents.findings.check import Check
 from kubestow.models.positions.find import read
@@ -31,7 +31,7 @@ def six_nodes() -> Snapshot:
 def judged(path: Path, snapshot: Snapshot | None, base: Path | None = None) -> Check:
     manifests = load([str(path)], manifests=True)
     before = load([str(base)], manifests=True) if base is not None else None
-    asked = Request(manifests, read([str(path)]), [str(path)], snapshot, before, [str(base)] if base is not None else [])
+    asked = GateRequest(manifests, read([str(path)]), [str(path)], snapshot, before, [str(base)] if base is not None else [])
     return check(asked, GateOptions(Options(time_limit=60.0, workers=1), AuditOptions())).check
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from kubestow.audit.gate import unread_fields
-from kubestow.audit.gate.changes import Change, as_applied, changes, not_compared
+from kubestow.audit.gate.changes import WorkloadChange, as_applied, changes, not_compared
 from kubestow.live.redact import Keeper
 from kubestow.models.kube import kinds
 from kubestow.models.snapshot.snapshot import from_objects
@@ -51,7 +51,7 @@ def captured_before(obj: Object) -> Object:
 FORMS = (whole, captured, captured_before)
 
 
-def change_of(there: Object, manifest: Object) -> Change:
+def change_of(there: Object, manifest: Object) -> WorkloadChange:
     cluster = from_objects([node("n1"), NAMESPACE, there])
     brought = from_objects([manifest], manifests=True)
     problems: list[str] = []

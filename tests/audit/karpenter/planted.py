@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kubestow.audit.karpenter import pools
-from kubestow.audit.karpenter.run import Question, judge
+from kubestow.audit.karpenter.run import KarpenterInput, judge
 from kubestow.audit.settings import Settings
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.catalogue.catalogue import read as read_catalogue
@@ -45,7 +45,7 @@ def node_pool(
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": found}
 
 
-def read(folder: Path, plain: object, captured: str = "") -> pools.Pools:
+def read(folder: Path, plain: object, captured: str = "") -> pools.NodePools:
     path = folder / "pool.json"
     path.write_text(json.dumps(plain), encoding="utf-8")
     return pools.read([str(path)], captured)
@@ -64,7 +64,7 @@ def shape(name: str, cpu: str, price: float, **more: Any) -> Object:
 def judged(folder: Path, plain: object, things: list[Object], offers: Catalogue | None = None) -> KarpenterAudit:
     """Return the outcome of pools on a snapshot."""
     settings = Settings(DEFAULT, (), 20.0, time.monotonic() + 600, threading.Event())
-    return judge(from_objects(things), Question(read(folder, plain), offers), settings)
+    return judge(from_objects(things), KarpenterInput(read(folder, plain), offers), settings)
 
 
 def steps(found: KarpenterAudit) -> list[tuple[str, list[str]]]:

@@ -282,9 +282,9 @@ def test_a_lie_in_a_sizing_is_found(lie: Lie, told: str) -> None:
 def test_of_too_many_waves_made_anew_some_are_replayed_and_the_others_told() -> None:
     snapshot, upgrade = originals.upgrade()
     document = originals.copy(upgrade)
-    told = check_upgrade(snapshot, document, most=2 * len(snapshot.pods))
+    told = check_upgrade(snapshot, document, max_replayed_pods=2 * len(snapshot.pods))
     assert told.violations == []
     assert told.open[-1].startswith("rules and budgets in 1 of the 3 waves")
     document.waves[1].moves[0].to = "other"
-    assert check_upgrade(snapshot, document, most=2 * len(snapshot.pods)).violations == []
+    assert check_upgrade(snapshot, document, max_replayed_pods=2 * len(snapshot.pods)).violations == []
     found(check_upgrade(snapshot, document).violations, "NodeResourcesFit: wave 2")

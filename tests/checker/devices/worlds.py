@@ -133,7 +133,7 @@ def taken(snapshot: Snapshot, *binds: tuple[str, str]) -> list[list[str]]:
     for name, on in binds:
         (faults,) = judge.bind([(by_name[name], on)])
         grants = judge.grants(by_name[name])
-        named = [f"{each.ask.name}={each.device.id[2]}" for grant in grants for each in grant.taken]
+        named = [f"{each.ask.name}={each.device.id[2]}" for grant in grants for each in grant.devices]
         found.append(["-"] if any(rule == "DynamicResources" for rule, _ in faults) else named)
     return found
 

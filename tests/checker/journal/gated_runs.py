@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubestow.checker.journal.judge import Clusters, Judgement, judge_gated
+from kubestow.checker.journal.judge import Judgement, ReleaseClusters, judge_gated
 from kubestow.models.documents.journal import Line, Record
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.kube.objects import pod_key
@@ -145,7 +145,7 @@ def whole() -> GatedDriver:
 
 
 def judged(lines: list[Line], end: Driver | None = None) -> Judgement:
-    clusters = Clusters(ADDED.snapshot, BEFORE, end.end if end is not None else None)
+    clusters = ReleaseClusters(ADDED.snapshot, BEFORE, end.end if end is not None else None)
     return judge_gated(Record(lines, 0, torn=False), PLACEMENT, clusters, digest=DIGEST)
 
 

@@ -139,7 +139,7 @@ class Replay:
         hard = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"]
         found = []
         for each in hard:
-            extra = [matching.Requirement(key, "In", (labels[key],)) for key in each.matchLabelKeys or () if key in labels]
+            extra = [matching.SelectorRequirement(key, "In", (labels[key],)) for key in each.matchLabelKeys or () if key in labels]
             selector = matching.label_selector(each.labelSelector, extra)
             eligible = []
             for name, node in self.nodes.items():
@@ -259,7 +259,7 @@ class Replay:
 
     def together(self, coming: Sequence[There]) -> list[list[str]]:
         """Required affinity of a unit, by the one function for it, in a state that is made for this question."""
-        state, reader = affinity.AffinityState(self.spaces, self.exempt), affinity.Reader()
+        state, reader = affinity.AffinityState(self.spaces, self.exempt), affinity.MemberReader()
         members = [(reader.member(each.pod), each.node) for each in self.there]
         unit = [(reader.member(each.pod), each.node) for each in coming]
         state.announce([member for member, _ in (*members, *unit)], judged=True)

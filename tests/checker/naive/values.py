@@ -9,7 +9,7 @@ from kubestow.checker.objective import tie_break
 from kubestow.checker.objective.image_locality import ImageLocality
 from kubestow.checker.objective.kinds import Kinds, node_affinity, taints_of
 from kubestow.checker.objective.preferences import TAINT_POINTS, preferred_terms
-from kubestow.checker.objective.soft_spread import SoftSpread, UsableNodes
+from kubestow.checker.objective.soft_spread import CandidateNodes, SoftSpreadPoints
 from kubestow.checker.replicas import Whereabouts
 from kubestow.checker.rules import affinity, matching, node_rules, resources
 from kubestow.checker.violation import stays_with_node
@@ -59,8 +59,8 @@ class Score:
             for each in self.there
         )
         fixed = [(pod, 1) for pod, _, mine in self.there if not mine]
-        usable = UsableNodes(self.nodes, fixed, snapshot.gates, resources.Shared(snapshot.gates), devices.backed(snapshot))
-        self.spread, self.kinds = SoftSpread(snapshot, self.nodes, policy, usable), Kinds()
+        usable = CandidateNodes(self.nodes, fixed, snapshot.gates, resources.SharedRequests(snapshot.gates), devices.backed(snapshot))
+        self.spread, self.kinds = SoftSpreadPoints(snapshot, self.nodes, policy, usable), Kinds()
         for pod, node, mine in self.there:
             self.kinds.of(pod).add([node], placed=mine, terminating=objects.is_terminating(pod))
         for pod in snapshot.pods:

@@ -625,7 +625,7 @@ def assert_same(machine: Machine | None, tree: node_topology.NumaTree | None) ->
         assert machine is None
         assert tree is None
         return
-    assert (machine.zones, machine.left, machine.total) == (tree.zones, tree.available, tree.capacity)
+    assert (machine.zones, machine.available_by_zone, machine.total) == (tree.zones, tree.available, tree.capacity)
     assert (machine.policy, machine.scope, machine.rejects) == (tree.policy, tree.scope, tree.rejects)
     sockets = [sum(1 << n for n, s in enumerate(tree.socket) if s == number) for number in range(max(tree.socket) + 1)]
     assert list(machine.sockets) == sockets

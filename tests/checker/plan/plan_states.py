@@ -11,7 +11,7 @@ import msgspec
 
 from kubestow.checker.placement import Judge
 from kubestow.checker.rules import spread
-from kubestow.checker.rules.affinity import Reader
+from kubestow.checker.rules.affinity import MemberReader
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -72,7 +72,7 @@ class States:
     def _excess(self, where: Where) -> dict[str, list[int | None]]:
         """By running pod, how far each of its constraints is above maxSkew in its domain; None: its node lacks the key."""
         nodes = {node.metadata.name or "": node for node in self.snapshot.nodes}
-        state, reader = spread.SpreadState(nodes, self.snapshot.gates), Reader()
+        state, reader = spread.SpreadState(nodes, self.snapshot.gates), MemberReader()
         own = {key: state.read(pod) for key, pod in self.pods.items()}
         for key, pod in self.pods.items():
             if where[key] in nodes:

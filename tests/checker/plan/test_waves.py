@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kubestow.checker.plan.document import PLAN, Entry
+from kubestow.checker.plan.document import PLAN, PlanEntry
 from kubestow.checker.plan.plan import verify_plan
 from kubestow.checker.plan.replay import BUDGET
 from kubestow.checker.plan.state import Board
-from kubestow.checker.plan.waves import Wave
+from kubestow.checker.plan.waves import NextWave
 from kubestow.models.documents.placement import SnapshotRef, TierResult
 from kubestow.models.documents.rebalance_plan import Move, RebalancePlan, Summary
 from kubestow.models.kube import objects as kube_objects
@@ -91,8 +91,8 @@ def test_agrees_with_enumeration(kind: str) -> None:
             if not wave or any(board.volumes.open_claims(states.pods[goes.pod]) for step in wave for goes in step):
                 continue  # a claim's volume depends on the order, which states ignore
             expected = set(states.unsafe(wave))
-            entries = [[Entry(i, number, *goes) for goes in step] for i, step in enumerate(wave, 1)]
-            found = list(Wave(board, entries).judge())
+            entries = [[PlanEntry(i, number, *goes) for goes in step] for i, step in enumerate(wave, 1)]
+            found = list(NextWave(board, entries).judge())
             if len(wave) > 1 and any(len(step) > 1 for step in wave):
                 assert found or not expected, (seed, wave)
             else:
@@ -190,6 +190,6 @@ def test_claims_that_are_not_bound() -> None:
         board = Board(snapshot, {"default/a", "default/b"}, ())
         found = []
         for wave in sorted(set(waves)):
-            steps = [[Entry(i, wave, f"default/{name}", None, "n0")] for i, name in enumerate("ab"[: len(waves)]) if waves[i] == wave]
-            found += [fault.rule for fault in Wave(board, steps).judge()]
+            steps = [[PlanEntry(i, wave, f"default/{name}", None, "n0")] for i, name in enumerate("ab"[: len(waves)]) if waves[i] == wave]
+            found += [fault.rule for fault in NextWave(board, steps).judge()]
         assert found == ["VolumeBinding"] * expected

@@ -114,10 +114,10 @@ def test_label_selectors() -> None:
     assert not matching.selects(canonical, {"app": "web", "k": "a"})
     assert matching.selects(matching.label_selector(objects.LabelSelector()), {})
     assert not matching.selects(matching.label_selector(None), {"app": "web"})
-    joined = matching.label_selector(selector, [matching.Requirement("v", "In", ("1",))])
+    joined = matching.label_selector(selector, [matching.SelectorRequirement("v", "In", ("1",))])
     assert not matching.selects(joined, {"app": "web"})
     assert matching.selects(joined, {"app": "web", "v": "1"})
-    assert matching.label_selector(None, [matching.Requirement("v", "In", ("1",))]) is None
+    assert matching.label_selector(None, [matching.SelectorRequirement("v", "In", ("1",))]) is None
 
 
 @pytest.mark.parametrize("bad", [requirement("Gt", "1"), requirement("In"), requirement("Exists", "a")])
@@ -136,20 +136,22 @@ LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
 REQUIREMENTS = st.lists(
     st.one_of(
         st.builds(
-            matching.Requirement,
+            matching.SelectorRequirement,
             st.sampled_from("abc"),
             st.sampled_from(["In", "NotIn"]),
             st.sets(st.sampled_from("xyz"), min_size=1).map(lambda values: tuple(sorted(values))),
         ),
-        st.builds(matching.Requirement, st.sampled_from("abc"), st.sampled_from(["Exists", "DoesNotExist"]), st.just(())),
+        st.builds(matching.SelectorRequirement, st.sampled_from("abc"), st.sampled_from(["Exists", "DoesNotExist"]), st.just(())),
     ),
     max_size=3,
 ).map(tuple)
 
 
 @given(st.lists(REQUIREMENTS, max_size=6), LABELS)
-def test_shelf_offers_all_that_select_and_each_once(selectors: list[tuple[matching.Requirement, ...]], labels: dict[str, str]) -> None:
-    shelf: matching.Shelf[tuple[matching.Requirement, ...]] = matching.Shelf()
+def test_shelf_offers_all_that_select_and_each_once(
+    selectors: list[tuple[matching.SelectorRequirement, ...]], labels: dict[str, str]
+) -> None:
+    shelf: matching.Shelf[tuple[matching.SelectorRequirement, ...]] = matching.Shelf()
     for selector in selectors:
         shelf.file(selector, selector)
     offered = list(shelf.candidates(labels))

@@ -260,10 +260,10 @@ def test_interrupted_keeps_what_is_done(batch: Batch, here: Path, monkeypatch: p
 
 
 def test_each_task_gets_its_share_unless_the_user_says(here: Path) -> None:
-    from kubestow.commands.batch.task import Task
+    from kubestow.commands.batch.task import BatchTask
 
-    def task(command: str, *options: str) -> Task:
-        return Task("x", command, options, ("a",), ())
+    def task(command: str, *options: str) -> BatchTask:
+        return BatchTask("x", command, options, ("a",), ())
 
     assert worker.within(task("solve"), 2) == ("--workers", "2")
     assert worker.within(task("solve", "--workers", "3"), 2) == ()

@@ -13,7 +13,7 @@ from kubestow.models.documents.batch import Batched
 from kubestow.models.snapshot.snapshot import InputError
 
 
-def read(folder: Path, text: str) -> plan.Plan:
+def read(folder: Path, text: str) -> plan.TaskPlan:
     path = folder / "plan.yaml"
     path.write_text(text, encoding="utf-8")
     return plan.read(str(path))

@@ -152,7 +152,7 @@ def test_a_cluster_that_does_not_answer_has_failed(kubectl: Path) -> None:
 
 def test_a_kubectl_that_hangs_is_given_up(kubectl: Path) -> None:
     kubectl.write_text("#!/bin/sh\nexec sleep 60\n")
-    (found, *_) = cluster.examine(CaptureOptions(str(kubectl), timeout=0.2), asked=True, needed=True)
+    (found, *_) = cluster.examine(CaptureOptions(str(kubectl), timeout=0.2), contact=True, needed=True)
     assert found.state == "failed"
     assert "no answer for 0.2 s" in found.meaning
 

@@ -25,12 +25,12 @@ from kubernetes.aio.config import incluster_config
 
 from kubestow.live.api.answers import Unauthorized
 from kubestow.live.api.connect import connect
-from kubestow.live.api.connection import Limits
+from kubestow.live.api.connection import ConnectionLimits
 from kubestow.models.snapshot.snapshot import InputError
 from tests.live.api.server import Object, Server, kubeconfig, once, serving, status
 from tests.objects import node
 
-FAST = Limits(pause=0.001, tries=3, connect=2)
+FAST = ConnectionLimits(pause=0.001, tries=3, connect=2)
 
 
 @functools.cache

@@ -12,15 +12,15 @@ from aiohttp import web
 
 from kubestow.live.api.answers import Body, Unauthorized, Unreachable
 from kubestow.live.api.connect import connect
-from kubestow.live.api.connection import Connection, Limits
+from kubestow.live.api.connection import Connection, ConnectionLimits
 from tests.live.api.server import Server, cut, kubeconfig, once, serving, status
 from tests.objects import node, pod
 
-FAST = Limits(pause=0.001, tries=5)
+FAST = ConnectionLimits(pause=0.001, tries=5)
 POD = "/api/v1/namespaces/default/pods/p"
 
 
-def talk(tmp_path: Path, server: Server, use: Callable[[Connection], Awaitable[None]], limits: Limits = FAST) -> None:
+def talk(tmp_path: Path, server: Server, use: Callable[[Connection], Awaitable[None]], limits: ConnectionLimits = FAST) -> None:
     async def run() -> None:
         async with serving(server), connect(kubeconfig(tmp_path / "config", server.url), limits=limits) as connection:
             await use(connection)
@@ -158,7 +158,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for_whatever_was_to_be_sen
         first, second = Server(), Server()
         async with serving(first):
             port = int(first.url.rpartition(":")[2])
-            connecting = connect(kubeconfig(tmp_path / "config", first.url), limits=Limits(pause=0.05))
+            connecting = connect(kubeconfig(tmp_path / "config", first.url), limits=ConnectionLimits(pause=0.05))
             api = await connecting.__aenter__()
         sent = asyncio.create_task(api.send("POST", POD + "/binding", {}))
         await asyncio.sleep(0.05)
@@ -192,7 +192,7 @@ def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:
             await api.send("GET", POD)
         assert server.asked("GET", POD) == 2
 
-    talk(tmp_path, server, use, Limits(pause=0.001, timeout=0.05))
+    talk(tmp_path, server, use, ConnectionLimits(pause=0.001, timeout=0.05))
 
 
 @pytest.mark.full
@@ -206,4 +206,4 @@ def test_hundreds_of_requests_go_out_at_a_time_as_many_as_the_limit_and_over_few
         assert server.most == 8
         assert len(server.peers) <= 9
 
-    talk(tmp_path, server, use, Limits(in_flight=8))
+    talk(tmp_path, server, use, ConnectionLimits(in_flight=8))

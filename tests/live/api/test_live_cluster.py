@@ -14,14 +14,14 @@ from aiohttp import web
 
 from kubestow.live.api.answers import Unreachable
 from kubestow.live.api.connect import connect
-from kubestow.live.api.connection import Connection, Limits
+from kubestow.live.api.connection import Connection, ConnectionLimits
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.capture import CaptureOptions, capture
 from kubestow.models.snapshot.snapshot import InputError, load
 from tests.live.api.server import KINDS, Server, cut, kubeconfig, once, serving, status
 from tests.objects import node, pod
 
-FAST = Limits(pause=0.001)
+FAST = ConnectionLimits(pause=0.001)
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kubestow.live.api.store import Entry, Known, Store, entry, newer
+from kubestow.live.api.store import Known, Store, StoredObject, entry, newer
 from kubestow.live.capture_kinds import Resource
 from kubestow.models.kube.kinds import KINDS
 from tests.objects import pod
@@ -14,7 +14,7 @@ from tests.objects import pod
 PODS = Resource(KINDS["Pod"], "pods", "v1", True)
 
 
-def state(name: str, version: int, uid: str = "", node: str | None = None) -> Entry:
+def state(name: str, version: int, uid: str = "", node: str | None = None) -> StoredObject:
     found = pod(name, node_name=node, owner="ReplicaSet/web")
     found["metadata"] |= {"uid": uid or f"uid-{name}", "resourceVersion": str(version), "managedFields": [{}]}
     return entry(PODS, json.dumps(found).encode())
@@ -97,7 +97,7 @@ def test_versions_are_compared_as_numbers(version: str, than: str, is_newer: boo
     assert newer(version, than) is is_newer
 
 
-def odd(name: str, version: str, node: str | None = None) -> Entry:
+def odd(name: str, version: str, node: str | None = None) -> StoredObject:
     """Return a state whose version is no number."""
     found = json.loads(state(name, 1, node=node).raw)
     found["metadata"]["resourceVersion"] = version

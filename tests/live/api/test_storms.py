@@ -10,27 +10,27 @@ from pathlib import Path
 import pytest
 
 from kubestow.live.api.connect import connect
-from kubestow.live.api.connection import Limits
+from kubestow.live.api.connection import ConnectionLimits
 from kubestow.live.api.live_cluster import LiveCluster
-from tests.api_server import Behaviour, Faults, Server, World
+from tests.api_server import Behaviour, Faults, Server, SimulatedCluster
 from tests.objects import node, pod
 from tests.tiers import sampled
 
-LIMITS = Limits(pause=0.002)
+LIMITS = ConnectionLimits(pause=0.002)
 
 
-def states(world: World, cluster: LiveCluster) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+def states(world: SimulatedCluster, cluster: LiveCluster) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     """Yield the existing and the known objects, one kind at a time."""
     for kind in ("Pod", "Node", "Service", "ReplicaSet"):
         theirs, ours = world.all(kind), cluster.objects(kind).values()
         yield tuple({each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in found} for found in (theirs, ours))  # type: ignore[misc]
 
 
-def same(world: World, cluster: LiveCluster) -> bool | None:
+def same(world: SimulatedCluster, cluster: LiveCluster) -> bool | None:
     return all(theirs == ours for theirs, ours in states(world, cluster)) or None
 
 
-def change(world: World, chance: random.Random, turn: int) -> None:
+def change(world: SimulatedCluster, chance: random.Random, turn: int) -> None:
     """Do something to the cluster, as another actor does."""
     pods = [each for each in world.all("Pod") if not each["metadata"].get("deletionTimestamp")]
     what = chance.choice(("create", "label", "delete", "recreate", "node", "service"))
@@ -60,7 +60,7 @@ def test_whatever_goes_wrong_the_state_is_the_cluster_s_in_the_end_and_after_eve
     )
     gone_as = chance.choice(("event", "status"))
     behaviour = Behaviour(seed=seed, latency=0.001, history=chance.choice((1, 20, 10_000)), gone_as=gone_as, faults=faults)  # type: ignore[arg-type]
-    world = World(behaviour)
+    world = SimulatedCluster(behaviour)
     world.load([*(node(f"n{i}") for i in range(4)), *(pod(f"web-{i}", owner="ReplicaSet/web") for i in range(12))])
 
     async def follow(path: str) -> None:

@@ -12,12 +12,12 @@ from kubestow.checker.final_state import Ends, ends
 from kubestow.checker.journal.judge import judge_journal
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.connect import connect
-from kubestow.live.api.connection import Limits
+from kubestow.live.api.connection import ConnectionLimits
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.fence import Pauses
-from kubestow.live.apply.journal import Journal, Origin
+from kubestow.live.apply.journal import Journal, RunOrigin
 from kubestow.live.apply.lease import Lease, Times
-from kubestow.live.apply.run import Execution, Options, Outcome
+from kubestow.live.apply.run import Execution, RunOptions, RunOutcome
 from kubestow.models.documents.journal import read
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
@@ -25,7 +25,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from tests.api_server import Server
 
 #: As long as a busy machine may take; nothing waits that long when all goes well.
-PATIENT = Options(timeout=60.0, pause=0.01)
+PATIENT = RunOptions(timeout=60.0, pause=0.01)
 _LEASE = Times(skew=0.0)
 
 #: Futures that killed processes were waiting for.
@@ -40,21 +40,21 @@ class Applying:
     document: RebalancePlan | Placement
     snapshot: Snapshot
     path: Path
-    options: Options = field(default_factory=lambda: PATIENT)
+    options: RunOptions = field(default_factory=lambda: PATIENT)
     execution: Execution | None = None
     journal: Journal | None = None
 
     def __post_init__(self) -> None:
         self.kubeconfig = str(self.server.kubeconfig(self.path / "config"))
 
-    async def go(self) -> Outcome:
+    async def go(self) -> RunOutcome:
         """Apply the remaining steps of the document."""
         journal = str(self.path / "plan.journal.jsonl")
-        async with connect(self.kubeconfig, limits=Limits(pause=0.002, silence=5)) as api:
+        async with connect(self.kubeconfig, limits=ConnectionLimits(pause=0.002, silence=5)) as api:
             cluster = LiveCluster(api)
             try:
                 await cluster.start()
-                origin = Origin("r", self.document.snapshot.sha256, self.server.url)
+                origin = RunOrigin("r", self.document.snapshot.sha256, self.server.url)
                 self.journal = Journal.open(journal, origin, resume=True)
                 async with self.journal as written, Lease(api, written.run, _LEASE) as lease:
                     self.execution = Execution(
@@ -65,19 +65,19 @@ class Applying:
             finally:
                 await cluster.close()
 
-    def __call__(self) -> Outcome:
+    def __call__(self) -> RunOutcome:
         """Carry it out in a loop of its own; its journal is held against the document."""
         outcome = asyncio.run(asyncio.wait_for(self.go(), 120))
         found = judge_journal(read(str(self.path / "plan.journal.jsonl")), self.document, self.snapshot, digest="r")
         assert found.violations == []
         assert found.summary is not None
-        assert len(found.summary.left) == len(outcome.left)
+        assert len(found.summary.left) == len(outcome.remaining_steps)
         return outcome
 
     def _end(self, now: Snapshot, stands: Mapping[str, str]) -> Ends:
         return ends(self.snapshot, self.document, now, stands)
 
-    def killed(self, arm: Callable[[Callable[[], None]], None]) -> Outcome | None:
+    def killed(self, arm: Callable[[Callable[[], None]], None]) -> RunOutcome | None:
         """Carry it out in a process that may be killed: None if it was. ``arm`` gets what kills it, from any thread."""
         loop = asyncio.new_event_loop()
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kubestow.commands.common.judging import judge_rest
-from kubestow.live.apply.drift import Document, Done, Verdict, check
+from kubestow.live.apply.drift import Document, DoneChanges, DriftVerdict, check
 from kubestow.live.redact import Keeper
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
@@ -191,5 +191,5 @@ def placement(*bound: tuple[str, str], gang: str | None = None) -> Placement:
     return Placement(SnapshotRef("", 0, 0, len(bound)), "exact", "optimal", [], entries)
 
 
-def verdict(before: World, now: World, document: Document, done: Done | None = None) -> Verdict:
-    return check(before.loaded(), now.captured(), document, done or Done(), judge_rest)
+def verdict(before: World, now: World, document: Document, done: DoneChanges | None = None) -> DriftVerdict:
+    return check(before.loaded(), now.captured(), document, done or DoneChanges(), judge_rest)

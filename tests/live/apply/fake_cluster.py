@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from kubestow.live.api.answers import Answer, Body, Object, Unreachable
+from kubestow.live.api.answers import Body, Object, ServerAnswer, Unreachable
 from kubestow.models.documents.journal import What
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import objects
@@ -22,7 +22,7 @@ class FakeCluster:
     def __init__(self, *items: Object) -> None:
         self.items: dict[tuple[str, str], Object] = {}
         self.sent: list[tuple[str, str, Object | None]] = []
-        self.before: Callable[[str, str, Object | None], Answer | None] = lambda method, path, body: None
+        self.before: Callable[[str, str, Object | None], ServerAnswer | None] = lambda method, path, body: None
         self.facts: list[tuple[str, dict[str, Any]]] = []
         self.latency = 0.0
         self._version = 100
@@ -88,7 +88,7 @@ class FakeCluster:
         *,
         params: Mapping[str, str] | None = None,
         patch: Literal["merge", "json", "strategic"] = "merge",
-    ) -> Answer:
+    ) -> ServerAnswer:
         assert not isinstance(body, list)
         self.sent.append((method, path, body))
         await asyncio.sleep(self.latency)
@@ -104,11 +104,11 @@ class FakeCluster:
         if method == "POST":
             assert body is not None
             key = kind, body["metadata"]["name"]
-            return _status(409, "AlreadyExists") if key in self.items else Answer(201, copy.deepcopy(self.put(body)))
+            return _status(409, "AlreadyExists") if key in self.items else ServerAnswer(201, copy.deepcopy(self.put(body)))
         if item is None:
             return _status(404, "NotFound")
         if method == "GET":
-            return Answer(200, copy.deepcopy(item))
+            return ServerAnswer(200, copy.deepcopy(item))
         assert body is not None
         wanted = body.get("metadata", {}).get("resourceVersion")
         if wanted is not None and wanted != item["metadata"]["resourceVersion"]:
@@ -118,8 +118,8 @@ class FakeCluster:
             if uid not in (None, item["metadata"]["uid"]) or version not in (None, item["metadata"]["resourceVersion"]):
                 return _status(409, "Conflict")
             self.remove(kind, name)
-            return Answer(200, {"kind": "Status", "status": "Success"})
-        return Answer(200, copy.deepcopy(self.put(body) if method == "PUT" else self.edit(kind, name, body)))
+            return ServerAnswer(200, {"kind": "Status", "status": "Success"})
+        return ServerAnswer(200, copy.deepcopy(self.put(body) if method == "PUT" else self.edit(kind, name, body)))
 
     async def fact(self, what: What, **fields: Any) -> None:
         self.facts.append((what, fields))
@@ -137,8 +137,8 @@ def merge(item: Object, change: Mapping[str, Any]) -> None:
             item[key] = copy.deepcopy(value)
 
 
-def _status(code: int, reason: str) -> Answer:
-    return Answer(code, {"kind": "Status", "reason": reason, "message": f"it is a {reason}"})
+def _status(code: int, reason: str) -> ServerAnswer:
+    return ServerAnswer(code, {"kind": "Status", "reason": reason, "message": f"it is a {reason}"})
 
 
 def nodes(*names: str, **spec: Any) -> list[Object]:

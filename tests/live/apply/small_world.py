@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.live.api.answers import Object, ServerAnswer, Unreachable
 from kubestow.models.documents.placement import SnapshotRef
 from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
 from tests import objects
@@ -21,7 +21,7 @@ class SmallWorld(FakeCluster):
     def __init__(self, *items: Object) -> None:
         self.makes = self.kubelets = self.scheduler = True
         self.ends_slowly = False
-        self.refuses: dict[str, list[Answer | None]] = {}
+        self.refuses: dict[str, list[ServerAnswer | None]] = {}
         self.on_request: Callable[[str, str], None] = lambda method, path: None
         self.after_request: Callable[[], None] = lambda: None
         self.bound_by_scheduler: list[tuple[str, str]] = []
@@ -97,7 +97,7 @@ class SmallWorld(FakeCluster):
         *,
         params: Mapping[str, str] | None = None,
         patch: Literal["merge", "json", "strategic"] = "merge",
-    ) -> Answer:
+    ) -> ServerAnswer:
         self.on_request(method, path)
         last = path.rpartition("/")[2]
         told = self.refuses[last].pop(0) if self.refuses.get(last) else None
@@ -118,7 +118,7 @@ class SmallWorld(FakeCluster):
         self.after_request()
         return answer
 
-    def _pod_request(self, kind: str, name: str, body: Object) -> Answer:
+    def _pod_request(self, kind: str, name: str, body: Object) -> ServerAnswer:
         pod = self.items.get(("Pod", name))
         if pod is None:
             return refused(404, "NotFound")
@@ -133,7 +133,7 @@ class SmallWorld(FakeCluster):
             self.edit("Pod", name, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
         else:
             self.end(name)
-        return Answer(201, {"kind": "Status", "status": "Success"})
+        return ServerAnswer(201, {"kind": "Status", "status": "Success"})
 
 
 def _owner(pod: Object) -> dict[str, Any]:
@@ -149,11 +149,11 @@ def ready() -> Object:
     return {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
-def refused(code: int, reason: str, message: str = "no") -> Answer:
-    return Answer(code, {"kind": "Status", "reason": reason, "message": message})
+def refused(code: int, reason: str, message: str = "no") -> ServerAnswer:
+    return ServerAnswer(code, {"kind": "Status", "reason": reason, "message": message})
 
 
-LOST = Answer(0)
+LOST = ServerAnswer(0)
 
 
 def running(name: str, node: str, owner: str | None = "ReplicaSet/web", **spec: Any) -> Object:

@@ -11,17 +11,17 @@ import msgspec
 import pytest
 
 from kubestow.checker.plan.plan import summary
-from kubestow.live.apply.run import Options, Outcome
+from kubestow.live.apply.run import RunOptions, RunOutcome
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.snapshot.snapshot import from_objects
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.api_server.behaviour import Scheduler
 from tests.live.apply.applying import Applying
 from tests.live.apply.drift_world import budget, move, plan, replica_set, running
 from tests.objects import node
 
-SHORT = Options(timeout=60.0, pause=0.01, hold=0.03)
+SHORT = RunOptions(timeout=60.0, pause=0.01, hold=0.03)
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Drain:
     scheduler: Scheduler = "at once"
 
     def __post_init__(self) -> None:
-        self.world = World(Behaviour(scheduler=self.scheduler, ready=0.002))
+        self.world = SimulatedCluster(Behaviour(scheduler=self.scheduler, ready=0.002))
         on = {"web-1": "n1", "web-2": "n1", "web-3": "n2", "web-4": "n3"}
         pods: list[dict[str, Any]] = [running(name, where, "ReplicaSet/web") for name, where in on.items()]
         things = [node("n1"), node("n2"), node("n3"), *pods, replica_set("web", 4)]
@@ -43,7 +43,7 @@ class Drain:
         self.document: RebalancePlan = msgspec.structs.replace(steps, drain=["n1"])
         self.document.before, self.document.after, _ = summary(self.snapshot, self.document)
 
-    def lose(self, when: Callable[[World], object], *names: str) -> None:
+    def lose(self, when: Callable[[SimulatedCluster], object], *names: str) -> None:
         """Let somebody delete pods."""
 
         def delete() -> None:
@@ -52,7 +52,7 @@ class Drain:
 
         self.world.when(lambda world: bool(when(world)), delete)
 
-    def __call__(self, options: Options = SHORT) -> Outcome:
+    def __call__(self, options: RunOptions = SHORT) -> RunOutcome:
         with Server(self.world) as server:
             outcome = Applying(server, self.document, self.snapshot, self.path, options)()
         assert [one for one in self.world.budget_violations() if one.entry.actor == "client"] == []
@@ -66,7 +66,7 @@ class Drain:
         return [entry.node for entry in self.world.bound("scheduler") if entry.time < last]
 
 
-MOMENTS: dict[str, Callable[[World], object]] = {
+MOMENTS: dict[str, Callable[[SimulatedCluster], object]] = {
     "in a wave": lambda world: world.evicted(),
     "before the first step": lambda world: len(world.cordoned()) == 3,
 }
@@ -90,7 +90,7 @@ def test_a_pod_that_a_budget_waits_for_gets_a_node_and_the_wave_goes_on(moment: 
 def test_a_pod_that_gets_no_node_is_named_when_time_is_up(moment: str, tmp_path: Path) -> None:
     drain = Drain(tmp_path, "off")
     drain.lose(MOMENTS[moment], "web-3", "web-4")
-    outcome = drain(Options(timeout=3.0, pause=0.01, hold=0.03))
+    outcome = drain(RunOptions(timeout=3.0, pause=0.01, hold=0.03))
     assert outcome.state == "stopped"
     waiting = [one["metadata"]["name"] for one in drain.world.all("Pod") if not one["spec"].get("nodeName")]
     named = outcome.message.partition("the budget waits for pods ")[2].partition(" without a node")[0].split(", ")

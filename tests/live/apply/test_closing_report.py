@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.api.answers import Answer, Object, Unauthorized
+from kubestow.live.api.answers import Object, ServerAnswer, Unauthorized
 from kubestow.live.apply.drift import Rejection
 from kubestow.live.apply.moving.missing_replacements import why_none
-from kubestow.live.apply.run import Options
-from kubestow.live.apply.steps import Origin
+from kubestow.live.apply.run import RunOptions
+from kubestow.live.apply.steps import PodOrigin
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 from tests.api_server import Server
 from tests.live.apply.applying import Applying
@@ -24,8 +24,8 @@ from tests.live.apply.test_run import Run
 from tests.live.apply.worlds import posed
 
 #: Far longer than any of these runs takes: what ends at once does not wait for it.
-LONG = Options(timeout=600.0, pause=0.01)
-SHORT = Options(timeout=0.05, pause=0.01)
+LONG = RunOptions(timeout=600.0, pause=0.01)
+SHORT = RunOptions(timeout=0.05, pause=0.01)
 DENIED = "the API server refuses the credentials: Unauthorized (HTTP 401)"
 
 
@@ -94,7 +94,7 @@ def test_which_controllers_make_no_other_pod(kind: str, pod: str, found: Object,
     made = owner(kind, spec=found["spec"], status=found.get("status") or {})
     made["metadata"]["generation"] = found.get("generation", 1)
     world = SmallWorld(made, *(running(f"other-{k}", "n1", f"{kind}/web") for k in range(living)))
-    origin = Origin(f"default/{pod}", "uid", (kind, "web", f"{kind}-web"))
+    origin = PodOrigin(f"default/{pod}", "uid", (kind, "web", f"{kind}-web"))
     assert why_none(world, origin) == (f"{kind} web {said}" if said else "")
 
 
@@ -120,7 +120,7 @@ def test_where_no_node_could_be_opened_nothing_says_that_the_scheduler_gives_one
     world.makes = False
     send = world.send
 
-    async def refusing(method: str, path: str, body: Any = None, **more: Any) -> Answer:
+    async def refusing(method: str, path: str, body: Any = None, **more: Any) -> ServerAnswer:
         if "/nodes/" in path and method == "PATCH" and body["metadata"].get("annotations") == {CLOSED_BY: None}:
             return refused(403, "Forbidden", "you may not")
         return await send(method, path, body, **more)
@@ -136,15 +136,15 @@ def test_a_token_that_is_refused_is_said_once(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), *pods)
     send, revoked = world.send, [False]
 
-    async def refusing(method: str, path: str, body: Any = None, **more: Any) -> Answer:
+    async def refusing(method: str, path: str, body: Any = None, **more: Any) -> ServerAnswer:
         revoked[0] = revoked[0] or path.endswith("binding")
         if revoked[0]:
-            raise Unauthorized(Answer(401, {"reason": "Unauthorized", "message": "Unauthorized"}))
+            raise Unauthorized(ServerAnswer(401, {"reason": "Unauthorized", "message": "Unauthorized"}))
         return await send(method, path, body, **more)
 
     async def refresh() -> None:
         if revoked[0]:
-            raise Unauthorized(Answer(401, {"reason": "Unauthorized", "message": "Unauthorized"}))
+            raise Unauthorized(ServerAnswer(401, {"reason": "Unauthorized", "message": "Unauthorized"}))
 
     world.send = refusing  # type: ignore[method-assign]
     world.refresh = refresh  # type: ignore[method-assign]

@@ -11,15 +11,15 @@ import pytest
 
 from kubestow.live.api.answers import Object
 from kubestow.live.apply.drift import Rejection
-from kubestow.live.apply.run import Listener, Options
+from kubestow.live.apply.run import RunListener, RunOptions
 from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import SmallWorld, plan, refused, running, waiting
 from tests.live.apply.test_run import Run
 
 #: Time limit for waits that must fail.
-SHORT = Options(timeout=0.05, pause=0.01)
+SHORT = RunOptions(timeout=0.05, pause=0.01)
 #: Less than is waited here until a budget forgets, and enough for anything else on a busy machine.
-LESS = Options(timeout=4.0, pause=0.01)
+LESS = RunOptions(timeout=4.0, pause=0.01)
 SAID = "PodDisruptionBudget default/web counts pod default/web-1 as evicted although it runs: an eviction was interrupted; "
 
 
@@ -32,7 +32,7 @@ def budget(left: float, pod: str = "web-1") -> Object:
     }  # fmt: skip
 
 
-class Notes(Listener):
+class Notes(RunListener):
     def __init__(self) -> None:
         self.notes: list[str] = []
 

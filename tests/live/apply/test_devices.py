@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.apply.run import Outcome
+from kubestow.live.apply.run import RunOutcome
 from kubestow.models.documents.placement import DeviceResult, Placement
 from kubestow.models.kube import quantity
 from kubestow.models.kube.closed_nodes import LET_IN
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.solve import place
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.devices import claim, claim_template, device, device_class, devices, exactly, got, published
 from tests.live.apply.applying import Applying
 from tests.objects import node, pod
@@ -53,11 +53,11 @@ def shares() -> list[Object]:
 class Case:
     """A world whose pods wait, as nothing schedules yet, and the placement of its snapshot. The scheduler begins once nodes are closed."""
 
-    world: World
+    world: SimulatedCluster
     snapshot: Snapshot
     document: Placement
 
-    def run(self, path: Path) -> Outcome:
+    def run(self, path: Path) -> RunOutcome:
         with Server(self.world) as server:
             return Applying(server, self.document, self.snapshot, path)()
 
@@ -80,7 +80,7 @@ class Case:
 
 
 def case(objects: list[Object], *, scheduler: bool = True) -> Case:
-    world = World(Behaviour(scheduler="off"))
+    world = SimulatedCluster(Behaviour(scheduler="off"))
     world.load(objects)
     world.settle()
     snapshot = from_objects(world.items())
@@ -118,7 +118,7 @@ def test_consumed_capacity_is_what_the_document_says(tmp_path: Path) -> None:
         assert [quantity.parse(one["consumedCapacity"]["memory"]) for one in found] == [quantity.parse(said.consumedCapacity["memory"])]
 
 
-def untouched(posed: Case, outcome: Outcome) -> None:
+def untouched(posed: Case, outcome: RunOutcome) -> None:
     """Nothing is half done: no pod is bound, no claim allocated, and all nodes are open again."""
     assert (outcome.state, outcome.done, outcome.standing, outcome.not_opened) == ("stopped", [], [], [])
     assert posed.world.cordoned() == []
@@ -219,7 +219,7 @@ def test_a_killed_run_goes_on_with_the_devices_that_are_left(tmp_path: Path) -> 
     """Of a shared claim the first pod has had the device allocated, which the document names for the second, too."""
     posed = case(fleet())
 
-    def half(world: World) -> bool:
+    def half(world: SimulatedCluster) -> bool:
         return not {"default/s", "default/t"}.isdisjoint(world.where())
 
     with Server(posed.world) as server:

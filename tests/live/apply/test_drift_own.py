@@ -9,7 +9,7 @@ import pytest
 
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.apply.differences.found import Drift, summed_up
-from kubestow.live.apply.drift import Document, Done, Now, Rejection, Watch, compare, rest
+from kubestow.live.apply.drift import Document, DoneChanges, DriftWatch, Now, Rejection, compare, remaining_document
 from kubestow.models.documents.rebalance_plan import Eviction, RebalancePlan
 from kubestow.models.snapshot.snapshot import Snapshot
 from tests.live.apply.drift_world import World, budget, claim, move, placement, plan, running, uid, verdict, volume
@@ -36,20 +36,20 @@ def _cluster() -> World:
     )
 
 
-def _after_one() -> tuple[World, Done]:
+def _after_one() -> tuple[World, DoneChanges]:
     """web-1 is stopped, and web-9 has taken its place on n2; all nodes are closed."""
     now = _cluster()
     now.remove("Pod", "default/web-1")
     now.add(running("web-9", "n2", "ReplicaSet/web"))
     for name in ("n1", "n2", "n3"):
         now.node(name)["spec"] = {"unschedulable": True, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}
-    done = Done(
+    done = DoneChanges(
         {(1, "default/web-1")}, {WEB}, {"default/web-1": Now("default/web-9", uid("Pod", "default/web-9"), "n2")}, {"n1", "n2", "n3"}
     )
     return now, done
 
 
-def _told(now: World, done: Done) -> list[str]:
+def _told(now: World, done: DoneChanges) -> list[str]:
     return [drift.message for drift in compare(_cluster().loaded(), now.captured(), done)]
 
 
@@ -96,7 +96,7 @@ def test_the_target_of_a_pod_that_is_under_way_is_spoken_for(replaced: bool) -> 
     document = plan(move("web-1", "n1", "n2"), move("low-1", "n2", "n3", step=2, wave=2))
     now = _cluster()
     now.remove("Pod", "default/web-1")
-    done = Done(set(), {WEB})
+    done = DoneChanges(set(), {WEB})
     if replaced:
         now.add(running("web-9", None, "ReplicaSet/web"))
         done.pods["default/web-1"] = Now("default/web-9", uid("Pod", "default/web-9"), None)
@@ -118,7 +118,7 @@ def test_a_claim_that_a_pod_of_the_run_binds_is_no_drift() -> None:
     now.add(volume("pv", "data", "n1"))
     now.pod("a")["spec"]["nodeName"] = "n1"
     assert verdict(before, now, document).faults == ["Pod default/a of a coming step is on node n1, it should be without a node"]
-    done = Done({(1, "default/a")}, set(), {"default/a": Now("default/a", uid("Pod", "default/a"), "n1")})
+    done = DoneChanges({(1, "default/a")}, set(), {"default/a": Now("default/a", uid("Pod", "default/a"), "n1")})
     found = verdict(before, now, document, done)
     assert (found.faults, found.harmless) == ([], [])
 
@@ -143,12 +143,12 @@ def test_a_budget_that_is_used_up_ends_the_run_for_the_coming_wave_and_may_pass(
 def test_a_budget_that_is_used_up_for_a_later_wave_is_asked_again_before_that_wave() -> None:
     now, document = _cluster(), plan(move("bare-1", "n3", "n1"), move("web-1", "n1", "n2", step=2, wave=2))
     now.get("PodDisruptionBudget", "default/web")["status"]["disruptionsAllowed"] = 0
-    watch = Watch(_cluster().loaded(), document, judge_rest)
-    assert watch.check(now.captured(), Done()).faults == []
+    watch = DriftWatch(_cluster().loaded(), document, judge_rest)
+    assert watch.check(now.captured(), DoneChanges()).faults == []
     now.pod("bare-1")["spec"]["nodeName"] = "n1"
     stands = {"default/bare-1": Now("default/bare-1", uid("Pod", "default/bare-1") + "-again", "n1")}
     now.again("Pod", "default/bare-1")
-    done = Done({(1, "default/bare-1")}, {uid("Pod", "default/bare-1")}, stands)
+    done = DoneChanges({(1, "default/bare-1")}, {uid("Pod", "default/bare-1")}, stands)
     found = watch.check(now.captured(), done)
     assert found.passing
     assert found.faults
@@ -182,14 +182,14 @@ def test_harmless_drift_is_judged_and_told_once() -> None:
         return ()
 
     document, now = plan(move("web-1", "n1", "n2")), _cluster()
-    watch = Watch(_cluster().loaded(), document, judge)
-    assert watch.check(now.captured(), Done()).harmless == []
+    watch = DriftWatch(_cluster().loaded(), document, judge)
+    assert watch.check(now.captured(), DoneChanges()).harmless == []
     assert not asked  # nothing differs from what was judged before
     now.add(pod("late"))
-    assert [len(watch.check(now.captured(), Done()).new) for _ in range(2)] == [1, 0]
+    assert [len(watch.check(now.captured(), DoneChanges()).new) for _ in range(2)] == [1, 0]
     assert len(asked) == 1
     now.node("n3")["metadata"]["labels"]["x"] = "y"
-    found = watch.check(now.captured(), Done())
+    found = watch.check(now.captured(), DoneChanges())
     assert ([drift.kind for drift in found.new], len(found.harmless), len(asked)) == (["Node"], 2, 2)
 
 
@@ -211,7 +211,7 @@ def test_many_of_a_kind_are_summed_up() -> None:
 
 
 def test_the_rest_keeps_the_numbers_of_steps_and_waves() -> None:
-    left = rest(PLAN, _after_one()[1])
+    left = remaining_document(PLAN, _after_one()[1])
     assert isinstance(left, RebalancePlan)
     assert [(m.step, m.wave, m.pod, m.source, m.to) for m in left.moves] == [(3, 3, "default/web-9", "n2", "n3")]
     assert [(e.step, e.wave, e.pod) for e in left.evictions] == [(2, 2, "default/low-1")]

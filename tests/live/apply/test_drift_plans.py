@@ -16,7 +16,7 @@ import pytest
 
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.apply.differences.nodes import opened
-from kubestow.live.apply.drift import Done, Now, Watch, compare, rest
+from kubestow.live.apply.drift import DoneChanges, DriftWatch, Now, compare, remaining_document
 from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from kubestow.solver.rebalance.problem.options import PlanOptions
@@ -49,7 +49,7 @@ class Run:
     """A plan carried out wave by wave on plain objects: pods with a controller come back under other names, bare ones under their own."""
 
     def __init__(self, things: list[Object], plan: RebalancePlan) -> None:
-        self.things, self.plan, self.done = copy.deepcopy(things), plan, Done()
+        self.things, self.plan, self.done = copy.deepcopy(things), plan, DoneChanges()
         self.pods = {_key(thing): thing for thing in self.things if thing["kind"] == "Pod"}
         self._made = 0
 
@@ -113,9 +113,9 @@ def test_the_rest_of_a_plan_holds_after_each_wave_and_nothing_of_the_run_is_drif
             now = run.snapshot()
             told = [drift.message for drift in compare(before, now, run.done)]
             assert [line for line in told if "disruption" not in line] == [], (seed, kind, wave)
-            found = Watch(before, plan, judge_rest).check(now, run.done)
+            found = DriftWatch(before, plan, judge_rest).check(now, run.done)
             assert not found.faults, (seed, kind, wave, found)
-            left = rest(plan, run.done)
+            left = remaining_document(plan, run.done)
             assert isinstance(left, RebalancePlan)
             assert len(left.moves) == sum(move.wave > wave for move in plan.moves)
             opened = from_objects([thing for thing in run.things if thing["kind"] != "PodDisruptionBudget"])
@@ -192,7 +192,7 @@ def _disturbed(seed: int, kind: str) -> tuple[bool, bool] | None:
         now = run.snapshot()
     except InputError:
         return None
-    found, left = Watch(before, plan, judge_rest).check(now, run.done), rest(plan, run.done)
+    found, left = DriftWatch(before, plan, judge_rest).check(now, run.done), remaining_document(plan, run.done)
     assert isinstance(left, RebalancePlan)
     if any("of a coming step" in fault for fault in found.faults):
         return None

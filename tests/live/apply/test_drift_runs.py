@@ -20,12 +20,11 @@ from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.drift import Document
 from kubestow.live.apply.fence import Pauses
-from kubestow.live.apply.journal import Journal, Origin
-from kubestow.live.apply.run import Execution, Listener, Options, Outcome
+from kubestow.live.apply.journal import Journal, RunOrigin
+from kubestow.live.apply.run import Execution, RunListener, RunOptions, RunOutcome
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
-from tests.api_server import Behaviour, Refused, Server
-from tests.api_server import World as ApiWorld
+from tests.api_server import Behaviour, Refused, Server, SimulatedCluster
 from tests.api_server.core import Caller
 from tests.api_server.resources import by_kind
 from tests.live.apply import drift_world
@@ -38,7 +37,7 @@ Object = dict[str, Any]
 _UNREADY = "disruptions used up"
 
 
-class Notes(Listener):
+class Notes(RunListener):
     """Return the messages for users."""
 
     def __init__(self) -> None:
@@ -48,19 +47,19 @@ class Notes(Listener):
         self.said.append(message)
 
 
-def _world() -> ApiWorld:
+def _world() -> SimulatedCluster:
     """The cluster, with a pod more that moves in the first wave; nobody schedules what the plans leave alone."""
     things = cluster()
     things.add(running("first-1", "n3", "ReplicaSet/first", cpu="100m"))
     things.add(replica_set("first", 1))
     for name in ("g-1", "g-2"):
         things.pod(name)["spec"]["schedulerName"] = "another"
-    world = ApiWorld(Behaviour(stuck=lambda pod: pod["metadata"]["name"] == "web-1" and not world.evicted()))
+    world = SimulatedCluster(Behaviour(stuck=lambda pod: pod["metadata"]["name"] == "web-1" and not world.evicted()))
     world.load(things.items(), templates_of_pods=True)
     return world
 
 
-def _happen(world: ApiWorld, name: str, case: Case) -> None:
+def _happen(world: SimulatedCluster, name: str, case: Case) -> None:
     """Let a change that is written for plain objects happen in the world."""
     before = drift_world.World(world.items())
     after = before.copy()
@@ -87,7 +86,7 @@ def _happen(world: ApiWorld, name: str, case: Case) -> None:
             _commit(world, kind, key, now)
 
 
-def _commit(world: ApiWorld, kind: str, key: str, now: Object) -> None:
+def _commit(world: SimulatedCluster, kind: str, key: str, now: Object) -> None:
     resource = by_kind(kind, now["apiVersion"])
     assert resource is not None
     with world.core.lock:
@@ -103,7 +102,7 @@ class Run:
         self.world, self.notes = _world(), Notes()
         self.timeout = 60.0  # seconds; no success depends on how fast the machine is
 
-    def __call__(self, *, between: bool) -> Outcome:
+    def __call__(self, *, between: bool) -> RunOutcome:
         """Carry the document out; the drift happens before the start, or ``between`` the first wave and the second."""
         with Server(self.world) as server:
             return asyncio.run(self._run(str(server.kubeconfig(self.path / "config")), between=between))
@@ -111,7 +110,7 @@ class Run:
     def _happen(self) -> None:
         _happen(self.world, self.name, CASES[self.name])
 
-    async def _run(self, kubeconfig: str, *, between: bool) -> Outcome:
+    async def _run(self, kubeconfig: str, *, between: bool) -> RunOutcome:
         async with connect(kubeconfig) as connection:
             live = LiveCluster(connection)
             await live.start()
@@ -123,8 +122,8 @@ class Run:
                     self.world.when(lambda world: self._first_is_done(), self._happen)
                 else:
                     await asyncio.to_thread(self._happen)
-                async with Journal.open(str(self.path / "plan.journal.jsonl"), Origin("r", "s", "here")) as journal:
-                    options = Options(timeout=self.timeout, pause=0.02)
+                async with Journal.open(str(self.path / "plan.journal.jsonl"), RunOrigin("r", "s", "here")) as journal:
+                    options = RunOptions(timeout=self.timeout, pause=0.02)
                     run = Execution(connection, live, journal, self.document, before, judge_rest, options, self.notes)
                     run.judge_end = lambda now, stands: ends(before, self.document, now, stands)
                     run.fence.pauses = Pauses(settle=0.0, patience=0.05, again=0.01)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kubestow.live.api.answers import Object
-from kubestow.live.apply.run import Listener
+from kubestow.live.apply.run import RunListener
 from kubestow.models.disruption.eviction_requests import notes, of_uid, requested
 from kubestow.models.snapshot.snapshot import from_objects
 from tests.live.apply.drift_world import World, move, plan, running, verdict
@@ -69,7 +69,7 @@ def test_a_pod_is_not_evicted_twice(tmp_path: Path) -> None:
     """The request comes after the wave was judged."""
     world = SmallWorld(*nodes("n1", "n2"), stands("web-1", "n1"), stands("api-1", "n1", "ReplicaSet/api"))
 
-    class Drainer(Listener):
+    class Drainer(RunListener):
         def wave(self, number: int, steps: int) -> None:
             if number == 2:
                 world.put(request("api-1", "uid-api-1"))

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from kubestow.live.api.answers import Answer, Object
-from kubestow.live.apply.fence import Fence, Pauses, Terms
+from kubestow.live.api.answers import Object, ServerAnswer
+from kubestow.live.apply.fence import Fence, FenceTerms, Pauses
 from kubestow.live.apply.journal import Journal, JournaledApi, JournalLost
 from kubestow.live.apply.node_changes import FenceError
 from kubestow.models.documents.journal import What
@@ -21,7 +21,7 @@ from tests.live.apply.fake_cluster import FakeCluster, nodes
 CORDON = {"key": UNSCHEDULABLE, "effect": "NoSchedule"}
 
 
-def fence(cluster: FakeCluster, terms: Terms | None = None, run: str = "run-1") -> Fence:
+def fence(cluster: FakeCluster, terms: FenceTerms | None = None, run: str = "run-1") -> Fence:
     made = Fence(cluster, cluster, run, cluster, terms)
     made.pauses = Pauses(settle=0.001, patience=0.05, again=0.001)
     return made
@@ -79,7 +79,7 @@ def test_closing_is_over_only_when_a_scheduler_that_lags_behind_has_heard_of_it(
         def late() -> None:
             placed.append("a")  # by what the scheduler knew when the last node was closed
 
-        def last(method: str, path: str, body: Object | None) -> Answer | None:
+        def last(method: str, path: str, body: Object | None) -> ServerAnswer | None:
             asyncio.get_running_loop().call_later(0.02, late)
             cluster.before = lambda *_: None
             return None
@@ -128,7 +128,7 @@ def test_a_node_cordoned_while_the_patch_is_under_way_is_not_taken_for_ours() ->
     async def work() -> None:
         cluster = FakeCluster(*nodes("a", "b"))
 
-        def cordon(method: str, path: str, body: Object | None) -> Answer | None:
+        def cordon(method: str, path: str, body: Object | None) -> ServerAnswer | None:
             if method == "PATCH" and path.endswith("/a"):
                 cluster.before = lambda *_: None
                 cluster.edit("Node", "a", {"spec": {"unschedulable": True}})
@@ -213,10 +213,10 @@ def test_opening_tries_each_node_several_times_and_names_those_that_fail() -> No
         await made.close()
         left = {"b": 2, "c": 99}
 
-        def answer(method: str, path: str, body: Object | None) -> Answer | None:
+        def answer(method: str, path: str, body: Object | None) -> ServerAnswer | None:
             name = path[-1]
             left[name] = left.get(name, 0) - 1
-            return Answer(0) if left[name] >= 0 else None
+            return ServerAnswer(0) if left[name] >= 0 else None
 
         cluster.before = answer
         assert await made.open() == ["c"]
@@ -232,11 +232,11 @@ def test_a_patch_whose_answer_is_lost_is_looked_up_before_the_node_is_opened() -
     async def work() -> None:
         cluster = FakeCluster(*nodes("a"))
 
-        def lose(method: str, path: str, body: Object | None) -> Answer | None:
+        def lose(method: str, path: str, body: Object | None) -> ServerAnswer | None:
             assert body is not None
             cluster.before = lambda *_: None
             cluster.edit("Node", "a", body)
-            return Answer(0)
+            return ServerAnswer(0)
 
         cluster.before = lose
         made = fence(cluster)
@@ -251,7 +251,7 @@ def test_a_patch_whose_answer_is_lost_is_looked_up_before_the_node_is_opened() -
 def test_what_the_server_refuses_is_named() -> None:
     async def work() -> None:
         cluster = FakeCluster(*nodes("a", "b", "c"))
-        cluster.before = lambda method, path, body: Answer(403, {"message": "nodes is forbidden"}) if path[-1] in "bc" else None
+        cluster.before = lambda method, path, body: ServerAnswer(403, {"message": "nodes is forbidden"}) if path[-1] in "bc" else None
         made = fence(cluster)
         with pytest.raises(FenceError, match=r"node b cannot be closed: .*nodes is forbidden \(and 1 more nodes\)"):
             await made.close()
@@ -265,7 +265,7 @@ def test_nodes_stay_closed_between_waves_if_nobody_waits() -> None:
         planned = waiting("planned")
         daemon = waiting("daemon", tolerations=[{"operator": "Exists"}])
         cluster = FakeCluster(*nodes("a", "b"), gated, planned, daemon)
-        made = fence(cluster, Terms(planned={"uid-planned"}))
+        made = fence(cluster, FenceTerms(planned={"uid-planned"}))
         await made.close()
         sent = len(cluster.sent)
         await made.between_waves()
@@ -281,7 +281,7 @@ def test_nodes_open_between_waves_for_pods_that_wait_but_not_those_with_room_of_
         there = [objects.pod("left", node_name="left", cpu="1"), objects.pod("swapped", node_name="swapped", cpu="1")]
         foreign = waiting("foreign", "0/4 nodes are available: 4 node(s) were unschedulable.")
         cluster = FakeCluster(*nodes("left", "swapped", "freed", "free"), *there, foreign)
-        terms = Terms(keep={"freed"}, sources={"left", "swapped"}, planned={"uid-left", "uid-swapped"}, before=cluster.snapshot())
+        terms = FenceTerms(keep={"freed"}, sources={"left", "swapped"}, planned={"uid-left", "uid-swapped"}, before=cluster.snapshot())
         made = fence(cluster, terms)
         await made.close()
         cluster.remove("Pod", "left")
@@ -488,7 +488,7 @@ def test_a_journal_that_is_lost_keeps_no_node_closed() -> None:
 def test_nodes_that_pods_move_to_are_opened_last_and_only_for_pods_that_find_no_other() -> None:
     async def work() -> None:
         cluster = FakeCluster(*nodes("target", "other"), waiting("one"), waiting("two"))
-        made = fence(cluster, Terms(targets={"target"}))
+        made = fence(cluster, FenceTerms(targets={"target"}))
         made.pauses = Pauses(0.001, 5, 0.001)
         await made.close()
         assert [path[-7:] for _, path, _ in cluster.sent] == ["/target", "s/other"]
@@ -571,7 +571,7 @@ def crowd_of_one_scheduler(cluster: FakeCluster) -> dict[str, str]:
     placed: dict[str, str] = {}
     send = cluster.send
 
-    async def sending(*args: Any, **more: Any) -> Answer:
+    async def sending(*args: Any, **more: Any) -> ServerAnswer:
         answer = await send(*args, **more)
         free = [
             node for node in cluster.objects("Node").values() if not node["spec"].get("unschedulable") and not node["spec"].get("taints")

@@ -14,20 +14,20 @@ from typing import Any, Literal
 
 import pytest
 
-from kubestow.live.api.answers import Answer, Api, Body, Object, Unreachable
-from kubestow.live.apply.journal import Journal, JournaledApi, JournalLost, Origin, journal_path
+from kubestow.live.api.answers import Api, Body, Object, ServerAnswer, Unreachable
+from kubestow.live.apply.journal import Journal, JournaledApi, JournalLost, RunOrigin, journal_path
 from kubestow.models.documents.journal import Fact, read
 from kubestow.models.snapshot.snapshot import InputError
 from tests.live.apply.journals import Script
 
-ORIGIN = Origin("d" * 64, "e" * 64, "https://127.0.0.1:6443", "uid-of-kube-system")
+ORIGIN = RunOrigin("d" * 64, "e" * 64, "https://127.0.0.1:6443", "uid-of-kube-system")
 BINDING: Object = {"kind": "Binding", "target": {"name": "n1"}}
 
 
 class FakeApi:
     """Answers, and remembers what the journal held by then."""
 
-    def __init__(self, path: Path, *answers: Answer | Exception) -> None:
+    def __init__(self, path: Path, *answers: ServerAnswer | Exception) -> None:
         self.path = path
         self.held: list[list[dict[str, Any]]] = []
         self._answers = list(answers)
@@ -40,9 +40,9 @@ class FakeApi:
         *,
         params: Mapping[str, str] | None = None,
         patch: Literal["merge", "json", "strategic"] = "merge",
-    ) -> Answer:
+    ) -> ServerAnswer:
         self.held.append(held(self.path))
-        answer = self._answers.pop(0) if self._answers else Answer(201)
+        answer = self._answers.pop(0) if self._answers else ServerAnswer(201)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -54,7 +54,7 @@ def held(path: Path) -> list[dict[str, Any]]:
 
 def test_a_request_is_on_disk_before_it_is_sent_and_its_answer_before_it_is_returned(tmp_path: Path) -> None:
     path = tmp_path / "plan.json.journal.jsonl"
-    fake = FakeApi(path, Answer(409, {"reason": "Conflict", "message": "the UID in the precondition …"}))
+    fake = FakeApi(path, ServerAnswer(409, {"reason": "Conflict", "message": "the UID in the precondition …"}))
     api: Api = fake
 
     async def run() -> None:
@@ -176,7 +176,7 @@ def test_a_journal_of_a_run_that_asked_for_nothing_gives_way(tmp_path: Path) -> 
     script = Script()
     script.fact("end", message="the Lease is taken")
     path.write_bytes(script.text)
-    journal = Journal.open(str(path), Origin("f" * 64, "f" * 64, "https://other"))
+    journal = Journal.open(str(path), RunOrigin("f" * 64, "f" * 64, "https://other"))
     asyncio.run(journal.close())
     assert (journal.resumed, len(read(str(path)).lines)) == (False, 1)
 
@@ -198,13 +198,13 @@ def test_a_journal_that_is_there_is_not_overwritten(tmp_path: Path, ended: bool,
 @pytest.mark.parametrize(
     ("origin", "what"),
     [
-        (Origin("f" * 64, "e" * 64, ORIGIN.server, ORIGIN.cluster), "document"),
-        (Origin("d" * 64, "f" * 64, ORIGIN.server, ORIGIN.cluster), "snapshot"),
-        (Origin("d" * 64, "e" * 64, ORIGIN.server, "another uid"), "cluster"),
-        (Origin("d" * 64, "e" * 64, "https://127.0.0.1:1"), "cluster"),
+        (RunOrigin("f" * 64, "e" * 64, ORIGIN.server, ORIGIN.cluster), "document"),
+        (RunOrigin("d" * 64, "f" * 64, ORIGIN.server, ORIGIN.cluster), "snapshot"),
+        (RunOrigin("d" * 64, "e" * 64, ORIGIN.server, "another uid"), "cluster"),
+        (RunOrigin("d" * 64, "e" * 64, "https://127.0.0.1:1"), "cluster"),
     ],
 )
-def test_the_journal_of_something_else_is_refused(tmp_path: Path, origin: Origin, what: str) -> None:
+def test_the_journal_of_something_else_is_refused(tmp_path: Path, origin: RunOrigin, what: str) -> None:
     path = tmp_path / "j"
     script = Script()
     script.evict(1, "a/p")
@@ -216,7 +216,7 @@ def test_the_journal_of_something_else_is_refused(tmp_path: Path, origin: Origin
 def test_the_address_of_a_cluster_may_change(tmp_path: Path) -> None:
     path = tmp_path / "j"
     path.write_bytes(Script().text)
-    asyncio.run(Journal.open(str(path), Origin("d" * 64, "e" * 64, "https://other", ORIGIN.cluster), resume=True).close())
+    asyncio.run(Journal.open(str(path), RunOrigin("d" * 64, "e" * 64, "https://other", ORIGIN.cluster), resume=True).close())
 
 
 def test_a_full_disk_ends_the_run_before_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,9 +284,9 @@ def test_a_cancelled_request_leaves_the_journal_whole(tmp_path: Path) -> None:
     path = tmp_path / "j"
 
     class Slow(FakeApi):
-        async def send(self, *_: Any, **__: Any) -> Answer:
+        async def send(self, *_: Any, **__: Any) -> ServerAnswer:
             await asyncio.sleep(60)
-            return Answer(201)
+            return ServerAnswer(201)
 
     async def run() -> None:
         async with Journal.open(str(path), ORIGIN) as journal:

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubestow.live.apply.journal import Journal, Origin
+from kubestow.live.apply.journal import Journal, RunOrigin
 from kubestow.models.documents.journal import Run, read
 from kubestow.models.snapshot.snapshot import InputError
 from tests.live.apply.journals import RUN, TIME, Script
 
-ORIGIN = Origin("d" * 64, "e" * 64, "https://127.0.0.1:6443", "uid-of-kube-system")
-NEW = Origin("f" * 64, "f" * 64, ORIGIN.server, ORIGIN.cluster)
+ORIGIN = RunOrigin("d" * 64, "e" * 64, "https://127.0.0.1:6443", "uid-of-kube-system")
+NEW = RunOrigin("f" * 64, "f" * 64, ORIGIN.server, ORIGIN.cluster)
 
 
 def finished(state: str = "end") -> Script:
@@ -137,7 +137,7 @@ def test_the_finished_journal_of_the_same_document_is_refused(tmp_path: Path) ->
     path.write_bytes(finished().text)
     with pytest.raises(InputError, match="continue with --resume"):
         Journal.open(str(path), ORIGIN)
-    other = Origin(ORIGIN.result, ORIGIN.snapshot, ORIGIN.server, "another uid")
+    other = RunOrigin(ORIGIN.result, ORIGIN.snapshot, ORIGIN.server, "another uid")
     with pytest.raises(InputError, match="the journal of another cluster"):
         Journal.open(str(path), other)
     assert path.read_bytes() == finished().text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.live.api.answers import Object, ServerAnswer, Unreachable
 from kubestow.live.apply.lease import NAME, Lease, LeaseLost, LeaseTaken, Times, live_run
 from tests.live.apply.fake_cluster import FakeCluster
 
@@ -155,7 +155,7 @@ def test_a_lease_that_cannot_be_renewed_is_lost_before_it_ends() -> None:
         cluster, clock = FakeCluster(), Clock()
         lease = Lease(cluster, "one", QUICK, clock)
         await lease.take()
-        cluster.before = lambda *_: Answer(0)
+        cluster.before = lambda *_: ServerAnswer(0)
         clock.time += timedelta(seconds=24)
         lease.check()
         clock.time += timedelta(seconds=1)
@@ -171,13 +171,13 @@ def test_a_connection_that_breaks_while_the_lease_is_taken_or_given_back_leaves_
     async def work() -> None:
         cluster = FakeCluster()
 
-        def lost(method: str, path: str, body: Object | None) -> Answer | None:
+        def lost(method: str, path: str, body: Object | None) -> ServerAnswer | None:
             if method == "GET":
                 return None
             cluster.before = lambda *_: None
             if carried_out and body is not None:
                 cluster.put(body)
-            return Answer(0)
+            return ServerAnswer(0)
 
         for _ in range(2):  # created, and then taken over
             cluster.before = lost
@@ -206,11 +206,11 @@ def test_a_lease_that_somebody_labels_is_given_back_and_that_of_another_run_is_n
 def test_what_the_server_refuses_is_said() -> None:
     async def work() -> None:
         cluster = FakeCluster()
-        cluster.before = lambda *_: Answer(403, {"message": "leases is forbidden"})
+        cluster.before = lambda *_: ServerAnswer(403, {"message": "leases is forbidden"})
         for asked in (Lease(cluster, "one").take(), live_run(cluster)):
             with pytest.raises(LeaseTaken, match="cannot be read: leases is forbidden"):
                 await asked
-        cluster.before = lambda *_: Answer(0)
+        cluster.before = lambda *_: ServerAnswer(0)
         with pytest.raises(Unreachable):
             await Lease(cluster, "one").take()
 

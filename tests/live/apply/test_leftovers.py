@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.api.answers import Answer, Object
+from kubestow.live.api.answers import Object, ServerAnswer
 from kubestow.live.apply.fence import Fence
 from kubestow.live.apply.lease import Lease, LeaseLost, LeaseTaken
 from kubestow.live.apply.leftovers import Leftover, describe, find, open_leftovers
@@ -112,7 +112,7 @@ def test_a_node_that_cannot_be_opened_is_named_and_the_others_are_opened() -> No
     async def work() -> None:
         cluster = some()
         async with Lease(cluster, "open-1") as lease:
-            refused = Answer(403, {"message": "nodes is forbidden"})
+            refused = ServerAnswer(403, {"message": "nodes is forbidden"})
             cluster.before = lambda method, path, body: refused if (method, path[-2:]) == ("PATCH", "/c") else None
             failed = await open_leftovers(cluster, found_in(cluster), lease, pause=0.001)
             assert failed == {"c": "node c cannot be changed: nodes is forbidden"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.answers import Object
-from kubestow.live.apply.run import Options
+from kubestow.live.apply.run import RunOptions
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.kube.closed_nodes import LET_IN
 from tests.live.apply.fake_cluster import nodes
@@ -19,7 +19,7 @@ LATE: Object = {
     "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": "p",
     "volumeBindingMode": "WaitForFirstConsumer",
 }  # fmt: skip
-LONG = Options(timeout=60, pause=0.01)
+LONG = RunOptions(timeout=60, pause=0.01)
 
 
 def world_of(*names: str, storage: str = "late") -> SmallWorld:
@@ -61,7 +61,7 @@ def test_an_interrupt_ends_the_wait_for_the_scheduler_and_lets_no_other_pod_in(t
     run = Run(world, placed("a", "b"), tmp_path)
     interrupting(run, "/nodes/n1")
     outcome = run(LONG)
-    assert (outcome.state, outcome.reasons, len(outcome.left)) == ("interrupted", ["interrupted"], 2)
+    assert (outcome.state, outcome.reasons, len(outcome.remaining_steps)) == ("interrupted", ["interrupted"], 2)
     assert let_in(world) == ["uid-a"]
 
     def all_closed(method: str, path: str) -> None:
@@ -115,7 +115,7 @@ def test_an_interrupt_in_the_middle_of_the_wait_for_a_volume_ends_it(tmp_path: P
 
     world.named = named  # type: ignore[method-assign]
     outcome = run(LONG)
-    assert (outcome.state, outcome.reasons, len(outcome.left)) == ("interrupted", ["interrupted"], 1)
+    assert (outcome.state, outcome.reasons, len(outcome.remaining_steps)) == ("interrupted", ["interrupted"], 1)
 
 
 def test_a_pod_bound_while_it_is_given_up_counts(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_pod_bound_while_it_is_given_up_counts(tmp_path: Path) -> None:
 
 def test_no_pod_is_let_in_after_one_was_in_vain(tmp_path: Path) -> None:
     world = world_of("a", "b", "c")
-    outcome = Run(world, placed("a", "b", "c"), tmp_path)(Options(timeout=0.05, pause=0.01))
+    outcome = Run(world, placed("a", "b", "c"), tmp_path)(RunOptions(timeout=0.05, pause=0.01))
     assert outcome.state == "stopped"
     assert outcome.reasons == ["the scheduler has not put pod default/a on n1 within 0.05 s"]
     assert let_in(world) == ["uid-a"]
@@ -147,7 +147,7 @@ def test_no_replacement_is_let_in_after_another_was_in_vain(tmp_path: Path) -> N
     pods = [running(f"{name}-0", "n2", f"StatefulSet/{name}", volumes=volumes) for name in "ab"]
     world = SmallWorld(*nodes("n1", "n2"), LATE, *pods)
     world.scheduler = False
-    outcome = Run(world, plan((1, "a-0", "n2", "n1"), (1, "b-0", "n2", "n1")), tmp_path)(Options(timeout=0.1, pause=0.01))
+    outcome = Run(world, plan((1, "a-0", "n2", "n1"), (1, "b-0", "n2", "n1")), tmp_path)(RunOptions(timeout=0.1, pause=0.01))
     assert sorted(sent(world, "eviction")) == ["a-0", "b-0"]
     assert len(let_in(world)) == 1
     assert outcome.state == "stopped"
@@ -166,7 +166,7 @@ def test_a_pod_that_has_no_place_on_the_open_node_is_given_up(tmp_path: Path) ->
     run = Run(world, placed("a"), tmp_path)
     message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
     world.after_request = lambda: says(world, message) if let_in(world) == ["uid-a"] else None
-    outcome = run(Options(timeout=60, pause=0.01, patience=0.05))
+    outcome = run(RunOptions(timeout=60, pause=0.01, patience=0.05))
     assert outcome.state == "stopped"
     (reason,) = outcome.reasons
     assert re.fullmatch(rf"the scheduler has not put pod default/a on n1 within \d+(?:\.\d)? s: {re.escape(message)}", reason)
@@ -182,13 +182,13 @@ def test_a_pod_that_has_a_place_at_the_second_look_is_not_given_up(tmp_path: Pat
             asyncio.get_running_loop().call_later(0.05, world.bind, "a", "n1")
 
     world.after_request = schedule
-    assert Run(world, placed("a"), tmp_path)(Options(timeout=60, pause=0.01, patience=60)).state == "done"
+    assert Run(world, placed("a"), tmp_path)(RunOptions(timeout=60, pause=0.01, patience=60)).state == "done"
 
 
 def test_a_verdict_from_before_the_node_was_opened_is_none(tmp_path: Path) -> None:
     world = world_of("a")
     says(world, "0/2 nodes are available: 2 node(s) were unschedulable.")
-    outcome = Run(world, placed("a"), tmp_path)(Options(timeout=0.3, pause=0.01, patience=0.01))
+    outcome = Run(world, placed("a"), tmp_path)(RunOptions(timeout=0.3, pause=0.01, patience=0.01))
     assert "within 0.3 s" in outcome.reasons[0]
 
 
@@ -203,7 +203,7 @@ def test_a_pod_whose_volume_is_being_made_is_not_given_up(tmp_path: Path) -> Non
             asyncio.get_running_loop().call_later(0.2, world.bind, "a", "n1")
 
     world.after_request = choose
-    assert Run(world, placed("a"), tmp_path)(Options(timeout=60, pause=0.01, patience=0.02)).state == "done"
+    assert Run(world, placed("a"), tmp_path)(RunOptions(timeout=60, pause=0.01, patience=0.02)).state == "done"
 
 
 def test_pods_with_devices_are_let_in_one_by_one_in_their_order_and_never_bound_by_hand(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.api.answers import Answer, Object
+from kubestow.live.api.answers import Object, ServerAnswer
 from kubestow.live.apply.fence import Fence, Pauses
 from kubestow.live.apply.node_changes import Nodes, is_open_for, letting_in, opening
 from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
@@ -35,13 +35,13 @@ class Held:
     """An API whose answers are given by hand."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, asyncio.Future[Answer]]] = []
+        self.asked: list[tuple[str, asyncio.Future[ServerAnswer]]] = []
 
-    async def send(self, method: str, path: str, body: Any = None, **more: Any) -> Answer:
+    async def send(self, method: str, path: str, body: Any = None, **more: Any) -> ServerAnswer:
         self.asked.append((method, asyncio.get_running_loop().create_future()))
         return await self.asked[-1][1]
 
-    def answer(self, method: str, answer: Answer) -> None:
+    def answer(self, method: str, answer: ServerAnswer) -> None:
         next(future for asked, future in self.asked if asked == method and not future.done()).set_result(answer)
 
 
@@ -64,7 +64,7 @@ def test_an_answer_that_was_read_before_a_patch_does_not_replace_that_of_the_pat
         await turns()
         guard = asyncio.create_task(made.change_all({"n": change}))
         await turns()
-        answers = {"PATCH": Answer(200, opened("2")), "GET": Answer(200, closed("1"))}
+        answers = {"PATCH": ServerAnswer(200, opened("2")), "GET": ServerAnswer(200, closed("1"))}
         for method in order:
             api.answer(method, answers[method])
             await turns()
@@ -75,7 +75,7 @@ def test_an_answer_that_was_read_before_a_patch_does_not_replace_that_of_the_pat
         guard.cancel()
         for _, future in api.asked:
             if not future.done():
-                future.set_result(Answer(409))
+                future.set_result(ServerAnswer(409))
         await turns()
 
     run(work())
@@ -90,14 +90,14 @@ def test_a_reading_that_a_patch_overlaps_does_not_settle_what_became_of_the_patc
         await turns()
         second = asyncio.create_task(made.change_all({"n": lambda _: None}))
         await turns()
-        api.answer("GET", Answer(200, closed("1")))  # read before the patch was carried out
+        api.answer("GET", ServerAnswer(200, closed("1")))  # read before the patch was carried out
         assert await second == {}
-        api.answer("PATCH", Answer(504, {"message": "timeout"}))
+        api.answer("PATCH", ServerAnswer(504, {"message": "timeout"}))
         assert await first == {"n": "node n cannot be changed: timeout"}
         third = asyncio.create_task(made.change_all({"n": change}))
         await turns()
         assert api.asked[-1][0] == "GET", "whether the patch was carried out is not known"
-        api.answer("GET", Answer(200, opened("2")))
+        api.answer("GET", ServerAnswer(200, opened("2")))
         assert await third == {}
 
     run(work())
@@ -110,7 +110,7 @@ def test_a_watch_that_lags_counts_only_once_it_says_something_new() -> None:
             made = Nodes(api, lambda watch=watch: watch)  # type: ignore[misc]
             task = asyncio.create_task(made.change_all({"n": letting_in("run", "uid")}))
             await turns()
-            api.answer("PATCH", Answer(200, opened(second)))
+            api.answer("PATCH", ServerAnswer(200, opened(second)))
             assert await task == {}
             assert is_open_for(made.all()["n"], "uid"), first
             watch["u"] = closed(third)
@@ -125,7 +125,7 @@ def test_a_node_that_the_server_no_longer_knows_is_gone_though_the_watch_still_h
         made = Nodes(api, lambda: {"u": closed("1")})
         task = asyncio.create_task(made.change_all({"n": letting_in("run", "uid")}))
         await turns()
-        api.answer("PATCH", Answer(404))
+        api.answer("PATCH", ServerAnswer(404))
         assert await task == {}
         assert made.get("n") is None
 
@@ -149,7 +149,7 @@ class Shuffled(FakeCluster):
                 self.shown[uid] = each
         return {uid: self.shown[uid] for uid in now}
 
-    async def send(self, method: str, path: str, body: Any = None, **more: Any) -> Answer:
+    async def send(self, method: str, path: str, body: Any = None, **more: Any) -> ServerAnswer:
         for _ in range(self.chance.randint(0, 6)):
             await asyncio.sleep(0)
         answer = await super().send(method, path, body, **more)
@@ -192,11 +192,11 @@ def test_opening_goes_by_the_latest_reading() -> None:
         made = Nodes(api, lambda: {"u": closed("4")})
         task = asyncio.create_task(made.change_all({"n": opening(lambda run: run == "run")}))
         await turns()
-        api.answer("PATCH", Answer(409))
+        api.answer("PATCH", ServerAnswer(409))
         await turns()
-        api.answer("GET", Answer(200, closed("5")))
+        api.answer("GET", ServerAnswer(200, closed("5")))
         await turns()
-        api.answer("PATCH", Answer(200, {**node("6"), "metadata": {"name": "n", "resourceVersion": "6"}}))
+        api.answer("PATCH", ServerAnswer(200, {**node("6"), "metadata": {"name": "n", "resourceVersion": "6"}}))
         assert await task == {}
         assert made.all()["n"]["metadata"]["resourceVersion"] == "6"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubestow.live.apply.progress import Progress, progress_of
+from kubestow.live.apply.progress import ApplyProgress, progress_of
 from kubestow.models.documents.journal import Answered, Fact, Line, Request, Run, parse
 from tests.live.apply.journals import Script, encode, random_run
 
@@ -14,7 +14,7 @@ from tests.live.apply.journals import Script, encode, random_run
 def stages(script: Script, step: int = 1, pod: str = "a/p") -> list[str]:
     """How far a pod is after each line, every stage once."""
     found: list[str] = []
-    progress = Progress()
+    progress = ApplyProgress()
     for line in script.lines:
         progress.add(line)
         stage = progress.of(step, pod).stage

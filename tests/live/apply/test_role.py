@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubestow import cli
-from tests.api_server import Behaviour, World
+from tests.api_server import Behaviour, SimulatedCluster
 from tests.live.roles import RIGHTS, Recording, allowed, optional
 from tests.objects import Object, node, pod
 
@@ -40,7 +40,7 @@ def _run(*arguments: str | Path) -> None:
 @pytest.mark.full
 def test_the_roles_allow_what_is_asked_for_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drain that moves a bare pod, too, and a pending pod that the scheduler has to bind."""
-    world = World(Behaviour(seed=1, scheduler="off"))
+    world = SimulatedCluster(Behaviour(seed=1, scheduler="off"))
     waiting = pod("waiting", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     world.load(
         [
@@ -60,7 +60,7 @@ def test_the_roles_allow_what_is_asked_for_and_nothing_else(tmp_path: Path, monk
     with Recording(world) as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path / "kubeconfig")))
         _run("apply", snapshot, "--result", plan, "--yes")
-    served = World(Behaviour(seed=1, scheduler="slow", scheduling=0.5))
+    served = SimulatedCluster(Behaviour(seed=1, scheduler="slow", scheduling=0.5))
     served.load([*(node(f"n{i}") for i in (1, 2)), _CLASS, _CLAIM, waiting])
     snapshot.write_text(json.dumps(served.snapshot()))
     _run("solve", snapshot, "-q", "-o", placement)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kubestow.checker.journal.judge import judge_journal
-from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.live.api.answers import Object, ServerAnswer, Unreachable
 from kubestow.live.apply.drift import Judge, Rejection
 from kubestow.live.apply.fence import Pauses
-from kubestow.live.apply.journal import Journal, Origin
-from kubestow.live.apply.run import Execution, Listener, Options, Outcome
+from kubestow.live.apply.journal import Journal, RunOrigin
+from kubestow.live.apply.run import Execution, RunListener, RunOptions, RunOutcome
 from kubestow.models.documents.journal import read
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.documents.rebalance_plan import RebalancePlan
@@ -24,7 +24,7 @@ from kubestow.models.snapshot.snapshot import InputError
 from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import LOST, SmallWorld, plan, refused, running, waiting
 
-QUICK = Options(timeout=60, pause=0.01)
+QUICK = RunOptions(timeout=60, pause=0.01)
 
 
 def agreed(*_: object) -> list[Rejection]:
@@ -39,14 +39,14 @@ class Run:
         self.before = world.snapshot()
         self.execution: Execution | None = None
 
-    def __call__(self, options: Options = QUICK, listener: Listener | None = None) -> Outcome:
+    def __call__(self, options: RunOptions = QUICK, listener: RunListener | None = None) -> RunOutcome:
         return asyncio.run(self.go(options, listener))
 
-    async def go(self, options: Options = QUICK, listener: Listener | None = None) -> Outcome:
-        async with Journal.open(str(self.path), Origin("r", self.document.snapshot.sha256, "here"), resume=True) as journal:
+    async def go(self, options: RunOptions = QUICK, listener: RunListener | None = None) -> RunOutcome:
+        async with Journal.open(str(self.path), RunOrigin("r", self.document.snapshot.sha256, "here"), resume=True) as journal:
             world = self.world
             world._changed = asyncio.Event()
-            self.execution = Execution(world, world, journal, self.document, self.before, self.judge, options, listener or Listener())
+            self.execution = Execution(world, world, journal, self.document, self.before, self.judge, options, listener or RunListener())
             self.execution.fence.pauses = Pauses(settle=0.0, patience=0.05, again=0.01)
             outcome = await self.execution.run()
         closed = [node for node in world.objects("Node").values() if CLOSED_BY in (node["metadata"].get("annotations") or {})]
@@ -55,7 +55,7 @@ class Run:
         found = judge_journal(record, self.document, self.before, digest="r")
         assert [v for v in found.violations if v.node not in outcome.not_opened] == []
         assert found.summary is not None
-        assert len(found.summary.left) == len(outcome.left)
+        assert len(found.summary.left) == len(outcome.remaining_steps)
         return outcome
 
 
@@ -66,7 +66,7 @@ def sent(world: SmallWorld, last: str) -> list[str]:
 def test_a_move_ends_on_the_planned_node(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2", "n3"), running("web-1", "n1"), running("web-2", "n1"))
     outcome = Run(world, plan((1, "web-1", "n1", "n3"), (1, "web-2", "n1", "n2")), tmp_path)()
-    assert (outcome.state, outcome.left, outcome.reasons) == ("done", [], [])
+    assert (outcome.state, outcome.remaining_steps, outcome.reasons) == ("done", [], [])
     assert sorted(world.of("ReplicaSet/web").values(), key=str) == ["n2", "n3"]
     assert world.bound_by_scheduler == []
     evictions = [body for _, path, body in world.sent if path.endswith("eviction")]
@@ -129,7 +129,7 @@ def test_a_budget_that_refuses_is_asked_again(tmp_path: Path) -> None:
 def test_a_budget_that_refuses_too_long_ends_the_run(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
     world.refuses["eviction"] = [refused(429, "TooManyRequests", "the budget says no")] * 1000
-    outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(Options(timeout=0.05, pause=0.01))
+    outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(RunOptions(timeout=0.05, pause=0.01))
     assert outcome.state == "stopped"
     assert "the budget says no" in outcome.message
     assert world.at("web-1") == "n1"
@@ -140,7 +140,7 @@ def test_any_other_refusal_ends_the_run_and_begins_nothing_more(tmp_path: Path) 
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
     world.refuses["eviction"] = [refused(403, "Forbidden", "you may not")]
     outcome = Run(world, plan((1, "web-1", "n1", "n2"), (2, "api-1", "n1", "n2")), tmp_path)()
-    assert (outcome.state, len(outcome.left)) == ("stopped", 2)
+    assert (outcome.state, len(outcome.remaining_steps)) == ("stopped", 2)
     assert outcome.reasons == ["pod default/web-1 cannot be evicted: you may not"]
     assert world.at("api-1") == "n1"
 
@@ -153,7 +153,7 @@ def test_a_lost_answer_is_settled_by_looking(tmp_path: Path, last: str, after: b
         send = world._pod_request
         lost: list[str] = [last]
 
-        def losing(kind: str, name: str, body: Object) -> Answer:
+        def losing(kind: str, name: str, body: Object) -> ServerAnswer:
             answer = send(kind, name, body)
             if kind in lost:
                 lost.remove(kind)
@@ -171,7 +171,7 @@ def test_a_lost_answer_is_settled_by_looking(tmp_path: Path, last: str, after: b
 def test_a_pod_that_is_not_replaced_ends_the_run_with_what_became_of_it(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
     world.makes = False
-    outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(Options(timeout=0.05))
+    outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(RunOptions(timeout=0.05))
     assert outcome.state == "stopped"
     assert outcome.reasons == ["pod default/web-1 was evicted, and ReplicaSet web has made no other one within 0.05 s"]
     assert outcome.standing == ["pod default/web-1 was evicted, and its replacement was not seen: the scheduler gives it a node"]
@@ -180,7 +180,7 @@ def test_a_pod_that_is_not_replaced_ends_the_run_with_what_became_of_it(tmp_path
 def test_a_pod_that_does_not_become_ready_ends_the_run(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
     world.kubelets = False
-    outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(Options(timeout=0.05))
+    outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(RunOptions(timeout=0.05))
     assert outcome.reasons == ["pod default/web-new1 is bound to n2 and not Ready after 0.05 s"]
     assert outcome.standing == ["pod default/web-new1 is bound to n2, and not Ready"]
 
@@ -223,7 +223,7 @@ def test_drift_before_the_first_wave_ends_the_run_before_anything_is_evicted(tmp
 def test_drift_between_waves_ends_the_run_there(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
 
-    class Meddler(Listener):
+    class Meddler(RunListener):
         def wave(self, number: int, steps: int) -> None:
             if number == 1:
                 world.end("api-1")
@@ -286,7 +286,7 @@ def test_two_interrupts_end_at_once_and_open_the_nodes(tmp_path: Path) -> None:
             asyncio.get_running_loop().call_later(0.01, run.execution.interrupt)
 
     world.on_request = interrupt
-    outcome = run(Options(timeout=60))
+    outcome = run(RunOptions(timeout=60))
     assert outcome.state == "interrupted"
     assert outcome.not_opened == []
 
@@ -294,7 +294,7 @@ def test_two_interrupts_end_at_once_and_open_the_nodes(tmp_path: Path) -> None:
 def test_a_run_up_to_a_wave_goes_on_later(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
     run = Run(world, plan((1, "web-1", "n1", "n2"), (2, "api-1", "n1", "n2")), tmp_path)
-    assert run(Options(timeout=60, wave=1)).state == "paused"
+    assert run(RunOptions(timeout=60, wave=1)).state == "paused"
     assert world.at("api-1") == "n1"
     assert run().state == "done"
 
@@ -331,7 +331,7 @@ def killed(run: Run, at: int, after: bool) -> None:
     real = world.send
     loop = asyncio.new_event_loop()
 
-    async def send(*args: Any, **more: Any) -> Answer:
+    async def send(*args: Any, **more: Any) -> ServerAnswer:
         nonlocal count, dead
         count += 1
         if count == at + 1:
@@ -344,7 +344,7 @@ def killed(run: Run, at: int, after: bool) -> None:
         return await real(*args, **more)
 
     world.send = send  # type: ignore[method-assign]
-    journal = Journal.open(str(run.path), Origin("r", run.document.snapshot.sha256, "here"), resume=True)
+    journal = Journal.open(str(run.path), RunOrigin("r", run.document.snapshot.sha256, "here"), resume=True)
 
     async def go() -> None:
         execution = Execution(world, world, journal, run.document, run.before, run.judge, QUICK)
@@ -398,7 +398,7 @@ def test_a_gang_that_is_begun_is_finished(tmp_path: Path) -> None:
             run.execution.interrupt()
 
     world.on_request = interrupt
-    outcome = run(Options(timeout=60, requests=1))
+    outcome = run(RunOptions(timeout=60, requests=1))
     assert outcome.state == "interrupted"
     assert (world.at("a"), world.at("b"), world.at("c")) == ("n1", "n2", "n2")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.apply.run import Outcome
+from kubestow.live.apply.run import RunOutcome
 from tests.api_server import Faults, Server
 from tests.live.apply.applying import Applying
 from tests.live.apply.verdicts import foreign, half_done, left_behind, unlike_the_document
@@ -26,7 +26,7 @@ FAULTS = Faults(
 )
 
 
-def judged(case: Posed, outcome: Outcome, *, resumed: bool = False) -> None:
+def judged(case: Posed, outcome: RunOutcome, *, resumed: bool = False) -> None:
     """Compare the statements of a run with the log of the world. ``stopped`` counts only if others had a hand in it."""
     assert outcome.not_opened == []
     assert left_behind(case, drained=outcome.state == "done") == []
@@ -41,7 +41,7 @@ def judged(case: Posed, outcome: Outcome, *, resumed: bool = False) -> None:
         assert half_done(case) == []
 
 
-def carried_out(task: str, seed: int, path: Path, faults: Faults | None = None, *, rivals: bool = False) -> tuple[Posed, Outcome]:
+def carried_out(task: str, seed: int, path: Path, faults: Faults | None = None, *, rivals: bool = False) -> tuple[Posed, RunOutcome]:
     case = posed(task, seed, faults)
     if rivals:
         add_rivals(case)

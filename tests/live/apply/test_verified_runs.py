@@ -16,13 +16,13 @@ from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.fence import Pauses
-from kubestow.live.apply.journal import Journal, Origin, journal_path
-from kubestow.live.apply.run import Execution, Options, Outcome
+from kubestow.live.apply.journal import Journal, RunOrigin, journal_path
+from kubestow.live.apply.run import Execution, RunOptions, RunOutcome
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.report.documents.results import read_with_digest
-from tests.api_server import Behaviour, Faults, Server, World
+from tests.api_server import Behaviour, Faults, Server, SimulatedCluster
 from tests.objects import node, pod
 
 pytestmark = pytest.mark.full
@@ -40,7 +40,7 @@ def invoke(*arguments: str) -> Result:
 class Place:
     """A world, a document for it, and runs that carry it out."""
 
-    def __init__(self, folder: Path, world: World) -> None:
+    def __init__(self, folder: Path, world: SimulatedCluster) -> None:
         self.folder, self.world = folder, world
         self.save("cluster.json")
 
@@ -54,17 +54,17 @@ class Place:
         result = invoke(*arguments, self.path("cluster.json"), "--deterministic", "-q", "-o", self.path("result.json"))
         assert result.exit_code in (0, 3), result.stderr
 
-    def run(self, *, resume: bool = False, **options: Any) -> Outcome:
+    def run(self, *, resume: bool = False, **options: Any) -> RunOutcome:
         with Server(self.world) as server:
             return asyncio.run(
-                self._run(str(server.kubeconfig(self.folder / "config")), Options(timeout=60, pause=0.01, **options), resume)
+                self._run(str(server.kubeconfig(self.folder / "config")), RunOptions(timeout=60, pause=0.01, **options), resume)
             )
 
-    async def _run(self, kubeconfig: str, options: Options, resume: bool) -> Outcome:
+    async def _run(self, kubeconfig: str, options: RunOptions, resume: bool) -> RunOutcome:
         result, digest = read_with_digest(self.path("result.json"))
         assert isinstance(result, Placement | RebalancePlan)
         before = snapshots.load([self.path("cluster.json")])
-        origin = Origin(digest, before.sha256, "https://stand-in", "uid")
+        origin = RunOrigin(digest, before.sha256, "https://stand-in", "uid")
         async with connect(kubeconfig) as api:
             cluster = LiveCluster(api)
             await cluster.start()
@@ -86,7 +86,7 @@ class Place:
 
 @pytest.mark.parametrize("faults", [Faults(), FAULTS])
 def test_a_drain_is_carried_out_as_its_journal_says(tmp_path: Path, faults: Faults) -> None:
-    world = World(Behaviour(seed=3, faults=faults))
+    world = SimulatedCluster(Behaviour(seed=3, faults=faults))
     world.load(thing for thing in yaml.safe_load_all(INSTANCE.read_text(encoding="utf-8")) if thing)
     place = Place(tmp_path, world)
     place.decide("rebalance", "--drain", "n1")
@@ -96,7 +96,7 @@ def test_a_drain_is_carried_out_as_its_journal_says(tmp_path: Path, faults: Faul
     assert (code, found["violations"]) == (3, [])
     assert 0 < found["journal"]["moves"]["done"] < 5
     outcome = place.run(resume=True)
-    assert (outcome.state, outcome.left) == ("done", []), outcome
+    assert (outcome.state, outcome.remaining_steps) == ("done", []), outcome
     code, found = place.verify()
     assert (code, found["violations"]) == (0, [])
     told = found["journal"]
@@ -106,7 +106,7 @@ def test_a_drain_is_carried_out_as_its_journal_says(tmp_path: Path, faults: Faul
 
 @pytest.mark.parametrize("faults", [Faults(), FAULTS])
 def test_a_placement_is_bound_as_its_journal_says(tmp_path: Path, faults: Faults) -> None:
-    world = World(Behaviour(seed=5, scheduler="off", faults=faults))
+    world = SimulatedCluster(Behaviour(seed=5, scheduler="off", faults=faults))
     world.load([*(node(f"n{i}") for i in range(3)), *(pod(f"web-{i}", cpu="900m", owner="ReplicaSet/web") for i in range(8))])
     place = Place(tmp_path, world)
     place.decide("solve")
@@ -117,7 +117,7 @@ def test_a_placement_is_bound_as_its_journal_says(tmp_path: Path, faults: Faults
 
 
 def test_another_hand_in_the_end_is_told(tmp_path: Path) -> None:
-    world = World(Behaviour(seed=7, scheduler="off"))
+    world = SimulatedCluster(Behaviour(seed=7, scheduler="off"))
     world.load([*(node(f"n{i}") for i in range(2)), pod("a"), pod("b", node_name="n1", owner="ReplicaSet/b")])
     place = Place(tmp_path, world)
     place.decide("solve")

@@ -14,7 +14,7 @@ from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.rebalance import rebalance
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.solve import place
-from tests.api_server import Behaviour, Faults, World
+from tests.api_server import Behaviour, Faults, SimulatedCluster
 from tests.plans import tiny
 
 Object = dict[str, Any]
@@ -31,7 +31,7 @@ _TRIES: Final = 60
 class Posed:
     """A cluster, and a document of its snapshot that has something to do. ``start``: what was there then."""
 
-    world: World
+    world: SimulatedCluster
     snapshot: Snapshot
     document: RebalancePlan | Placement
     seed: int
@@ -49,7 +49,7 @@ def posed(task: str, seed: int, faults: Faults | None = None) -> Posed:
         objects = _cluster(task, number)
         if objects is None:
             continue
-        world = World(behaviour(task, number, faults))
+        world = SimulatedCluster(behaviour(task, number, faults))
         world.load(objects, templates_of_pods=True)
         if task not in ("placement", "gang"):
             world.settle()

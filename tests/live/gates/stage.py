@@ -10,24 +10,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kubestow.checker.journal.judge import Clusters, Judgement, judge_gated
+from kubestow.checker.journal.judge import Judgement, ReleaseClusters, judge_gated
 from kubestow.commands.common.judging import judge_rest
 from kubestow.live.api.connect import connect
-from kubestow.live.api.connection import Limits
+from kubestow.live.api.connection import ConnectionLimits
 from kubestow.live.api.live_cluster import LiveCluster
-from kubestow.live.apply.journal import Journal, JournaledApi, Origin
-from kubestow.live.gates.gates import Gates, Listener, Options
-from kubestow.live.gates.places import Places
+from kubestow.live.apply.journal import Journal, JournaledApi, RunOrigin
+from kubestow.live.gates.gates import Gates, ReleaseListener, ReleaseOptions
+from kubestow.live.gates.places import GatePlaces
 from kubestow.models.documents.journal import read
 from kubestow.models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes, template_nodes
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.models.workloads.expand import expand
-from tests.api_server import Behaviour, Server, World
+from tests.api_server import Behaviour, Server, SimulatedCluster
 from tests.objects import Object
 
-LIMITS = Limits(pause=0.001)
+LIMITS = ConnectionLimits(pause=0.001)
 
 
 def workload(kind: str, name: str = "web", cpu: str = "1", affinity: Object | None = None, **spec: Any) -> Object:
@@ -44,7 +44,7 @@ def workload(kind: str, name: str = "web", cpu: str = "1", affinity: Object | No
     return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": {**chosen, "template": template, **spec}}
 
 
-class Told(Listener):
+class Told(ReleaseListener):
     """Keeps the calls of a listener."""
 
     def __init__(self) -> None:
@@ -68,12 +68,12 @@ class Stage:
     nodes: Sequence[str]
     orders: Sequence[int] = ()
     behaviour: Behaviour = field(default_factory=Behaviour)
-    options: Options = field(default_factory=lambda: Options(timeout=60, pause=0.01))
+    options: ReleaseOptions = field(default_factory=lambda: ReleaseOptions(timeout=60, pause=0.01))
     told: Told = field(default_factory=Told)
     journaled: bool = True
 
     def __post_init__(self) -> None:
-        self.world = World(self.behaviour)
+        self.world = SimulatedCluster(self.behaviour)
         self.world.load(list(self.cluster))
         self.before = before = from_objects(self.world.items())
         self.added = added = expand(before, from_objects([_ungated(each) for each in self.manifests], manifests=True))
@@ -126,7 +126,7 @@ class Stage:
 
     def judged(self, folder: Path) -> Judgement:
         """Return the checker's judgement of the journal and the current world."""
-        clusters = Clusters(self.added.snapshot, self.before, from_objects(self.world.items()))
+        clusters = ReleaseClusters(self.added.snapshot, self.before, from_objects(self.world.items()))
         return judge_gated(read(str(folder / "p.journal.jsonl")), self.placement, clusters, digest="r")
 
     @asynccontextmanager
@@ -139,10 +139,10 @@ class Stage:
             try:
                 gates = Gates(api, cluster, self.placement, self.templates, judge_rest, self.options, told or self.told)
                 if self.journaled:
-                    origin = Origin("r", self.placement.snapshot.sha256, "https://127.0.0.1")
+                    origin = RunOrigin("r", self.placement.snapshot.sha256, "https://127.0.0.1")
                     async with Journal.open(str(folder / "p.journal.jsonl"), origin, resume=True) as journal:
                         asking = JournaledApi(api, journal)
-                        yield replace(gates, api=asking, places=Places(journal, asking.of, cluster, self.templates))
+                        yield replace(gates, api=asking, places=GatePlaces(journal, asking.of, cluster, self.templates))
                 else:
                     yield gates
             finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from kubestow.live.gates.broken_rules import BrokenRules
+from kubestow.live.gates.broken_rules import BrokenRuleRecord
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, node, pod
 from tests.solver.rebalance.problem.test_problem import HOST, near
@@ -31,7 +31,7 @@ def mine(**annotations: str) -> Object:
     return found
 
 
-def looked(cluster: Any, watch: BrokenRules, *moments: float) -> None:
+def looked(cluster: Any, watch: BrokenRuleRecord, *moments: float) -> None:
     async def look() -> None:
         for now in moments:
             await watch.look(now)
@@ -45,7 +45,7 @@ OTHER = pod("b", node_name="n0", labels={"app": "b"})
 def test_a_rule_is_reported_once_it_was_broken_for_its_grace_and_when_it_holds_again() -> None:
     said: list[str] = []
     cluster: Any = Still([node("n0"), mine()])
-    watch = BrokenRules(cluster, 300, (), said.append, pause=1)
+    watch = BrokenRuleRecord(cluster, 300, (), said.append, pause=1)
     looked(cluster, watch, 1000, 1299)
     assert said == []
     looked(cluster, watch, 1300, 1400)
@@ -59,7 +59,7 @@ def test_a_rule_is_reported_once_it_was_broken_for_its_grace_and_when_it_holds_a
 def test_a_rule_that_held_in_between_begins_again() -> None:
     said: list[str] = []
     cluster: Any = Still([node("n0"), mine()])
-    watch = BrokenRules(cluster, 300, (), said.append, pause=1)
+    watch = BrokenRuleRecord(cluster, 300, (), said.append, pause=1)
     looked(cluster, watch, 1000)
     cluster.items.append(OTHER)
     looked(cluster, watch, 1200)
@@ -73,11 +73,11 @@ def test_a_rule_that_held_in_between_begins_again() -> None:
 def test_a_pod_states_its_own_grace() -> None:
     said: list[str] = []
     cluster: Any = Still([node("n0"), mine(execution_grace_seconds="10")])
-    looked(cluster, BrokenRules(cluster, 300, (), said.append, pause=1), 1000, 1010)
+    looked(cluster, BrokenRuleRecord(cluster, 300, (), said.append, pause=1), 1000, 1010)
     assert ["10 s or longer" in text for text in said] == [True]
 
 
 def test_a_cluster_without_such_rules_is_never_read() -> None:
     cluster: Any = Still([node("n0"), pod("a", node_name="n0", affinity=near("b", HOST)), OTHER])
-    looked(cluster, BrokenRules(cluster, 0, (), lambda _: None, pause=1), 1000, 1010)
+    looked(cluster, BrokenRuleRecord(cluster, 0, (), lambda _: None, pause=1), 1000, 1010)
     assert cluster.readings == 0

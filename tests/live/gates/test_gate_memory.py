@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.gates.gate_memory import GateMemory, Reason
-from kubestow.live.gates.gates import Gates, Options
+from kubestow.live.gates.gate_memory import GateMemory, HoldReason
+from kubestow.live.gates.gates import Gates, ReleaseOptions
 from kubestow.live.gates.ready import Ready
 from kubestow.live.gates.serve_lease import MAX_UIDS, WHOLE, serve
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes
@@ -24,8 +24,8 @@ from tests.objects import Object, node, pod
 from tests.tiers import quick_where
 
 LEASE = "kube-system/kubestow-serve"
-SOON = Options(timeout=0.3, pause=0.01)
-LATE = Options(timeout=600, pause=0.01)
+SOON = ReleaseOptions(timeout=0.3, pause=0.01)
+LATE = ReleaseOptions(timeout=600, pause=0.01)
 
 
 def served(stage: Stage, folder: Path, use: Callable[[], Awaitable[None]], interval: float = 60.0) -> None:
@@ -153,7 +153,7 @@ def test_a_gang_of_several_workloads_goes_whole(tmp_path: Path) -> None:
 
 
 def test_a_gang_that_never_was_whole_stays_held(tmp_path: Path) -> None:
-    stage = Stage(NODES, [gang()], ["n1", "n2"], options=Options(timeout=0.1, pause=0.01))
+    stage = Stage(NODES, [gang()], ["n1", "n2"], options=ReleaseOptions(timeout=0.1, pause=0.01))
     stage.world.delete("Node", "n2")
 
     async def use() -> None:
@@ -167,7 +167,7 @@ def test_a_gang_that_never_was_whole_stays_held(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_pods_beyond_the_placement_do_not_make_a_held_gang_count_as_let_go(tmp_path: Path) -> None:
-    stage = Stage(NODES, [gang()], ["n1", "n2"], options=Options(timeout=0.1, pause=0.01))
+    stage = Stage(NODES, [gang()], ["n1", "n2"], options=ReleaseOptions(timeout=0.1, pause=0.01))
     stage.world.delete("Node", "n2")
 
     async def use() -> None:
@@ -334,7 +334,7 @@ def test_reminders_come_once_a_minute_and_are_few(number: int, lines: int) -> No
     cluster: Any = Seen(number)
     templates = [TemplateNodes("Job", "default", "j")]
     holding = GateMemory(60, lambda: now[0])
-    why = {f"u{i}": Reason(f"u{i}", "no room", "later") for i in range(number)}
+    why = {f"u{i}": HoldReason(f"u{i}", "no room", "later") for i in range(number)}
     found: list[tuple[float, int, str]] = []
     for now[0] in (0.0, 1.0, 59.0, 60.0, 61.0, 119.0, 120.0, 130.0, 185.0):
         holding.see(cluster, templates, Ready())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.live.gates.gates import Gates, Options, Outcome
+from kubestow.live.gates.gates import Gates, ReleaseOptions, ReleaseOutcome
 from kubestow.models.documents.journal import Fact, read
 from kubestow.models.execution.template_nodes import GATE
 from tests.api_server import Behaviour
@@ -18,8 +18,8 @@ from tests.objects import Object, node, pod
 NODES = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4")]
 
 
-def go(stage: Stage, folder: Path) -> Outcome:
-    found: Outcome = stage.run(folder, lambda gates: gates.run())
+def go(stage: Stage, folder: Path) -> ReleaseOutcome:
+    found: ReleaseOutcome = stage.run(folder, lambda gates: gates.run())
     told = stage.judged(folder).summary
     assert told is not None
     if found.state == "done":
@@ -34,7 +34,7 @@ def test_a_gang_is_placed_by_the_scheduler_on_its_nodes(tmp_path: Path) -> None:
     stage.apply()
     assert stage.counts("web") == {"": 3}
     outcome = go(stage, tmp_path)
-    assert (outcome.state, outcome.left) == ("done", [])
+    assert (outcome.state, outcome.deviations) == ("done", [])
     assert stage.counts("web") == {"n2": 1, "n3": 2}
     assert sorted(outcome.placed.values()) == ["n2", "n3", "n3"]
     assert stage.told.nodes == outcome.placed
@@ -44,7 +44,7 @@ def test_a_gang_is_placed_by_the_scheduler_on_its_nodes(tmp_path: Path) -> None:
 def test_pods_that_come_late_are_waited_for(tmp_path: Path) -> None:
     stage = Stage(NODES, [workload("Deployment", replicas=2), workload("Job", "batch", parallelism=2)], ["n1", "n2", "n3", "n3"])
 
-    async def late(gates: Gates) -> Outcome:
+    async def late(gates: Gates) -> ReleaseOutcome:
         task = asyncio.create_task(gates.run())
         await asyncio.sleep(0.05)
         assert not task.done()
@@ -77,7 +77,7 @@ def foreign(cpu: str, node_name: str, name: str = "foreign") -> Object:
 
 
 def test_a_gang_that_does_not_fit_any_more_is_left_whole_behind_the_gate(tmp_path: Path) -> None:
-    stage = Stage(NODES, [workload("Deployment", replicas=3)], ["n1", "n2", "n3"], options=Options(0.3, pause=0.01))
+    stage = Stage(NODES, [workload("Deployment", replicas=3)], ["n1", "n2", "n3"], options=ReleaseOptions(0.3, pause=0.01))
     stage.apply()
     stage.world.load([foreign("3500m", "n2")])
     outcome = go(stage, tmp_path)
@@ -85,9 +85,9 @@ def test_a_gang_that_does_not_fit_any_more_is_left_whole_behind_the_gate(tmp_pat
     assert stage.counts("web") == {"": 3}
     assert len(stage.held()) == 3
     assert stage.world.requests == 0
-    assert outcome.left[0] == "Deployment default/web: 0 of 3 pods are bound, 3 behind the gate"
-    assert "n2" in outcome.left[1]
-    assert "NodeResourcesFit" in outcome.left[1]
+    assert outcome.deviations[0] == "Deployment default/web: 0 of 3 pods are bound, 3 behind the gate"
+    assert "n2" in outcome.deviations[1]
+    assert "NodeResourcesFit" in outcome.deviations[1]
 
 
 def test_a_gang_waits_until_it_fits(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_gang_waits_until_it_fits(tmp_path: Path) -> None:
     stage.apply()
     stage.world.load([foreign("3500m", "n2")])
 
-    async def room(gates: Gates) -> Outcome:
+    async def room(gates: Gates) -> ReleaseOutcome:
         task = asyncio.create_task(gates.run())
         await asyncio.sleep(0.1)
         assert len(stage.held()) == 2
@@ -107,7 +107,7 @@ def test_a_gang_waits_until_it_fits(tmp_path: Path) -> None:
 
 
 def test_a_gang_of_which_pods_lack_is_not_let_go_and_is_told(tmp_path: Path) -> None:
-    stage = Stage(NODES, [workload("Job", "w", parallelism=3)], ["n1", "n2", "n3"], options=Options(0.3, pause=0.01))
+    stage = Stage(NODES, [workload("Job", "w", parallelism=3)], ["n1", "n2", "n3"], options=ReleaseOptions(0.3, pause=0.01))
     stage.behaviour = Behaviour(controllers=False)
     stage.__post_init__()
     stage.apply()
@@ -118,20 +118,20 @@ def test_a_gang_of_which_pods_lack_is_not_let_go_and_is_told(tmp_path: Path) -> 
         metadata = {"name": f"w-{i}", "namespace": "default", "labels": {"app": "w"}, "ownerReferences": [owner]}
         stage.world.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": job["spec"]["template"]["spec"]})
     outcome = go(stage, tmp_path)
-    assert outcome.left == [
+    assert outcome.deviations == [
         "Job default/w: 0 of 3 pods are bound, 2 behind the gate",
         "gang default/w is not all there: Job default/w 2 of 3",
     ]
     assert stage.world.requests == 0
 
 
-def undoing(folder: Path, **more: Any) -> tuple[Stage, Outcome]:
+def undoing(folder: Path, **more: Any) -> tuple[Stage, ReleaseOutcome]:
     there = workload("ReplicationController", "old", replicas=1)
     stage = Stage(
         [*NODES, there],
         [workload("Deployment", replicas=2), workload("Deployment", "fits", replicas=1), there],
         ["n2", "n2", "n1", "n3"],
-        options=Options(0.3, pause=0.01, **more),
+        options=ReleaseOptions(0.3, pause=0.01, **more),
     )
     stage.apply()
     stage.world.load([foreign("3500m", "n2")])
@@ -187,10 +187,10 @@ def test_a_pod_by_itself_is_let_go(tmp_path: Path) -> None:
 
 def test_other_gates_stay(tmp_path: Path) -> None:
     bare = pod("p", schedulingGates=[{"name": "other.example/gate"}, {"name": GATE}])
-    stage = Stage(NODES, [bare], ["n2"], options=Options(0.3, pause=0.01))
+    stage = Stage(NODES, [bare], ["n2"], options=ReleaseOptions(0.3, pause=0.01))
     stage.apply()
     outcome = go(stage, tmp_path)
-    assert outcome.left[0] == "Pod default/p: 0 of 1 pods are bound, 0 behind the gate; let go, but not bound: default/p waits for n2"
+    assert outcome.deviations[0] == "Pod default/p: 0 of 1 pods are bound, 0 behind the gate; let go, but not bound: default/p waits for n2"
     found = stage.world.get("Pod", "default/p")
     assert found is not None
     assert found["spec"]["schedulingGates"] == [{"name": "other.example/gate"}]
@@ -212,7 +212,7 @@ def test_nodes_that_a_run_keeps_closed_are_waited_for(tmp_path: Path) -> None:
     stage = Stage([node("n1"), closed], [pod("p", schedulingGates=[{"name": GATE}])], ["n2"])
     stage.apply()
 
-    async def opened(gates: Gates) -> Outcome:
+    async def opened(gates: Gates) -> ReleaseOutcome:
         task = asyncio.create_task(gates.run())
         await asyncio.sleep(0.1)
         assert stage.held() == ["p"]
@@ -269,7 +269,7 @@ def test_a_rollout_of_what_runs_goes_pod_by_pod(tmp_path: Path) -> None:
 def test_what_is_to_end_begins_nothing_more(tmp_path: Path) -> None:
     stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n1", "n2"])
 
-    async def ended(gates: Gates) -> Outcome:
+    async def ended(gates: Gates) -> ReleaseOutcome:
         task = asyncio.create_task(gates.run())
         await asyncio.sleep(0.05)
         gates.ending.set()

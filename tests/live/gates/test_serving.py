@@ -13,7 +13,7 @@ import pytest
 
 from kubestow.live.api.reflector import Reflector
 from kubestow.live.apply.lease import Times
-from kubestow.live.gates.gates import Gates, Options
+from kubestow.live.gates.gates import Gates, ReleaseOptions
 from kubestow.live.gates.serve_lease import serve
 from tests.api_server import Behaviour, Server
 from tests.live.gates.stage import Stage, Told, workload
@@ -91,7 +91,7 @@ def test_a_pod_whose_node_is_gone_goes_elsewhere(tmp_path: Path, monkeypatch: py
 
 
 def test_a_pod_that_no_planned_node_takes_goes_free_after_a_while(tmp_path: Path) -> None:
-    stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n3", "n1"], options=Options(timeout=0.2, pause=0.01))
+    stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n3", "n1"], options=ReleaseOptions(timeout=0.2, pause=0.01))
 
     async def use() -> None:
         stage.apply()
@@ -107,7 +107,7 @@ def test_a_pod_that_no_planned_node_takes_goes_free_after_a_while(tmp_path: Path
 
 
 def test_a_gang_waits_for_room_and_says_so(tmp_path: Path) -> None:
-    stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n3", "n1"], options=Options(timeout=0.1, pause=0.01))
+    stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n3", "n1"], options=ReleaseOptions(timeout=0.1, pause=0.01))
     stage.world.load([pod("foreign", cpu="3500m", node_name="n3")])
 
     async def use() -> None:

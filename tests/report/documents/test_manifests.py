@@ -12,7 +12,7 @@ from kubestow.models.documents.placement import Assignment, Placement, SnapshotR
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes, template_nodes
 from kubestow.models.snapshot.snapshot import InputError, from_objects
 from kubestow.models.workloads.expand import expand
-from kubestow.report.documents.manifests import MAX_PREFERRED_NODES, PREFERRED, Request, manifests, notes, preferred_terms
+from kubestow.report.documents.manifests import MAX_PREFERRED_NODES, PREFERRED, ManifestRequest, manifests, notes, preferred_terms
 from tests.objects import Object, node, pod
 
 POD = "{containers: [{name: c, image: i}]}"
@@ -60,7 +60,7 @@ def placed(given: list[Object], nodes: list[str], cluster: list[Object] | None =
 
 
 def written(given: list[Object], nodes: list[str], cluster: list[Object] | None = None, **more: Any) -> list[Object]:
-    data = manifests(Request({"-": json.dumps(given).encode()}, placed(given, nodes, cluster), **more))
+    data = manifests(ManifestRequest({"-": json.dumps(given).encode()}, placed(given, nodes, cluster), **more))
     return [item for document in yaml.safe_load_all(data) for item in document]
 
 
@@ -71,7 +71,7 @@ def preferred(spec: Object) -> dict[str, int]:
 
 def test_text_and_other_kinds_stay_as_they_are() -> None:
     web = TemplateNodes("Deployment", "default", "web", {"n1": 2, "n2": 1})
-    text = manifests(Request({"web.yaml": WEB.encode()}, [web])).decode()
+    text = manifests(ManifestRequest({"web.yaml": WEB.encode()}, [web])).decode()
     assert [line for line in WEB.splitlines() if line not in text.splitlines()] == [f"    spec: {POD}"]
     deployment, settings = yaml.safe_load_all(text)
     assert preferred(deployment["spec"]["template"]["spec"]) == {"n1": 100, "n2": 50}
@@ -127,14 +127,14 @@ def test_existing_preferences_are_kept_and_those_of_an_earlier_placement_make_wa
 
 def test_an_earlier_header_is_written_once() -> None:
     web = TemplateNodes("Deployment", "default", "web", {"n1": 3})
-    once = manifests(Request({"-": WEB.encode()}, [web], sha256="abc"))
-    assert manifests(Request({"-": once}, [web], sha256="abc")) == once
+    once = manifests(ManifestRequest({"-": WEB.encode()}, [web], sha256="abc"))
+    assert manifests(ManifestRequest({"-": once}, [web], sha256="abc")) == once
 
 
 def test_objects_without_a_namespace_are_in_that_of_the_command_line() -> None:
     web = TemplateNodes("Deployment", "shop", "web", {"n1": 3})
     for namespace, found in (("shop", True), (None, False)):
-        assert (b"matchFields" in manifests(Request({"-": WEB.encode()}, [web], namespace))) is found
+        assert (b"matchFields" in manifests(ManifestRequest({"-": WEB.encode()}, [web], namespace))) is found
 
 
 def test_weights_are_in_proportion_and_within_kubernetes_limits() -> None:
@@ -148,7 +148,7 @@ def test_aliases_cost_the_comments_and_the_header_says_so() -> None:
     shared = "a: &x {containers: [{name: c, image: i}]}\n"
     aliased = WEB.replace("spec:\n  replicas", f"{shared}spec:\n  replicas").replace(f"spec: {POD}", "spec: *x")
     web = TemplateNodes("Deployment", "default", "web", {"n1": 3})
-    found = manifests(Request({"web.yaml": aliased.encode()}, [web], unknown_fields=True)).decode()
+    found = manifests(ManifestRequest({"web.yaml": aliased.encode()}, [web], unknown_fields=True)).decode()
     assert "# Comments were removed from: web.yaml" in found
     deployment, _ = yaml.safe_load_all(found)
     assert preferred(deployment["spec"]["template"]["spec"]) == {"n1": 100}
@@ -159,13 +159,13 @@ def test_files_without_objects_and_other_groups_kinds_are_not_touched() -> None:
     other = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "web"}, "spec": {"template": {"spec": {}}}}
     job = TemplateNodes("Job", "default", "web", {"n1": 3})
     files = {"values.yaml": b"a: 1\n", "job.json": json.dumps(other).encode()}
-    assert list(yaml.safe_load_all(manifests(Request(files, [job])))) == [other]
+    assert list(yaml.safe_load_all(manifests(ManifestRequest(files, [job])))) == [other]
 
 
 def test_what_the_reader_refuses_is_not_written() -> None:
     web = TemplateNodes("Deployment", "default", "web", {"n1": 3})
     with pytest.raises(InputError, match="replica"):
-        manifests(Request({"-": WEB.replace("replicas:", "replica:").encode()}, [web]))
+        manifests(ManifestRequest({"-": WEB.replace("replicas:", "replica:").encode()}, [web]))
 
 
 def test_what_was_not_placed_and_what_is_replaced_is_named() -> None:

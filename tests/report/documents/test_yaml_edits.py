@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kubestow.models.snapshot import yaml_reader
 from kubestow.report.documents import yaml_text
-from kubestow.report.documents.yaml_edits import Change, applied, edited
+from kubestow.report.documents.yaml_edits import YamlChange, applied, edited
 
 TEXT = """\
 # é: a header
@@ -43,15 +43,15 @@ spec:
     ],
 )
 def test_a_change_touches_its_own_place_alone(before: str, path: tuple[str | int, ...], value: Any, after: str) -> None:
-    assert edited(before, [Change(0, path, value)]) == after
+    assert edited(before, [YamlChange(0, path, value)]) == after
 
 
 def test_several_changes_of_several_documents_at_once() -> None:
     changes = [
-        Change(0, ("spec", "gates"), [1]),
-        Change(0, ("spec", "affinity", "list"), [{"weight": 9}, {"weight": 1}]),
-        Change(0, ("spec", "affinity", "more"), {"k": "v"}),
-        Change(2, ("spec", "containers", 0, "name"), "y"),
+        YamlChange(0, ("spec", "gates"), [1]),
+        YamlChange(0, ("spec", "affinity", "list"), [{"weight": 9}, {"weight": 1}]),
+        YamlChange(0, ("spec", "affinity", "more"), {"k": "v"}),
+        YamlChange(2, ("spec", "containers", 0, "name"), "y"),
     ]
     text = f"{TEXT}---\n# nothing\n---\n{TEXT}"
     found = edited(text, changes)
@@ -63,7 +63,7 @@ def test_several_changes_of_several_documents_at_once() -> None:
 
 @pytest.mark.parametrize("text", ["a: &x {b: 1}\nc: *x\n", "a: &x\n  b: 1\nc: *x\n"])
 def test_what_an_alias_repeats_is_not_changed_in_the_text(text: str) -> None:
-    assert edited(text, [Change(0, ("a", "d"), 1)]) is None
+    assert edited(text, [YamlChange(0, ("a", "d"), 1)]) is None
 
 
 PLAIN = st.recursive(
@@ -77,7 +77,7 @@ PLAIN = st.recursive(
 @given(st.dictionaries(st.sampled_from("abc"), PLAIN, min_size=1), st.lists(st.sampled_from("abcd"), min_size=1, max_size=3), PLAIN)
 def test_any_change_that_is_made_in_the_text_is_the_right_one(document: Any, path: list[str], value: Any) -> None:
     text = f"# first\n{yaml_text.dump(document)}# last\n"
-    change = Change(0, tuple(path), value)
+    change = YamlChange(0, tuple(path), value)
     at = document
     for key in path:  # only mappings and nothing are gone through
         if not isinstance(at, dict | None):

@@ -18,10 +18,10 @@ from kubestow.models.documents.findings.audit import Audit, Finding, Severity
 from kubestow.models.documents.findings.check import Check, Fault, Position, WorkloadFit
 from kubestow.models.documents.placement import SnapshotRef, Unmodelled
 from kubestow.report.findings.formats import formats
-from kubestow.report.findings.outcomes import Report, Rule, of_audit, of_check
+from kubestow.report.findings.outcomes import OutcomeRule, Report, of_audit, of_check
 from tests.published_schemas import problems
 
-RULES: Mapping[str, Rule] = CODES
+RULES: Mapping[str, OutcomeRule] = CODES
 HOSTILE = [
     "::error file=x::y", "a%0Ab", "line\nbreak\r", "]]>&quot;<b>", "[text](https://evil.example)", "\u202egnp.exe", "nul\x00bell\x07",
     "\ud800", "é\ufffe", "{0}", ",col=1", "`code`", "x" * 300,

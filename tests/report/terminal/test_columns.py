@@ -12,7 +12,7 @@ from kubestow.models.documents.placement import Assignment, Placement, Preferenc
 from kubestow.models.kube.objects import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.terminal.canvas import Surface, a_file, grid, render
-from kubestow.report.terminal.columns import Bar, Common, Name, folded
+from kubestow.report.terminal.columns import Common, Name, UsageBar, folded
 from kubestow.report.terminal.placement import placement
 
 WIDTHS = [80, 100, 140]
@@ -95,7 +95,7 @@ def test_what_all_names_share_is_said_in_the_heading_where_it_is_left_out(width:
 def test_bars_shrink_before_names_are_cut() -> None:
     table = grid("node", "cpu")
     for name in ("gke-pool-1", "gke-pool-2"):
-        table.add_row(Name(name), Bar(1, 2, "1/2"))
+        table.add_row(Name(name), UsageBar(1, 2, "1/2"))
 
     def rows(width: int) -> list[str]:
         return [line.plain.rstrip() for part in table.lines(width) for line in part]

@@ -6,7 +6,7 @@ import pytest
 from rich.text import Text
 
 from kubestow.report.terminal.fleet import progress
-from kubestow.report.terminal.fleet.progress import Bar, Display, PlainLines
+from kubestow.report.terminal.fleet.progress import Display, FleetBar, FleetLines
 
 
 class Clock:
@@ -62,7 +62,7 @@ def test_the_bar_grows_with_what_is_done_and_fits_the_terminal(clock: Clock, mon
     class Terminal:
         encoding = "ascii"
 
-    bar = Bar(4, 2)
+    bar = FleetBar(4, 2)
     monkeypatch.setattr("sys.stderr", Terminal())
     clock.now += 5
     do(bar, True, begun=3)
@@ -76,7 +76,7 @@ def test_the_bar_grows_with_what_is_done_and_fits_the_terminal(clock: Clock, mon
 
 
 def test_without_a_terminal_a_line_comes_now_and_then(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    display = PlainLines(9, 1)
+    display = FleetLines(9, 1)
     do(display, False, begun=2)
     assert capsys.readouterr().err == ""
     clock.now += 20

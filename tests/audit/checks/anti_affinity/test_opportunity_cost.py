@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubestow.audit.run import AuditOptions, audit
-from kubestow.audit.selection import Chosen
+from kubestow.audit.selection import FindingFilters
 from kubestow.models.documents.findings.audit import Audit, ClosedCapacity
 from kubestow.models.snapshot.snapshot import from_objects, load
 from tests.objects import Object, node, pod
@@ -23,9 +23,9 @@ def refusing(name: str, term: Object = ALL, **more: object) -> Object:
     return pod(name, affinity=anti, **({"cpu": "1", "memory": "1Gi"} | more))  # type: ignore[arg-type]
 
 
-def found(*objects: Object, chosen: Chosen | None = None) -> Audit:
+def found(*objects: Object, chosen: FindingFilters | None = None) -> Audit:
     nodes = [node("a1", cpu="4", labels={ZONE: "a"}), node("a2", cpu="4", labels={ZONE: "a"}), node("b1", cpu="8", labels={ZONE: "b"})]
-    return audit(from_objects([*nodes, *objects]), AuditOptions(chosen=chosen or Chosen()))
+    return audit(from_objects([*nodes, *objects]), AuditOptions(chosen=chosen or FindingFilters()))
 
 
 def costs(document: Audit) -> dict[str, tuple[ClosedCapacity | None, ClosedCapacity, ClosedCapacity]]:
@@ -95,6 +95,6 @@ def test_nothing_beyond_requests_is_no_finding(made: Object) -> None:
 
 def test_a_choice_of_findings_is_one_of_costs() -> None:
     objects = [refusing("p"), refusing("q", namespace="other")]
-    assert found(*objects, chosen=Chosen(ignore=("KS305",))).opportunityCosts is None
-    assert set(costs(found(*objects, chosen=Chosen(namespaces=("other",))))) == {"Namespace other", "Pod other/q"}
-    assert found(*objects, chosen=Chosen(select=("KS305",))).opportunityCosts
+    assert found(*objects, chosen=FindingFilters(ignore=("KS305",))).opportunityCosts is None
+    assert set(costs(found(*objects, chosen=FindingFilters(namespaces=("other",))))) == {"Namespace other", "Pod other/q"}
+    assert found(*objects, chosen=FindingFilters(select=("KS305",))).opportunityCosts

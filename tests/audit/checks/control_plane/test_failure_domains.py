@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubestow.audit.checks.control_plane.failure_domains import grade, machines, spread, stages, survives
-from kubestow.audit.checks.control_plane.members import Component, Members
+from kubestow.audit.checks.control_plane.members import ControlPlaneComponent, Members
 from kubestow.models.documents.findings.audit import Stage
 from tests.audit.control_planes import HOST_ID, HOSTNAME, REGION, ZONE
 
@@ -39,8 +39,8 @@ def test_survives_is_what_all_sets_of_failed_domains_say(present: list[int], nee
 )
 def test_etcd_needs_a_majority_and_the_others_one(present: list[int], etcd: int, other: int) -> None:
     homes = tuple(f"{machine}" for machine, count in enumerate(present) for _ in range(count))
-    assert survives(present, Component("etcd", homes).needed) == etcd
-    assert survives(present, Component("kube-apiserver", homes).needed) == other
+    assert survives(present, ControlPlaneComponent("etcd", homes).needed) == etcd
+    assert survives(present, ControlPlaneComponent("kube-apiserver", homes).needed) == other
 
 
 homes = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=7)
@@ -50,7 +50,7 @@ places = st.fixed_dictionaries({node: st.sampled_from("123") for node in "abcdef
 @pytest.mark.full
 @given(homes, homes, places, places)
 def test_a_stage_survives_what_all_its_components_do(api: list[str], etcd: list[str], host: dict[str, str], zone: dict[str, str]) -> None:
-    parts = Component("kube-apiserver", tuple(api)), Component("etcd", tuple(etcd))
+    parts = ControlPlaneComponent("kube-apiserver", tuple(api)), ControlPlaneComponent("etcd", tuple(etcd))
     nodes = tuple(dict.fromkeys(api + etcd))
     labels = {node: {HOST_ID: host[node], ZONE: zone[node]} for node in nodes}
     found = stages(labels, nodes, parts, machines(labels, nodes, ()), {})
@@ -75,7 +75,7 @@ def test_a_stage_survives_what_all_its_components_do(api: list[str], etcd: list[
 @given(homes, places)
 def test_distribution_over_zones_is_distribution_over_machines(members: list[str], zone: dict[str, str]) -> None:
     """Known zones bound the failures of unknown machines from below, however the nodes share machines."""
-    part = Component("etcd", tuple(members))
+    part = ControlPlaneComponent("etcd", tuple(members))
     nodes = tuple(dict.fromkeys(members))
     labels = {node: {HOSTNAME: node, ZONE: zone[node]} for node in nodes}
     first = stages(labels, nodes, (part,), machines(labels, nodes, ()), {})[0]
@@ -106,15 +106,15 @@ def test_the_machine_label_is_one_for_all_nodes(labels: dict[str, dict[str, str]
 
 def test_zones_as_machines_are_a_lower_bound() -> None:
     labels = {name: {ZONE: name} for name in "abc"} | {"d": {ZONE: "c"}}
-    spread_out = stages(labels, "abc", (Component("etcd", tuple("abc")),), machines(labels, "abc", ()), {})
+    spread_out = stages(labels, "abc", (ControlPlaneComponent("etcd", tuple("abc")),), machines(labels, "abc", ()), {})
     assert [(s.domains, s.survives, s.reached, s.known) for s in spread_out[:2]] == [(3, 1, True, False), (3, 1, True, True)]
-    narrow = stages(labels, "acd", (Component("etcd", tuple("acd")),), machines(labels, "acd", ()), {})
+    narrow = stages(labels, "acd", (ControlPlaneComponent("etcd", tuple("acd")),), machines(labels, "acd", ()), {})
     assert (narrow[0].survives, narrow[0].reached, grade(narrow, by_node=1)) == (0, False, "unknown")
 
 
 def test_a_stage_counts_only_where_all_nodes_have_its_label() -> None:
     labels = {name: {HOST_ID: name, ZONE: name, REGION: name, "cloud": name} for name in "abc"}
-    part = (Component("etcd", tuple("abc")),)
+    part = (ControlPlaneComponent("etcd", tuple("abc")),)
     del labels["c"][ZONE]
     found = stages(labels, "abc", part, machines(labels, "abc", ()), {"clouds": "cloud"})
     zones = Stage("zones", 0, 0, True, None, False)  # a zone lies within one location, and the locations are distinct
@@ -126,14 +126,14 @@ def test_a_stage_counts_only_where_all_nodes_have_its_label() -> None:
 def test_known_machines_are_believed_rather_than_zones() -> None:
     """Labels that contradict each other: three nodes of three zones on one machine."""
     labels = {name: {HOST_ID: "h", ZONE: name} for name in "abc"}
-    found = stages(labels, "abc", (Component("etcd", tuple("abc")),), machines(labels, "abc", ()), {})
+    found = stages(labels, "abc", (ControlPlaneComponent("etcd", tuple("abc")),), machines(labels, "abc", ()), {})
     assert [stage.reached for stage in found] == [False, True, False, False]
     assert grade(found, by_node=1) == "non-distributed"
 
 
 def test_etcd_shares_nodes_with_api_servers_or_not() -> None:
-    api, etcd = Component("kube-apiserver", ("a", "b")), Component("etcd", ("b", "c"))
+    api, etcd = ControlPlaneComponent("kube-apiserver", ("a", "b")), ControlPlaneComponent("etcd", ("b", "c"))
     assert Members(("a", "b", "c"), (), (api, etcd)).etcd == "stacked"
     assert Members(("a", "b", "c"), ("a", "b"), (etcd,)).etcd == "stacked"
-    assert Members(("a", "b", "c"), (), (api, Component("etcd", ("c",)))).etcd == "external"
+    assert Members(("a", "b", "c"), (), (api, ControlPlaneComponent("etcd", ("c",)))).etcd == "external"
     assert Members(("a", "b"), (), (api,)).etcd == "unknown"

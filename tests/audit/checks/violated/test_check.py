@@ -87,7 +87,7 @@ def agree(things: list[Object], exempt: tuple[str, ...] = ()) -> None:
         assert by_rule["InterPodAffinity"] == wanted["InterPodAffinity"]
     full = {
         name
-        for name, held in board.held.items()
+        for name, held in board.usage.items()
         if held.pods > board.capacity[name].get("pods", 0) or any(a > board.capacity[name].get(r, 0) for r, a in held.used.items())
     }
     assert {name for finding in findings if finding.code == "KS105" for name in finding.nodes} == full

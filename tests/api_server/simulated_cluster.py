@@ -28,14 +28,14 @@ from tests.api_server.writes.options import Deletion
 Object = dict[str, Any]
 
 
-class World:
+class SimulatedCluster:
     """A simulated cluster. All methods are thread-safe. ``core`` is the state that requests change."""
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
         self.behaviour = behaviour or Behaviour()
         self.core = Core(self.behaviour)
         self.judge = Judge(self.core)
-        self._moments: list[tuple[Callable[[World], bool], Callable[[], object]]] = []
+        self._moments: list[tuple[Callable[[SimulatedCluster], bool], Callable[[], object]]] = []
         self._requests: dict[int, list[Callable[[], object]]] = {}
         self._act()
         self.core.listeners.append(self._hear)
@@ -163,7 +163,7 @@ class World:
         with self.core.lock:
             self.core.clock.later(seconds, action)
 
-    def when(self, predicate: Callable[[World], bool], action: Callable[[], object]) -> None:
+    def when(self, predicate: Callable[[SimulatedCluster], bool], action: Callable[[], object]) -> None:
         """Run an action once, when a change makes the predicate true, before the request that caused it is answered."""
         with self.core.lock:
             self._moments.append((predicate, action))
