@@ -178,7 +178,7 @@ class Keeper:
 
     # --- what the reader finds --------------------------------------------------------------------------------------
 
-    def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
+    def accept(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         """Keep an object of the kind. Return False, because the changed object must not be shared with others."""
         if kind.name != self._kind.name:
             self._refuse(kind.name)

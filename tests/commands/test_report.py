@@ -500,9 +500,9 @@ def test_the_snapshot_may_come_from_standard_input_and_the_result_packed(tmp_pat
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--result", "placement.json", "--policy", "p.yaml"), "do not go with --result"),
-        (("--result", "placement.json", "--include-gated"), "do not go with --result"),
-        (("--result", "placement.json", "--shorthand", "symmetric"), "do not go with --result"),
+        (("--result", "placement.json", "--policy", "p.yaml"), "cannot be combined with --result"),
+        (("--result", "placement.json", "--include-gated"), "cannot be combined with --result"),
+        (("--result", "placement.json", "--shorthand", "symmetric"), "cannot be combined with --result"),
         (("--result", "plan.json", "-w", str(instance("gang-mutual-workload"))), "without manifests"),
         (("-q", "-v"), "-q"),
         (("--time-limit", "0"), "not a positive number"),

@@ -139,7 +139,12 @@ def _headroom(snapshot: Snapshot, request: SurviveOptions, survival: Survival, c
 
 
 def _remedy(
-    snapshot: Snapshot, request: SurviveOptions, survival: Survival, catalogue: Catalogue | None, context: RunContext, pool: WorkerPool | None
+    snapshot: Snapshot,
+    request: SurviveOptions,
+    survival: Survival,
+    catalogue: Catalogue | None,
+    context: RunContext,
+    pool: WorkerPool | None,
 ) -> SurvivalRemedy | None:
     context.report("remedy")
     if request.at_once > 1 and survival.scenarios.open:

@@ -89,7 +89,12 @@ class FailureSearch:
     """
 
     def __init__(
-        self, snapshot: Snapshot, request: SurviveOptions, nodes: Mapping[str, Sequence[str]], context: RunContext, pool: WorkerPool | None = None
+        self,
+        snapshot: Snapshot,
+        request: SurviveOptions,
+        nodes: Mapping[str, Sequence[str]],
+        context: RunContext,
+        pool: WorkerPool | None = None,
     ) -> None:
         self.snapshot, self.request, self.nodes, self.context, self.pool = snapshot, request, nodes, context, pool
         self.instance = FailureInstance(snapshot, request, context.options)

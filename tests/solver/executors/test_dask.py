@@ -110,7 +110,7 @@ def test_a_file_is_brought_in_blocks_whole_or_not_at_all(tmp_path: Path, monkeyp
     (folder / "inner" / "b.yaml").write_bytes(b"b" * 30)
     (folder / "a.yaml").write_bytes(b"")
     for path in (folder, folder / "inner" / "b.yaml", folder / "a.yaml"):
-        shared = files.Shared(str(path), files.digest_of(str(path)))
+        shared = files.SharedPath(str(path), files.digest_of(str(path)))
         assert files.local_path(shared) == str(path)
         with monkeypatch.context() as patch:
             patch.setattr(files, "_sees", lambda shared: False)
@@ -122,7 +122,7 @@ def test_a_file_is_brought_in_blocks_whole_or_not_at_all(tmp_path: Path, monkeyp
             assert brought != str(path)
             assert files.digest_of(brought) == shared.digest
     with pytest.raises(OSError, match="it changed"):
-        files.take(files.Shared("/x", "0"), 0, b"other", last=True, packed=False)
+        files.take(files.SharedPath("/x", "0"), 0, b"other", last=True, packed=False)
 
 
 def test_files_that_no_task_uses_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_files_that_no_task_uses_make_room(tmp_path: Path, monkeypatch: pytest.M
     brought = []
     for number in range(4):
         (tmp_path / "x").write_bytes(b"%d" % number * 10)
-        brought.append(files.Shared("/x", files.digest_of(str(tmp_path / "x"))))
+        brought.append(files.SharedPath("/x", files.digest_of(str(tmp_path / "x"))))
         files.begin()
         files.take(brought[-1], 0, b"%d" % number * 10, last=True, packed=False, scratch=str(tmp_path))
     assert [files.is_kept(shared.digest) for shared in brought] == [False, False, True, True]
