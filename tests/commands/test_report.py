@@ -137,7 +137,7 @@ CASES = {
         ("completes",),
     ),
     "rollout that halts": Case(
-        _of("rollout-deadlock"), ("solve", "--rollout", "app"), words=("comes to a halt", "maxUnavailable 1 instead of 0")
+        _of("rollout-deadlock"), ("solve", "--rollout", "app"), words=("gets stuck after", "maxUnavailable 1 instead of 0")
     ),
     "plan": Case(_of("rebalance-consolidate"), ("rebalance", "--goal", "consolidate"), title="Rebalancing plan", words=("freed", "Waves")),
     "plan with stopovers": Case(_of("rebalance-swap"), ("rebalance", "--goal", "repair"), words=("Wave 4 of 4", "Rules broken")),
@@ -168,7 +168,7 @@ CASES = {
     "many pods": Case(
         _generated("--nodes", "700", "--pods", "21000", "--bound", "100"),
         title="Snapshot of 700 nodes, 21,000 pods",
-        words=("One tile a node", "21,000"),
+        words=("One tile per node", "21,000"),
     ),
 }
 
