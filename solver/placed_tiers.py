@@ -19,7 +19,7 @@ from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, short
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from kubestow.solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve

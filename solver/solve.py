@@ -37,9 +37,9 @@ from kubestow.solver.objective.tie_break import Strategy, choose
 from kubestow.solver.placed_tiers import PROVED, PlacedAnswer, PlacedSearch
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.eligibility import possible
-from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
 from kubestow.solver.runtime.deadline import Deadline, afterwards
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter

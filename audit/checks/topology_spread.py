@@ -1,7 +1,7 @@
 """Hard topology spread that can never hold for all replicas, or that a counted domain without usable nodes blocks.
 
 A domain may hold at most the minimum over all counted domains plus maxSkew
-(kubestow.solver.rules.pod_topology_spread). The minimum cannot exceed the capacity of the smallest domain, which
+(kubestow.solver.rules.pod_topology_spread.rule). The minimum cannot exceed the capacity of the smallest domain, which
 bounds the pods in all other domains. This is an upper bound, because each constraint is judged alone and other
 rules may reduce the capacity further.
 """
@@ -22,8 +22,8 @@ from kubestow.models.cluster.cluster import Ints, Spread, domain_sum
 from kubestow.models.documents.findings.audit import Finding, Severity
 from kubestow.models.kube.selectors import Bools, selector_matches
 from kubestow.models.snapshot.scope import select
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, SpreadTally
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread, SpreadTally
 
 _FEW: Final = Code(
     "KS401", "min-domains-missing", "error",

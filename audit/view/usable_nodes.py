@@ -20,7 +20,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.workloads.replicas import job
 from kubestow.solver.rules.base import UNLIMITED_PODS
-from kubestow.solver.rules.node_static import NodeUnschedulable, TaintToleration
+from kubestow.solver.rules.node_static.rule import NodeUnschedulable, TaintToleration
 
 #: Weights for questions that involve hard rules only.
 INDIFFERENT: Final = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.devices.together import together
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 
 if TYPE_CHECKING:
     from kubestow.solver.devices.packing import Taken

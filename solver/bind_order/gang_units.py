@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 Step = tuple[int, int, int]
 S = TypeVar("S")

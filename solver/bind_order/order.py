@@ -20,12 +20,12 @@ from kubestow.solver.bind_order.device_order import DeviceOrder
 from kubestow.solver.bind_order.gang_units import Binder
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.graph import connected
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
-from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding
 
 RESTARTS = 20  #: Randomised passes, for small groups.
 MAX_STATES = 20_000  #: States visited by the exhaustive search.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.graph import connected
 
 

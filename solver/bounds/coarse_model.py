@@ -18,10 +18,10 @@ from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.objective import encoding
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.batch_quota import single
-from kubestow.solver.rules.gang_scheduling import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.placement_model import build_model
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 
 class Coarse:

@@ -1,7 +1,7 @@
 """Greedy construction of a gang: whole or not at all, and in one domain if it must be.
 
 Members may need each other. So while the gang is built, each counts as present in every domain that is tried
-(:meth:`kubestow.solver.rules.inter_pod_affinity.InterPodAffinity.vouch`)."""
+(:meth:`kubestow.solver.rules.inter_pod_affinity.rule.InterPodAffinity.vouch`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.bind_order.gang_units import Step
 from kubestow.solver.bind_order.order import order_from
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 MAX_DOMAINS = 24  #: Domains tried for one gang.
 Wanted = list[tuple[int, int]]  # (class, pods)

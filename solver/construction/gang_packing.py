@@ -21,7 +21,7 @@ from kubestow.solver.construction.exact_filling import fill_exactly
 from kubestow.solver.construction.greedy import construct
 from kubestow.solver.construction.repair import repair
 from kubestow.solver.rules.eligibility import possible
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 

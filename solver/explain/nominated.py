@@ -20,11 +20,11 @@ from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_ports import NodePorts
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
-from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeRestrictions
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_ports.rule import NodePorts
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeRestrictions
 
 #: Rules whose state nominated pods change. Devices and unbound volumes have no owner before a pod is bound.
 _AFFECTED_RULES: Final[tuple[type[Rule], ...]] = (

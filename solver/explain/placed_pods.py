@@ -13,7 +13,7 @@ from kubestow.models.kube.pod_spec import SELECTED_NODE, claim_keys
 from kubestow.models.kube.storage_objects import ObjectReference, PersistentVolumeClaimStatus, PersistentVolumeStatus
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.rules.volume_claims import VolumeChoices
+from kubestow.solver.rules.volumes.claims import VolumeChoices
 
 _change = msgspec.structs.replace
 

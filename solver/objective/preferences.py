@@ -22,8 +22,8 @@ from kubestow.solver.objective.container_affinity import ContainerPoints
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.base import Rule, kinds
 from kubestow.solver.rules.batch_quota import single
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
 
 NODE_AFFINITY: Final = "nodeAffinity"
 TAINTS: Final = "taints"

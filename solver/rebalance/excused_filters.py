@@ -19,8 +19,8 @@ from kubestow.solver.rebalance.problem.forgiveness import Forgiveness, forgive
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import read_problem
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_static import NodeAffinity
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_static.rule import NodeAffinity
 
 #: The fields whose rules each filter checks.
 FIELDS: Final = {NodeAffinity.name: ("nodeAffinity",), InterPodAffinity.name: ("podAffinity", "podAntiAffinity")}

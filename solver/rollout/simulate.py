@@ -27,7 +27,7 @@ from kubestow.solver.rollout.search import RolloutSearch
 from kubestow.solver.rollout.state import RolloutCourse, RolloutProblem, RolloutState, other_running_pods
 from kubestow.solver.rollout.updates.simulate import roll_update
 from kubestow.solver.rollout.verified_result import verified
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter

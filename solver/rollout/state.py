@@ -23,7 +23,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.deployment_rollout import Old, Pace, creations, deletions
 from kubestow.solver import rules
 from kubestow.solver.rollout.attachments import RolloutAttachments
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 Binds = list[tuple[int, int]]  # positions in ``RolloutProblem.new`` with nodes, in bind order
 

@@ -1,4 +1,4 @@
-"""The scheduling rules: one module per scheduler plugin, with its filter and its part of the model.
+"""The scheduling rules: one folder per scheduler plugin, with its filter and its part of the model.
 
 Enter at :func:`build` for every rule, and at :meth:`kubestow.solver.rules.base.Rule.of` for a single rule. The
 package imports ``models`` and :mod:`kubestow.solver.cpsat`. Rules do not import each other.
@@ -10,13 +10,13 @@ from collections.abc import Iterable
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
-from kubestow.solver.rules.gang_scheduling import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_ports import NodePorts
-from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.node_static import (
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_ports.rule import NodePorts
+from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.node_static.rule import (
     BalloonsPolicy,
     LimitRanger,
     NodeAffinity,
@@ -30,8 +30,8 @@ from kubestow.solver.rules.node_static import (
     TaintToleration,
     TopologyAwarePolicy,
 )
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
-from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 ALL: tuple[type[Rule], ...] = (
     LimitRanger,

@@ -17,8 +17,8 @@ from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat, add_hint
 from kubestow.solver.objective import encoding as objective_encoding
-from kubestow.solver.rules.gang_scheduling import GangScheduling
-from kubestow.solver.rules.node_ports import NodePorts
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.node_ports.rule import NodePorts
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.neighbourhoods import Neighbourhood, Neighbourhoods

@@ -23,12 +23,12 @@ from kubestow.solver.objective.preferences import (
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import PodCosts
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
-from kubestow.solver.rules.gang_scheduling import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_ports import NodePorts
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_ports.rule import NodePorts
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 BLOCK_MOVES = 256  #: Moves between two checks of the clock.
 #: Added to random numbers so that no logarithm is infinite.

@@ -12,7 +12,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import demand_with_slots, fits, room_with_slots
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 #: Units. Total capacity plus total demand of a resource must stay below this to avoid int64 overflow.
 MAX_TOTAL_UNITS = 2**60

@@ -14,8 +14,8 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.rules.dynamic_resources import DynamicResources
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 from tests.benchmarks import openb
 from tests.benchmarks.openb import Machine, Task
 

@@ -13,7 +13,7 @@ from kubestow.audit.view.usable_nodes import running, wanted
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.gangs.markers import marker
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 
 MUTUAL: Final = Code(
     "KS231", "affinity-mutual", "error",

@@ -16,8 +16,8 @@ from kubestow.models.kube.pod_requests import is_resized
 from kubestow.models.kube.pod_spec import Port
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.solver.explain.conflict.wording import amounts
-from kubestow.solver.rules.node_ports import NodePorts, clash
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_ports.rule import NodePorts, clash
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 Exact = NDArray[np.object_]
 

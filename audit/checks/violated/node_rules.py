@@ -19,8 +19,8 @@ from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT
 from kubestow.models.snapshot.scope import is_mirror, select
 from kubestow.solver.explain.conflict.wording import node_rule
 from kubestow.solver.numa import zone_pools
-from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from kubestow.solver.rules.node_static import NodeAffinity, TaintToleration
+from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
+from kubestow.solver.rules.node_static.rule import NodeAffinity, TaintToleration
 
 SELECTION = Code(
     "KS101", "node-affinity-broken", "warning", "Running pods are on nodes that their nodeSelector or required node affinity excludes",

@@ -14,7 +14,7 @@ from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.volumes import VolumeClaim
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube.pod_spec import named_claims
-from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 REACH = Code(
     "KS109", "volume-out-of-reach", "error", "Running pods are on nodes that their volume's node affinity excludes",

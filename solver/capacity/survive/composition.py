@@ -19,8 +19,8 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 #: Maximum number of placement combinations considered for one failure, and of those checked against rules.
 MAX_COMBINATIONS: Final = 8

@@ -11,7 +11,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.solver import rules
 from kubestow.solver.capacity.survive.instance import FailureInstance
-from kubestow.solver.rules.volumes import VolumeBinding, VolumeZone
+from kubestow.solver.rules.volumes.rule import VolumeBinding, VolumeZone
 
 
 def group(instance: FailureInstance, nodes: Mapping[str, Sequence[str]], at_once: int) -> dict[tuple[str, ...], list[tuple[str, ...]]]:

@@ -20,7 +20,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.options import ZONE_KEY, SurviveOptions
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.add_nodes import HOSTNAME, shapes
-from kubestow.solver.rules.node_static import NodeAffinity, TaintToleration
+from kubestow.solver.rules.node_static.rule import NodeAffinity, TaintToleration
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Maximum number of node kinds that are tried.

@@ -18,8 +18,8 @@ from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.explain.conflict.wording import amount
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.volumes import VolumeBinding
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.volumes.rule import VolumeBinding
 
 _NO = {
     "do-not-disrupt": "one of its annotations forbids disruption",

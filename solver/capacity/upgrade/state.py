@@ -14,7 +14,7 @@ from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.resident_rules import Providers
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rules.pod_topology_spread import SpreadTally
+from kubestow.solver.rules.pod_topology_spread.rule import SpreadTally
 
 
 @dataclass

@@ -13,8 +13,8 @@ from kubestow.solver import rules
 from kubestow.solver.devices.shortage import claims_asked
 from kubestow.solver.explain.conflict.remaining_nodes import RemainingNodes
 from kubestow.solver.explain.conflict.wording import listed
-from kubestow.solver.rules.dynamic_resources import DynamicResources
-from kubestow.solver.rules.encodings.dynamic_resources import DeviceShortage, SharedClaim
+from kubestow.solver.rules.dynamic_resources.encoding import DeviceShortage, SharedClaim
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 
 
 def device_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], nodes: tuple[Bools, Bools]) -> str:

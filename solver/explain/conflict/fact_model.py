@@ -21,7 +21,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 #: Maximum number of domains of a topology key by which facts are distinguished.
 MAX_DOMAINS = 64

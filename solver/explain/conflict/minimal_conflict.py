@@ -24,9 +24,9 @@ from kubestow.solver.explain.conflict.sentences import facts
 from kubestow.solver.explain.conflict.subset_check import SubsetCheck
 from kubestow.solver.explain.conflict.wording import listed
 from kubestow.solver.explain.undecided import is_undecided
-from kubestow.solver.rules.gang_scheduling import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Maximum number of facts of one cause, unless coarser facts do not explain it.

@@ -18,7 +18,7 @@ from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion, in_some_order
 from kubestow.solver.explain.conflict.wording import listed
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 

@@ -12,7 +12,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
 from kubestow.solver.explain.conflict.wording import listed
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 #: The facts of a cause: the tags of each, and the topology domain (key, code) of its nodes if it was split by a
 #: key.

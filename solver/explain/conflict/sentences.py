@@ -17,16 +17,16 @@ from kubestow.solver.explain.conflict.fact_model import FactEncoding
 from kubestow.solver.explain.conflict.remaining_nodes import Core, RemainingNodes
 from kubestow.solver.explain.conflict.topology_sentences import affinity_words, spread_words
 from kubestow.solver.explain.conflict.wording import MAX_NAMES, amounts, listed, node_rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
-from kubestow.solver.rules.gang_scheduling import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_ports import NodePorts
-from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.node_static import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
-from kubestow.solver.rules.volume_claims import Driver, VolumeTopic
-from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_ports.rule import NodePorts
+from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.node_static.rule import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.volumes.claims import Driver, VolumeTopic
+from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from kubestow.models.documents.placement import Fact
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.explain.conflict.remaining_nodes import RemainingNodes
 from kubestow.solver.explain.conflict.wording import listed, selector
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 
 def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:

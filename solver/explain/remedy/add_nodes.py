@@ -17,7 +17,7 @@ from kubestow.solver.explain.conflict.placement_question import PlacementQuestio
 from kubestow.solver.explain.remedy.apply import gang_of, with_nodes
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
-from kubestow.solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration
+from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 

@@ -29,7 +29,7 @@ from kubestow.solver.explain.remedy.victim_resources import VictimFit
 from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, relevant, running_gangs
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, possible
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 from kubestow.solver.rules.placement_model import build_model
 
 #: Maximum number of placements without a bind order to cut off before the question stays open.

@@ -10,7 +10,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.explain.remedy.victims import EvictionProblem
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 
 class VictimFit(NodeResourcesFit):

@@ -12,7 +12,7 @@ from kubestow.solver.rebalance.goals.make_room import INFEASIBLE_COST, RoomMaker
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 
 #: Domains that are tried for one gang.
 MAX_DOMAINS = 24

@@ -14,7 +14,7 @@ from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
-from kubestow.solver.rules.node_ports import clash
+from kubestow.solver.rules.node_ports.rule import clash
 
 #: Moves in a chain.
 MAX_CHAIN_MOVES = 8

@@ -11,8 +11,8 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import possible
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 
 def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:

@@ -13,9 +13,9 @@ from kubestow.solver.bind_order.gang_units import Binder
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.resident_rules import Providers, Skews
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 
 @dataclass(slots=True)

@@ -18,10 +18,10 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_cycle
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_ports import NodePorts
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_ports.rule import NodePorts
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 #: Classes that are searched together. The number of states grows exponentially with them.
 MAX_CLASSES: Final = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 
 class Dependencies:

@@ -19,8 +19,8 @@ from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing.dependencies import Dependencies
 from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
 from kubestow.solver.rebalance.sequencing.remaining_moves import RemainingMoves
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 
 class GreedyPass:

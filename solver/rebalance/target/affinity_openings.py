@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

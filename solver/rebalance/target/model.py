@@ -19,7 +19,7 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.problem.reachable_nodes import reach
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
 
 #: Values of one table of end states. CP-SAT expands a table; beyond this size a single clause is cheaper.
 MAX_TABLE_VALUES = 60_000

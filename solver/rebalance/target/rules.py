@@ -23,11 +23,11 @@ from kubestow.solver.rebalance.target import affinity_openings
 from kubestow.solver.rebalance.target.model import TargetModel
 from kubestow.solver.rebalance.target.spread import Broken, SkewEncoder
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.encodings.inter_pod_affinity import Attraction
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.node_ports import NodePorts, clash
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.inter_pod_affinity.encoding import Attraction
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_ports.rule import NodePorts, clash
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 
 @dataclass

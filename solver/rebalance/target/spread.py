@@ -11,7 +11,7 @@ from ortools.sat.python import cp_model
 from kubestow.models.cluster.cluster import Ids, Ints, Spread, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.target.model import TargetModel
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, SpreadTally
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread, SpreadTally
 
 #: (class, node, rule) -> literals that must all hold for the pods not to break the rule
 Broken = dict[tuple[int, int, str], list[cp_model.IntVar]]

@@ -14,7 +14,7 @@ from kubestow.solver.rebalance.target.rules import TargetRules
 from kubestow.solver.rebalance.tiers.measures import Measures
 from kubestow.solver.rebalance.tiers.tier import Tier
 from kubestow.solver.rules.eligibility import fits
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 
 class DrainedTier(Tier):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 
 
 class _Support:

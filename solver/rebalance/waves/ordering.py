@@ -15,8 +15,8 @@ from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.waves.affinity import Supports
 from kubestow.solver.rebalance.waves.spread import SkewsOfWave
-from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding
+from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
+from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding
 
 Keys = list[tuple[Hashable, ...]]
 

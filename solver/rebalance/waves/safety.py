@@ -19,8 +19,8 @@ from kubestow.solver.rebalance.waves.affinity import Supports
 from kubestow.solver.rebalance.waves.ordering import Order
 from kubestow.solver.rebalance.waves.spread import SkewsOfWave
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 
 class WaveRules:

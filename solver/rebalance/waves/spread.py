@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints, domain_sum
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, SpreadTally
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread, SpreadTally
 
 #: Exceeds any number of pods; means "no limit" or "no value".
 _UNBOUNDED_COUNT = 2**40

@@ -23,7 +23,7 @@ from kubestow.solver.rollout.updates.remedies import UpdateRemedies
 from kubestow.solver.rollout.updates.search import UpdateCourse, UpdateSearch
 from kubestow.solver.rollout.updates.state import UpdateEvent, UpdateProblem, UpdateState
 from kubestow.solver.rollout.verified_result import verified
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter

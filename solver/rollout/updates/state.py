@@ -20,7 +20,7 @@ from kubestow.models.workloads.updates.update_input import Update
 from kubestow.solver import rules
 from kubestow.solver.rollout.attachments import RolloutAttachments
 from kubestow.solver.rollout.state import RolloutProblem, compiled, other_running_pods
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 from tests.instances.planted.planted_sizing import CPU, MEMORY, SHAPES, net_of, planted_sizing, price_of
 
 ZONE, TYPE = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"

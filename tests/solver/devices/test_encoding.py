@@ -18,9 +18,9 @@ from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.devices import claim_modes
 from kubestow.solver.devices.device_groups import DeviceGroups
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.encoding import DeviceEncoder
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.eligibility import possible
-from kubestow.solver.rules.encodings.dynamic_resources import DeviceEncoder
 from kubestow.solver.rules.placement_model import build_model
 from tests import tiny
 from tests.objects import node, pod

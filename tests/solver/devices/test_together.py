@@ -19,7 +19,7 @@ from kubestow.solver.bounds.placed_bounds import placed_bounds
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.devices.together import together
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.options import Options

@@ -23,7 +23,7 @@ from kubestow.solver.bind_order.order import Sequence_, find_order
 from kubestow.solver.construction.greedy import construct
 from kubestow.solver.devices.result import devices
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.rules.placement_model import build_model
 from tests import tiny

@@ -18,8 +18,8 @@ from kubestow.solver import rules
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.batch_quota import NO_LIMIT, BatchQuota, pour, ranks, single
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import near, terms
 from tests.solver.bounds.test_shared_room import wish, wishing

@@ -13,7 +13,7 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.solver.explain.per_node import explain
 from kubestow.solver.rules.base import UNLIMITED_PODS
-from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from tests.devices import asks, claim, compiled, device, device_class, devices, either, exactly, got, published, snapshot, using
 from tests.objects import Object, node
 

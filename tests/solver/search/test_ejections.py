@@ -10,7 +10,7 @@ import pytest
 
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import find_order
-from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 from kubestow.solver.search.local_search import LocalSearch
 from tests.objects import Object, node, pod
 from tests.solver.search.test_unit_moves import ZONE, annealed, likes_zone, near, searching, value

@@ -173,7 +173,7 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
 
 def _shared_tally(cluster: Cluster) -> bool:
     """Return whether two constraints count the same pods and domains but differ in maxSkew or minDomains: pods that stay then hold the
-    sharper one as well (:meth:`kubestow.solver.rules.pod_topology_spread.PodTopologySpread.breaks`)."""
+    sharper one as well (:meth:`kubestow.solver.rules.pod_topology_spread.rule.PodTopologySpread.breaks`)."""
     seen: dict[tuple[int | None, str, int], set[tuple[int, int]]] = {}
     for cls in cluster.classes:
         for s in cls.spread:

@@ -17,7 +17,7 @@ from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing.sequence import order
 from kubestow.solver.rebalance.target.affinity_openings import encode, openings
 from kubestow.solver.rebalance.target.model import TargetModel
-from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from tests.solver.rebalance.sequencing.test_sequence import ZONE, case_of, node, pod

@@ -12,7 +12,7 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.solver import rules
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rules.base import Rule, StaticRule
-from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 NOT_BEGUN, GONE, DONE = range(3)
 Broken = dict[tuple[int, int], set[str]]  # (class, node) -> rules

@@ -17,8 +17,8 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.volumes import Attached
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, StaticRule
-from kubestow.solver.rules.encodings.volumes import Pair, encode_binding, encode_limit
-from kubestow.solver.rules.volume_claims import Driver, InstalledDrivers, VolumeChoices, claims_of
+from kubestow.solver.rules.volumes.claims import Driver, InstalledDrivers, VolumeChoices, claims_of
+from kubestow.solver.rules.volumes.encoding import Pair, encode_binding, encode_limit
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel

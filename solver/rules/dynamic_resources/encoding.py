@@ -1,4 +1,4 @@
-"""The encoding of claims for devices, for :mod:`kubestow.solver.rules.dynamic_resources`: some allocation serves all pods, in any order.
+"""The encoding of claims for devices, for DynamicResources: some allocation serves all pods, in any order.
 
 Pods are aggregated by their requests (bundles, :mod:`kubestow.solver.devices.claim_modes`) and by the devices their nodes see (sites).
 For each mode of a bundle, a variable counts the pods served in it. For each request and group of devices, a variable counts the devices

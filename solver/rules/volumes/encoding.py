@@ -1,4 +1,4 @@
-"""The encodings of open claims and of limits on attached volumes, for :mod:`kubestow.solver.rules.volumes`.
+"""The encodings of open claims and of limits on attached volumes, for :mod:`kubestow.solver.rules.volumes.rule`.
 
 They state what a placement needs in every bind order. The volume that a claim takes depends on that order: it
 is the smallest one that the node of its first pod reaches (:mod:`kubestow.solver.bind_order.order`).
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kubestow.models.cluster.volumes import VolumeClaim
-from kubestow.solver.rules.volume_claims import VolumeTopic, reach_of, shared_claims, users_of
+from kubestow.solver.rules.volumes.claims import VolumeTopic, reach_of, shared_claims, users_of
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

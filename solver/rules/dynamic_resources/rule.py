@@ -295,7 +295,7 @@ class DynamicResources(Rule):
         if self._state is None:
             return
         from kubestow.solver.devices.device_groups import groups_of
-        from kubestow.solver.rules.encodings.dynamic_resources import DeviceEncoder
+        from kubestow.solver.rules.dynamic_resources.encoding import DeviceEncoder
 
         variants = {
             g: a.variants for g, a in enumerate(self._requests) if a is not None and self.concerned(g) and len(encoding.nodes_of(g))

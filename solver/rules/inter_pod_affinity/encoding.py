@@ -1,4 +1,4 @@
-"""The encoding of required affinity and anti-affinity between pods, for :mod:`kubestow.solver.rules.inter_pod_affinity`.
+"""The encoding of required affinity and anti-affinity between pods, for :mod:`kubestow.solver.rules.inter_pod_affinity.rule`.
 
 The encoding of affinity is foundedness in answer-set programming: a pod needs a provider that can be bound
 before it (Lin and Zhao, ASSAT, doi:10.1016/j.artint.2004.04.004). If providers need each other in a cycle,

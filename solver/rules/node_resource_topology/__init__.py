@@ -1,0 +1,1 @@
+"""The scheduler plugin NodeResourceTopologyMatch and NUMA zones of containers."""
