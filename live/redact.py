@@ -17,8 +17,8 @@ import msgspec
 
 from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.models.kube import device_objects, kinds, objects, storage_objects, workload_objects
+from kubestow.models.kube.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES, meant
 from kubestow.models.kube.closed_nodes import CLOSED_BY
-from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from kubestow.models.numa.nri_annotations import BALLOON, FALSE, NO_HINTS, TRUE
 from kubestow.models.snapshot.api_types import Unread
 from kubestow.models.snapshot.decode import JSON_ERRORS, DocumentReader
@@ -254,7 +254,7 @@ def kept_annotations(annotations: dict[str, str] | None) -> dict[str, str] | Non
     for key, value in (annotations or {}).items():
         if key in READ or key.startswith(_READ_PREFIX) or (key.startswith(_NUMBERED) and _NUMBER.fullmatch(value)):
             kept[key] = value
-        elif is_of_node_policy(key):
+        elif is_of_node_policy(key) or meant(key) is not None:
             kept[key] = value if key.partition("/")[0] == BALLOON or value in (*TRUE, *FALSE, NO_HINTS) else ""
         elif key in PRESENT:
             kept[key] = ""

@@ -20,9 +20,11 @@ from kubestow.models.execution import execution_grace
 from kubestow.models.gangs import gangs
 from kubestow.models.gangs.declarations import Groups
 from kubestow.models.gangs.markers import members
+from kubestow.models.kube.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES, meant
+from kubestow.models.kube.lenient_decode import shorten
 from kubestow.models.kube.objects import Pod, is_terminal, is_terminating, pod_key
 from kubestow.models.kube.quantity import QuantityError
-from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS, has_hints
+from kubestow.models.numa.annotations import TAGS, has_hints
 from kubestow.models.numa.container_affinity import AffinityEntry, AnnotationError, parse_annotations, reaches, views
 from kubestow.models.numa.container_expressions import ContainerView, Expression
 from kubestow.models.snapshot.scope import select
@@ -71,6 +73,11 @@ GRACE: Final = Code(
     "The default grace applies instead, so rules that must hold during execution may count as broken too early or too late.",
     "Write whole seconds, such as \"300\".",
 )  # fmt: skip
+MISSPELT: Final = Code(
+    "KS709", "container-affinity-unknown-key", "error", "No policy reads the key of a container-affinity annotation",
+    "The annotation has no effect: nodes and solve ignore it. In manifests, solve rejects it.",
+    "Use the key that the message suggests.",
+)  # fmt: skip
 GANG: Final = Code(
     "KS711", "gang-unreadable", "error", "A gang annotation is invalid, or contradicts that of another member",
     "Its pending pods are placed one by one, as if no gang were declared.",
@@ -81,7 +88,7 @@ SHORT: Final = Code(
     "None of its pods is placed until the missing members have been created.",
     "Lower the minimum, or find out why members are missing.",
 )  # fmt: skip
-CODES: Final[tuple[Code, ...]] = (UNREADABLE, UNKNOWN, WEIGHT, ODD, TWICE, TAG, DEAD, GRACE, GANG, SHORT)
+CODES: Final[tuple[Code, ...]] = (UNREADABLE, UNKNOWN, WEIGHT, ODD, TWICE, TAG, DEAD, GRACE, MISSPELT, GANG, SHORT)
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
@@ -141,11 +148,11 @@ def _holders(view: ClusterView) -> Iterator[_Holder]:
 
 
 def _concerned(pod: Pod) -> bool:
-    return has_hints(pod) or any(key.startswith(TAGS) for key in pod.metadata.annotations or ())
+    return has_hints(pod) or any(key.startswith(TAGS) or meant(key) is not None for key in pod.metadata.annotations or ())
 
 
 def _content(pod: Pod) -> bytes:
-    annotations = {k: v for k, v in (pod.metadata.annotations or {}).items() if k.startswith((*PREFIXES, TAGS))}
+    annotations = {k: v for k, v in (pod.metadata.annotations or {}).items() if k.startswith((*PREFIXES, TAGS)) or meant(k) is not None}
     return _encoder.encode((annotations, [c.name for c in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]))
 
 
@@ -159,6 +166,11 @@ def _container_hints(view: ClusterView, holder: _Holder, containers: _Containers
     annotations = holder.pod.metadata.annotations or {}
     spec = holder.pod.spec
     running = [c.name or "" for c in (*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always"))]
+    for key in annotations:
+        near = meant(key)
+        if near is not None:
+            text = f"no policy reads the key {shorten(key)}; did you mean {near}?"
+            yield MISSPELT.found(holder.name, text, field=f"{holder.path}[{key}]", pods=holder.pods)
     present = [names for names in _NAMES if any(name in annotations for name in names)]
     if len(present) > 1:
         lost = [name for name in present[1] if name in annotations]

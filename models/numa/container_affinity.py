@@ -14,10 +14,11 @@ from functools import lru_cache
 from typing import Final
 
 from kubestow.models.kube import objects
+from kubestow.models.kube.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES
 from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
 from kubestow.models.kube.pod_spec import qos_class
 from kubestow.models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load
-from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
+from kubestow.models.numa.annotations import TAGS
 from kubestow.models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
 
 #: Largest absolute weight; larger ones are clamped.
@@ -231,6 +232,10 @@ def _lists(root: YamlNode) -> Iterator[tuple[str, list[YamlNode]]]:
         if key.text in seen:
             raise AnnotationProblem(f"{_at(key.text)}: duplicate key, expected each container once")
         seen.add(key.text)
+        if "/" in key.text and not isinstance(value, list):
+            raise AnnotationProblem(
+                f"{shorten(key.text)} looks like a second annotation that is indented too far, expected a container name"
+            )
         if not isinstance(value, list) and not is_null(value):
             raise AnnotationProblem(f"{_at(key.text)}: got {kind_of(value)}, expected a list of container names or of entries")
         yield key.text, value if isinstance(value, list) else []

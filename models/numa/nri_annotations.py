@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from kubestow.models.kube import quantity
+from kubestow.models.kube.affinity_keys import KEYS, meant
 from kubestow.models.kube.lenient_decode import did_you_mean, shorten
 from kubestow.models.kube.objects import Container, Pod
 from kubestow.models.kube.pod_spec import GUARANTEED, qos_class
-from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY
 from kubestow.models.snapshot.interning import is_of_node_policy
 
 POLICY: Final = "resource-policy.nri.io"
@@ -95,9 +95,8 @@ _PLUGINS: Final[dict[str, tuple[dict[str, str], bool]]] = {
     "memtierd.nri.io": ({"class": _NOTHING}, False),
     "nri.io": ({"epc-limit": _VALUE}, True),
 }  # fmt: skip
-_AFFINITIES: Final = tuple(f"{domain}/{kind}" for domain in (POLICY, _OLD_POLICY) for kind in (AFFINITY, ANTI_AFFINITY))
 #: Every key without a scope, for suggestions.
-_KNOWN: Final = (*_AFFINITIES, *(f"{name}.{domain}" for domain, (names, _) in _PLUGINS.items() for name in names))
+_KNOWN: Final = (*KEYS, *(f"{name}.{domain}" for domain, (names, _) in _PLUGINS.items() for name in names))
 
 
 class NodePluginFacts(Protocol):
@@ -127,7 +126,7 @@ class NodePluginFacts(Protocol):
 def not_honoured(pod: Pod, plugins: NodePluginFacts) -> Iterator[tuple[str, str]]:
     """Yield field and effect of each annotation of these plugins that is not honoured."""
     for key, value in (pod.metadata.annotations or {}).items():
-        if is_of_node_policy(key) and key not in _AFFINITIES:
+        if key not in KEYS and (is_of_node_policy(key) or meant(key) is not None):
             effect = _effect(key, pod)
             if effect in _IF_TRUE and value in FALSE:
                 continue
@@ -188,8 +187,10 @@ def _effect(key: str, pod: Pod) -> str:
     names, prefixed = _PLUGINS[domain] if domain is not None else ({}, True)
     effect = names.get(name.removesuffix(f".{domain}"))
     if effect is None:
-        near = did_you_mean(key, _AFFINITIES) if scope else ""
-        return f"unknown annotation of nri-plugins, ignored{near or did_you_mean(name, _KNOWN)}"
+        near = meant(key)
+        if near is not None:
+            return f"no policy reads this key, ignored; did you mean {near}?"
+        return f"unknown annotation of nri-plugins, ignored{did_you_mean(name, _KNOWN)}"
     if not scope or (scope == "pod" and prefixed):
         return effect
     container = scope.removeprefix("container.") if prefixed else scope

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from kubestow.models.kube import defaults, objects
+from kubestow.models.kube import affinity_keys, defaults, objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.validation import pods as validation
 
@@ -77,7 +77,7 @@ def is_of_node_policy(key: str) -> bool:
 
 def is_read(key: str) -> bool:
     """Return True if an annotation is kept when a snapshot is read."""
-    return key.startswith(ANNOTATIONS) or is_of_node_policy(key)
+    return key.startswith(ANNOTATIONS) or is_of_node_policy(key) or affinity_keys.meant(key) is not None
 
 
 def trim(metadata: objects.ObjectMeta) -> None:

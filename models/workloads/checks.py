@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from kubestow.models.kube import defaults, device_objects, objects, workload_objects
+from kubestow.models.kube.affinity_keys import PREFIXES, meant
 from kubestow.models.kube.feature_gates import FeatureGates
-from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
+from kubestow.models.kube.lenient_decode import plain, shorten
 from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 from kubestow.models.kube.validation.texts import forbidden
-from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
+from kubestow.models.numa.annotations import TAGS
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import OwnedPods
 from kubestow.models.workloads.replicas import REPLICAS, stated_pods
@@ -57,11 +58,9 @@ def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str)
     """Yield the errors of container-affinity annotations: hints between containers, and tags of containers."""
     pod = objects.Pod(metadata or objects.ObjectMeta(), spec)
     for key in pod.metadata.annotations or ():
-        prefix, slash, name = key.rpartition("/")
-        if f"{prefix}{slash}" in PREFIXES and name not in (AFFINITY, ANTI_AFFINITY) and "." not in name:
-            near = did_you_mean(name, (AFFINITY, ANTI_AFFINITY))
-            if near:
-                yield f"{path}.annotations: unknown annotation {shorten(key)}{near}"
+        near = meant(key)
+        if near is not None:
+            yield f"{path}.annotations: no policy reads the key {shorten(key)}; did you mean {near}?"
     if not any(key.startswith((*PREFIXES, TAGS)) for key in pod.metadata.annotations or ()):
         return
     from kubestow.models.numa.container_affinity import AnnotationError, parse, views

@@ -326,7 +326,8 @@ def test_a_malformed_annotation_of_a_manifest_is_refused(cluster: Path, tmp_path
             f"{manifest}: Deployment default/web: spec.template.metadata: {WHY}",
             f"{manifest}: Pod prod/p: metadata: annotation {NRI}: container 'c': got a text, expected a list of container names or of "
             "entries",
-            f"{manifest}: Pod prod/r: metadata.annotations: unknown annotation 'resource-policy.nri.io/afinity'; did you mean affinity?",
+            f"{manifest}: Pod prod/r: metadata.annotations: no policy reads the key 'resource-policy.nri.io/afinity'; did you mean "
+            "resource-policy.nri.io/affinity?",
         ]
 
 

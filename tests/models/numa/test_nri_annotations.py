@@ -62,7 +62,10 @@ def test_requirements_that_are_false_are_none(value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        (f"{POLICY}/afinity", f"unknown annotation of nri-plugins, ignored; did you mean {POLICY}/affinity?"),
+        (f"{POLICY}/afinity", f"no policy reads this key, ignored; did you mean {POLICY}/affinity?"),
+        ("resource-manager.nri.io/anti-affinity", f"no policy reads this key, ignored; did you mean {POLICY}/anti-affinity?"),
+        ("resource-policy.nri/affinity", f"no policy reads this key, ignored; did you mean {POLICY}/affinity?"),
+        ("cri-resource-manager.intel.io/afinity", "ignored; did you mean cri-resource-manager.intel.com/affinity?"),
         (f"require-isolated-cpu.{POLICY}/pod", f"ignored; did you mean require-isolated-cpus.{POLICY}?"),
         ("ballon.balloons.resource-policy.nri.io", "ignored; did you mean balloon.balloons.resource-policy.nri.io?"),
         ("class.memtier.nri.io", "ignored; did you mean class.memtierd.nri.io?"),
