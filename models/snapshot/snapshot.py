@@ -27,7 +27,7 @@ from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import plain, shorten
 from kubestow.models.kube.validation import stored
 from kubestow.models.kube.validation.kinds import problems as validation_problems
-from kubestow.models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
+from kubestow.models.snapshot import api_types, bundles, duplicate_keys, exports, inputs, interning, settling, sources, workload_status
 from kubestow.models.snapshot.capture_info import Capture, capture_info
 from kubestow.models.snapshot.decode import DocumentReader, identity_of
 from kubestow.models.snapshot.gc_pause import no_gc
@@ -136,7 +136,7 @@ def load(
     namespace: str | None = None,
     gates: FeatureGates = DEFAULT_GATES,
 ) -> Snapshot:
-    """Read JSON or YAML, gzipped or not, from files, directories (recursively) and ``-`` (standard input).
+    """Read JSON or YAML, compressed or not, from files, directories (recursively), archives (.tar, .zip) and ``-`` (standard input).
 
     Args:
         manifests: The objects are to be added to a cluster (:func:`kubestow.models.workloads.expand.expand`).
@@ -156,29 +156,22 @@ def load(
     reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
     with no_gc():
-        for path, directory in sources.files(paths, lambda path, message: intake.problem(path, "", message)):
-            label = sources.label(path)
-            try:
-                data = sources.read(path)
-            except ValueError as error:
-                intake.problem(label, "", str(error))
+        for text in inputs.texts(paths, lambda path, message: intake.problem(path, "", message)):
+            overlay = bundles.overlay(text.data, text.path) if manifests else None
+            if overlay is None and text.group is not None and bundles.is_stray(text.data, text.path, as_json=text.as_json):
+                intake.versioned(bundles.server_version(text.data, text.path))
+                intake.stray.setdefault(text.group, []).append(os.path.relpath(text.path, text.group))
                 continue
-            overlay = bundles.overlay(data, path) if manifests else None
-            as_json = bundles.reads_as_json(data, label)
-            if overlay is None and directory is not None and bundles.is_stray(data, path, as_json=as_json):
-                intake.versioned(bundles.server_version(data, path))
-                intake.stray.setdefault(directory, []).append(os.path.relpath(path, directory))
-                continue
-            refusal = overlay or sources.foreign_text(data)
+            refusal = overlay or exports.refusal(text.data)
             if refusal is not None:
-                intake.problem(label, "", refusal)
+                intake.problem(text.label, "", refusal)
                 continue
-            intake.gathered, reader.implied = (False, (None, None)) if directory is None else (True, bundles.implied(path))
-            with duplicate_keys.looking_through(data, digests, as_json) as twice:
-                _read(intake, reader, data, label, as_json)
+            intake.gathered, reader.implied = (False, (None, None)) if text.group is None else (True, bundles.implied(text.path))
+            with duplicate_keys.looking_through(text.data, digests, text.as_json) as twice:
+                _read(intake, reader, text)
             for name, message in twice:
-                intake.problem(label, name, message)
-            del data
+                intake.problem(text.label, name, message)
+            del text
         snapshot = intake.finish()
     if fields is not None:
         snapshot.warnings += fields.warnings()
@@ -234,8 +227,9 @@ def from_objects(
     return snapshot
 
 
-def _read(intake: _Intake, reader: DocumentReader, data: bytes, label: str, as_json: bool) -> None:
-    if as_json:
+def _read(intake: _Intake, reader: DocumentReader, text: inputs.Text) -> None:
+    data, label = text.data, text.label
+    if text.as_json:
         reader.json(data, label)
         return
     if len(data) > _LARGE_YAML_BYTES:
@@ -245,7 +239,7 @@ def _read(intake: _Intake, reader: DocumentReader, data: bytes, label: str, as_j
         for number, document in enumerate(documents(data), 1):
             if document is not None:
                 files_read += 1
-                reader.plain(document, label, f"document {number}")
+                reader.plain(exports.simulated_list(document) or document, label, f"document {number}")
     except YamlError as error:
         intake.problem(label, "", str(error))
         return

@@ -1,12 +1,13 @@
-"""The sources of input: files, directories, gzip, standard input; and the hash that identifies it."""
+"""The sources of input: files, directories, compressed files, standard input; and the hash that identifies it."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import io
+import lzma
 import os
-import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,23 +18,25 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from kubestow.models.kube.lenient_decode import shorten
-
 _SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
-_GZIP_MAGIC: Final = b"\x1f\x8b"
+ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
+#: POSIX and GNU archives have this at a fixed position of the first header.
+_TAR_MAGIC: Final = b"ustar"
+_TAR_MAGIC_BYTE: Final = 257
+#: Formats of compression by the first bytes of a file.
+_COMPRESSIONS: Final[dict[bytes, tuple[str, type[gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile]]]] = {
+    b"\x1f\x8b": ("gzip", gzip.GzipFile),
+    b"BZh": ("bzip2", bz2.BZ2File),
+    b"\xfd7zXZ\x00": ("xz", lzma.LZMAFile),
+}
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BOM: Final = b"\xef\xbb\xbf"
 #: Bytes at the start of a file that show UTF-16: every second byte of ASCII text is NUL.
 _UTF16_SAMPLE_BYTES: Final = 64
-#: Lines that kubectl, helm and their libraries print on standard error: warnings, and klog's "W1127
-#: 10:00:00.000000".
-_MESSAGE: Final = re.compile(rb"\s*(Warning: |WARNING: |[IWEF]\d{4} \d\d:\d\d:\d\d\.)([^\r\n]*)")
-#: The start of the output of helm install and helm upgrade.
-_RELEASE: Final = re.compile(rb"(?:Release [^\n]*\n)?\s*NAME: \S+\r?\n(?:\s*[A-Z][A-Z ]+:[^\n]*\n)*?\s*STATUS: ")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PROC: Final = Path("/proc")
 #: Bytes read at a time, between two checks of the size limit.
-_CHUNK_BYTES: Final = 2**20
+CHUNK_BYTES: Final = 2**20
 #: Limit at a quarter of the memory that is free when a file is read.
 _LIMIT_BY_MEMORY: Final = -1
 _kept: Final[ContextVar[dict[str, bytes] | None]] = ContextVar("kept", default=None)
@@ -94,7 +97,7 @@ def _walk(directory: str, above: tuple[str, ...], seen: set[str], report: Report
                 report(path, "is a symbolic link to a directory above it")
             elif real not in seen:
                 yield from _walk(path, (*above, real), seen, report)
-        elif name.lower().endswith(_SUFFIXES):
+        elif is_named_like_input(name):
             yield path
 
 
@@ -138,37 +141,77 @@ def read(path: str) -> bytes:
         else:
             with open(path, "rb") as file:
                 data = _content(file)
-        if data.startswith(_GZIP_MAGIC):
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-                data = _content(packed)
-    except _TooLarge:
+        data = _decompressed(data)
+    except TooLarge:
         raise
     except (OSError, ValueError) as error:
         raise ValueError(_reason(error)) from None
-    except (EOFError, zlib.error):
-        raise ValueError("is damaged: not a complete gzip file") from None
     except MemoryError:
         raise ValueError("does not fit into memory") from None
-    text = _utf8(data)
+    text = data if is_archive(data) else _utf8(data)
     if (kept := _kept.get()) is not None:
         kept[path] = text
     return text
 
 
-class _TooLarge(ValueError):
+def is_archive(data: bytes) -> bool:
+    """Return True if decompressed data are a .tar or .zip archive."""
+    return data.startswith(ZIP_MAGICS) or data[_TAR_MAGIC_BYTE : _TAR_MAGIC_BYTE + len(_TAR_MAGIC)] == _TAR_MAGIC
+
+
+def is_named_like_input(name: str) -> bool:
+    """Return True if a file of this name in a directory or an archive is read."""
+    return name.lower().endswith(_SUFFIXES)
+
+
+def unpacked(data: bytes, before: int) -> bytes:
+    """Return the content of a file from an archive as :func:`read` returns that of a file.
+
+    Args:
+        data: The file as the archive holds it.
+        before: Number of bytes that were unpacked from the archive before it, which count towards the limit.
+
+    Raises:
+        TooLarge: The files of the archive together exceed the limit.
+        ValueError: The content cannot be decompressed or is not text.
+    """
+    return _utf8(_decompressed(data, before))
+
+
+def _opened(form: type[gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile], data: bytes) -> gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
+    file = io.BytesIO(data)
+    return form(fileobj=file) if issubclass(form, gzip.GzipFile) else form(file)
+
+
+def _decompressed(data: bytes, before: int = 0) -> bytes:
+    """Return the content of a file that is compressed or not."""
+    for magic, (name, form) in _COMPRESSIONS.items():
+        if data.startswith(magic):
+            try:
+                with _opened(form, data) as packed:
+                    return _content(packed, " unpacked", before)
+            except TooLarge:
+                raise
+            except (EOFError, OSError, zlib.error, lzma.LZMAError):
+                raise ValueError(f"is damaged: not a complete {name} file") from None
+    return data
+
+
+class TooLarge(ValueError):
     """The input exceeds the limit."""
 
 
-def _content(file: BinaryIO | gzip.GzipFile) -> bytes:
-    """Return the content of a file, decompressed. It is read in pieces so that endless input is noticed."""
-    return joined(iter(lambda: file.read(_CHUNK_BYTES), b""), " unpacked" if isinstance(file, gzip.GzipFile) else "")
+def _content(file: BinaryIO | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile, form: str = "", before: int = 0) -> bytes:
+    """Return the content of a file. It is read in pieces so that endless input is noticed."""
+    return joined(iter(lambda: file.read(CHUNK_BYTES), b""), form, before)
 
 
-def joined(parts: Iterable[bytes], form: str = "") -> bytes:
+def joined(parts: Iterable[bytes], form: str = "", before: int = 0) -> bytes:
     """Return the concatenation of some parts.
 
     Args:
         form: Words after the size in the message, such as `` unpacked``.
+        before: Number of bytes that count towards the limit already.
 
     Raises:
         ValueError: The content exceeds the limit of :func:`at_most`.
@@ -182,8 +225,8 @@ def joined(parts: Iterable[bytes], form: str = "") -> bytes:
     buffer = io.BytesIO()
     for part in parts:
         buffer.write(part)
-        if limit is not None and buffer.tell() > limit:
-            raise _TooLarge(f"takes more than {_size(limit)}{form}{share}: --max-input SIZE or none lifts this limit")
+        if limit is not None and before + buffer.tell() > limit:
+            raise TooLarge(f"takes more than {_size(limit)}{form}{share}: --max-input SIZE or none lifts this limit")
     return buffer.getvalue()
 
 
@@ -262,21 +305,7 @@ def _utf8(data: bytes) -> bytes:
     return data.removeprefix(_BOM)
 
 
-def foreign_text(data: bytes) -> str | None:
-    """Return the reason why a text is the output of a tool instead of Kubernetes objects; None if it does not look so."""
-    message = _MESSAGE.match(data)
-    if message is not None:
-        line = (message[1] + message[2]).decode("utf-8", "replace").strip()
-        what = f"line {data[: message.start(1)].count(10) + 1}: {shorten(line)} is a message of the tool that wrote the file"
-        return f"{what}, expected JSON or YAML (redirect standard output only, without 2>&1)"
-    if _RELEASE.match(data):
-        return "is the output of helm install or helm upgrade, expected manifests (helm template prints them)"
-    return None
-
-
 def _reason(error: Exception) -> str:
-    if isinstance(error, gzip.BadGzipFile):
-        return "is damaged: not a complete gzip file"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     return f"cannot be read: {error}"

@@ -127,7 +127,7 @@ def test_gzip_of_anything_whatever_its_name(file: Any, stdin: Any) -> None:
 def test_large_files_are_read_like_small_ones(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = file(as_list(pod("a"), pod("b")))
     small = load([path])
-    monkeypatch.setattr(sources, "_CHUNK_BYTES", 7)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 7)
     large = load([path])
     assert names(large) == ["a", "b"]
     assert large.sha256 == small.sha256
