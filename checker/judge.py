@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubestow.checker.devices import entry as devices
+from kubestow.checker.devices.document import faults, others
+from kubestow.checker.devices.state import Grant
 from kubestow.checker.replicas import Crowd, Replicas
 from kubestow.checker.rules import admission, affinity, gangs, node_rules, resources, spread, volumes
 from kubestow.checker.rules.node_policies import NodePolicies
@@ -20,9 +21,6 @@ from kubestow.models.documents.placement import DeviceResult
 from kubestow.models.documents.policy import DEFAULT, Policy
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from kubestow.checker.devices.state import Grant
 
 Fault = tuple[str, str]  # rule, why
 
@@ -223,16 +221,12 @@ class Judge:
         """Return the differences between the devices named for a bound pod and those allocated to it."""
         if self._devices is None and not named:
             return []
-        from kubestow.checker.devices.document import faults
-
         return faults(self._devices, self.allocated(pod), self.nodes[node_name], named)
 
     def other_devices(self, pod: objects.Pod, named: Sequence[DeviceResult]) -> list[str]:
         """Return the devices that a document of an earlier snapshot names for a bound pod, and that it does not have."""
         if self._devices is None and not named:
             return []
-        from kubestow.checker.devices.document import others
-
         return others(self._devices, pod, named)
 
     def allocated(self, pod: objects.Pod) -> Sequence[Grant] | None:
@@ -315,12 +309,12 @@ class Judge:
             self._guard(lot, pod, place)
             found.append(self._other_faults(lot, pod, place))
             self._add(lot, pod, place, placed=True)
-        for (lot, _, place), member, mutual, faults in zip(judged, members, together, found, strict=True):
+        for (lot, _, place), member, mutual, broken in zip(judged, members, together, found, strict=True):
             node = place.node
             spread.count(lot.counts, node, -1)
             self._affinity.remove(member, node)
-            faults += [("PodTopologySpread", why) for why in spread.faults(lot.spread, node)]
-            faults += [("InterPodAffinity", why) for why in (*self._affinity.anti_faults(member, node), *mutual)]
+            broken += [("PodTopologySpread", why) for why in spread.faults(lot.spread, node)]
+            broken += [("InterPodAffinity", why) for why in (*self._affinity.anti_faults(member, node), *mutual)]
             self._affinity.add(member, node)
             spread.count(lot.counts, node)
         return found

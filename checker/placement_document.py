@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from kubestow.checker.replicas import Crowd
+from kubestow.checker.rules.gangs import Roster
 from kubestow.checker.violation import DOCUMENT, GATED, Violation, is_mirror
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.kube import objects
-
-if TYPE_CHECKING:
-    from kubestow.checker.replicas import Crowd
-    from kubestow.checker.rules.gangs import Roster
 
 _MOVABLE_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 _ORDER: Final = attrgetter("order")

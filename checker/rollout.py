@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from kubestow.checker.attachments import NodeAttachments
 from kubestow.checker.claims.document import count_faults
 from kubestow.checker.devices import entry as devices
+from kubestow.checker.devices.state import Grant
 from kubestow.checker.placement import Judge
 from kubestow.checker.rules.admission import QuotaBooks
 from kubestow.checker.updates import verify_update
@@ -19,9 +19,6 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.deployment_rollout import Old, Pace
 from kubestow.models.workloads.rollout_input import kind_of, read
-
-if TYPE_CHECKING:
-    from kubestow.checker.devices.state import Grant
 
 
 def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> list[Violation]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from kubestow.checker.attachments import NodeAttachments
 from kubestow.checker.claims.document import count_faults
 from kubestow.checker.devices import entry as devices
+from kubestow.checker.devices.state import Grant
 from kubestow.checker.placement import Judge
 from kubestow.checker.rules.admission import Fault, QuotaBooks
 from kubestow.checker.update_steps import Pods
@@ -20,9 +21,6 @@ from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.updates.update_input import Update, UpdatePod, read_update
-
-if TYPE_CHECKING:
-    from kubestow.checker.devices.state import Grant
 
 
 def verify_update(

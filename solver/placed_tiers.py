@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,18 +13,26 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_, most_in_order, node_orders
+from kubestow.solver.bounds.placed_bounds import placed_bounds
+from kubestow.solver.construction.exact_filling import fill_exactly
+from kubestow.solver.construction.gang_packing import GangPacking
 from kubestow.solver.construction.greedy import complete, construct, rank
+from kubestow.solver.construction.repair import repair
+from kubestow.solver.construction.share_filling import ShareFilling
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, short
+from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from kubestow.solver.runtime.run_context import RunContext
-
-if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from kubestow.solver.cpsat.model import PlacementModel
-    from kubestow.solver.soft_tiers import LaterTiers
-    from kubestow.solver.tight_packing.tight_packing import TightPacking
+from kubestow.solver.search.exact import ExactEngine
+from kubestow.solver.search.lns import Lns
+from kubestow.solver.search.local_search import LocalSearch
+from kubestow.solver.soft_tiers import LaterTiers
+from kubestow.solver.tight_packing.tight_packing import TightPacking
 
 
 @dataclass(frozen=True)
@@ -173,8 +180,6 @@ class PlacedSearch:
 
     def _fill(self, answer: PlacedAnswer) -> None:
         """Place pods that take shares of devices again, if some are unplaced."""
-        from kubestow.solver.construction.share_filling import ShareFilling
-
         until = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
 
         def over() -> bool:
@@ -190,8 +195,6 @@ class PlacedSearch:
 
     def _fill_exactly(self, answer: PlacedAnswer) -> None:
         """Place all pods again if there is almost no slack."""
-        from kubestow.solver.construction.exact_filling import fill_exactly
-
         until = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
 
         def over() -> bool:
@@ -206,8 +209,6 @@ class PlacedSearch:
 
     def _repair(self, answer: PlacedAnswer) -> None:
         """Make room for the pods that construction left unplaced."""
-        from kubestow.solver.construction.repair import repair
-
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         answer.state = None
         unplaced = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
@@ -245,8 +246,6 @@ class PlacedSearch:
         small = int(self.cluster.count.sum()) <= self.parameters.few_pods and pairs <= self.parameters.few_pairs
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
-        from kubestow.solver.construction.gang_packing import GangPacking
-
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
         until = self.deadline.left()
 
@@ -257,9 +256,6 @@ class PlacedSearch:
             self.deadline.charge(self.parameters.insertion_seconds)
 
         def exact(site: Cluster, eligibility: Ints, needed: int) -> Ints | None:
-            from kubestow.solver.cpsat.run import CpSat
-            from kubestow.solver.rules.placement_model import build_model
-
             nowhere: Bools = np.asarray(eligibility.sum(axis=0) == 0)  # room that does not count
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
             encoding = build_model(site, rules.build(site), eligibility=eligibility)
@@ -290,8 +286,6 @@ class PlacedSearch:
 
     def _bound_tiers(self, answer: PlacedAnswer) -> None:
         """Bound the tiers by linear relaxation."""
-        from kubestow.solver.bounds.placed_bounds import placed_bounds
-
         seconds = min(self.deadline.left(), self.parameters.relax_seconds) * self.parameters.relax_fraction
         placed, steady = self.cluster.per_priority(answer.counts.sum(axis=1)), self.options.deterministic
         bounds = placed_bounds(self.cluster, self.eligibility, placed, seconds=seconds, deterministic=steady, stop=self.stop)
@@ -303,8 +297,6 @@ class PlacedSearch:
         """Return the tight packing. None if there is nothing to pack, no time, or if amounts are too large to sum."""
         if self._complete(answer) or self.options.engine == "greedy" or self.stop.is_set():
             return None
-        from kubestow.solver.tight_packing.tight_packing import TightPacking
-
         tight = TightPacking(self.cluster, rules.build(self.cluster), self.eligibility, self.context)
         return tight if tight.all.countable else None
 
@@ -354,8 +346,6 @@ class PlacedSearch:
         return bound // unit * unit if unit else bound
 
     def _exact(self, answer: PlacedAnswer) -> PlacedAnswer:
-        from kubestow.solver.search.exact import ExactEngine
-
         self._report("exact", answer)
         exact = ExactEngine(self.cluster, self.context)
         outcome = exact.solve(answer.counts, answer.sequence, answer.bounds)
@@ -365,10 +355,6 @@ class PlacedSearch:
 
     def _neighbourhoods(self, answer: PlacedAnswer) -> None:
         """Place unplaced pods with CP-SAT on a few nodes at a time."""
-        from kubestow.solver.cpsat.run import CpSat
-        from kubestow.solver.search.lns import Lns
-        from kubestow.solver.search.local_search import LocalSearch
-
         answer.engine = "lns"
         active = rules.replay(self.cluster, answer.sequence)
         search = LocalSearch(self.objective, active, self.eligibility, answer.counts, seed=self.options.seed)

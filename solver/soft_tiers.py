@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.documents import placement as doc
 from kubestow.solver.bind_order.order import Sequence_, find_order
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.objective import report
+from kubestow.solver.objective.assign_zones import assign, value_of
 from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
 from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
@@ -18,9 +20,7 @@ from kubestow.solver.objective.tie_break import PodCosts, Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
-
-if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from kubestow.solver.search.preference_search import PreferenceSearch
+from kubestow.solver.search.preference_search import PreferenceSearch
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,6 @@ def improve(objective: Objective, eligibility: Ints, start: StartPlacement, stra
     tiers = [*([] if objective.empty else [best.tier]), *polished]
     later = LaterTiers(best.counts, best.sequence, best.zones, tiers, notes=best.notes, zoneless=best.zones.zoneless, engine=search.engine)
     if not objective.empty:
-        from kubestow.solver.objective import report
-
         later.preferences = report.report(objective, best.counts, best.sequence, best.zones)
     for n in best.zones.elsewhere:
         name = objective.cluster.nodes.names[n]
@@ -115,8 +113,6 @@ class _LaterTiersSearch:
 
     def _exact(self) -> PreferenceSearch:
         """Return the CP-SAT search, created once."""
-        from kubestow.solver.search.preference_search import PreferenceSearch
-
         if self._search is None:
             self._search = PreferenceSearch(self.objective, self.eligibility, self._start, self.context)
         return self._search
@@ -130,18 +126,12 @@ class _LaterTiersSearch:
             self.best = search.improve(reserve=reserve)
             self.engine = search.engine
         elif self.cluster.trees:
-            from kubestow.solver.objective.assign_zones import assign
-
             self.best.zones = assign(self.cluster, self.objective.containers, self.best.sequence)
 
     def _bound_alone(self) -> None:
         """Compute value and bound of the soft tier without moving pods, for engine `greedy` in large instances."""
-        from kubestow.solver.bounds.component_bounds import Components
-
         best, cluster = self.best, self.cluster
         if any(cls.containers is not None for cls in cluster.classes):
-            from kubestow.solver.objective.assign_zones import assign
-
             best.zones = assign(cluster, self.objective.containers, best.sequence)
         families = self.objective.families(best.counts)
         families[CONTAINER_AFFINITY] = best.zones.points
@@ -244,8 +234,6 @@ class _LaterTiersSearch:
             return
         value, zones = 0, AssignedZones()
         if self.cluster.trees or not self.objective.empty:
-            from kubestow.solver.objective.assign_zones import value_of
-
             value, zones = value_of(self.objective, search.counts, ordering.sequence)
         if value >= best.value:
             best.adopt(search.counts, ordering.sequence)

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,11 +16,14 @@ from kubestow.models.cluster import unmodelled
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.cluster.storage.attachments import split_volumes
+from kubestow.models.devices.allocating import allocated, released
+from kubestow.models.devices.inventory import Pick
 from kubestow.models.documents import placement as doc
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.edits.binding import bound_as
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.numa.containers import running
+from kubestow.models.numa.node_topology import NumaTree
 from kubestow.models.snapshot.gc_pause import no_gc, set_aside
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -30,6 +32,9 @@ from kubestow.solver.bind_order.gang_units import bundle
 from kubestow.solver.devices.result import devices
 from kubestow.solver.explain.placed_pods import placed_in
 from kubestow.solver.explain.undecided import is_undecided, most_placed
+from kubestow.solver.explain.unplaced import explain_left, left_of
+from kubestow.solver.numa.zone_pools import bits
+from kubestow.solver.objective.container_affinity import Pools
 from kubestow.solver.objective.domain_evenness import DOMAINS
 from kubestow.solver.objective.gap_notes import gap_notes
 from kubestow.solver.objective.preferences import Objective
@@ -44,11 +49,8 @@ from kubestow.solver.runtime.deadline import Deadline, afterwards
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
-
-if TYPE_CHECKING:
-    from kubestow.models.devices.inventory import Pick
-    from kubestow.models.numa.node_topology import NumaTree
-    from kubestow.solver.objective.container_affinity import Pools
+from kubestow.solver.search.outcome import StartPlacement
+from kubestow.solver.soft_tiers import improve
 
 EXPLAIN_SECONDS = 20.0  #: Time limit for explaining unplaced pods.
 #: Explanations are skipped unless the remaining time is at least this multiple of the compile time.
@@ -139,8 +141,6 @@ def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling
     alone."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
         return []
-    from kubestow.solver.explain.unplaced import explain_left, left_of
-
     unplaced = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
     if not unplaced or context.stop.is_set():
         return []
@@ -168,8 +168,6 @@ def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling
     before = bound_as(cluster.snapshot, moved) if moved else cluster.snapshot
     claims = None
     if cluster.devices is not None:
-        from kubestow.models.devices.allocating import allocated, released
-
         before = replace(before, resource_claims=released(before, [cluster.snapshot.pods[i] for i, _ in moved]))
         claims = allocated(before, cluster.devices, _granted(cluster, answer))
     causes = explain_left(before, unplaced, placed, RunContext.start(replace(options, time_limit=seconds), context.stop), claims)
@@ -183,9 +181,6 @@ def _causes(cluster: Cluster, answer: PlacedAnswer, eligibility: Ints, compiling
 
 def improve_later(objective: Objective, eligibility: Ints, answer: PlacedAnswer, strategy: Strategy | None, context: RunContext) -> None:
     """Improve preferences and the tie-break of an answer in place, with the placed tiers held."""
-    from kubestow.solver.search.outcome import StartPlacement
-    from kubestow.solver.soft_tiers import improve
-
     start = StartPlacement(answer.counts, answer.sequence, answer.encoding, answer.state)
     answer.state = None  # invalid once the placement changes
     answer.later = improve(objective, eligibility, start, strategy, context)
@@ -314,8 +309,6 @@ def _gang(cluster: Cluster, counts: Ints, k: int) -> doc.GangResult:
 
 
 def _containers(pod: Pod, tree: NumaTree, pools: Pools) -> list[doc.ContainerZones]:
-    from kubestow.solver.numa.zone_pools import bits
-
     return [
         doc.ContainerZones(container.name or "", [tree.zones[z] for z in bits(pool)])
         for container, pool in zip(running(pod), pools, strict=True)

@@ -48,6 +48,7 @@ _MODELLING = {
     "kubestow.solver.explain",
     "kubestow.solver.numa",
     "kubestow.solver.objective",
+    "kubestow.solver.ortools",
     "kubestow.solver.placed_tiers",
     "kubestow.solver.rebalance",
     "kubestow.solver.rollout",

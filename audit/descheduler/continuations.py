@@ -17,6 +17,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.devices.allocating import released
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube.objects import controller_of
 from kubestow.models.snapshot.scope import select
@@ -79,8 +80,6 @@ class Scheduler:
         after = replace(self.snapshot, pods=pods)
         claiming = [self.snapshot.pods[i] for i in self.homes if self.snapshot.pods[i].spec.resourceClaims]
         if claiming:
-            from kubestow.models.devices.allocating import released
-
             after = replace(after, resource_claims=released(after, claiming))
         scope = select(after)
         scope.pending = [i for i in scope.pending if i not in gone]

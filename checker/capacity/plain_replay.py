@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kubestow.checker.capacity.failures import without
+from kubestow.checker.objective import numa_zones
 from kubestow.checker.placement import rest_faults
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.documents.policy import DEFAULT
@@ -34,8 +35,6 @@ def faults(
 
 def zone_faults(snapshot: Snapshot, survival: Survival, entries: Sequence[Assignment]) -> Found:
     """Return NUMA zone faults, including pods that a kubelet rejects."""
-    from kubestow.checker.objective import numa_zones
-
     wanted, targets = {entry.pod for entry in entries}, {entry.node for entry in entries}
     part = snapshot.copy()
     part.pods = [pod for pod in snapshot.pods if objects.pod_key(pod) in wanted]

@@ -1,16 +1,16 @@
-"""The entry point of this package. It imports the rest of the package only if pods can use devices."""
+"""The entry point of this package: the devices of a snapshot, or None if no pod can use any."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from kubestow.checker.devices import extended
+from kubestow.checker.devices.demand import made_for
+from kubestow.checker.devices.state import Devices
+from kubestow.models.kube import device_objects as api
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from kubestow.checker.devices.state import Devices
-    from kubestow.models.kube import device_objects as api
 
 RULE: Final = "DynamicResources"
 
@@ -26,8 +26,6 @@ def state(snapshot: Snapshot, candidates: Iterable[objects.Pod], replaced: Seque
     if not snapshot.gates.enabled("DynamicResourceAllocation"):
         return None
     if snapshot.device_classes or any(pod.spec.resourceClaims for pod in candidates):
-        from kubestow.checker.devices.state import Devices
-
         return Devices(snapshot, replaced)
     return None
 
@@ -37,8 +35,6 @@ def backed(snapshot: Snapshot) -> Collection[str]:
     gates = snapshot.gates
     if not (snapshot.device_classes and gates.enabled("DynamicResourceAllocation") and gates.enabled("DRAExtendedResource")):
         return ()
-    from kubestow.checker.devices import extended
-
     return extended.backed(snapshot.device_classes)
 
 
@@ -46,7 +42,5 @@ def remaining(snapshot: Snapshot, gone: Collection[str]) -> dict[str, api.Resour
     """Return the claims of a snapshot without those that are deleted with the given pods."""
     if not snapshot.resource_claims:
         return {}
-    from kubestow.checker.devices.demand import made_for
-
     own = made_for(snapshot.resource_claims, [pod for pod in snapshot.pods if objects.pod_key(pod) in gone])
     return {key: claim for key, claim in snapshot.resource_claims.items() if key not in own}

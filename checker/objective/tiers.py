@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from kubestow.checker.objective import tie_break
+from kubestow.checker.objective import numa_zones, preferences, tie_break
 from kubestow.checker.objective.colocation import colocation
 from kubestow.checker.replicas import Whereabouts
 from kubestow.checker.rules.resources import Amounts
@@ -87,8 +87,6 @@ def objective_faults(
     found: list[Violation] = []
     container_points = 0
     if _zones_matter(snapshot, entries, policy):
-        from kubestow.checker.objective import numa_zones
-
         zones = numa_zones.judge(snapshot, entries, where.absent, policy)
         found += [Violation(*fault) for fault in zones.faults]
         container_points = zones.points
@@ -100,8 +98,6 @@ def objective_faults(
     for problem in problems:
         fault(problem)
     if {"soft", "topologySpread"} & tiers.keys():
-        from kubestow.checker.objective import preferences
-
         score = preferences.score_of(snapshot, where, policy, pending, gangs)
     if "soft" in tiers:
         families = score.families

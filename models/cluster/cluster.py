@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.volumes import VolumeTable
+from kubestow.models.devices.demand import DeviceDemand
+from kubestow.models.devices.table import DeviceTable
 from kubestow.models.documents.policy import Policy
+from kubestow.models.gangs.gangs import Gang
 from kubestow.models.kube.objects import Pod
 from kubestow.models.kube.pod_spec import Port
 from kubestow.models.kube.selectors import Bools, LabelRequirement, NodeColumns, Selector, Tolerations
 from kubestow.models.numa.containers import ContainerClass, FixedContainers
+from kubestow.models.numa.node_topology import NumaTree
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from kubestow.models.devices.demand import DeviceDemand
-    from kubestow.models.devices.table import DeviceTable
-    from kubestow.models.gangs.gangs import Gang
-    from kubestow.models.numa.node_topology import NumaTree
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,20 +12,19 @@ from kubestow.models.cluster.image_scores import ImageScores
 from kubestow.models.cluster.node_rules import NodeRules
 from kubestow.models.cluster.templates import ClassTemplate, TemplateReader
 from kubestow.models.cluster.volumes import VolumeTable
+from kubestow.models.devices.table import DeviceTable, device_table
 from kubestow.models.documents.policy import DEFAULT, Policy, node_topologies
 from kubestow.models.gangs.gangs import Gang
 from kubestow.models.kube import pod_requests
+from kubestow.models.kube.objects import Pod
 from kubestow.models.kube.pod_spec import claim_keys, host_ports, required_features
 from kubestow.models.kube.selectors import Bools, NodeColumns
+from kubestow.models.numa import node_topology
+from kubestow.models.numa.balloons import Balloons
+from kubestow.models.numa.isolated_cpus import IsolatedCPUs
+from kubestow.models.numa.node_topology import NumaTree
 from kubestow.models.snapshot.scope import Scope, is_mirror
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-
-if TYPE_CHECKING:
-    from kubestow.models.devices.table import DeviceTable
-    from kubestow.models.kube.objects import Pod
-    from kubestow.models.numa.balloons import Balloons
-    from kubestow.models.numa.isolated_cpus import IsolatedCPUs
-    from kubestow.models.numa.node_topology import NumaTree
 
 
 def compile_cluster(
@@ -115,8 +113,6 @@ def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeColumns, running: Mapp
     """
     if not (snapshot.device_classes or snapshot.resource_claims or any(snapshot.pods[i].spec.resourceClaims for i in scope.pending)):
         return None
-    from kubestow.models.devices.table import device_table
-
     try:
         return device_table(snapshot, scope, nodes, running)
     except ValueError as error:
@@ -286,8 +282,6 @@ def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, NumaTree]:
     listed = node_topologies(policy, snapshot)
     if not listed:
         return {}
-    from kubestow.models.numa import node_topology
-
     trees, problems = {}, []
     for name, topology in listed.items():
         try:

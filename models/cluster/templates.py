@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -14,6 +14,8 @@ from kubestow.models.cluster.admission import Refusal, refusals
 from kubestow.models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from kubestow.models.cluster.default_spread import DefaultSpread
 from kubestow.models.cluster.pod_terms import namespace_labels_of
+from kubestow.models.devices.demand import DeviceDemand
+from kubestow.models.devices.table import DeviceTable
 from kubestow.models.documents.policy import Policy
 from kubestow.models.gangs import gangs
 from kubestow.models.kube import objects, pod_requests
@@ -21,17 +23,14 @@ from kubestow.models.kube.objects import Pod, PodAffinityTerm
 from kubestow.models.kube.pod_spec import affinity_terms, claim_keys, image_names, named_claims, preferred_terms, required_terms
 from kubestow.models.kube.selectors import LabelRequirement, Selector, canonical, label_key_requirements, selector_matches
 from kubestow.models.numa.annotations import has_hints
+from kubestow.models.numa.balloons import Balloons
 from kubestow.models.numa.colocation import switched
+from kubestow.models.numa.container_classes import ContainerTable
 from kubestow.models.numa.containers import ContainerClass, NoContainers
+from kubestow.models.numa.isolated_cpus import IsolatedCPUs
+from kubestow.models.numa.node_topology import NumaTree
 from kubestow.models.snapshot.scope import Scope, is_mirror
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-
-if TYPE_CHECKING:
-    from kubestow.models.devices.demand import DeviceDemand
-    from kubestow.models.devices.table import DeviceTable
-    from kubestow.models.numa.balloons import Balloons
-    from kubestow.models.numa.isolated_cpus import IsolatedCPUs
-    from kubestow.models.numa.node_topology import NumaTree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 #: Pseudo label key of gang members. Real label keys cannot contain NUL.
@@ -326,8 +325,6 @@ def _balloons(snapshot: Snapshot) -> Balloons | None:
     """Return the BalloonsPolicies of the nodes, or None without loading their module if there are none."""
     if not snapshot.balloons_policies:
         return None
-    from kubestow.models.numa.balloons import Balloons
-
     return Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
 
 
@@ -335,8 +332,6 @@ def _isolated(snapshot: Snapshot) -> IsolatedCPUs | None:
     """Return the TopologyAwarePolicies of the nodes, or None without loading their module if there are none."""
     if not snapshot.topology_aware_policies:
         return None
-    from kubestow.models.numa.isolated_cpus import IsolatedCPUs
-
     return IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
 
 
@@ -346,6 +341,4 @@ def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: 
     hinted = on and (policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods))
     if not (rejecting or hinted):
         return NoContainers()
-    from kubestow.models.numa.container_classes import ContainerTable
-
     return ContainerTable(snapshot, scope, policy, rejecting=rejecting)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kubestow.models.admission import namespace_annotations as namespace_admission
 from kubestow.models.cluster.unmodelled_devices import DeviceNotes
 from kubestow.models.cluster.unmodelled_nodes import NodePlugins, of_nodes
+from kubestow.models.devices.table import not_evaluated
 from kubestow.models.documents.placement import Unmodelled
 from kubestow.models.gangs import markers
 from kubestow.models.gangs.declarations import OF_GANGS, Groups, Note
@@ -93,8 +94,6 @@ def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
     """Return the pods that request devices with selectors that cannot be evaluated."""
     if not (snapshot.device_classes or snapshot.resource_claims):
         return []
-    from kubestow.models.devices.table import not_evaluated
-
     try:
         return not_evaluated(snapshot, pods)
     except ValueError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kubestow.models.devices import extended_resources
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
@@ -78,6 +79,4 @@ def _derives(spec: api.ResourceClaimSpec | None) -> bool:
 
 def _backed(snapshot: Snapshot) -> dict[str, str]:
     """Return the device class behind each extended resource. Snapshots without devices do not load the module."""
-    from kubestow.models.devices import extended_resources
-
     return extended_resources.backed(snapshot.device_classes)

@@ -9,6 +9,7 @@ from typing import Final
 from kubestow.models.documents.placement import Unmodelled
 from kubestow.models.kube.topology_objects import NodeResourceTopology, TopologyZone
 from kubestow.models.numa import node_topology
+from kubestow.models.numa.balloons import Balloons
 from kubestow.models.numa.colocation import saying
 from kubestow.models.numa.isolated_cpus import IsolatedCPUs
 from kubestow.models.numa.node_policies import BALLOONS, TOPOLOGY_AWARE, governed, running
@@ -88,8 +89,6 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
                 effect = _ZONES.get(kind, f"zones of type {kind[:60]} are not read")
                 yield Unmodelled(f"Node/{name}", "NodeResourceTopology", effect)
     if snapshot.balloons_policies:
-        from kubestow.models.numa.balloons import Balloons
-
         governed = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies).governed
         yield from (Unmodelled(f"Node/{names[n]}", "BalloonsPolicy", _BALLOONS) for n in governed)
     for name, here in saying(snapshot).items():

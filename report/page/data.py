@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kubestow.models.documents.capacity import Capacity
 from kubestow.models.documents.findings.audit import Audit
@@ -18,11 +18,10 @@ from kubestow.report.documents.origin import origin
 from kubestow.report.documents.output import one_line
 from kubestow.report.documents.results import RuleViolation
 from kubestow.report.page import devices, nodes, owners, places, pods, summary
+from kubestow.report.page.capacity.panel import panel
 from kubestow.report.page.shapes import Shapes
 from kubestow.report.page.unplaced import unplaced
-
-if TYPE_CHECKING:  # importing numpy takes longer than building a page
-    from kubestow.solver.explain.per_node import PodVerdict
+from kubestow.solver.explain.per_node import PodVerdict
 
 #: Maximum characters of a text. Result documents may contain anything, and real sentences are shorter.
 MAX_TEXT_CHARACTERS: Final = 4_000
@@ -121,8 +120,6 @@ def _of_result(
 
 def _about_capacity(data: dict[str, Any], snapshot: Snapshot, document: Capacity) -> None:
     """Add the contents of a document about capacity, in place, and remove what applies only to the result that represents it."""
-    from kubestow.report.page.capacity.panel import panel
-
     found = data["capacity"] = panel(snapshot, document)
     said = data["summary"]
     data["title"] = found["title"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any, Final, NamedTuple
 
+from kubestow.models.devices.read import inventory
 from kubestow.models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod
 from kubestow.models.kube import objects, quantity
 from kubestow.models.kube.device_objects import DeviceRequestAllocationResult, ResourceClaim, owning_pod, pod_identity
@@ -49,8 +50,6 @@ def columns(snapshot: Snapshot, result: Result, places: PodPlaces, *, grouped: b
     rows = _rows(snapshot, result, places)
     if not (snapshot.resource_slices or rows):
         return None
-    from kubestow.models.devices.read import inventory  # not needed for snapshots without devices
-
     found = inventory(snapshot, NodeColumns(snapshot.nodes), reads=())
     ids = dict(found.units)
     for row in rows:

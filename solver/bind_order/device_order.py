@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.devices.packing import Taken
 from kubestow.solver.devices.together import together
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
-
-if TYPE_CHECKING:
-    from kubestow.solver.devices.packing import Taken
 
 MAX_TRIALS = 400  #: Pods tried for one node before the search gives up.
 #: Devices of each pod, by class.

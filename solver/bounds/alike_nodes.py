@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.batch_quota import single
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
 
 
 def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], eligibility: Ints) -> tuple[list[Ints], Ints]:

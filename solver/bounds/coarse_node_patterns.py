@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ids, Ints
 from kubestow.models.kube.selectors import Bools
@@ -17,6 +16,7 @@ from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.objective.encoding import DomainGraph, DomainSum
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.batch_quota import single
 from kubestow.solver.rules.graph import connected
 

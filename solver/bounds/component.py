@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
-
-if TYPE_CHECKING:
-    from kubestow.solver.bounds.coarse_model import Coarse
-    from kubestow.solver.cpsat.linear_sum import Points
-    from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.bounds.coarse_model import Coarse
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
 
 INITIAL_GROUP_SECONDS = 0.25  #: Time for a group's first solve; doubled on every later solve.
 

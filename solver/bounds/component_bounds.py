@@ -7,26 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
 from kubestow.solver import rules
+from kubestow.solver.bounds import coarse_node_patterns
 from kubestow.solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
 from kubestow.solver.bounds.class_groups import groups, parts
+from kubestow.solver.bounds.coarse_model import Coarse
 from kubestow.solver.bounds.component import ClassComponent
+from kubestow.solver.bounds.domain_program import DomainProgram
+from kubestow.solver.bounds.move_costs import MoveCosts
+from kubestow.solver.bounds.safe_dual_bounds import best_bound
 from kubestow.solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoom
 from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.objective import encoding as objective_encoding
 from kubestow.solver.objective.preferences import Objective, PreferenceTerm
 from kubestow.solver.objective.sparse_placement import SparsePlacement
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.batch_quota import single
-
-if TYPE_CHECKING:  # ortools takes longer to import than these bounds without any search to find
-    from kubestow.solver.bounds.coarse_model import Coarse
-    from kubestow.solver.bounds.move_costs import MoveCosts
-    from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.rules.placement_model import build_model
 
 MIN_PROGRAM_CLASSES = 8  #: Groups of fewer classes skip the linear program over domains: their models are solved as fast.
 FULL_MODEL_INTERVAL = 3  #: Every Nth solve of a group uses its full model while coarse models can still lower the bound.
@@ -272,9 +275,6 @@ class Components:
         if len(component.classes) < MIN_PROGRAM_CLASSES and not component.split:
             return
         # OR-tools' linear solvers take longer to import than many a snapshot to solve
-        from kubestow.solver.bounds.domain_program import DomainProgram
-        from kubestow.solver.bounds.safe_dual_bounds import best_bound
-
         domains = DomainProgram(self.cluster, self.objective, self.eligibility, self.unplaced, component.classes)
         made = domains.program()
         if made is None:
@@ -318,18 +318,15 @@ class Components:
 
     def _coarse(self, component: ClassComponent) -> Coarse | None:
         """Return the next finer coarse model of a group; None after the finest. Points that it omits go to ``component.other_points``."""
-        from kubestow.solver.bounds.coarse_model import Coarse
-        from kubestow.solver.bounds.coarse_node_patterns import PART_VARIABLE_LIMITS
-
         classes, before = component.classes, component.coarse
         sub = self.cluster.restricted(classes)
         rows = np.stack([self.objective.node_points(g) for g in classes])
         objective = Objective(sub, rules.build(sub))
-        while component.fineness < len(PART_VARIABLE_LIMITS):
+        while component.fineness < len(coarse_node_patterns.PART_VARIABLE_LIMITS):
             coarse = Coarse(sub, rows, self.eligibility[classes], component.kinds, self.unplaced)
             if self.moves is not None:
                 self.moves.charge(classes, coarse.encoding, component.kinds, coarse.points)
-            omitted = coarse.add_patterns(objective, component.pools, PART_VARIABLE_LIMITS[component.fineness])
+            omitted = coarse.add_patterns(objective, component.pools, coarse_node_patterns.PART_VARIABLE_LIMITS[component.fineness])
             component.other_points = self._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
             component.fineness += 1
             if before is None or coarse.size != before.size:
@@ -338,8 +335,6 @@ class Components:
 
     def _coarsely(self, component: ClassComponent, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
         """Bound a group by its coarse model, and record the placement that it suggests. Omitted points count at their upper bound."""
-        from kubestow.solver.cpsat.run import OPTIMAL
-
         coarse.hint(hint)
         answer = cpsat.run(coarse.encoding.model, seconds, quick=True)
         if answer.bound is not None:
@@ -353,7 +348,7 @@ class Components:
                     self.worth(component.classes, counts),
                     unverified=coarse.drops or not coarse.obeys(counts, answer.solution, component.pools),
                 )
-        if answer.status == OPTIMAL:
+        if answer.status == cp_model.OPTIMAL:
             component.coarse = None if component.proved else self._coarse(component)
 
     def _note(self, component: ClassComponent, counts: Ints, value: int, *, unverified: bool = False) -> None:
@@ -363,9 +358,6 @@ class Components:
 
     def _encode(self, component: ClassComponent) -> bool:
         """Build the full model of a group, and store it in ``component``. Return False if it would have too many variables."""
-        from kubestow.solver.objective import encoding as objective_encoding
-        from kubestow.solver.rules.placement_model import build_model
-
         sub = self.cluster.restricted(component.classes)
         active = rules.build(sub)
         part = self._part(component, sub) if component.kinds else None

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.math_opt import model_pb2
-from ortools.math_opt.python import mathopt
-from ortools.util.python.solve_interrupter import SolveInterrupter
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.ortools import mathopt, model_pb2, solve_interrupter
 
 Floats = NDArray[np.float64]
 #: Bits. Sums of integer products stay below this power of two.
@@ -183,7 +181,7 @@ def _solve(
     model: mathopt.Model, kind: mathopt.SolverType, parameters: mathopt.SolveParameters, stop: threading.Event | None
 ) -> mathopt.SolveResult | None:
     """Solve the model in a separate thread, so that ``stop`` and ^C take effect. Return None if the solver fails."""
-    interrupter = SolveInterrupter()
+    interrupter = solve_interrupter.SolveInterrupter()
     results: list[mathopt.SolveResult] = []
 
     def run() -> None:

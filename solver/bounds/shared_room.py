@@ -9,18 +9,17 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.bounds import safe_dual_bounds
 from kubestow.solver.bounds.alike_nodes import numbered
-
-if TYPE_CHECKING:  # OR-tools' linear solvers take longer to import than many a snapshot to solve
-    from kubestow.solver.bounds.safe_dual_bounds import Program
-    from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound, optimum
+from kubestow.solver.cpsat.run import CpSat
 
 MAX_COLUMNS = 60_000  #: Larger programs take seconds to solve.
 #: (class, kind of node) pairs. Larger tables are not built.
@@ -102,12 +101,10 @@ class SharedRoom:
         made = None if self._table is None else _RoomColumns(self._table, groups)
         if made is None or made.size > MAX_COLUMNS or not made.tight or made.all_fit():
             return None
-        from kubestow.solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, best_bound, optimum
-
         program, objective = made.program()
         cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
         other_points = sum(group.other_points for group in groups)
-        if len(program.rows) > SIMPLEX_LIMIT:
+        if len(program.rows) > safe_dual_bounds.SIMPLEX_LIMIT:
             seconds = min(FIRST_ORDER_SECONDS, cpsat.deadline.left())
             return other_points + best_bound(
                 program, objective, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop
@@ -258,8 +255,6 @@ class _RoomColumns:
         Returns:
             The program to maximise, and the coefficient of each column, in points.
         """
-        from kubestow.solver.bounds.safe_dual_bounds import Program
-
         table, first = self._table, self._first
         which, kinds = np.nonzero(self._upper)
         columns = np.arange(self.size, dtype=np.int64)

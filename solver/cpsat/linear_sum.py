@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ortools.sat.python import cp_model
+from kubestow.solver.ortools import cp_model
 
 
 class Encodes(Protocol):

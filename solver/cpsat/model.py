@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.solver import new_solver
-
-if TYPE_CHECKING:
-    from kubestow.solver.numa.zone_patterns import NodeZones
+from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
+from kubestow.solver.ortools import cp_model
 
 NOWHERE: Ids = np.zeros(0, dtype=np.int32)
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -136,8 +133,6 @@ class PlacementModel:
         """Add choices of NUMA zones on every node with zones, for the containers that need them."""
         if not self.cluster.trees:
             return
-        from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
-
         hints = bool(self.cluster.policy.multipliers.containerAffinity)
         for n, tree in self.cluster.trees.items():
             zones = NodeZones(self.model, tree)

@@ -5,37 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.solver import new_solver
 from kubestow.solver.executors.cores import cores
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.runtime.run_context import RunContext
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
 
 #: Interleaved workers of a deterministic run. A fixed number gives the same output on machines of any size.
 DETERMINISTIC_WORKERS = 4
-OPTIMAL = cp_model.OPTIMAL
 REJECTED_MODEL_SECONDS = 0.1  #: Deterministic seconds charged for a model that CP-SAT rejects.
 #: Receives (incumbent, bound) of a solve, in units of the model's objective.
 OnValue = Callable[[int, int], None]
-
-
-class _Watch(cp_model.CpSolverSolutionCallback):
-    """Forwards the incumbent and bound of a solve."""
-
-    def __init__(self, on_value: OnValue | None) -> None:
-        super().__init__()
-        self._on_value = on_value
-
-    def on_solution_callback(self) -> None:
-        if self._on_value is not None:
-            self._on_value(round(self.objective_value), round(self.best_objective_bound))
 
 
 @dataclass
@@ -105,15 +89,17 @@ class CpSat:
             quick: Use little presolve, for small models and short times.
             workers: Number of workers; None for the run's default.
         """
+        from kubestow.solver.cpsat.solution_callback import SolutionCallback
+
         solver = self._solver(seconds, tight=tight, quick=quick, workers=workers)
         bounds: list[float] = []
         solver.best_bound_callback = bounds.append
-        watch = _Watch(on_value)
+        callback = SolutionCallback(on_value)
         result: list[cp_model.CpSolverStatus] = []
 
         def solve() -> None:
             try:
-                result.append(solver.solve(model, watch))
+                result.append(solver.solve(model, callback))
             except IndexError:  # rare fault in CP-SAT 9.15 (absl::btree_map::at): treat as a timeout
                 return
 

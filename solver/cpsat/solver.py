@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortools.sat.python import cp_model
+from kubestow.solver.ortools import cp_model
 
 
 def new_solver() -> cp_model.CpSolver:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from kubestow.models.devices.inventory import Pick
+from kubestow.models.devices.table import DeviceTable
 from kubestow.models.documents.placement import DeviceResult, share_id
 from kubestow.models.kube import quantity
-
-if TYPE_CHECKING:
-    from kubestow.models.devices.inventory import Pick
-    from kubestow.models.devices.table import DeviceTable
 
 
 def devices(table: DeviceTable, pod: int, picks: Iterable[Pick]) -> list[DeviceResult]:

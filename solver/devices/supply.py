@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
 from math import floor, gcd, lcm
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
-
-if TYPE_CHECKING:  # selectors are slow to import
-    from kubestow.models.devices.demand import DemandedClaim, DemandedRequest
-    from kubestow.models.devices.inventory import DeviceKind
-    from kubestow.models.devices.table import DeviceTable
+from kubestow.models.devices.demand import DemandedClaim, DemandedRequest
+from kubestow.models.devices.inventory import DeviceKind
+from kubestow.models.devices.table import DeviceTable
+from kubestow.solver.devices.device_groups import groups_of, wish
 
 #: Number of further columns: for pieces of which a device or counter holds at most 1, 2, …
 MAX_ROUNDINGS: Final = 4
@@ -42,8 +41,6 @@ def supply(cluster: Cluster) -> tuple[Ints, Ints]:
 
 class _Supply:
     def __init__(self, table: DeviceTable, cluster: Cluster) -> None:
-        from kubestow.solver.devices.device_groups import groups_of, wish
-
         self._wish = wish
         self._table, self._cluster, self._groups = table, cluster, groups_of(table)
         self._serving: dict[DemandedRequest, Kinds] = {}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.devices.inventory import DeviceBooks
 from kubestow.models.kube.selectors import Bools
-
-if TYPE_CHECKING:  # selectors are slow to import
-    from kubestow.models.devices.inventory import DeviceBooks
-    from kubestow.solver.devices.clusters import Claims, DeviceClusters
-    from kubestow.solver.devices.packing import Taken
+from kubestow.solver.devices.clusters import Claims, DeviceClusters
+from kubestow.solver.devices.device_groups import groups_of
+from kubestow.solver.devices.packing import Taken, pack
+from kubestow.solver.devices.state import DeviceState
 
 #: Maximum number of steps of a search on behalf of an engine, which queries often and has alternatives.
 MAX_QUERY_STEPS = 200
@@ -29,10 +28,6 @@ class DevicePacker:
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        from kubestow.solver.devices.device_groups import groups_of
-        from kubestow.solver.devices.packing import pack
-        from kubestow.solver.devices.state import DeviceState
-
         table = cluster.devices
         assert table is not None
         self._pack = pack
@@ -171,8 +166,6 @@ class DevicePacker:
         site = int(self._inventory.site_of[n])
         clusters = self._made.get(site)
         if clusters is None:
-            from kubestow.solver.devices.clusters import DeviceClusters
-
             clusters = self._made[site] = DeviceClusters(self._groups, site, self._asks)
         return clusters
 

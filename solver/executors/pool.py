@@ -14,6 +14,7 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
 
+from kubestow.solver.executors.dask_workers import open_dask
 from kubestow.solver.executors.files import SharedPath, digest_of, local_path
 from kubestow.solver.executors.run import FinishedTask, run
 from kubestow.solver.executors.workers import Processes, Workers, WorkersError, jobs_and_share
@@ -118,8 +119,6 @@ def pool_of(jobs: int | None, dask: str | None = None) -> WorkerPool | None:
     if dask is None:
         number = jobs or 1
         return WorkerPool(lambda: Processes(number), number) if number > 1 else None
-    from kubestow.solver.executors.dask_workers import open_dask
-
     pool = WorkerPool(lambda: open_dask(dask, jobs), jobs or jobs_and_share(None, None)[0])
     pool.open()
     return pool

@@ -12,7 +12,9 @@ from kubestow.models.documents.policy import DEFAULT, Policy
 from kubestow.models.kube.objects import is_terminal, pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.expand import owned
 from kubestow.models.workloads.ownership import PodOwners
+from kubestow.models.workloads.view import find
 from kubestow.solver import rules
 from kubestow.solver.explain.nominated import Nominated
 from kubestow.solver.rules.base import Rule
@@ -124,9 +126,6 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     Raises:
         UnknownPod: No workload matches, several match, or it has no pods.
     """
-    from kubestow.models.workloads.expand import owned
-    from kubestow.models.workloads.view import find
-
     try:
         kind, namespace, name = find([snapshot], workload)
     except InputError:

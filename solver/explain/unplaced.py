@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents import placement as doc
@@ -13,13 +12,14 @@ from kubestow.models.kube.device_objects import ResourceClaim
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
+from kubestow.solver.explain.conflict.order_conflict import order_cause
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.per_node import PodVerdict
 from kubestow.solver.explain.placed_pods import placed_in
+from kubestow.solver.explain.remedy.search import find_remedies
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-
-if TYPE_CHECKING:
-    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-    from kubestow.solver.explain.per_node import PodVerdict
 
 #: Maximum number of gangs and classes to explain, highest priority first.
 MAX_EXPLAINED = 8
@@ -137,10 +137,6 @@ def explain_left(
         placed: (index of a pod, its node) of each placed pod.
         claims: The ResourceClaims after the placement; None for those of the snapshot.
     """
-    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause  # ortools is slow to import
-    from kubestow.solver.explain.conflict.order_conflict import order_cause
-    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-
     together = placed_in(snapshot, placed) if placed else snapshot
     here = frozenset(pod_key(snapshot.pods[i]) for i, _ in placed)
     together = replace(together, chosen_here=here)
@@ -180,8 +176,6 @@ def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[s
         placed: Pods (namespace/name) that were placed in the same run. They do not run yet, so they cannot be
             evicted.
     """
-    from kubestow.solver.explain.remedy.search import find_remedies
-
     remedies = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
     concerned = [[*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")] for remedy in remedies]
     return [remedy for remedy, pods in zip(remedies, concerned, strict=True) if not any(pod in placed for pod in pods)]

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
-from ortools.sat.python import cp_model
-
 from kubestow.models.documents.policy import Closeness
 from kubestow.models.numa.containers import WHOLE, Amounts, ContainerClass
 from kubestow.models.numa.node_topology import NumaTree
 from kubestow.solver.numa import zone_pools
 from kubestow.solver.numa.zone_pools import PoolItem
+from kubestow.solver.ortools import cp_model
 
 #: Patterns of one class on one node. If there are more, containers with the weakest hints get no zones (named in the result).
 MAX_PATTERNS = 2_000

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ortools.sat.python import cp_model
-
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.numa.containers import INIT, WHOLE, ContainerClass
 from kubestow.models.numa.node_topology import NumaTree
@@ -20,6 +18,7 @@ from kubestow.solver.numa.zone_pools import Free, PoolItem
 from kubestow.solver.objective.container_affinity import AssignedZones, ContainerPoints, Pools
 from kubestow.solver.objective.encoding import node_points
 from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
+from kubestow.solver.ortools import cp_model
 
 TOTAL_ZONE_SECONDS = 0.5  #: Deterministic seconds of CP-SAT for the NUMA zones of all nodes together.
 MIN_NODE_SECONDS = 0.01  #: Least deterministic seconds for one node.

@@ -10,15 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.numa.containers import ContainerClass
-
-if TYPE_CHECKING:
-    from kubestow.models.numa.node_topology import NumaTree
+from kubestow.models.numa.node_topology import NumaTree
+from kubestow.solver.numa.zone_pools import closeness
 
 Pools = tuple[int | None, ...]  # one per container; None: anywhere on the node
 
@@ -116,8 +114,6 @@ class ContainerPoints:
 
     def inside(self, g: int, tree: NumaTree, pools: Sequence[int | None]) -> int:
         """Return the points of the default-scope hints within one pod on a node with zones."""
-        from kubestow.solver.numa.zone_pools import closeness
-
         return sum(w * closeness(tree, self.levels, pools[i], pools[j]) for i, j, w in self.class_of(g).inner)
 
     def on_node(self, n: int, pods: Sequence[tuple[int, Pools]]) -> int:
@@ -133,8 +129,6 @@ class ContainerPoints:
             n: The node.
             pods: All pending pods on it: the class, and the pool of each container.
         """
-        from kubestow.solver.numa.zone_pools import closeness
-
         tree = self.cluster.trees[n] if n in self.zoned else None
         points = []
         satisfying: dict[int, list[tuple[int, int, int | None]]] = {}

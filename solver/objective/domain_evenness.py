@@ -11,18 +11,16 @@ domains have."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.cpsat.linear_sum import Encodes, Points
 from kubestow.solver.objective.preferences import TOPOLOGY_SPREAD, Objective, SoftTally
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.linear_sum import Encodes, Points
 
 #: Name of the tier.
 DOMAINS: Final = "topologySpread"
@@ -68,8 +66,6 @@ class DomainEvenness(Strategy):
 
     def encode(self, encoding: Encodes) -> Points:
         """Return the value as a linear expression, with the cost of each domain above its tangents."""
-        from kubestow.solver.cpsat.linear_sum import Points
-
         points, model = Points(), encoding.model
         at: dict[int, list[int]] = {}
         for g, n in encoding.x:

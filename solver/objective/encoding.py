@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ids, Ints
 from kubestow.solver.cpsat.linear_sum import Points
@@ -21,6 +20,7 @@ from kubestow.solver.objective.container_affinity import ContainerPoints
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm, SoftTally
 from kubestow.solver.objective.star_cuts import SCALE, Leaf, Plane, planes
+from kubestow.solver.ortools import cp_model
 
 UNARY_LIMIT = 12  #: Products whose smaller side can be larger use CP-SAT's own multiplication.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from ortools.linear_solver import pywraplp
+from kubestow.solver.ortools import pywraplp
 
 SCALE = 16  #: Coefficients are rounded up to multiples of 1 / SCALE points.
 MAX_PODS = 400  #: Stars with more pods of a class in a domain keep the separate relaxations.

@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from math import gcd
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,10 +24,8 @@ from kubestow.models.kube import quantity
 from kubestow.models.kube.objects import Pod, controller_of
 from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import InputError
+from kubestow.solver.cpsat.linear_sum import Encodes, Points
 from kubestow.solver.objective.sparse_placement import cells
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.linear_sum import Encodes, Points
 
 #: (start, width) of the linear pieces of f, in thousandths. Each width is a multiple of the previous one.
 PIECES = ((0, 1), (10, 10), (100, 100))
@@ -224,8 +221,6 @@ class SpreadStrategy(Strategy):
             fullest: Maximum usage of each node, integers [N, 2], without assumed usage of arriving pods. Given if pods
                 may request more than nodes have room for.
         """
-        from kubestow.solver.cpsat.linear_sum import Points
-
         points, model = Points(), encoding.model
         usage = self.used if unmoved is None else self.used + unmoved.T @ self.demand
         before = usage if fullest is None else fullest
@@ -320,8 +315,6 @@ class PackStrategy(Strategy):
         return -base - more
 
     def encode(self, encoding: Encodes) -> Points:
-        from kubestow.solver.cpsat.linear_sum import Points
-
         points, model, cluster = Points(), encoding.model, self.cluster
         for n in range(cluster.n_nodes):
             here = encoding.classes_on(n)

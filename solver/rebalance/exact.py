@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ortools.sat.python import cp_model
-
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver import rules
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.run import CpSat, add_hint
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.problem.end_state import steps_to
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.result import PlanSearchResult

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver import rules
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.run import CpSat, add_hint
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.sequencing.sequence import order
 from kubestow.solver.rebalance.target.model import TargetModel

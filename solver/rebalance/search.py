@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kubestow.solver import rules
+from kubestow.solver.rebalance.exact import ExactPlanSearch
 from kubestow.solver.rebalance.goals import admit, drain_and_consolidate, improve, repair
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.improvement.search import ImprovementSearch
+from kubestow.solver.rebalance.lns import PlanLns
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.sequencing.sequence import order
@@ -50,24 +53,18 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
         return result
     pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
     if options.engine == "exact" or (options.engine == "auto" and pairs <= MAX_EXACT_CELLS):
-        from kubestow.solver.rebalance.exact import ExactPlanSearch
-
         try:
             exact_result = ExactPlanSearch(values, context).solve(result.steps)
         except OverflowError:
             result.notes.append("skipped the exact engine: utilisation exceeds the numbers that CP-SAT can sum")
             return result
         return _better(result, exact_result, values, context)
-    from kubestow.solver.rebalance.lns import PlanLns
-
     if options.engine == "auto":
         result.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {MAX_EXACT_CELLS})")
     first = next((t for t, tier in enumerate(values.tiers) if isinstance(tier, ImprovementTier)), len(values.tiers))
     if result.values[:first] < tuple(result.bounds[:first]):
         result = PlanLns(values, goals, context).run(result)
     if first < len(values.tiers) and not context.over():
-        from kubestow.solver.rebalance.improvement.search import ImprovementSearch
-
         result = ImprovementSearch(values, result, context).run()
     _bound_moves(result, values)
     return result

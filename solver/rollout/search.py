@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.cluster.compile import compile_cluster
@@ -16,6 +15,7 @@ from kubestow.models.snapshot.scope import Scope
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import find_order
 from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rollout import quota_flow
 from kubestow.solver.rollout.exhaustive import RolloutExplorer
 from kubestow.solver.rollout.state import Binds, RolloutCourse, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped

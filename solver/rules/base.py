@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.model import PlacementModel
 
 _T = TypeVar("_T", bound=np.generic)
 

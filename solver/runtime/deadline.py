@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.runtime.options import Options
-
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
 
 UNLIMITED_SECONDS = 1e9  #: Time limit of a run without a limit.
 #: Time reserved for steps after the search (evening out, reasons, report, check, writing), relative to reading and compiling. With

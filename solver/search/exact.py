@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.solver import rules
@@ -16,6 +15,7 @@ from kubestow.solver.cpsat.run import CpSat, OnValue, add_hint
 from kubestow.solver.objective import encoding as objective_encoding
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import Strategy
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 

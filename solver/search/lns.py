@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ids, Ints
 from kubestow.solver.cpsat.cells import Cells
@@ -17,6 +16,7 @@ from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat, add_hint
 from kubestow.solver.objective import encoding as objective_encoding
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
 from kubestow.solver.rules.node_ports.rule import NodePorts
 from kubestow.solver.rules.placement_model import build_model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,14 +11,12 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.models.documents.placement import TierResult
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
+from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.search.local_search import LocalSearch
-
-if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from kubestow.solver.cpsat.model import PlacementModel
 
 #: Variables. CP-SAT never gets a larger model of a soft tier: presolve alone would use up the time.
 MAX_SOFT_MODEL_VARIABLES = 250_000

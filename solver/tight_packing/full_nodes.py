@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 from kubestow.solver.tight_packing.pattern_program import PatternProgram

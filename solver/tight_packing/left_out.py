@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.tight_packing.demands import PackingDemands
 
 #: Groups of nodes with the same eligible classes. If there are more, all nodes form one group.

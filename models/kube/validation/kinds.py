@@ -17,6 +17,7 @@ from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import shorten
 from kubestow.models.kube.namespace_limits import LimitRange, ResourceQuota, RuntimeClass
 from kubestow.models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kubestow.models.kube.validation import devices
 from kubestow.models.kube.validation.pods import (
     EFFECTS,
     MAX_INT32,
@@ -227,8 +228,6 @@ def problems(obj: object, gates: FeatureGates | None = None) -> Problems:
     elif isinstance(obj, CapacityBuffer):
         _capacity_buffer(obj, gates, out)
     elif type(obj).__module__ == device_objects.__name__:
-        from kubestow.models.kube.validation import devices  # most snapshots have none
-
         devices.CHECKS[type(obj)](obj, gates, out)
     else:
         _workload(obj, gates, out)

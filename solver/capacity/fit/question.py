@@ -11,6 +11,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.devices.shared_gpus import adapter
 from kubestow.models.documents.fit import Keep
 from kubestow.models.documents.placement import Edits
 from kubestow.models.documents.policy import without_preferences
@@ -130,8 +131,6 @@ class FitQuestion:
         expansion = apply(self.snapshot, self.manifests, self.edits_at(units))
         snapshot = expansion.snapshot
         if snapshot.shared_gpus != "none":
-            from kubestow.models.devices.shared_gpus import adapter
-
             adapter.apply(snapshot, snapshot.shared_gpus)
         new = self._new(snapshot, units)
         if kept and self.keep is not None and self.keep.of == "node":

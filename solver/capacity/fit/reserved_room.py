@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -16,10 +16,8 @@ from kubestow.models.documents.fit import Keep
 from kubestow.models.documents.placement import Fact
 from kubestow.models.kube import objects, pod_requests, quantity
 from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.explain.conflict.wording import amounts
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _change = msgspec.structs.replace

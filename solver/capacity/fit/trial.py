@@ -8,9 +8,11 @@ import numpy as np
 
 from kubestow.solver import rules
 from kubestow.solver.capacity.fit.question import FitInstance
+from kubestow.solver.explain.conflict.placement_question import in_some_order
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.placed_tiers import PARAMETERS, PlacedAnswer, PlacedSearch
 from kubestow.solver.rules.eligibility import fits
+from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Maximum number of greedy constructions. A trial is one of many, and a relaxation refutes it sooner.
@@ -85,9 +87,6 @@ class FitTrial(PlacedSearch):
 
     def _decide(self, share: tuple[int, int]) -> FitVerdict:
         """Return the verdict of the exact model, in which every pod must be placed."""
-        from kubestow.solver.explain.conflict.placement_question import in_some_order  # ortools is slow to import
-        from kubestow.solver.rules.placement_model import build_model
-
         encoding = build_model(self.cluster, rules.build(self.cluster), eligibility=self.eligibility)
         for unplaced in encoding.left.values():
             encoding.model.add(unplaced == 0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ortools.sat.python import cp_model
-
 from kubestow.solver.capacity.series.search import MAX_JOINT_PAIRS, Joint
+from kubestow.solver.ortools import cp_model
 
 #: Fraction of the remaining time for one bound.
 BOUND_TIME_FRACTION = 0.1

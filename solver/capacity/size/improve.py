@@ -11,12 +11,12 @@ from functools import cached_property
 from math import gcd
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.capacity.size.packing import Floats, Stock, forbid, stock_of
 from kubestow.solver.capacity.size.plan import Bought, Local, PurchasePlan, by_brand
 from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.ortools import cp_model
 
 #: Smallest and largest number of nodes returned at once.
 MIN_NODES, MAX_NODES = 2, 8

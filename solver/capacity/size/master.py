@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from math import gcd
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.cluster.cluster import Ids, Ints
@@ -21,6 +20,7 @@ from kubestow.models.snapshot.scope import is_replicated
 from kubestow.solver.capacity.size.brands import HOSTNAME, Menu
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.cpsat.run import CpSat, CpSatAnswer, OnValue
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.eligibility import room_with_slots
 
 #: Number of (class, node) pairs up to which a purchase is packed node by node before it is tried.

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.math_opt.python import mathopt
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.capacity.size.plan import Bought, Local
+from kubestow.solver.ortools import cp_model, mathopt
 
 Floats = NDArray[np.float64]
 #: Maximum number of brands tried for a node.

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.cluster.cluster import Ints
@@ -21,6 +20,7 @@ from kubestow.solver.capacity.size.brands import Menu
 from kubestow.solver.capacity.size.master import Master, ceilings, exclusive, groups_of
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Fraction of the remaining time for one solve of the relaxation.

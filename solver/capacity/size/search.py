@@ -12,7 +12,6 @@ from fractions import Fraction
 from math import ceil, gcd
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.catalogue.catalogue import Catalogue, Offer
 from kubestow.solver.capacity.size.brands import HOSTNAME, Menu, unlimited
@@ -25,6 +24,7 @@ from kubestow.solver.capacity.size.purchase_cluster import World
 from kubestow.solver.capacity.size.quotas import guess
 from kubestow.solver.capacity.size.relaxation import SOLVE_TIME_FRACTION, Incumbent, Relaxed
 from kubestow.solver.capacity.size.trial import PurchaseTrial, Start, attempt
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Fraction of the remaining time for one trial.

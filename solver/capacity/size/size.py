@@ -33,6 +33,10 @@ from kubestow.solver.capacity.size.purchase_cluster import World, world
 from kubestow.solver.capacity.size.search import MAX_REFUTATION_NODES, SizeOutcome, SizeSearch, spent
 from kubestow.solver.capacity.size.surviving import MAX_CERTIFICATES, certificate, check_label, combined
 from kubestow.solver.capacity.size.trial import PurchaseTrial, Start, attempt
+from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
+from kubestow.solver.explain.conflict.order_conflict import order_cause
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.unplaced import left_of
 from kubestow.solver.objective.tie_break import choose
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
@@ -273,11 +277,6 @@ def _together(trial: PurchaseTrial, context: RunContext) -> list[doc.Cause]:
 
     There are no remedies, because they would count nodes that nobody has bought.
     """
-    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
-    from kubestow.solver.explain.conflict.order_conflict import order_cause
-    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-    from kubestow.solver.explain.unplaced import left_of
-
     cluster, options = trial.cluster, context.options
     placed_counts, placed, causes = [0] * cluster.n_classes, list[tuple[int, str]](), list[doc.Cause]()
     for g, n, k in trial.answer.sequence:
@@ -310,9 +309,6 @@ def _much_bought(cluster: World, offered: Menu, context: RunContext) -> tuple[li
 
 def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc.Cause]:
     """Return the causes why pods fit on no node, existing or offered."""
-    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
-    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-
     causes, options = [], context.options
     snapshot = offered.cluster.snapshot
     for g in hopeless[:MAX_CAUSES]:

@@ -17,6 +17,7 @@ from kubestow.models.workloads.expand import Expansion
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import most_in_order
 from kubestow.solver.capacity.size.purchase_cluster import World
+from kubestow.solver.construction.greedy import complete
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.placed_tiers import PlacedAnswer, PlacedSearch
 from kubestow.solver.rules.eligibility import possible
@@ -87,8 +88,6 @@ class _Started(PlacedSearch):
         counts, steps = most_in_order(self.cluster, self.start, {}, seed=self.options.seed)
         if steps.sequence is None:
             return super()._construct(bounds)
-        from kubestow.solver.construction.greedy import complete
-
         counts, sequence = complete(self.cluster, self.eligibility, counts, steps.sequence)
         return PlacedAnswer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
 

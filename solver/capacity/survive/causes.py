@@ -15,6 +15,8 @@ from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.failures import after
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
+from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.placed_pods import placed_in
 from kubestow.solver.explain.unplaced import left_of, remedied
 from kubestow.solver.runtime.run_context import RunContext
@@ -66,9 +68,6 @@ def _cause(
         contexts: The context for the cause, and the one for remedies if they are wanted. Remedies always keep
             the other pods.
     """
-    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause  # ortools is slow to import
-    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-
     context, ways = contexts
     options = context.options
     snapshot_after = after(snapshot, gone, request).snapshot

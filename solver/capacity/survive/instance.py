@@ -15,6 +15,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, FixedTerm, Ints, PlacedPods, PodClass
 from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.gangs import markers
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.kube.pod_spec import SELECTED_NODE, claim_keys
 from kubestow.models.kube.selectors import Bools
@@ -103,8 +104,6 @@ class FailureInstance:
 
     def _gang_twins(self) -> set[int]:
         """Return the twins that belong to gangs."""
-        from kubestow.models.gangs import markers
-
         gangs = markers.members(self._both.pods, self._twin)
         return {i for members in gangs.values() for i in members}
 

@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.compile import compile_cluster
@@ -30,6 +29,7 @@ from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.preempt import encode, holders, weights_of
 from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.placed_tiers import PlacedAnswer
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.runtime.run_context import RunContext

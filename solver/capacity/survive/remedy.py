@@ -25,6 +25,7 @@ from kubestow.solver.capacity.survive.decide import ScenarioVerdict, hard
 from kubestow.solver.capacity.survive.failures import after, domains
 from kubestow.solver.capacity.survive.offers import MissingRoom, NodeOffer, edits_of, one_of_each, room
 from kubestow.solver.capacity.survive.options import ZONE, SurviveOptions
+from kubestow.solver.capacity.survive.preemption import decide_preempting
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch
 from kubestow.solver.capacity.survive.survive import survive
 from kubestow.solver.executors.pool import WorkerPool
@@ -176,8 +177,6 @@ class _RemedySearch:
             world, part = self._world(counts), self._part(_FAILURE_TIME_FRACTION)
             verdict = world.decide(failed, part)
             if self.request.preemption and not verdict.survives:
-                from kubestow.solver.capacity.survive.preemption import decide_preempting
-
                 verdict = decide_preempting(world.snapshot, world.gone(failed), self.request, verdict, part)
             self._verdicts[key] = verdict
             self.context.deadline.charge(part.deadline.elapsed())

@@ -14,6 +14,7 @@ from kubestow.solver.capacity.survive.decide import ScenarioVerdict, decide
 from kubestow.solver.capacity.survive.equal_failures import group
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.preemption import decide_preempting
 from kubestow.solver.executors.pool import PoolQuestion, WorkerPool
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -133,8 +134,6 @@ class FailureSearch:
         """Decide one failure within its own time, here or in a worker."""
         context = self.context.part(part.seconds)
         if part.how == "preempting":
-            from kubestow.solver.capacity.survive.preemption import decide_preempting
-
             assert part.before is not None
             return decide_preempting(self.snapshot, self.gone(part.failed), self.request, part.before, context)
         return self.decide(part.failed, context, quick=part.how != "whole", even=part.how == "even")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import gcd
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
 from kubestow.solver.runtime.run_context import RunContext

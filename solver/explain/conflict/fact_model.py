@@ -11,17 +11,20 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Cluster, Ids
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+
+if TYPE_CHECKING:
+    from kubestow.solver.explain.conflict.enforced_model import EnforcedModel
 
 #: Maximum number of domains of a topology key by which facts are distinguished.
 MAX_DOMAINS = 64
@@ -48,29 +51,6 @@ class Tag:
     cell: int | None = None
 
 
-class FactModel(cp_model.CpModel):
-    """A model that adds the literal from ``under``, if set, to the enforcement literals of every constraint."""
-
-    under: Callable[[], cp_model.IntVar] | None = None
-
-    def _enforced(self, constraint: cp_model.Constraint) -> cp_model.Constraint:
-        return constraint if self.under is None else constraint.only_enforce_if(self.under())
-
-    def add(self, ct: Any) -> cp_model.Constraint:
-        return self._enforced(super().add(ct))
-
-    def add_bool_or(self, *literals: Any) -> cp_model.Constraint:
-        return self._enforced(super().add_bool_or(*literals))
-
-    def add_implication(self, a: Any, b: Any) -> cp_model.Constraint:
-        return self._enforced(super().add_implication(a, b))
-
-    def add_at_most_one(self, *literals: Any) -> cp_model.Constraint:
-        """Add and return a sum ≤ 1 instead, because CP-SAT supports no enforcement literals for this constraint."""
-        listed = literals[0] if len(literals) == 1 and isinstance(literals[0], Sequence) else literals
-        return self.add(cp_model.LinearExpr.sum(list(listed)) <= 1)
-
-
 class FactEncoding(PlacementModel):
     """The model of all rules over all nodes, with ``needed`` pods to be placed.
 
@@ -84,7 +64,7 @@ class FactEncoding(PlacementModel):
     """
 
     named = True
-    model: FactModel
+    model: EnforcedModel
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule], needed: int) -> None:
         self.cluster = cluster
@@ -128,8 +108,10 @@ class FactEncoding(PlacementModel):
         self.cell_of = cells
         return True
 
-    def _new_model(self) -> FactModel:
-        return FactModel()
+    def _new_model(self) -> EnforcedModel:
+        from kubestow.solver.explain.conflict.enforced_model import EnforcedModel
+
+        return EnforcedModel()
 
     def _every_cell(self) -> Cells:
         nodes = np.arange(self.cluster.n_nodes, dtype=np.int32)

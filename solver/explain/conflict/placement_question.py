@@ -7,8 +7,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ortools.sat.python import cp_model
-
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.compile import compile_cluster
@@ -20,6 +18,7 @@ from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_, find_order
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ortools.sat.python import cp_model
-
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.cpsat.solver import new_solver
 from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Seconds for a search without presolve. Longer runs rarely find more.

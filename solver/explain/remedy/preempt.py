@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ids, Ints
 from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
@@ -27,6 +26,7 @@ from kubestow.solver.explain.remedy.apply import applied
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
 from kubestow.solver.explain.remedy.victim_resources import VictimFit
 from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, relevant, running_gangs
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit

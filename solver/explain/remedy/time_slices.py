@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortools.sat.python import cp_model
-
 from kubestow.solver.cpsat.run import CpSat, CpSatAnswer
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 

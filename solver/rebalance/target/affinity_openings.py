@@ -9,19 +9,15 @@ near them. So the end domains either had such pods at the start, or all such pod
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.target.model import TargetModel
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
-    from kubestow.solver.rebalance.target.model import TargetModel
 
 
 @dataclass

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from math import gcd
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ids, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.problem.reachable_nodes import reach
 from kubestow.solver.rules.base import Rule

@@ -13,10 +13,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.target import affinity_openings

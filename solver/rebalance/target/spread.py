@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ids, Ints, Spread, domain_sum
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.target.model import TargetModel
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread, SpreadTally
 
 #: (class, node, rule) -> literals that must all hold for the pods not to break the rule
-Broken = dict[tuple[int, int, str], list[cp_model.IntVar]]
+Broken: TypeAlias = "dict[tuple[int, int, str], list[cp_model.IntVar]]"
 
 
 class SkewEncoder:

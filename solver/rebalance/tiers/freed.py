@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import gcd
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.objective.tie_break import cheapest
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.problem.end_state import EndState
 from kubestow.solver.rebalance.target.rules import TargetRules
 from kubestow.solver.rebalance.tiers.measures import Measures

@@ -13,25 +13,23 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd, lcm
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from kubestow.models.devices.demand import DemandedClaim
 from kubestow.models.devices.inventory import DeviceBooks
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.devices.claim_modes import Bundle, Mode, Take, bundles, modes, values
 from kubestow.solver.devices.device_groups import DeviceGroup, DeviceGroups
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.graph import connected
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
 
 #: Largest factor of a row; larger ones are rounded.
 _MAX_FACTOR = 2**40
 #: A part of a sum: (variable, factor, upper bound of the variable).
-Term = tuple[cp_model.IntVar, Fraction | int, int]
+Term: TypeAlias = "tuple[cp_model.IntVar, Fraction | int, int]"
 
 
 @dataclass(frozen=True, slots=True)

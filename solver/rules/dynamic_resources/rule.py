@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.devices.demand import DemandedClaim, DeviceDemand
+from kubestow.models.devices.inventory import Pick
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.devices.device_groups import groups_of
+from kubestow.solver.devices.shortage import summed, why_not
+from kubestow.solver.devices.state import DeviceState
+from kubestow.solver.devices.supply import supply
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
-
-if TYPE_CHECKING:
-    from kubestow.models.devices.demand import DemandedClaim, DeviceDemand
-    from kubestow.models.devices.inventory import Pick
-    from kubestow.solver.cpsat.model import PlacementModel
-    from kubestow.solver.devices.state import DeviceState
+from kubestow.solver.rules.dynamic_resources.encoding import DeviceEncoder
 
 
 @dataclass
@@ -74,8 +75,6 @@ class DynamicResources(Rule):
         self._never: dict[int, Bools] = {}
         self._state: DeviceState | None = None
         if cluster.devices is not None:
-            from kubestow.solver.devices.state import DeviceState
-
             self._state = DeviceState(cluster.devices)
             for g, cls in enumerate(cluster.classes):
                 if cls.devices is not None:
@@ -214,8 +213,6 @@ class DynamicResources(Rule):
     def most(self, g: int) -> Ints:
         upper = np.full(self.cluster.n_nodes, UNLIMITED_PODS)
         if self._requests[g] is not None:
-            from kubestow.solver.devices.supply import supply
-
             demand, there = supply(self.cluster)
             columns = np.flatnonzero(demand[g])
             np.minimum(upper, (there[:, columns] // demand[g, columns]).min(axis=1, initial=UNLIMITED_PODS), out=upper)
@@ -294,9 +291,6 @@ class DynamicResources(Rule):
     def encode(self, encoding: PlacementModel) -> None:
         if self._state is None:
             return
-        from kubestow.solver.devices.device_groups import groups_of
-        from kubestow.solver.rules.dynamic_resources.encoding import DeviceEncoder
-
         variants = {
             g: a.variants for g, a in enumerate(self._requests) if a is not None and self.concerned(g) and len(encoding.nodes_of(g))
         }
@@ -312,8 +306,6 @@ class DynamicResources(Rule):
 
     def _words(self, requests: _ClassDemand, rejected: Bools) -> Iterator[str]:
         """Yield why pods get no devices on these nodes, one part for each kind of reason."""
-        from kubestow.solver.devices.shortage import summed, why_not
-
         table, unexplained = self.state.table, rejected.copy()
         barred = [(f"claim {key} is allocated elsewhere, or not ready", ~table.allowed[key]) for key in requests.demand.allocated]
         barred += [(f"{name} is not listed", ~table.listed[name]) for name in requests.demand.unbacked]

@@ -10,18 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import AffinityTerm, Ids, Ints, RequiredAffinity
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.graph import strongly_connected
-
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
-    from kubestow.solver.cpsat.model import PlacementModel
 
 
 @dataclass

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, RequiredAffinity, domain_sum
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
 from kubestow.solver.rules.graph import strongly_connected
 from kubestow.solver.rules.inter_pod_affinity.encoding import AffinityEncoder, Attraction, Repulsion, encode_repulsion
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
 
 
 class InterPodAffinity(Rule):

@@ -6,17 +6,14 @@ Source: pkg/scheduler/framework/plugins/nodeports and framework.HostPortInfo.Che
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.pod_spec import Port
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
 
 ANY = "*"
 

@@ -10,17 +10,14 @@ Source: scheduler-plugins pkg/noderesourcetopology/filter.go; pkg/kubelet/cm/top
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.numa.topology_manager import Asks, Kubelet
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
-    from kubestow.solver.numa.topology_manager import Asks, Kubelet
 
 
 class NodeResourceTopologyMatch(Rule):
@@ -188,6 +185,4 @@ def _kubelets(cluster: Cluster) -> dict[int, Kubelet]:
     """Return the kubelets of nodes whose policy rejects pods."""
     if not any(tree.rejects for tree in cluster.trees.values()):
         return {}
-    from kubestow.solver.numa.topology_manager import Kubelet
-
     return {n: Kubelet(tree) for n, tree in cluster.trees.items() if tree.rejects}

@@ -20,6 +20,8 @@ from kubestow.models.cluster import admission
 from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from kubestow.models.kube.pod_spec import operating_system
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
+from kubestow.models.numa.balloons import Balloons
+from kubestow.models.numa.isolated_cpus import IsolatedCPUs
 from kubestow.solver.rules.base import StaticRule
 
 
@@ -181,8 +183,6 @@ class BalloonsPolicy(_NodePolicy):
         return self.cluster.classes[g].balloons
 
     def message(self, g: int, rejected: Bools) -> str:
-        from kubestow.models.numa.balloons import Balloons
-
         snapshot = self.cluster.snapshot
         balloons = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
         return "; ".join(balloons.reasons(self.cluster.classes[g].pod, rejected)[:3])
@@ -197,8 +197,6 @@ class TopologyAwarePolicy(_NodePolicy):
         return self.cluster.classes[g].isolated
 
     def message(self, g: int, rejected: Bools) -> str:
-        from kubestow.models.numa.isolated_cpus import IsolatedCPUs
-
         snapshot = self.cluster.snapshot
         isolated = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
         return "; ".join(isolated.reasons(self.cluster.classes[g].pod, rejected)[:3])

@@ -10,19 +10,15 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
 from kubestow.solver.rules.batch_quota import Level, single
-
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
-    from kubestow.solver.cpsat.model import PlacementModel
 
 
 @dataclass

@@ -7,17 +7,13 @@ is the smallest one that the node of its first pod reaches (:mod:`kubestow.solve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.volumes import VolumeClaim
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.volumes.claims import VolumeTopic, reach_of, shared_claims, users_of
-
-if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
-    from kubestow.solver.cpsat.model import PlacementModel
 
 Pair = tuple[str, str]  #: driver and handle of a volume that NodeVolumeLimits counts
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.volumes import Attached
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, StaticRule
 from kubestow.solver.rules.volumes.claims import Driver, InstalledDrivers, VolumeChoices, claims_of
 from kubestow.solver.rules.volumes.encoding import Pair, encode_binding, encode_limit
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.model import PlacementModel
 
 
 def _out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
