@@ -13,8 +13,8 @@ import pytest
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from tests.api_server import Faults, Server
 from tests.live.apply.applying import Applying
-from tests.live.apply.test_run_worlds import judged, numbers
-from tests.live.apply.worlds import posed
+from tests.live.apply.random_clusters import posed
+from tests.live.apply.test_random_clusters import judged, numbers
 
 #: The tasks that change nodes most: pods that the scheduler is let in for, drained nodes, and waves.
 TASKS = ("admit", "drain", "admit", "repair", "gang")

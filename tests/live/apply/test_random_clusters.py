@@ -11,8 +11,8 @@ import pytest
 from kubestow.live.apply.run import RunOutcome
 from tests.api_server import Faults, Server
 from tests.live.apply.applying import Applying
+from tests.live.apply.random_clusters import RIVAL, TASKS, Posed, add_rivals, posed
 from tests.live.apply.verdicts import foreign, half_done, left_behind, unlike_the_document
-from tests.live.apply.worlds import RIVAL, TASKS, Posed, add_rivals, posed
 
 FAULTS = Faults(
     error_before=0.03,
