@@ -27,6 +27,7 @@ from kubestow import cli
 from tests.report import png
 from tests.report.page.browser import executable
 from tests.report.pages import Chromium, browsing, command, visit
+from tests.tiers import thinned
 
 pytestmark = pytest.mark.full
 
@@ -184,7 +185,7 @@ def test_a_fresh_screenshot_resembles_the_one_shown(chromium: Chromium, page: Ca
     assert png.likeness(shot(chromium, scene, page(scene.report)), committed(name)) >= ALIKE
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", thinned(SCENES, 3))
 def test_neither_a_blank_nor_another_page_resembles_it(name: str) -> None:
     """The comparison above detects changes of a picture."""
     own = committed(name)
