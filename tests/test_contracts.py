@@ -19,6 +19,8 @@ from kubestow import cli
 ROOT = Path(cli.__file__).resolve().parent
 CONTRACTS = configparser.ConfigParser()
 CONTRACTS.read(ROOT / ".importlinter")
+#: The stand-in for a cluster, a package of its own.
+STAND_IN = ROOT / "tests" / "api_server"
 
 #: Folders at the top that hold no package of the product.
 _OTHER = {"build", "docs", "tests"}
@@ -182,3 +184,44 @@ def test_modules_and_functions_have_the_length_that_contributing_names() -> None
 def test_folders_have_the_modules_that_contributing_names() -> None:
     rooms = Counter(path.parent.relative_to(ROOT) for path in _modules() if path.name != "__init__.py")
     assert {str(room): count for room, count in rooms.items() if count > 15 and room != Path("commands")} == {}
+
+
+def _imports(path: Path) -> set[str]:
+    """Return the modules that a file of tests imports, wherever the statement is."""
+    found = set()
+    for each in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(each, ast.Import):
+            found |= {alias.name for alias in each.names}
+        elif isinstance(each, ast.ImportFrom):
+            found |= {f"{each.module}.{alias.name}" for alias in each.names} if each.module == "tests" else {str(each.module)}
+    return {name for name in found if name.partition(".")[0] in ("kubestow", "tests")}
+
+
+def _misplaced(path: Path, imported: str) -> bool:
+    """Return True if an import crosses the border of ``tests/api_server`` elsewhere than at its public names."""
+    own = imported == "tests.api_server" or imported.startswith("tests.api_server.")
+    if STAND_IN not in path.parents:
+        return own and imported != "tests.api_server"
+    return not own and not (path.name.startswith("test_") and imported in ("tests.objects", "tests.devices"))
+
+
+def test_the_stand_in_for_a_cluster_is_a_package_of_its_own() -> None:
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    assert sum(STAND_IN in path.parents for path in files) > 40
+    assert [f"{path.relative_to(ROOT)}: {each}" for path in files for each in sorted(_imports(path)) if _misplaced(path, each)] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "imported", "misplaced"),
+    [
+        ("tests/api_server/core.py", "kubestow.models.kube.quantity", True),
+        ("tests/api_server/core.py", "tests.objects", True),
+        ("tests/api_server/core.py", "tests.api_server.store", False),
+        ("tests/api_server/test_api.py", "kubestow.checker.placement", True),
+        ("tests/api_server/test_api.py", "tests.objects", False),
+        ("tests/live/test_new.py", "tests.api_server.core", True),
+        ("tests/live/test_new.py", "tests.api_server", False),
+    ],
+)
+def test_an_import_across_its_border_fails(file: str, imported: str, misplaced: bool) -> None:
+    assert _misplaced(ROOT / file, imported) is misplaced

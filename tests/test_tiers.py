@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
+from hypothesis import settings
 
 from kubestow import cli
-from tests.tiers import quick_where, sampled
+from tests.tiers import examples, quick_where, sampled, seeds, thinned
 
 ROOT = Path(cli.__file__).resolve().parent
 TIERS = {"full", "alone", "slow", "benchmark"}
@@ -79,6 +82,26 @@ def test_tiers_are_documented_with_the_commands_that_ci_runs() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert '-m pytest -n 3 -m "not slow and not benchmark and not alone"' in script
     assert '-m pytest -n 0 -m "alone and not slow and not benchmark"' in script
+
+
+def _marks(values: list[Any]) -> list[str]:
+    """Return the tier of each parameter."""
+    return ["".join(mark.name for mark in value.marks) or "quick" if isinstance(value, ParameterSet) else "quick" for value in values]
+
+
+def test_three_tiers_share_the_parameters() -> None:
+    assert _marks(sampled(range(7), every=6, full=3)) == ["quick", "slow", "slow", "full", "slow", "slow", "quick"]
+    assert _marks(sampled(range(3), every=2)) == ["quick", "full", "quick"]
+    assert _marks(thinned(range(4), 3)) == ["quick", "slow", "slow", "quick"]
+    first, others = seeds(3, 8, start=100).args[1]
+    assert (first.values, others.values) == ((range(100, 103),), (range(103, 108),))
+    assert _marks([first, others]) == ["quick", "slow"]
+
+
+def test_a_property_has_a_quarter_of_its_examples_or_all() -> None:
+    """The profile of this run says which."""
+    assert examples(400).max_examples == (100 if settings.default is not None and settings.default.derandomize else 400)
+    assert examples(400).deadline is None
 
 
 def test_sampling_leaves_every_parameter_and_its_place() -> None:

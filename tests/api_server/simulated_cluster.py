@@ -21,7 +21,7 @@ from tests.api_server.core import Caller, Core, Entry
 from tests.api_server.judge import Cordon, Judge, Violation, is_cordoned
 from tests.api_server.loading import Loader
 from tests.api_server.resources import LEASES, NODES, PODS, Resource, by_kind
-from tests.api_server.store import Change, copy
+from tests.api_server.store import Change, copy, key_of
 from tests.api_server.writes import binding, deleting, eviction, objects
 from tests.api_server.writes.options import Deletion
 
@@ -115,6 +115,13 @@ class SimulatedCluster:
             found = copy(objects.patch(self.core, Caller(actor), _resource(kind), key, patch, how, sub))
             self.run()
             return found
+
+    def replace(self, obj: Object, actor: str = "other") -> None:
+        """Store an object as another actor, unchecked, as a controller or the kubelet of another version might leave it."""
+        with self.core.lock:
+            resource = _resource(obj["kind"], obj["apiVersion"])
+            self.core.commit(Caller(actor), "update", resource, key_of(resource, obj["metadata"]), obj)
+            self.run()
 
     def delete(self, kind: str, key: str, actor: str = "other", *, grace: int | None = None) -> None:
         """Delete an object as another actor.

@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks import bench_devices
 from tests.instances.planted.planted_devices import drawn_devices, planted_devices
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 
 def test_a_planted_instance_is_placed_and_proved() -> None:

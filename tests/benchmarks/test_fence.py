@@ -6,7 +6,7 @@ import pytest
 
 from tests.benchmarks.bench_fence import closed, gated, measure
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 
 def test_closed_nodes_keep_everybody_off_the_room_of_the_run() -> None:

@@ -8,6 +8,7 @@ from tests.benchmarks import bench_gangs
 from tests.benchmarks.bench_gangs import Explained, Placed
 from tests.gangs import known, pod_by_pod
 from tests.instances.planted.planted_gangs import CAUSES, feasible
+from tests.tiers import thinned
 
 pytestmark = pytest.mark.full
 
@@ -15,13 +16,13 @@ pytestmark = pytest.mark.full
 LIMIT = 60.0
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", thinned(range(24), 3))
 def test_a_planted_gang_is_placed_whole(seed: int) -> None:
     instance = feasible(seed, nodes=50 + 3 * seed, pods=8 + 3 * seed)
     assert known.solve(instance, LIMIT).whole
 
 
-@pytest.mark.parametrize("cause", range(len(CAUSES)))
+@pytest.mark.parametrize("cause", thinned(range(len(CAUSES)), 3))
 def test_a_planted_cause_is_found(cause: int) -> None:
     row = bench_gangs.explain(cause + len(CAUSES), LIMIT)
     assert row.family == CAUSES[cause]

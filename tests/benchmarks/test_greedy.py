@@ -13,7 +13,7 @@ from kubestow.solver.solve import place
 from tests.benchmarks.bench_greedy import Family, families, total
 from tests.benchmarks.bench_packing import DATA, baseline, instances
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 
 def test_seeds_of_a_family_are_summed() -> None:

@@ -10,7 +10,7 @@ from tests.benchmarks import bench_hard
 from tests.benchmarks.bench_hard import Row, cells, deciding, rows
 from tests.benchmarks.bench_scale import Result, Run, Tier, _Pending, run
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 
 def test_rows_are_chosen_by_their_names() -> None:

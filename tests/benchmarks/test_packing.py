@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks.bench_packing import baseline, fresh, instances, solve
+from tests.tiers import thinned
 
 pytestmark = pytest.mark.full
 
@@ -18,7 +19,7 @@ def test_there_are_instances_of_every_family() -> None:
     assert len(FRESH) == 4
 
 
-@pytest.mark.parametrize("name", SOLVED)
+@pytest.mark.parametrize("name", thinned(SOLVED, 5))
 def test_everything_is_placed_and_proved(name: str) -> None:
     result, _ = solve(name, 30.0)
     assert result.status == "optimal"

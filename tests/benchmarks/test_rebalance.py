@@ -16,7 +16,7 @@ from tests.benchmarks.consolidation import Compared, Rival
 from tests.benchmarks.consolidation_reference import HEURISTICS, Freed, State, one_by_one, prefix
 from tests.objects import node, pod
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 Object = dict[str, Any]
 CLUSTERS = [Worn(8, 60, seed=1, rules=100), Worn(20, 120, seed=2, fill=60, gone=30, rules=100, tainted=20), Worn(14, 90, seed=3, zones=2)]

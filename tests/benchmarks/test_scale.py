@@ -16,7 +16,7 @@ from rich.table import Table
 from tests.benchmarks import bench_planted, bench_scale, bench_speed
 from tests.benchmarks.bench_scale import Result, Run, Tier, exponent
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 
 def drawn(table: Table) -> list[str]:

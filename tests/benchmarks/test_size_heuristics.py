@@ -46,7 +46,7 @@ def test_the_best_price_is_of_what_waits(tmp_path: Path) -> None:
     assert purchase.cost == 510_000
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_they_buy_what_holds_everything(seed: int, tmp_path: Path) -> None:
     objects, catalogue = size_instances.cluster(seed, 20, 160)

@@ -32,7 +32,7 @@ def test_a_wrong_certificate_is_not_agreed_with() -> None:
     assert agreement(snapshot, case, wrong, 4, 5.0) == (2, 0)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_row_has_a_cell_for_each_column() -> None:
     for case in cases(["pairs"], seed=3, scale=4):
         row = measure(case, 20.0, 4)
@@ -58,7 +58,7 @@ def test_pairs_that_hold_together_are_certified_as_the_checker_says() -> None:
     assert len(bench_pairs.cells("worn", measurement)) == len(bench_pairs.HEADER)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_one_process_and_two_are_put_side_by_side() -> None:
     rows = list(shared(Case("loose", Worn(16, 160, seed=3, fill=45), "node", 2), 2, 1, 1000.0))
     assert [len(row) for row in rows] == [len(SHARED_HEADER)] * 2

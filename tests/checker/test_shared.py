@@ -24,6 +24,7 @@ from kubestow.models.kube.quantity import QuantityError
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import tiny_soft
 from tests.objects import node, pod
+from tests.tiers import examples
 
 
 def apart(snapshot: Snapshot) -> Snapshot:
@@ -77,7 +78,7 @@ TOLERATED = st.none() | st.lists(st.builds(kube_objects.Toleration, key=st.just(
 
 
 @pytest.mark.full
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     st.lists(st.tuples(LABELS, st.booleans()), min_size=1, max_size=5),
     st.lists(st.tuples(st.none() | LABELS, WANTED, TOLERATED, st.sets(KEY), st.booleans(), st.booleans()), min_size=1, max_size=4),

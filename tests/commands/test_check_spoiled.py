@@ -17,6 +17,7 @@ from kubestow import cli
 from kubestow.models.documents.findings.check import Check
 from kubestow.models.documents.placement import from_builtins
 from tests.planted_defects.sound import SOUND, write_cluster
+from tests.tiers import thinned
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -42,7 +43,7 @@ def _spoil(objects: list[Any], rng: random.Random) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", thinned(range(60), 4))
 def test_spoiled_manifests_are_judged_or_refused(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     objects = list(yaml.safe_load_all(SOUND))

@@ -371,10 +371,10 @@ def test_kubectl_bindings_come_in_bind_order(tmp_path: Path) -> None:
 def test_a_result_file_is_verified_and_a_changed_one_refused(name: str, form: str, tmp_path: Path) -> None:
     snapshot = write(tmp_path, [node("n1"), node("n2", cpu="1"), pod("large", cpu="2"), pod("small")])
     out = tmp_path / name
-    first = process("solve", snapshot, "-f", form, "-o", out)
-    assert (first.returncode, first.stdout) == (0, "")
-    second = process("verify", snapshot, "--result", out, "-f", "json")
-    assert (second.returncode, json.loads(second.stdout)["violations"]) == (0, [])
+    first = run("solve", snapshot, "-f", form, "-o", out)
+    assert (first.exit_code, first.stdout) == (0, "")
+    second = run("verify", snapshot, "--result", out, "-f", "json")
+    assert (second.exit_code, json.loads(second.stdout)["violations"]) == (0, [])
 
     placement = json.loads(run("solve", snapshot, "-f", "json").stdout)
     for assignment in placement["assignments"]:

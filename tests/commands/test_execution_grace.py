@@ -11,6 +11,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kubestow import cli
+from kubestow.commands.batch import command
+from tests.commands.batch.conftest import Inline
 from tests.histories import captured, written
 from tests.objects import Object, node, pod
 from tests.solver.rebalance.problem.test_problem import HOST, near
@@ -129,6 +131,13 @@ def test_since_is_for_plans_alone_where_results_are_verified(tmp_path: Path) -> 
     assert "--since requires a RebalancePlan, not a Placement" in result.stderr
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``batch`` do its tasks in this process."""
+    monkeypatch.setattr(command, "_workers", lambda *_: Inline())
+
+
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.full
 def test_batch_series_takes_the_earlier_snapshots_of_each_cluster(tmp_path: Path) -> None:
     files = [
@@ -145,8 +154,7 @@ def test_batch_series_takes_the_earlier_snapshots_of_each_cluster(tmp_path: Path
         (("--execution-grace", "300", "--since", written(tmp_path, FINE, 300, cluster="other")), [[], [], [], ["KS122"], []]),
     ):
         folder = tmp_path / f"out{len(options)}{options[1] if options else ''}"
-        command = ["batch", "-o", folder, "--series", "--jobs", "1", "-q", "audit", "--select", "KS12", *options, *files]
-        assert run(*command).exit_code == 0
+        assert run("batch", "-o", folder, "--series", "-q", "audit", "--select", "KS12", *options, *files).exit_code == 0
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         found = []
         for row in summary["rows"]:
@@ -156,6 +164,7 @@ def test_batch_series_takes_the_earlier_snapshots_of_each_cluster(tmp_path: Path
         assert [len(series["points"]) for series in summary["series"]] == [4, 1]
 
 
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.full
 def test_batch_series_reads_the_grace_of_policies_and_pods(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
@@ -173,7 +182,7 @@ def test_batch_series_reads_the_grace_of_policies_and_pods(tmp_path: Path) -> No
         ((), [[], ["KS122"], [], [], [], []]),
     ):
         folder = tmp_path / f"out{len(options)}"
-        assert run("batch", "-o", folder, "--series", "--jobs", "1", "-q", "audit", "--select", "KS12", *options, *files).exit_code == 0
+        assert run("batch", "-o", folder, "--series", "-q", "audit", "--select", "KS12", *options, *files).exit_code == 0
         rows = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["rows"]
         documents = [json.loads((folder / row["result"]).read_text(encoding="utf-8")) for row in rows]
         assert [[finding["code"] for finding in document["findings"]] for document in documents] == codes

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from kubestow import cli
 from kubestow.live.apply.lease import Lease, LeaseLost
 from tests.api_server import Server, SimulatedCluster
+from tests.tiers import in_slow
 
 ROOT = Path(cli.__file__).parent
 PAIR = ROOT / "instances/gang-mutual-workload.yaml"
@@ -110,7 +111,7 @@ def test_what_cannot_be_whole_stops_and_is_undone(gated: Gated, tmp_path: Path) 
     assert len(json.loads(verified.stdout)["journal"]["left"]) == 5
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, in_slow(signal.SIGINT)])
 def test_a_server_in_the_cluster_needs_the_placement_alone(gated: Gated, tmp_path: Path, number: signal.Signals) -> None:
     gated.apply()
     command = [sys.executable, str(ROOT / "cli.py"), "apply", "--serve", "--yes", "--result", gated.placement]

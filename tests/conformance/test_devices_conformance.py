@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from kubestow import cli
 from kubestow.models.cel import selectors
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver.explain.per_node import explain
+from tests.conformance.test_explain_conformance import ask
 
 DATA = Path(__file__).parent / "data" / "dra.jsonl.gz"
 RULE = "DynamicResources"
@@ -75,9 +73,6 @@ def test_the_command_prints_the_recorded_verdicts(tmp_path: Path) -> None:
     for case in cases()[::30]:
         path = tmp_path / f"{case['seed']}.json"
         path.write_text(json.dumps(case["snapshot"]), encoding="utf-8")
-        command = [sys.executable, cli.__file__, "explain", str(path), "--per-node", "-f", "json", "--kubernetes-version", "1.36"]
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
-        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-        pods = json.loads(done.stdout)["pods"]
+        pods = ask(path, "--kubernetes-version", "1.36")["pods"]
         got = {found["pod"]: {node: [] for node in found["feasible"]} | found["rejected"] for found in pods}
         assert got == {recorded["pod"]: meant(recorded) for recorded in case["verdicts"]}, f"seed {case['seed']}"

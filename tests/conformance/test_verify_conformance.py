@@ -80,8 +80,12 @@ def test_agrees_with_kube_scheduler(file: str, rules: frozenset[str], snapshots:
     cases = recorded(file)
     assert len(cases) == snapshots
     assert [text for case in cases for text in differences(case, rules)] == []
-    if file != "dra":  # recorded from 1.34.1 as well
-        assert [text for case in cases for text in differences(case, rules, FeatureGates("1.34"))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "rules"), [("verdicts", FILTER_RULES), ("volumes", VOLUME_RULES)])
+def test_agrees_with_kube_scheduler_134(file: str, rules: frozenset[str]) -> None:
+    assert [text for case in recorded(file) for text in differences(case, rules, FeatureGates("1.34"))] == []
 
 
 def _of_136(version: str, every: int = 1) -> Iterator[str]:

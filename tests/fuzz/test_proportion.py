@@ -21,7 +21,7 @@ from kubestow.solver.runtime.options import Options
 from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
-_MANY = 600
+_MANY = 300
 
 
 def _taints(count: int, effect: str = "NoSchedule") -> list[Object]:

@@ -120,6 +120,7 @@ def test_a_folder_with_modules_of_those_names_is_no_obstacle(installed: Path, tm
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_type_checkers_find_the_types(installed: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import kubestow\nreveal_type(kubestow.solve(kubestow.load('a')).status)\nkubestow.load(7)\n")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kubestow import cli
+from tests.tiers import thinned
 
 ROOT = Path(cli.__file__).resolve().parent
 CAST = ROOT / "docs/images/kubestow.cast"
@@ -35,7 +36,7 @@ def test_it_is_a_recording_of_two_minutes() -> None:
 
 @pytest.mark.full
 @pytest.mark.skipif(not hasattr(__import__("os"), "openpty"), reason="there are no pseudo-terminals here")
-@pytest.mark.parametrize("scene", range(len(MAKER["SCENES"])))
+@pytest.mark.parametrize("scene", thinned(range(len(MAKER["SCENES"])), 3))
 def test_it_shows_what_is_printed_now(scene: int) -> None:
     title, command = MAKER["SCENES"][scene]
     shown = _plain("".join(text for _, _, text in recorded()[1]))

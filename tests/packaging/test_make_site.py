@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
@@ -18,15 +19,24 @@ pytestmark = pytest.mark.full
 ROOT = Path(cli.__file__).resolve().parent
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of this repository, in a folder ``site``."""
+    made = tmp_path_factory.mktemp("made") / "site"
+    done = make(ROOT, made)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
 def make(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(root / "packaging/make_site.py"), str(site)]
     return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=False)
 
 
-def test_every_page_is_reached_and_every_link_leads_somewhere(tmp_path: Path) -> None:
-    done = make(ROOT, tmp_path / "site")
-    assert done.returncode == 0, done.stderr
-    waiting, seen = [tmp_path / "site/index.html"], set[Path]()
+def test_every_page_is_reached_and_every_link_leads_somewhere(site: Path) -> None:
+    waiting, seen = [site / "index.html"], set[Path]()
+    anchors = cache(lambda path: set(re.findall(r'id="([^"]*)"', path.read_text(encoding="utf-8"))))
+    exists = cache(Path.exists)
     while waiting:
         page = waiting.pop()
         seen.add(page)
@@ -36,19 +46,18 @@ def test_every_page_is_reached_and_every_link_leads_somewhere(tmp_path: Path) ->
                 continue
             target, anchor = urldefrag(unquote(link))
             path = (page.parent / target).resolve() if target else page
-            assert path.exists(), f"{page}: {link}"
+            assert exists(path), f"{page}: {link}"
             if path.suffix == ".html":
                 if anchor:
-                    assert f'id="{anchor}"' in path.read_text(encoding="utf-8"), f"{page}: {link}"
+                    assert anchor in anchors(path), f"{page}: {link}"
                 if path not in seen:
                     waiting.append(path)
     pages = {path.relative_to(ROOT).with_suffix(".html") for path in (ROOT / "docs").rglob("*.md") if path.name != "README.md"}
-    assert {tmp_path / "site" / page for page in pages} <= seen
+    assert {site / page for page in pages} <= seen
 
 
-def test_nothing_is_fetched_from_elsewhere(tmp_path: Path) -> None:
-    assert make(ROOT, tmp_path / "site").returncode == 0
-    for page in (tmp_path / "site").rglob("*.html"):
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert re.findall(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//[^"]+"', text) == []
         assert re.findall(r'<link[^>]+rel="stylesheet"[^>]+href="(?:https?:)?//[^"]+"', text) == []

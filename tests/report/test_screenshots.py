@@ -27,6 +27,7 @@ from kubestow import cli
 from tests.report import png
 from tests.report.page.browser import executable
 from tests.report.pages import Chromium, browsing, command, visit
+from tests.tiers import thinned
 
 pytestmark = pytest.mark.full
 
@@ -178,13 +179,14 @@ def test_every_image_in_the_tour_is_described() -> None:
     assert all(len(line.partition("](")[0]) > 20 for line in shown), "an image needs words for those who cannot see it"
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (scene.report is LARGE)) for name, scene in SCENES.items()])
+#: The large cluster comes last, in the slow tier.
+@pytest.mark.parametrize("name", thinned(sorted(SCENES, key=lambda name: SCENES[name].report is LARGE), 3))
 def test_a_fresh_screenshot_resembles_the_one_shown(chromium: Chromium, page: Callable[[Report], Path], name: str) -> None:
     scene = SCENES[name]
     assert png.likeness(shot(chromium, scene, page(scene.report)), committed(name)) >= ALIKE
 
 
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", thinned(SCENES, 3))
 def test_neither_a_blank_nor_another_page_resembles_it(name: str) -> None:
     """The comparison above detects changes of a picture."""
     own = committed(name)

@@ -20,11 +20,10 @@ from kubestow.models.workloads.merge import merge
 from kubestow.models.workloads.template import DIGESTS
 from tests.audit.gate.stored_objects import KINDS, Object, given_back, stored
 from tests.objects import node
-from tests.tiers import sampled
+from tests.tiers import sampled, seeds
 
 #: Number of seeds for each form in which a snapshot may have an object.
-DRAWS = 2000
-FEW = 90
+FEW, CI, LONG = 90, 400, 2000
 NAMESPACE: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 
 
@@ -84,8 +83,9 @@ def test_a_few_objects_given_back_are_unchanged(form: Callable[[Object], Object]
 
 @pytest.mark.full
 @pytest.mark.parametrize("form", FORMS)
-def test_objects_given_back_are_unchanged(form: Callable[[Object], Object]) -> None:
-    assert list(failures(range(DRAWS), form)) == []
+@seeds(CI, LONG)
+def test_objects_given_back_are_unchanged(seeds: range, form: Callable[[Object], Object]) -> None:
+    assert list(failures(seeds, form)) == []
 
 
 # --- real changes --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from kubestow.checker.placement import check, rest_faults, verify
 from kubestow.models.documents.placement import Assignment, DeviceResult, Reason, Unplaced, share_id
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.snapshot.snapshot import Snapshot
-from tests.checker.devices.worlds import (
+from tests.checker.devices.claims import (
     DRIVER,
     allocated,
     claim,

@@ -7,7 +7,7 @@ from kubestow.models.documents.placement import Assignment, DeviceResult, Placem
 from kubestow.models.documents.rebalance_plan import Move
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.rollout_input import read
-from tests.checker.devices.worlds import allocated, claim, device, device_class, made, named, request, result, slice_of, wants, world
+from tests.checker.devices.claims import allocated, claim, device, device_class, made, named, request, result, slice_of, wants, world
 from tests.checker.plan.plans import faults, move, plan, tier
 from tests.objects import Object, node
 from tests.solver.rollout.rollouts import deployment, old, replica_set, rolling

@@ -12,7 +12,7 @@ from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.snapshot.capture_info import Capture
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.explain.per_node import explain
-from tests.checker.devices.worlds import (
+from tests.checker.devices.claims import (
     DRIVER,
     allocated,
     alternative,

@@ -100,7 +100,7 @@ def test_no_lie_is_accepted_a_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert _lies(0, 120, tmp_path)[0] == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_originals_are_valid(tmp_path: Path) -> None:
     assert _truths(tmp_path, _CLUSTERS) == []
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubestow.checker.placement import Judge
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
+from tests.tiers import examples
 
 pytestmark = pytest.mark.full
 
@@ -94,7 +95,7 @@ def scan_spread(asked: Sketch, target: str, there: list[tuple[Sketch, str]]) -> 
     return False
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(PLACED, st.integers(0, 7), SKETCH)
 def test_every_state_of_a_replay_is_judged_as_a_scan_would(placed: list[tuple[Sketch, str]], bound: int, asked: Sketch) -> None:
     """The first ``bound`` pods run from the start, the others bind one by one; ``asked`` is judged on every node at the end."""

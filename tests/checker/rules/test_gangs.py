@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubestow.checker.objective.preferences import score
@@ -19,6 +19,7 @@ from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, PR
 from kubestow.models.kube import objects as kube_objects
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, node, pod
+from tests.tiers import examples
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -600,7 +601,7 @@ def spread_refuses(present: list[Placed], p: int) -> bool:
 
 
 @pytest.mark.full
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(STATES)
 def test_a_unit_is_judged_by_the_letter(state: tuple[list[Placed], list[Placed]]) -> None:
     before, unit = state

@@ -23,7 +23,8 @@ from tests.terminals import heard, on_a_terminal
 pytestmark = pytest.mark.full
 ROOT = Path(cli.__file__).resolve().parent
 PLAN: dict[str, Any] = {"snapshots": ["a.json"], "command": "solve", "options": {"deterministic": True}, "matrix": {"seed": [*range(6)]}}
-WHERE = [pytest.param(("--jobs", "2"), id="jobs"), pytest.param(("--dask", "local", "--jobs", "2"), id="dask")]
+#: Processes, and the workers of Dask, whose ends tests/solver/executors/test_dask.py looks at in the full tier.
+WHERE = [pytest.param(("--jobs", "2"), id="jobs"), pytest.param(("--dask", "local", "--jobs", "2"), id="dask", marks=pytest.mark.slow)]
 PATIENCE = 120
 
 

@@ -95,7 +95,7 @@ def started() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait(60)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_commands_of_scheduler_and_workers_run_a_batch(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     pytest.importorskip("distributed")
     fleet(tmp_path)

@@ -16,6 +16,7 @@ from kubestow.commands.common.cluster.choice import PLUGIN
 from kubestow.models.snapshot.snapshot import load
 from tests.live.capture_stand_in import TABLE, Server, calls, install
 from tests.live.test_redact import objects_of
+from tests.tiers import thinned
 
 _ROOT = Path(cli.__file__).resolve().parent
 _OBJECTS = objects_of(_ROOT / "instances/quickstart.yaml")
@@ -67,7 +68,7 @@ def test_every_command_that_reads_a_snapshot_is_looked_at() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", thinned(_COMMANDS, 2))
 def test_one_step_is_as_two(name: str) -> None:
     more = (*_COMMANDS[name], "--deterministic") if "deterministic" in {p.name for p in cli.main.commands[name].params} else _COMMANDS[name]
     assert run("capture", "--context", "prod", "-o", "two.json").exit_code == 0

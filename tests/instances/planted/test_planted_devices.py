@@ -31,7 +31,7 @@ def claims(made: PlantedDevices) -> dict[str, Object]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("seed", sampled(SEEDS, every=8))
+@pytest.mark.parametrize("seed", sampled(SEEDS, every=8, full=4))
 def test_every_device_is_taken_and_none_twice(family: str, seed: int) -> None:
     made = planted_devices(family, seed, nodes=NODES)
     devices = published(made)
@@ -58,7 +58,7 @@ def test_every_device_is_taken_and_none_twice(family: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("seed", sampled(SEEDS, every=8))
+@pytest.mark.parametrize("seed", sampled(SEEDS, every=8, full=4))
 def test_the_devices_are_what_the_claims_ask_for(family: str, seed: int) -> None:
     made = planted_devices(family, seed, nodes=NODES)
     devices = published(made)

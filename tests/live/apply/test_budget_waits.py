@@ -15,10 +15,9 @@ from kubestow.live.apply.run import RunOptions, RunOutcome
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.snapshot.snapshot import from_objects
-from tests.api_server import Behaviour, Server, SimulatedCluster
-from tests.api_server.behaviour import Scheduler
+from tests.api_server import Behaviour, Scheduler, Server, SimulatedCluster
 from tests.live.apply.applying import Applying
-from tests.live.apply.drift_world import budget, move, plan, replica_set, running
+from tests.live.apply.drift_cluster import budget, move, plan, replica_set, running
 from tests.objects import node
 
 SHORT = RunOptions(timeout=60.0, pause=0.01, hold=0.03)

@@ -19,9 +19,9 @@ from kubestow.models.kube.closed_nodes import CLOSED_BY
 from tests.api_server import Server
 from tests.live.apply.applying import Applying
 from tests.live.apply.fake_cluster import nodes
-from tests.live.apply.small_world import SmallWorld, plan, refused, running
+from tests.live.apply.random_clusters import posed
+from tests.live.apply.small_cluster import SmallCluster, plan, refused, running
 from tests.live.apply.test_run import Run
-from tests.live.apply.worlds import posed
 
 #: Far longer than any of these runs takes: what ends at once does not wait for it.
 LONG = RunOptions(timeout=600.0, pause=0.01)
@@ -36,7 +36,7 @@ def owner(kind: str, name: str = "web", above: str = "", **fields: Any) -> Objec
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, **fields}
 
 
-def on_eviction(world: SmallWorld, action: Callable[[], object]) -> None:
+def on_eviction(world: SmallCluster, action: Callable[[], object]) -> None:
     """Do something when a pod is evicted, which is not replaced then."""
     world.makes = False
 
@@ -48,7 +48,7 @@ def on_eviction(world: SmallWorld, action: Callable[[], object]) -> None:
 
 
 def test_a_workload_that_is_scaled_to_0_ends_the_wait_at_once_and_is_named(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), owner("ReplicaSet", above="shop", spec={"replicas": 1}))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), owner("ReplicaSet", above="shop", spec={"replicas": 1}))
     on_eviction(world, lambda: world.edit("ReplicaSet", "web", {"spec": {"replicas": 0}}))
     began = time.monotonic()
     outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(LONG)
@@ -59,7 +59,7 @@ def test_a_workload_that_is_scaled_to_0_ends_the_wait_at_once_and_is_named(tmp_p
 
 
 def test_a_workload_that_is_deleted_ends_the_wait_at_once(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), owner("ReplicaSet", spec={"replicas": 1}))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), owner("ReplicaSet", spec={"replicas": 1}))
     on_eviction(world, lambda: world.remove("ReplicaSet", "web"))
     outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(LONG)
     assert outcome.reasons == ["pod default/web-1 was evicted, and nothing takes its place: ReplicaSet web is gone"]
@@ -93,13 +93,13 @@ CURRENT = {"replicas": 1, "observedGeneration": 2}
 def test_which_controllers_make_no_other_pod(kind: str, pod: str, found: Object, living: int, said: str) -> None:
     made = owner(kind, spec=found["spec"], status=found.get("status") or {})
     made["metadata"]["generation"] = found.get("generation", 1)
-    world = SmallWorld(made, *(running(f"other-{k}", "n1", f"{kind}/web") for k in range(living)))
+    world = SmallCluster(made, *(running(f"other-{k}", "n1", f"{kind}/web") for k in range(living)))
     origin = PodOrigin(f"default/{pod}", "uid", (kind, "web", f"{kind}-web"))
     assert why_none(world, origin) == (f"{kind} web {said}" if said else "")
 
 
 def test_a_pod_that_runs_elsewhere_by_the_end_is_not_without_a_node(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
 
     def judge(snapshot: object, document: Any) -> list[Rejection]:
         return [] if document.moves[0].source else [Rejection("no room for it", "default/web-new1", "n2")]
@@ -116,7 +116,7 @@ def test_a_pod_that_runs_elsewhere_by_the_end_is_not_without_a_node(tmp_path: Pa
 
 
 def test_where_no_node_could_be_opened_nothing_says_that_the_scheduler_gives_one(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     world.makes = False
     send = world.send
 
@@ -133,7 +133,7 @@ def test_where_no_node_could_be_opened_nothing_says_that_the_scheduler_gives_one
 
 def test_a_token_that_is_refused_is_said_once(tmp_path: Path) -> None:
     pods = [running(f"{name}-1", "n1", f"ReplicaSet/{name}") for name in ("web", "api", "db")]
-    world = SmallWorld(*nodes("n1", "n2"), *pods)
+    world = SmallCluster(*nodes("n1", "n2"), *pods)
     send, revoked = world.send, [False]
 
     async def refusing(method: str, path: str, body: Any = None, **more: Any) -> ServerAnswer:

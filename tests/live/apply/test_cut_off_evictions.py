@@ -13,7 +13,7 @@ from kubestow.live.api.answers import Object
 from kubestow.live.apply.drift import Rejection
 from kubestow.live.apply.run import RunListener, RunOptions
 from tests.live.apply.fake_cluster import nodes
-from tests.live.apply.small_world import SmallWorld, plan, refused, running, waiting
+from tests.live.apply.small_cluster import SmallCluster, plan, refused, running, waiting
 from tests.live.apply.test_run import Run
 
 #: Time limit for waits that must fail.
@@ -40,13 +40,13 @@ class Notes(RunListener):
         self.notes.append(message)
 
 
-def refusing(world: SmallWorld, times: int) -> None:
+def refusing(world: SmallCluster, times: int) -> None:
     world.refuses["eviction"] = [refused(429, "TooManyRequests", "the budget says no")] * times
 
 
 @pytest.mark.full
 def test_a_refusal_because_of_an_eviction_that_was_cut_off_is_waited_out_and_said_once(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), budget(60))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), budget(60))
     refusing(world, 1_000_000)
     first: list[float] = []
 
@@ -66,7 +66,7 @@ def test_a_refusal_because_of_an_eviction_that_was_cut_off_is_waited_out_and_sai
 
 
 def test_a_budget_is_not_waited_for_longer_than_it_remembers(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     refusing(world, 100_000)
     first: list[float] = []
 
@@ -84,7 +84,7 @@ def test_a_budget_is_not_waited_for_longer_than_it_remembers(tmp_path: Path) -> 
 def test_other_pods_and_pods_that_are_gone_are_no_reason_to_wait(tmp_path: Path) -> None:
     for pod in ("other", "nobody"):
         (tmp_path / pod).mkdir()
-        world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("other", "n1"), budget(60, pod))
+        world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), running("other", "n1"), budget(60, pod))
         refusing(world, 10_000)
         notes = Notes()
         assert Run(world, plan((1, "web-1", "n1", "n2")), tmp_path / pod)(SHORT, notes).state == "stopped"
@@ -93,7 +93,7 @@ def test_other_pods_and_pods_that_are_gone_are_no_reason_to_wait(tmp_path: Path)
 
 @pytest.mark.full
 def test_the_check_before_a_wave_waits_it_out_too(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), waiting("later"), budget(60))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), waiting("later"), budget(60))
     began: list[float] = []
 
     def judge(*given: object) -> list[Rejection]:

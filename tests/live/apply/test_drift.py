@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from kubestow.live.apply.drift import Document
-from tests.live.apply.drift_world import (
+from tests.live.apply.drift_cluster import (
     ZONE,
-    World,
+    DriftCluster,
     apart,
     budget,
     claim,
@@ -46,7 +46,7 @@ FOREIGN = {
 GANG = {"kubestow.dev/gang": "g", "kubestow.dev/min-member": "2"}
 
 
-def cluster() -> World:
+def cluster() -> DriftCluster:
     """Zones a (n1, n2), b (n3, n4), c (n5). Pods that plans move are on n1 and go to n2; ``api`` goes from n3 to n4."""
     zones = {"n1": "a", "n2": "a", "n3": "b", "n4": "b", "n5": "c"}
     items = [node(name, labels={ZONE: zone, "disk": "ssd"}) for name, zone in zones.items()]
@@ -68,7 +68,7 @@ def cluster() -> World:
         named("PriorityClass", "high", "scheduling.k8s.io/v1", value=10), named("PriorityClass", "low", "scheduling.k8s.io/v1", value=1),
         named("StorageClass", "local", "storage.k8s.io/v1", provisioner="example.com/local", volumeBindingMode="WaitForFirstConsumer"),
     ]  # fmt: skip
-    world = World(items)
+    world = DriftCluster(items)
     for name in ("g-1", "g-2"):
         world.pod(name)["metadata"]["annotations"] = GANG
     return world
@@ -85,70 +85,70 @@ TEAM = placement(("g-1", "n2"), ("g-2", "n4"), gang="default/g")
 class Case(NamedTuple):
     """``fault``: a part of why the run of ``depends`` ends, empty where nothing depends on such drift; ``said``: what is found."""
 
-    change: Callable[[World], Any]
+    change: Callable[[DriftCluster], Any]
     depends: Document
     fault: str
     said: str
 
 
-def _resize(world: World) -> None:
+def _resize(world: DriftCluster) -> None:
     filler = world.pod("filler")
     filler["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3500m"
     held = {"cpu": "3500m", "memory": "128Mi"}
     filler["status"]["containerStatuses"] = [{"name": "c", "allocatedResources": held, "resources": {"requests": held}}]
 
 
-def _taint(world: World, key: str, effect: str) -> None:
+def _taint(world: DriftCluster, key: str, effect: str) -> None:
     world.node("n2")["spec"]["taints"] = [{"key": key, "effect": effect, "timeAdded": "2026-11-01T10:00:00Z"}]
 
 
-def _spec(kind: str, name: str, **fields: Any) -> Callable[[World], None]:
+def _spec(kind: str, name: str, **fields: Any) -> Callable[[DriftCluster], None]:
     return lambda world: world.get(kind, name)["spec"].update(fields)
 
 
-def _metadata(kind: str, name: str, field: str, **fields: Any) -> Callable[[World], None]:
+def _metadata(kind: str, name: str, field: str, **fields: Any) -> Callable[[DriftCluster], None]:
     return lambda world: world.get(kind, name)["metadata"].setdefault(field, {}).update(fields)
 
 
-def _moved(world: World) -> None:
+def _moved(world: DriftCluster) -> None:
     world.again("Pod", "default/web-1")["metadata"]["uid"] = uid("Pod", "default/web-1")
     world.pod("web-1")["spec"]["nodeName"] = "n4"
 
 
-def _tightened(world: World) -> None:
+def _tightened(world: DriftCluster) -> None:
     world.get("PodDisruptionBudget", "default/web")["spec"]["minAvailable"] = 2
     world.get("PodDisruptionBudget", "default/web")["status"] = {"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2}
 
 
-def _used_up(world: World) -> None:
+def _used_up(world: DriftCluster) -> None:
     world.get("PodDisruptionBudget", "default/web")["status"]["disruptionsAllowed"] = 0
 
 
-def _zone_filled(world: World) -> None:
+def _zone_filled(world: DriftCluster) -> None:
     """Zone a is fuller than b: one more there is one too many once even-1 has left."""
     world.add(running("even-4", "n2", "ReplicaSet/even", spread=SPREAD, cpu="100m"))
     world.add(running("even-5", "n2", "ReplicaSet/even", spread=SPREAD, cpu="100m"))
     world.get("ReplicaSet", "default/even")["spec"]["replicas"] = 5
 
 
-def _quota(world: World) -> None:
+def _quota(world: DriftCluster) -> None:
     scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
     quota = named("ResourceQuota", "q", spec={"hard": {"pods": "0"}, "scopeSelector": scope})
     quota["metadata"]["namespace"] = "default"
     world.add(quota)
 
 
-def _scaled_down(world: World) -> None:
+def _scaled_down(world: DriftCluster) -> None:
     world.get("Deployment", "default/web")["spec"]["replicas"] = 1
     world.get("ReplicaSet", "default/web")["spec"]["replicas"] = 1
 
 
-def _rollout(world: World) -> None:
+def _rollout(world: DriftCluster) -> None:
     world.add(replica_set("web-new", 1, "web"))
     world.get("Deployment", "default/web")["spec"]["template"]["spec"]["containers"][0]["image"] = "i:2"
 
 
-def _template(world: World) -> None:
+def _template(world: DriftCluster) -> None:
     world.get("StatefulSet", "default/db")["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
 
 

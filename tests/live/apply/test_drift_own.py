@@ -12,7 +12,7 @@ from kubestow.live.apply.differences.found import Drift, summed_up
 from kubestow.live.apply.drift import Document, DoneChanges, DriftWatch, Now, Rejection, compare, remaining_document
 from kubestow.models.documents.rebalance_plan import Eviction, RebalancePlan
 from kubestow.models.snapshot.snapshot import Snapshot
-from tests.live.apply.drift_world import World, budget, claim, move, placement, plan, running, uid, verdict, volume
+from tests.live.apply.drift_cluster import DriftCluster, budget, claim, move, placement, plan, running, uid, verdict, volume
 from tests.objects import node, pod
 
 WEB = uid("Pod", "default/web-1")
@@ -24,8 +24,8 @@ PLAN = plan(
 )
 
 
-def _cluster() -> World:
-    return World(
+def _cluster() -> DriftCluster:
+    return DriftCluster(
         [
             *(node(name) for name in ("n1", "n2", "n3")),
             running("web-1", "n1", "ReplicaSet/web"),
@@ -36,7 +36,7 @@ def _cluster() -> World:
     )
 
 
-def _after_one() -> tuple[World, DoneChanges]:
+def _after_one() -> tuple[DriftCluster, DoneChanges]:
     """web-1 is stopped, and web-9 has taken its place on n2; all nodes are closed."""
     now = _cluster()
     now.remove("Pod", "default/web-1")
@@ -49,7 +49,7 @@ def _after_one() -> tuple[World, DoneChanges]:
     return now, done
 
 
-def _told(now: World, done: DoneChanges) -> list[str]:
+def _told(now: DriftCluster, done: DoneChanges) -> list[str]:
     return [drift.message for drift in compare(_cluster().loaded(), now.captured(), done)]
 
 
@@ -111,7 +111,7 @@ def test_the_target_of_a_pod_that_is_under_way_is_spoken_for(replaced: bool) -> 
 def test_a_claim_that_a_pod_of_the_run_binds_is_no_drift() -> None:
     document = placement(("a", "n1"), ("b", "n2"))
     mounts: dict[str, Any] = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
-    before = World([node("n1"), node("n2"), pod("a", **mounts), pod("b"), claim("data", "")])
+    before = DriftCluster([node("n1"), node("n2"), pod("a", **mounts), pod("b"), claim("data", "")])
     before.get("PersistentVolumeClaim", "default/data")["status"]["phase"] = "Pending"
     now = before.copy()
     now.add(claim("data", "pv"))

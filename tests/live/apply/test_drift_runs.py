@@ -25,10 +25,8 @@ from kubestow.live.apply.run import Execution, RunListener, RunOptions, RunOutco
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from tests.api_server import Behaviour, Refused, Server, SimulatedCluster
-from tests.api_server.core import Caller
-from tests.api_server.resources import by_kind
-from tests.live.apply import drift_world
-from tests.live.apply.drift_world import move, plan, replica_set, running
+from tests.live.apply import drift_cluster
+from tests.live.apply.drift_cluster import move, plan, replica_set, running
 from tests.live.apply.test_drift import API, CASES, WEB, Case, cluster
 from tests.tiers import sampled
 
@@ -61,7 +59,7 @@ def _world() -> SimulatedCluster:
 
 def _happen(world: SimulatedCluster, name: str, case: Case) -> None:
     """Let a change that is written for plain objects happen in the world."""
-    before = drift_world.World(world.items())
+    before = drift_cluster.DriftCluster(world.items())
     after = before.copy()
     if name == _UNREADY:
         after.pod("web-2")["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
@@ -83,15 +81,7 @@ def _happen(world: SimulatedCluster, name: str, case: Case) -> None:
         elif now["metadata"].get("deletionTimestamp") and not was["metadata"].get("deletionTimestamp"):
             world.delete(kind, key)
         else:
-            _commit(world, kind, key, now)
-
-
-def _commit(world: SimulatedCluster, kind: str, key: str, now: Object) -> None:
-    resource = by_kind(kind, now["apiVersion"])
-    assert resource is not None
-    with world.core.lock:
-        world.core.commit(Caller("other"), "update", resource, key, now)
-        world.run()
+            world.replace(now)
 
 
 class Run:
@@ -156,7 +146,7 @@ def _moments() -> list[tuple[str, bool]]:
     return [(name, between) for name in CASES for between in (False, True) if (name, between) != ("node cordoned", True)]
 
 
-@pytest.mark.parametrize(("name", "between"), sampled(_moments(), every=20))
+@pytest.mark.parametrize(("name", "between"), sampled(_moments(), every=20, full=2))
 def test_a_run_stops_before_harm(name: str, between: bool, tmp_path: Path) -> None:
     case = CASES[name]
     document = _after_first(case.depends)
@@ -181,7 +171,7 @@ def test_a_run_stops_before_harm(name: str, between: bool, tmp_path: Path) -> No
     assert bool(allowed) == begun
 
 
-@pytest.mark.parametrize(("name", "between"), sampled(_moments(), every=40))
+@pytest.mark.parametrize(("name", "between"), sampled(_moments(), every=40, full=2))
 def test_a_run_goes_on_where_nothing_depends_on_the_drift(name: str, between: bool, tmp_path: Path) -> None:
     case = CASES[name]
     run = Run(name, _after_first(WEB if case.depends is API else API), tmp_path)

@@ -9,11 +9,11 @@ from kubestow.live.api.answers import Object
 from kubestow.live.apply.run import RunListener
 from kubestow.models.disruption.eviction_requests import notes, of_uid, requested
 from kubestow.models.snapshot.snapshot import from_objects
-from tests.live.apply.drift_world import World, move, plan, running, verdict
+from tests.live.apply.drift_cluster import DriftCluster, move, plan, running, verdict
 from tests.live.apply.fake_cluster import nodes
-from tests.live.apply.small_world import SmallWorld
-from tests.live.apply.small_world import plan as steps
-from tests.live.apply.small_world import running as stands
+from tests.live.apply.small_cluster import SmallCluster
+from tests.live.apply.small_cluster import plan as steps
+from tests.live.apply.small_cluster import running as stands
 from tests.live.apply.test_run import Run, sent
 from tests.objects import node
 
@@ -28,8 +28,8 @@ def request(pod: str, uid: str = "", *, intent: str = "Eviction", over: str = ""
     return found
 
 
-def _world(*more: Any) -> World:
-    return World(
+def _world(*more: Any) -> DriftCluster:
+    return DriftCluster(
         [
             *(node(name) for name in ("n1", "n2", "n3")),
             running("web-1", "n1", "ReplicaSet/web"),
@@ -67,7 +67,7 @@ def test_requests_that_do_not_count_change_nothing() -> None:
 
 def test_a_pod_is_not_evicted_twice(tmp_path: Path) -> None:
     """The request comes after the wave was judged."""
-    world = SmallWorld(*nodes("n1", "n2"), stands("web-1", "n1"), stands("api-1", "n1", "ReplicaSet/api"))
+    world = SmallCluster(*nodes("n1", "n2"), stands("web-1", "n1"), stands("api-1", "n1", "ReplicaSet/api"))
 
     class Drainer(RunListener):
         def wave(self, number: int, steps: int) -> None:
@@ -82,7 +82,7 @@ def test_a_pod_is_not_evicted_twice(tmp_path: Path) -> None:
 
 
 def test_a_request_that_is_withdrawn_meanwhile_is_none(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), stands("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), stands("web-1", "n1"))
     world.put(request("web-1", "uid-web-1", intent="Withdrawn"))
     assert Run(world, steps((1, "web-1", "n1", "n2")), tmp_path)().state == "done"
     assert sent(world, "eviction") == ["web-1"]

@@ -12,7 +12,7 @@ from kubestow.live.apply.run import RunOptions
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
 from kubestow.models.kube.closed_nodes import LET_IN
 from tests.live.apply.fake_cluster import nodes
-from tests.live.apply.small_world import SmallWorld, plan, running, waiting
+from tests.live.apply.small_cluster import SmallCluster, plan, running, waiting
 from tests.live.apply.test_run import Run, claim, sent
 
 LATE: Object = {
@@ -22,11 +22,11 @@ LATE: Object = {
 LONG = RunOptions(timeout=60, pause=0.01)
 
 
-def world_of(*names: str, storage: str = "late") -> SmallWorld:
+def world_of(*names: str, storage: str = "late") -> SmallCluster:
     """Return a cluster without a scheduler in which these pods wait for claims that have no volume."""
     claims = [claim(f"data-{name}", storageClassName=storage) for name in names]
     pods = [waiting(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]) for name in names]
-    world = SmallWorld(*nodes("n1", "n2"), LATE, *claims, *pods)
+    world = SmallCluster(*nodes("n1", "n2"), LATE, *claims, *pods)
     world.scheduler = False
     return world
 
@@ -35,7 +35,7 @@ def placed(*names: str, gang: str | None = None) -> Placement:
     return Placement(SnapshotRef("", 0, 0, 0), "greedy", "feasible", [], [Assignment(f"default/{name}", "n1", 1, gang) for name in names])
 
 
-def let_in(world: SmallWorld) -> list[str]:
+def let_in(world: SmallCluster) -> list[str]:
     """Return the pods for which a node was opened, by uid."""
     found = []
     for _, path, body in world.sent:
@@ -145,7 +145,7 @@ def test_no_pod_is_let_in_after_one_was_in_vain(tmp_path: Path) -> None:
 def test_no_replacement_is_let_in_after_another_was_in_vain(tmp_path: Path) -> None:
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]
     pods = [running(f"{name}-0", "n2", f"StatefulSet/{name}", volumes=volumes) for name in "ab"]
-    world = SmallWorld(*nodes("n1", "n2"), LATE, *pods)
+    world = SmallCluster(*nodes("n1", "n2"), LATE, *pods)
     world.scheduler = False
     outcome = Run(world, plan((1, "a-0", "n2", "n1"), (1, "b-0", "n2", "n1")), tmp_path)(RunOptions(timeout=0.1, pause=0.01))
     assert sorted(sent(world, "eviction")) == ["a-0", "b-0"]
@@ -154,7 +154,7 @@ def test_no_replacement_is_let_in_after_another_was_in_vain(tmp_path: Path) -> N
     assert "pod default/b-0 is not let in to n1, because pod default/a-0 was let in without success" in outcome.reasons
 
 
-def says(world: SmallWorld, message: str) -> None:
+def says(world: SmallCluster, message: str) -> None:
     """Have the scheduler find no place for pod a."""
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     world.edit("Pod", "a", {"status": {"phase": "Pending", "conditions": [said]}})
@@ -217,7 +217,7 @@ def test_pods_with_devices_are_let_in_one_by_one_in_their_order_and_never_bound_
         "spec": {"extendedResourceName": "a.b/gpu"},
     }
     pods = [waiting(name, resourceClaims=claims) for name in "abcd"]
-    world = SmallWorld(*nodes("n1", "n2"), cls, *pods, waiting("e", containers=extended), waiting("plain"))
+    world = SmallCluster(*nodes("n1", "n2"), cls, *pods, waiting("e", containers=extended), waiting("plain"))
     world.scheduler = False
     ordered = ["d", "plain", "b", "e", "a", "c"]
     assignments = [Assignment(f"default/{name}", "n1", order) for order, name in enumerate(ordered, 1)]

@@ -16,6 +16,7 @@ from kubestow.live.apply.node_changes import Nodes, is_open_for, letting_in, ope
 from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
 from tests import objects
 from tests.live.apply.fake_cluster import FakeCluster, nodes
+from tests.tiers import thinned
 
 
 def node(version: str, **spec: Any) -> Object:
@@ -158,7 +159,7 @@ class Shuffled(FakeCluster):
         return answer
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", thinned(range(100), 5))
 def test_no_order_of_readings_keeps_a_pod_from_being_let_in_or_a_node_from_being_opened(seed: int) -> None:
     async def work() -> None:
         cluster = Shuffled(seed, *nodes("a", "b", "c"), objects.pod("p"), objects.pod("q"))

@@ -22,7 +22,7 @@ from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.snapshot.snapshot import InputError
 from tests.live.apply.fake_cluster import nodes
-from tests.live.apply.small_world import LOST, SmallWorld, plan, refused, running, waiting
+from tests.live.apply.small_cluster import LOST, SmallCluster, plan, refused, running, waiting
 
 QUICK = RunOptions(timeout=60, pause=0.01)
 
@@ -34,7 +34,7 @@ def agreed(*_: object) -> list[Rejection]:
 class Run:
     """One process that carries a document out; another one of the same path resumes it."""
 
-    def __init__(self, world: SmallWorld, document: RebalancePlan | Placement, path: Path, judge: Judge = agreed) -> None:
+    def __init__(self, world: SmallCluster, document: RebalancePlan | Placement, path: Path, judge: Judge = agreed) -> None:
         self.world, self.document, self.path, self.judge = world, document, path / "plan.journal.jsonl", judge
         self.before = world.snapshot()
         self.execution: Execution | None = None
@@ -59,12 +59,12 @@ class Run:
         return outcome
 
 
-def sent(world: SmallWorld, last: str) -> list[str]:
+def sent(world: SmallCluster, last: str) -> list[str]:
     return [path.split("/")[-2] for _, path, _ in world.sent if path.endswith(last)]
 
 
 def test_a_move_ends_on_the_planned_node(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2", "n3"), running("web-1", "n1"), running("web-2", "n1"))
+    world = SmallCluster(*nodes("n1", "n2", "n3"), running("web-1", "n1"), running("web-2", "n1"))
     outcome = Run(world, plan((1, "web-1", "n1", "n3"), (1, "web-2", "n1", "n2")), tmp_path)()
     assert (outcome.state, outcome.remaining_steps, outcome.reasons) == ("done", [], [])
     assert sorted(world.of("ReplicaSet/web").values(), key=str) == ["n2", "n3"]
@@ -75,7 +75,7 @@ def test_a_move_ends_on_the_planned_node(tmp_path: Path) -> None:
 
 
 def test_a_document_with_nothing_to_do_changes_nothing(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     documents: list[RebalancePlan | Placement] = [plan(), placement()]
     for number, document in enumerate(documents):
         (tmp_path / str(number)).mkdir()
@@ -84,7 +84,7 @@ def test_a_document_with_nothing_to_do_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_waves_come_one_after_the_other(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("db-0", "n2", "StatefulSet/db"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), running("db-0", "n2", "StatefulSet/db"))
     outcome = Run(world, plan((1, "web-1", "n1", "n2"), (2, "db-0", "n2", "n1")), tmp_path)()
     assert outcome.state == "done"
     requests = [path.rpartition("/")[2] for _, path, _ in world.sent if path.endswith(("eviction", "binding"))]
@@ -93,14 +93,14 @@ def test_waves_come_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_a_pod_that_stops_over_goes_on_under_its_new_name(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2", "n3"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2", "n3"), running("web-1", "n1"))
     document = plan((1, "web-1", "n1", "n2"), (2, "web-1", "n2", "n3"))
     assert Run(world, document, tmp_path)().state == "done"
     assert world.of("ReplicaSet/web") == {"web-new2": "n3"}
 
 
 def test_a_bare_pod_is_created_again_from_its_own_manifest(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("lone", "n1", None, ephemeralContainers=[{"name": "debug"}]))
+    world = SmallCluster(*nodes("n1", "n2"), running("lone", "n1", None, ephemeralContainers=[{"name": "debug"}]))
     outcome = Run(world, plan((1, "lone", "n1", "n2")), tmp_path)()
     assert outcome.state == "done"
     assert world.at("lone") == "n2"
@@ -112,7 +112,7 @@ def test_a_bare_pod_is_created_again_from_its_own_manifest(tmp_path: Path) -> No
 
 
 def test_an_eviction_for_good_leaves_the_replacement_to_the_scheduler_in_the_end(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1"), running("web-1", "n1"))
     seen: list[int] = []
     world.on_request = lambda method, path: seen.append(len(world.pending()))
     assert Run(world, plan((1, "web-1", "n1", None)), tmp_path)().state == "done"
@@ -121,13 +121,13 @@ def test_an_eviction_for_good_leaves_the_replacement_to_the_scheduler_in_the_end
 
 
 def test_a_budget_that_refuses_is_asked_again(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     world.refuses["eviction"] = [refused(429, "TooManyRequests")] * 3
     assert Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)().state == "done"
 
 
 def test_a_budget_that_refuses_too_long_ends_the_run(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     world.refuses["eviction"] = [refused(429, "TooManyRequests", "the budget says no")] * 1000
     outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(RunOptions(timeout=0.05, pause=0.01))
     assert outcome.state == "stopped"
@@ -137,7 +137,7 @@ def test_a_budget_that_refuses_too_long_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_any_other_refusal_ends_the_run_and_begins_nothing_more(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
     world.refuses["eviction"] = [refused(403, "Forbidden", "you may not")]
     outcome = Run(world, plan((1, "web-1", "n1", "n2"), (2, "api-1", "n1", "n2")), tmp_path)()
     assert (outcome.state, len(outcome.remaining_steps)) == ("stopped", 2)
@@ -148,7 +148,7 @@ def test_any_other_refusal_ends_the_run_and_begins_nothing_more(tmp_path: Path) 
 @pytest.mark.parametrize("last", ["eviction", "binding"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_lost_answer_is_settled_by_looking(tmp_path: Path, last: str, after: bool) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     if after:  # carried out, and the answer is lost
         send = world._pod_request
         lost: list[str] = [last]
@@ -169,7 +169,7 @@ def test_a_lost_answer_is_settled_by_looking(tmp_path: Path, last: str, after: b
 
 @pytest.mark.full
 def test_a_pod_that_is_not_replaced_ends_the_run_with_what_became_of_it(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     world.makes = False
     outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(RunOptions(timeout=0.05))
     assert outcome.state == "stopped"
@@ -178,7 +178,7 @@ def test_a_pod_that_is_not_replaced_ends_the_run_with_what_became_of_it(tmp_path
 
 
 def test_a_pod_that_does_not_become_ready_ends_the_run(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     world.kubelets = False
     outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(RunOptions(timeout=0.05))
     assert outcome.reasons == ["pod default/web-new1 is bound to n2 and not Ready after 0.05 s"]
@@ -188,7 +188,7 @@ def test_a_pod_that_does_not_become_ready_ends_the_run(tmp_path: Path) -> None:
 def test_a_pod_that_was_not_ready_before_need_not_be_afterwards(tmp_path: Path) -> None:
     sick = running("web-1", "n1")
     sick["status"]["conditions"][0]["status"] = "False"
-    world = SmallWorld(*nodes("n1", "n2"), sick)
+    world = SmallCluster(*nodes("n1", "n2"), sick)
     world.kubelets = False
 
     bind = world.bind
@@ -198,7 +198,7 @@ def test_a_pod_that_was_not_ready_before_need_not_be_afterwards(tmp_path: Path) 
 
 
 def test_a_pod_that_its_kubelet_refuses_ends_the_run(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     world.kubelets = False
     bind = world.bind
     failed = {"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "no room"}}
@@ -211,7 +211,7 @@ def test_a_pod_that_its_kubelet_refuses_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_drift_before_the_first_wave_ends_the_run_before_anything_is_evicted(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     run = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)
     world.remove("Pod", "web-1")
     outcome = run()
@@ -221,7 +221,7 @@ def test_drift_before_the_first_wave_ends_the_run_before_anything_is_evicted(tmp
 
 
 def test_drift_between_waves_ends_the_run_there(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
 
     class Meddler(RunListener):
         def wave(self, number: int, steps: int) -> None:
@@ -235,7 +235,7 @@ def test_drift_between_waves_ends_the_run_there(tmp_path: Path) -> None:
 
 
 def test_a_target_that_changed_is_judged_again_before_a_pod_is_bound_there(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     asked: list[int] = []
 
     def judge(snapshot: object, document: Any) -> list[Rejection]:
@@ -258,7 +258,7 @@ def test_a_target_that_changed_is_judged_again_before_a_pod_is_bound_there(tmp_p
 
 
 def test_an_interrupt_finishes_what_is_begun_and_begins_nothing_more(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
     run = Run(world, plan((1, "web-1", "n1", "n2"), (2, "api-1", "n1", "n2")), tmp_path)
 
     def interrupt(method: str, path: str) -> None:
@@ -276,7 +276,7 @@ def test_an_interrupt_finishes_what_is_begun_and_begins_nothing_more(tmp_path: P
 
 
 def test_two_interrupts_end_at_once_and_open_the_nodes(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     world.ends_slowly = True
     run = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)
 
@@ -292,7 +292,7 @@ def test_two_interrupts_end_at_once_and_open_the_nodes(tmp_path: Path) -> None:
 
 
 def test_a_run_up_to_a_wave_goes_on_later(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"), running("api-1", "n1", "ReplicaSet/api"))
     run = Run(world, plan((1, "web-1", "n1", "n2"), (2, "api-1", "n1", "n2")), tmp_path)
     assert run(RunOptions(timeout=60, wave=1)).state == "paused"
     assert world.at("api-1") == "n1"
@@ -300,7 +300,7 @@ def test_a_run_up_to_a_wave_goes_on_later(tmp_path: Path) -> None:
 
 
 def test_a_drained_node_stays_cordoned_when_all_is_done(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
+    world = SmallCluster(*nodes("n1", "n2"), running("web-1", "n1"))
     assert Run(world, plan((1, "web-1", "n1", "n2"), drain=["n1"]), tmp_path)().state == "done"
     assert [node["metadata"]["name"] for node in world.objects("Node").values() if node["spec"].get("unschedulable")] == ["n1"]
 
@@ -309,7 +309,7 @@ def test_a_drained_node_stays_cordoned_when_all_is_done(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", range(12))
 def test_killed_at_any_request_and_resumed_it_reaches_the_same_end(tmp_path: Path, at: int, after: bool) -> None:
     pods = [running("web-1", "n1"), running("web-2", "n1"), running("lone", "n2", None), running("db-0", "n2", "StatefulSet/db")]
-    world = SmallWorld(*nodes("n1", "n2", "n3"), *pods)
+    world = SmallCluster(*nodes("n1", "n2", "n3"), *pods)
     document = plan((1, "web-1", "n1", "n3"), (1, "lone", "n2", "n3"), (2, "web-2", "n1", "n2"), (2, "db-0", "n2", "n1"))
     run = Run(world, document, tmp_path)
     killed(run, at, after)
@@ -372,7 +372,7 @@ def placement(*assignments: tuple[int, str, str], gang: str | None = None) -> Pl
 
 def test_a_placement_is_bound_in_order_with_uids(tmp_path: Path) -> None:
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}}
-    world = SmallWorld(*nodes("n1", "n2", unschedulable=True), waiting("a"), waiting("b"), waiting("c", affinity=near))
+    world = SmallCluster(*nodes("n1", "n2", unschedulable=True), waiting("a"), waiting("b"), waiting("c", affinity=near))
     outcome = Run(world, placement((1, "b", "n1"), (2, "a", "n2"), (3, "c", "n1")), tmp_path)()
     assert outcome.state == "done"
     assert (world.at("a"), world.at("b"), world.at("c")) == ("n2", "n1", "n1")
@@ -381,7 +381,7 @@ def test_a_placement_is_bound_in_order_with_uids(tmp_path: Path) -> None:
 
 
 def test_a_gang_is_not_begun_when_a_member_is_gone(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2", unschedulable=True), waiting("a"), waiting("b"))
+    world = SmallCluster(*nodes("n1", "n2", unschedulable=True), waiting("a"), waiting("b"))
     run = Run(world, placement((1, "a", "n1"), (1, "b", "n2"), gang="default/g"), tmp_path)
     world.remove("Pod", "b")
     outcome = run()
@@ -390,7 +390,7 @@ def test_a_gang_is_not_begun_when_a_member_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_gang_that_is_begun_is_finished(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1", "n2", unschedulable=True), waiting("a"), waiting("b"), waiting("c"))
+    world = SmallCluster(*nodes("n1", "n2", unschedulable=True), waiting("a"), waiting("b"), waiting("c"))
     run = Run(world, placement((1, "a", "n1"), (1, "b", "n2"), (1, "c", "n2"), gang="default/g"), tmp_path)
 
     def interrupt(method: str, path: str) -> None:
@@ -410,7 +410,7 @@ def claim(name: str, **spec: Any) -> Object:
 def test_a_pod_with_an_unbound_claim_goes_through_the_scheduler_to_its_node(tmp_path: Path) -> None:
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     late = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}, "provisioner": "p"}
-    world = SmallWorld(
+    world = SmallCluster(
         *nodes("n1", "n2", "n3"), {**late, "volumeBindingMode": "WaitForFirstConsumer"}, claim("data", storageClassName="late"),
         waiting("a", volumes=volumes), waiting("b"),
     )  # fmt: skip
@@ -423,7 +423,7 @@ def test_a_pod_with_an_unbound_claim_goes_through_the_scheduler_to_its_node(tmp_
 
 
 def test_what_no_cluster_has_is_refused(tmp_path: Path) -> None:
-    world = SmallWorld(*nodes("n1"), running("a", "n1"), waiting("b"))
+    world = SmallCluster(*nodes("n1"), running("a", "n1"), waiting("b"))
     cases: list[tuple[Callable[[], RebalancePlan | Placement], str]] = [
         (lambda: placement((1, "a", "n2")), "only a plan of rebalance moves pods"),
         (lambda: placement((1, "zzz", "n1")), "the snapshot has no pod default/zzz"),

@@ -8,9 +8,8 @@ from typing import Any
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
-from tests.api_server.core import Entry
-from tests.api_server.rules.quantities import amounts, requests
-from tests.live.apply.worlds import Posed
+from tests.api_server import Entry, amounts, requests
+from tests.live.apply.random_clusters import Posed
 
 Object = dict[str, Any]
 

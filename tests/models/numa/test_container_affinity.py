@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubestow.models.kube import objects
@@ -26,6 +26,7 @@ from kubestow.models.numa.container_affinity import (
 )
 from kubestow.models.numa.container_expressions import Expression
 from tests.container_affinity import matrix
+from tests.tiers import examples
 
 CRI = "cri-resource-manager.intel.com/"
 NRI = "resource-policy.nri.io/"
@@ -648,7 +649,7 @@ def _survives(text: str) -> bool:
 
 
 @pytest.mark.full
-@settings(max_examples=1500)
+@examples(1500)
 @example("a: [b]")
 @example("\ufeffa: [b]")
 @example("a: [" + "9" * 5000 + "]")
@@ -664,7 +665,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=1500)
+@examples(1500)
 @given(st.data())
 def test_mutated_annotations_are_read_or_refused(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(VALID))
@@ -692,7 +693,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.full
-@settings(max_examples=1000)
+@examples(1000)
 @given(JSON)
 def test_any_structure_is_read_or_refused(content: Any) -> None:
     _survives(json.dumps(content))

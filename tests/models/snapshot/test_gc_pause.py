@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
 from kubestow.models.snapshot.gc_pause import set_aside
 from kubestow.models.snapshot.snapshot import InputError
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_set_aside() -> Iterator[None]:
+    """Take back what tests/conftest.py sets aside."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_what_was_there_is_not_walked_inside_and_is_again_afterwards() -> None:

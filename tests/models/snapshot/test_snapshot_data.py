@@ -45,7 +45,7 @@ def test_upstream_tables_are_read_past_validation() -> None:
         assert len(snapshot.nodes) == sum(item["kind"] == "Node" for item in items)
 
 
-@pytest.mark.parametrize("path", sampled(BENCHMARKS, every=15), ids=lambda path: path.name.removesuffix(".json.gz"))
+@pytest.mark.parametrize("path", sampled(BENCHMARKS, every=15, full=5), ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_benchmarks(path: Path) -> None:
     items = json.loads(gzip.decompress(path.read_bytes()))["items"]
     snapshot = load([str(path)])

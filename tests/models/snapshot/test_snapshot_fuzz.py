@@ -18,10 +18,11 @@ from kubestow.models.kube import kinds
 from kubestow.models.kube.feature_gates import DEFAULT as GATES
 from kubestow.models.kube.pod_requests import allocatable, pod_request
 from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from tests.tiers import examples
 
 Object = dict[str, Any]
 
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+FUZZ = settings(examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 REQUIREMENT = {"key": "k", "operator": "In", "values": ["v"]}
 SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [REQUIREMENT]}
@@ -223,7 +224,7 @@ def test_json_and_plain_objects_are_judged_alike(folder: Path, objects: list[Obj
 
 
 @pytest.mark.full
-@settings(FUZZ, max_examples=60)  # writing YAML takes its time
+@settings(FUZZ, max_examples=examples(60).max_examples)  # writing YAML takes its time
 @given(objects=MUTATIONS, flow=st.sampled_from([None, False]))
 def test_mutated_yaml(folder: Path, objects: list[Object], flow: bool | None) -> None:
     attempt(folder / "m.yaml", yaml.safe_dump_all(objects, default_flow_style=flow).encode("utf-8", "surrogatepass"))

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec import inspect
@@ -23,7 +23,7 @@ from kubestow.models.documents import batch, capacity, placement, rebalance_plan
 from kubestow.models.documents.findings import audit, check
 from kubestow.models.snapshot.interning import ANNOTATIONS
 from kubestow.report.documents import schemas
-from tests.tiers import sampled
+from tests.tiers import examples, sampled
 
 TYPES = schemas.types()
 VALIDATORS = {name: Draft202012Validator(schema) for name, schema in schemas.schemas().items()}
@@ -165,7 +165,7 @@ def complaints(name: str, document: object) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, every=4))
-@settings(max_examples=40, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_what_can_be_read_is_valid(name: str, data: st.DataObject) -> None:
     document = data.draw(DOCUMENTS[name])
@@ -176,7 +176,7 @@ def test_what_can_be_read_is_valid(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", sampled(NAMES, every=4))
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(data=st.data())
 def test_a_changed_document_is_valid_if_and_only_if_it_can_be_read(name: str, data: st.DataObject) -> None:
     document = data.draw(changed(name))
@@ -194,7 +194,7 @@ def test_what_is_no_document_is_refused_by_both(name: str, document: object) -> 
     assert (read(name, document) is None) == (name in EMPTY and document == {})
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(amount=st.one_of(_AMOUNTS, st.text(" 0123456789.+-eEmkKMi", max_size=6), st.text(max_size=4)))
 @example(" 1.5Gi ")
 @example("1e3")

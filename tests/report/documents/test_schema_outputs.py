@@ -158,7 +158,7 @@ def test_unknown_fields_are_found() -> None:
     assert {text.rpartition(".")[2] for text in unknown(schema, document)} == {"more", "much", "x"}
 
 
-@pytest.mark.parametrize("command", sampled([*SNAPSHOTS, *PLACEMENTS], every=10))
+@pytest.mark.parametrize("command", sampled([*SNAPSHOTS, *PLACEMENTS], every=12, full=3))
 def test_placements(command: str) -> None:
     document = printed(f"solve {command}")
     check("placement", document)
@@ -178,7 +178,7 @@ def test_plans(command: str) -> None:
     assert document["kind"] == "RebalancePlan"
 
 
-@pytest.mark.parametrize("command", sampled(EXPLANATIONS, every=6))
+@pytest.mark.parametrize("command", sampled(EXPLANATIONS, every=6, full=2))
 def test_explanations(command: str) -> None:
     check("explain", printed(f"explain {command}"))
     check("explain-per-node", printed(f"explain {command} --per-node".replace("--time-limit 3", "")))
@@ -211,7 +211,7 @@ def test_verdicts(command: str, snapshot: str, policy: str) -> None:
     assert not verdict["valid"]
 
 
-@pytest.mark.parametrize("command", sampled([*FILES, *AUDITS], every=10))
+@pytest.mark.parametrize("command", sampled([*FILES, *AUDITS], every=12, full=3))
 def test_audits(command: str) -> None:
     document = printed(f"audit {command} --time-limit 5")
     check("audit", document)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubestow.models.snapshot import yaml_reader
 from kubestow.report.documents import yaml_text
 from kubestow.report.documents.yaml_edits import YamlChange, applied, edited
+from tests.tiers import examples
 
 TEXT = """\
 # é: a header
@@ -73,7 +74,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.dictionaries(st.sampled_from("abc"), PLAIN, min_size=1), st.lists(st.sampled_from("abcd"), min_size=1, max_size=3), PLAIN)
 def test_any_change_that_is_made_in_the_text_is_the_right_one(document: Any, path: list[str], value: Any) -> None:
     text = f"# first\n{yaml_text.dump(document)}# last\n"

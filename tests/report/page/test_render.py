@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubestow.models.documents.placement import Assignment, Cause, Fact, Placement, Reason, Remedy, SnapshotRef, Unmodelled, Unplaced
@@ -18,6 +18,7 @@ from kubestow.models.kube.objects import Container, Node, ObjectMeta, Pod, PodSp
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.page.data import build
 from kubestow.report.page.render import embed, page, render, script
+from tests.tiers import examples
 
 TEMPLATE = (
     '<!doctype html><html><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{{ policy }}">'
@@ -107,7 +108,7 @@ def test_hostile_names_and_messages_are_harmless(text: str) -> None:
 
 @pytest.mark.full
 @given(st.text(st.characters(codec=None), min_size=1, max_size=12))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_any_name_is_harmless(text: str) -> None:
     snapshot, result = _hostile(text)
     data = build(snapshot, result, version="1")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubestow.models.cluster.cluster import Cluster
@@ -29,10 +29,10 @@ from tests import tiny
 from tests.objects import Object, node, pod
 from tests.solver.rules.test_agreement import accepted, reachable
 from tests.solver.search.test_exact import score
-from tests.tiers import sampled
+from tests.tiers import examples, sampled
 
 HOST = "kubernetes.io/hostname"
-INSTANCES = 60
+INSTANCES = 25
 
 
 def compiled(objects: list[Object]) -> Cluster:
@@ -237,7 +237,7 @@ def test_every_grouping_of_the_nodes_is_a_relaxation(kind: str) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.sampled_from(tiny.ALL), st.integers(0, INSTANCES - 1), st.integers(0, 4), st.data())
 def test_any_multipliers_give_a_bound(kind: str, seed: int, level: int, data: st.DataObject) -> None:
     """Wrong signs, NaN, infinities, tiny and huge ones: the solver's answer decides how good a bound is, not whether it is true."""

@@ -19,6 +19,7 @@ from kubestow.solver.runtime.options import Engine, Options
 from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import HOST, ZONE, best, compiled, cpsat, near, terms, tighten
+from tests.tiers import in_slow
 
 
 def wish(label: str, value: str, weight: int) -> Object:
@@ -160,7 +161,7 @@ def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
     assert components.prices.charges(0.5)(0)[0] == np.rint(charge(0)[0] / 2)
 
 
-@pytest.mark.parametrize(("engine", "percent"), [("lns", 100), ("greedy", 99)])
+@pytest.mark.parametrize(("engine", "percent"), [in_slow(("lns", 100)), ("greedy", 99)])
 @pytest.mark.full
 def test_a_search_that_is_guided_by_prices_proves_what_it_finds(engine: Engine, percent: int) -> None:
     """400 pods of 40 workloads want 20 of 60 nodes, which take 160; the bound is that of the 160 that gain most."""

@@ -26,7 +26,7 @@ from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import place
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
-from tests.tiers import sampled
+from tests.tiers import sampled, seeds
 
 ZONE, HOST = "zone", "kubernetes.io/hostname"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -81,21 +81,23 @@ def nothing_more_fits(cluster: Cluster, construction: Construction) -> bool:
 @pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
-def test_every_step_is_accepted(kind: str, soft: bool, even: bool) -> None:
+@seeds(16, 50)
+def test_every_step_is_accepted(seeds: range, kind: str, soft: bool, even: bool) -> None:
     placed = 0
-    for seed in range(50):
+    for seed in seeds:
         cluster = compiled(tiny.snapshot(seed, kind, nodes=4, pods=9))
         construction = built(cluster, even=even, soft=soft, tries=1 + seed % 3)
         assert_sound(cluster, construction, f"{kind} seed {seed}")
         assert nothing_more_fits(cluster, construction), f"{kind} seed {seed}: something more fits"
         placed += int(construction.counts.sum())
-    assert placed > 50
+    assert placed > len(seeds)
 
 
 @pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("kind", sampled(tiny_soft.KINDS, every=6))
-def test_every_step_is_accepted_with_preferences(kind: str, even: bool) -> None:
-    for seed in range(30):
+@seeds(10, 30)
+def test_every_step_is_accepted_with_preferences(seeds: range, kind: str, even: bool) -> None:
+    for seed in seeds:
         cluster = compiled(tiny_soft.snapshot(seed, kind, nodes=4, pods=9))
         for soft in (False, True):
             construction = built(cluster, even=even, soft=soft)
@@ -105,8 +107,9 @@ def test_every_step_is_accepted_with_preferences(kind: str, even: bool) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", tiny_soft.KINDS)
-def test_the_checker_accepts_greedy_placements_and_they_are_repeatable(kind: str) -> None:
-    for seed in range(12):
+@seeds(3, 12)
+def test_the_checker_accepts_greedy_placements_and_they_are_repeatable(seeds: range, kind: str) -> None:
+    for seed in seeds:
         snapshot = from_objects(tiny_soft.snapshot(seed, kind, nodes=4, pods=8))
         strategy: Strategy = get_args(Strategy)[seed % 3]
         options = Options(engine="greedy", deterministic=True, seed=seed, time_limit=5, policy=Policy(strategy=strategy))

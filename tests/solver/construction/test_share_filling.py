@@ -65,7 +65,7 @@ def filling(cluster: Cluster, counts: Ints) -> ShareFilling:
 
 
 @pytest.mark.parametrize("family", ["shares", "mixed"])
-@pytest.mark.parametrize("seed", sampled(range(4), 2))
+@pytest.mark.parametrize("seed", sampled(range(4), every=4, full=3))
 def test_all_planted_shares_are_placed_again_and_bind(family: str, seed: int) -> None:
     cluster, counts = planted(family, seed)
     classes = shares(cluster)
@@ -79,7 +79,7 @@ def test_all_planted_shares_are_placed_again_and_bind(family: str, seed: int) ->
     assert find_order(cluster, result, seed=0).sequence is not None
 
 
-@pytest.mark.parametrize("seed", sampled(range(4), 2))
+@pytest.mark.parametrize("seed", sampled(range(4), every=4, full=3))
 def test_a_cluster_with_too_few_devices_is_filled_to_the_last_unit_and_no_further(seed: int) -> None:
     cluster, counts = planted("shares", seed, without=1)
     built = filling(cluster, np.zeros_like(counts))

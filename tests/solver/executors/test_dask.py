@@ -20,6 +20,7 @@ from kubestow.solver.executors.dask_workers import DaskWorkers, open_dask
 from kubestow.solver.executors.run import run
 from kubestow.solver.executors.workers import Processes, SchedulerGone, WorkersError
 from tests.solver.executors import work
+from tests.tiers import in_slow
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")
@@ -166,8 +167,8 @@ def test_a_worker_that_is_killed_loses_nothing_and_does_nothing_twice(local: Das
 
 @pytest.mark.full
 def test_a_task_that_kills_its_worker_is_charged_alone(local: DaskWorkers) -> None:
-    done = work.by_task(run(local, work.kill_always, range(30), arguments=lambda task: (task, 7)))
-    assert done.keys() == set(range(30))
+    done = work.by_task(run(local, work.kill_always, range(12), arguments=lambda task: (task, 7)))
+    assert done.keys() == set(range(12))
     assert done[7].lost
     others = {task: each for task, each in done.items() if task != 7}
     assert [task for task, each in others.items() if each.lost] == []
@@ -241,7 +242,7 @@ def test_a_file_that_workers_do_not_see_is_brought_once_to_each(local: DaskWorke
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, in_slow(signal.SIGTERM)])
 def test_a_scheduler_that_is_gone_is_told_and_what_is_done_is_kept(elsewhere: Elsewhere, how: signal.Signals) -> None:
     elsewhere.worker("--nthreads", "1")
     workers = open_dask(str(elsewhere.file))

@@ -12,7 +12,7 @@ from kubestow.solver.runtime.options import Engine, Options
 from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import node, pod
-from tests.tiers import sampled
+from tests.tiers import in_slow, sampled
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
@@ -44,7 +44,7 @@ def test_a_pod_that_another_waiting_pod_could_help_is_not_impossible(engine: Eng
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", [17, 142, 160, 161])
+@pytest.mark.parametrize("seed", [17, in_slow(142), in_slow(160), in_slow(161)])
 @pytest.mark.parametrize("kind", ["woven", "ring"])
 def test_no_engine_claims_less_than_another_one_places(seed: int, kind: str) -> None:
     objects = tiny.with_gangs(tiny.mutual(seed, kind, pods=6), seed)

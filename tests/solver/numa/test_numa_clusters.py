@@ -67,12 +67,12 @@ def running(pod: Object) -> list[Object]:
     return [*pod["spec"]["containers"], *(c for c in init if c.get("restartPolicy") == "Always")]
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS, every=20))
+@pytest.mark.parametrize("seed", sampled(SEEDS, every=20, full=5))
 def test_the_kubelet_takes_every_pod_of_a_greedy_placement(seed: int) -> None:
     check(seed, "greedy")
 
 
-@pytest.mark.parametrize(("engine", "seed"), sampled(SEARCHED, every=16))
+@pytest.mark.parametrize(("engine", "seed"), sampled(SEARCHED, every=16, full=2))
 def test_the_kubelet_takes_every_pod_of_a_searched_placement(engine: Engine, seed: int) -> None:
     check(seed, engine)
     tiers = {(t.tier, t.priority): t for t in solved(seed, engine).objective}
@@ -80,7 +80,7 @@ def test_the_kubelet_takes_every_pod_of_a_searched_placement(engine: Engine, see
     assert built.value <= searched.value <= searched.bound <= built.bound
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS, every=20))
+@pytest.mark.parametrize("seed", sampled(SEEDS, every=20, full=5))
 def test_explain_agrees_with_the_kubelet_about_each_pod_alone(seed: int) -> None:
     pods = named(seed, "Pod")
     wrong = []

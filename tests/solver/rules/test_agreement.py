@@ -30,7 +30,7 @@ from tests import tiny
 
 State = tuple[int, ...]
 #: Instances per kind of rule in the tiers quick, full and slow.
-FEW, CI, LONG = 8, 250, 4000
+FEW, CI, LONG = 8, 90, 4000
 #: Random assignments judged per instance, and the same number of assignments that are known to be reachable.
 SAMPLE = 8
 

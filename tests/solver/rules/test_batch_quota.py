@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubestow.models.cluster.cluster import Cluster
@@ -24,7 +24,7 @@ from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import near, terms
 from tests.solver.bounds.test_shared_room import wish, wishing
 from tests.solver.rules.test_agreement import accepted
-from tests.tiers import sampled
+from tests.tiers import examples, sampled
 
 KEYS = ("zone", "rack", "kubernetes.io/hostname")
 small = st.integers(0, 6)
@@ -61,7 +61,7 @@ def poured(drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: in
 
 
 @pytest.mark.full
-@settings(max_examples=300)
+@examples(300)
 @given(domains(), st.integers(0, 20), st.integers(1, 3), st.booleans(), st.booleans())
 def test_what_is_poured_fits_and_can_be_bound(
     drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: int, pinned: bool, later: bool
@@ -74,7 +74,7 @@ def test_what_is_poured_fits_and_can_be_bound(
 
 
 @pytest.mark.full
-@settings(max_examples=300)
+@examples(300)
 @given(domains(), st.integers(1, 20), st.integers(1, 3), st.booleans())
 def test_nothing_more_could_have_been_poured(drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: int, pinned: bool) -> None:
     """With the minimum rising on the way, as many pods are given out as greedy binding of single pods would, for the same wish."""

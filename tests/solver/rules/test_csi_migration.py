@@ -196,7 +196,7 @@ def _random(seed: int) -> Snapshot:
     return from_objects([*objects, *(user(f"p{i}", *rng.sample(range(5), rng.randint(1, 2))) for i in range(2))])
 
 
-@pytest.mark.parametrize("seed", sampled(range(240), every=8))
+@pytest.mark.parametrize("seed", sampled(range(240), every=24, full=6))
 def test_both_readings_agree_on_random_volumes(seed: int) -> None:
     snapshot = _random(seed)
     for name in ("p0", "p1"):
@@ -209,7 +209,7 @@ def test_both_readings_agree_on_random_volumes(seed: int) -> None:
             assert (migrated_volumes.node_affinity(found, key) or NodeSelector()) == (theirs or NodeSelector())
 
 
-@pytest.mark.parametrize("seed", sampled(range(40), every=8))
+@pytest.mark.parametrize("seed", sampled(range(40), every=8, full=4))
 def test_placements_of_random_volumes_are_valid(seed: int) -> None:
     snapshot = _random(seed)
     assert verify(snapshot, place(snapshot, Options(deterministic=True, time_limit=5, workers=1))) == []

@@ -26,9 +26,10 @@ from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import node, pod
 from tests.solver.rules.test_agreement import accepted, assignments, orders, reachable
+from tests.tiers import seeds
 
-#: Instances per kind of rule in the quick tier and in the full one.
-FEW, INSTANCES = 3, 60
+#: Instances per kind of rule in the tiers quick, full and slow.
+FEW, CI, LONG = 3, 20, 60
 
 
 def score(cluster: Cluster, state: tuple[int, ...]) -> tuple[int, ...]:
@@ -62,9 +63,10 @@ def test_every_tier_of_a_few_is_the_optimum_of_brute_force(kind: str) -> None:
 
 
 @pytest.mark.full
+@seeds(CI, LONG)
 @pytest.mark.parametrize("kind", tiny.ALL)
-def test_every_tier_is_the_optimum_of_brute_force(kind: str) -> None:
-    for seed in range(INSTANCES):
+def test_every_tier_is_the_optimum_of_brute_force(kind: str, seeds: range) -> None:
+    for seed in seeds:
         check_optimum(seed, kind)
 
 

@@ -31,7 +31,7 @@ from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.neighbourhoods import Neighbourhood
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
-from tests.tiers import sampled
+from tests.tiers import sampled, seeds
 
 Cells = dict[tuple[int, int], int]
 ZONE, HOST = "zone", "kubernetes.io/hostname"
@@ -187,11 +187,12 @@ def _opened(lns: Lns, cluster: Cluster) -> bool:
 
 
 @pytest.mark.parametrize("kind", sampled(["affinity", "anti", "spread", "ports", "resources", "mixed"], every=6))
-def test_a_part_admits_what_the_whole_admits(kind: str) -> None:
-    comparisons = [compare(compiled(tiny.snapshot(seed, kind, nodes=4, pods=6)), seed, f"{kind} seed {seed}") for seed in range(60)]
+@seeds(20, 60)
+def test_a_part_admits_what_the_whole_admits(seeds: range, kind: str) -> None:
+    comparisons = [compare(compiled(tiny.snapshot(seed, kind, nodes=4, pods=6)), seed, f"{kind} seed {seed}") for seed in seeds]
     both, neither, stricter = (sum(column) for column in zip(*comparisons, strict=True))
-    assert both > 60
-    assert neither > (0 if kind == "resources" else 10)
+    assert both > len(seeds)
+    assert neither or kind == "resources"
     assert stricter < both / 5
 
 
@@ -209,9 +210,10 @@ def test_points_of_a_part_are_those_of_the_whole(kind: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["pods", "spread", "nodes", "mixed"])
-def test_improving_never_loses_points_or_pods_and_keeps_the_state_in_step(kind: str) -> None:
+@seeds(10, 25)
+def test_improving_never_loses_points_or_pods_and_keeps_the_state_in_step(seeds: range, kind: str) -> None:
     gained = 0
-    for seed in range(25):
+    for seed in seeds:
         cluster = compiled(tiny_soft.snapshot(seed, kind, nodes=4, pods=8))
         lns = searching(cluster, greedily(cluster), seed)
         search, where = lns.search, f"{kind} seed {seed}"
@@ -233,9 +235,10 @@ def test_improving_never_loses_points_or_pods_and_keeps_the_state_in_step(kind: 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["resources", "anti", "spread", "affinity", "ports", "mixed"])
-def test_placing_never_loses_a_pod_of_a_higher_priority(kind: str) -> None:
+@seeds(12, 25)
+def test_placing_never_loses_a_pod_of_a_higher_priority(seeds: range, kind: str) -> None:
     more = 0
-    for seed in range(25):
+    for seed in seeds:
         cluster = compiled(tiny.snapshot(seed, kind, nodes=3, pods=9))
         sequence = greedily(cluster)
         rng = random.Random(seed)
@@ -350,10 +353,11 @@ def test_relocating_a_group_is_all_or_nothing() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["pods", "spread", "mixed"])
-def test_relocating_to_anywhere_keeps_the_state_in_step(kind: str) -> None:
+@seeds(35, 60)
+def test_relocating_to_anywhere_keeps_the_state_in_step(seeds: range, kind: str) -> None:
     """For any request, also one that no rule allows: a gain is real, and without one nothing changes."""
     gains = 0
-    for seed in range(60):
+    for seed in seeds:
         cluster = compiled(tiny_soft.snapshot(seed, kind, nodes=4, pods=8))
         lns = searching(cluster, greedily(cluster))
         search, where = lns.search, f"{kind} seed {seed}"

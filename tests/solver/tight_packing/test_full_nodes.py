@@ -25,7 +25,7 @@ def possible(demands: PackingDemands, out: dict[int, int]) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", sampled(range(INSTANCES), every=4))
+@pytest.mark.parametrize("seed", sampled(range(INSTANCES), every=20, full=4))
 def test_refutes_only_what_is_impossible_and_dives_to_what_has_room(seed: int) -> None:
     demands = problem(seed)
     rng = np.random.default_rng(seed)

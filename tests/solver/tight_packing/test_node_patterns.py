@@ -9,6 +9,7 @@ import pytest
 
 from kubestow.solver.tight_packing import node_patterns
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom, PatternParameters
+from tests.tiers import thinned
 
 
 def node(seed: int) -> NodeRoom:
@@ -34,7 +35,7 @@ def brute(one: NodeRoom) -> set[tuple[int, ...]]:
     return result
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", thinned(range(150), 5))
 def test_as_brute_force_lists_them(seed: int) -> None:
     one = node(seed)
     result = NodePatterns(one).all(1.0, 1_000_000)

@@ -38,7 +38,7 @@ def test_packs_with_hardly_any_room_to_spare(nodes: int, each: int, spare: float
     assert counts.sum() == demands.count.sum()
 
 
-@pytest.mark.parametrize("seed", sampled(range(120), every=4))
+@pytest.mark.parametrize("seed", sampled(range(120), every=20, full=4))
 def test_never_claims_what_brute_force_cannot_do(seed: int) -> None:
     demands = problem(seed)
     if not demands.allowed.any(axis=1).all():

@@ -22,7 +22,7 @@ from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
 from tests import tiny
 from tests.objects import Object, node, pod
 from tests.solver.rules.test_agreement import reachable
-from tests.tiers import sampled
+from tests.tiers import sampled, seeds
 
 INSTANCES = Path(__file__).resolve().parents[4] / "instances" / "audit"
 OWN = [code.code for code in check.CODES]
@@ -109,8 +109,9 @@ def unsound(seeds: range, kind: str, make: Any = tiny.snapshot) -> tuple[list[st
 
 
 @pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
-def test_no_state_has_what_is_said_never_to_be(kind: str) -> None:
-    wrong, seen = unsound(range(120), kind)
+@seeds(70, 120)
+def test_no_state_has_what_is_said_never_to_be(seeds: range, kind: str) -> None:
+    wrong, seen = unsound(seeds, kind)
     assert wrong == []
     assert seen or kind == "spread"
 
@@ -135,8 +136,9 @@ def half_run(seed: int, kind: str) -> list[Object]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.ALL)
-def test_what_runs_already_is_counted_with_what_can(kind: str) -> None:
-    wrong, seen = unsound(range(150), kind, half_run)
+@seeds(50, 150)
+def test_what_runs_already_is_counted_with_what_can(seeds: range, kind: str) -> None:
+    wrong, seen = unsound(seeds, kind, half_run)
     assert wrong == []
     assert seen or kind == "volumes"
 

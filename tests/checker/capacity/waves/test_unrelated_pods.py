@@ -19,7 +19,7 @@ from tests.tiers import sampled
 
 
 @pytest.mark.parametrize("kind", [kind for kind in tiny.KINDS if kind != "gated"])
-@pytest.mark.parametrize("seed", sampled(range(60), every=12))
+@pytest.mark.parametrize("seed", sampled(range(60), every=12, full=4))
 def test_a_drain_is_judged_the_same_without_bystanders(seed: int, kind: str) -> None:
     snapshot = running(seed, kind, nodes=6, pods=14)
     rng = random.Random(seed)

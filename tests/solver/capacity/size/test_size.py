@@ -21,6 +21,7 @@ from kubestow.solver.runtime.options import Options
 from tests.instances.planted.planted_sizing import planted_sizing
 from tests.objects import node, pod
 from tests.solver.capacity.size import tiny
+from tests.tiers import in_slow
 
 OPTIONS = Options(time_limit=30.0, workers=1)
 SHAPES = (
@@ -214,11 +215,12 @@ def test_a_stop_gives_what_is_certain() -> None:
 
 
 @pytest.mark.full
-def test_near_a_purchase_that_is_known_to_do_and_never_below_its_bound(tmp_path: Path) -> None:
-    planted = planted_sizing(1, 20, 300)
+@pytest.mark.parametrize(("nodes", "pods", "seconds"), [(8, 100, 3.0), in_slow((20, 300, 10.0))])
+def test_near_a_purchase_that_is_known_to_do_and_never_below_its_bound(tmp_path: Path, nodes: int, pods: int, seconds: float) -> None:
+    planted = planted_sizing(1, nodes, pods)
     file = tmp_path / "catalogue.json"
     file.write_bytes(msgspec.json.encode(planted.catalogue))
-    found = sized(planted.objects, read(str(file)), time_limit=10.0, deterministic=True)
+    found = sized(planted.objects, read(str(file)), time_limit=seconds, deterministic=True)
     assert found.placement is not None
     assert not found.placement.unplaced
     assert (

@@ -19,6 +19,7 @@ from kubestow.solver.executors.pool import WorkerPool, pool_of
 from kubestow.solver.runtime.options import Options
 from tests.solver.capacity.survive.clusters import doubled, running
 from tests.solver.executors.test_pool import Inline
+from tests.tiers import in_slow
 
 OPTIONS = Options(time_limit=20, workers=1, deterministic=True)
 ASKED = (
@@ -41,15 +42,15 @@ def test_whoever_decides_the_document_is_the_same(kind: str, asked: SurviveOptio
 
 
 @pytest.mark.full
-def test_with_processes_and_with_workers_of_dask_the_document_is_the_same() -> None:
+@pytest.mark.parametrize("dask", [None, in_slow("local")])
+def test_with_processes_and_with_workers_of_dask_the_document_is_the_same(dask: str | None) -> None:
     pytest.importorskip("distributed")
-    for dask in (None, "local"):
-        pool = pool_of(2, dask)
-        assert pool is not None
-        with pool:
-            for kind, request in ASKED:
-                for snapshot in (running(2, kind), doubled(3, kind)):
-                    assert bytes_of(snapshot, request, pool) == bytes_of(snapshot, request, None), (dask, kind)
+    pool = pool_of(2, dask)
+    assert pool is not None
+    with pool:
+        for kind, request in ASKED:
+            for snapshot in (running(2, kind), doubled(3, kind)):
+                assert bytes_of(snapshot, request, pool) == bytes_of(snapshot, request, None), (dask, kind)
 
 
 def test_with_little_deterministic_time_it_is_the_same_too() -> None:

@@ -22,7 +22,7 @@ from tests.solver.capacity.survive.clusters import EXACT, comes_back, doubled, r
 
 KINDS = (*tiny.ALL, "gangs")
 #: Clusters of each kind in the full tier, and at length: 300 in all.
-CLUSTERS, MANY = 6, 25
+CLUSTERS, MANY = 3, 28
 ASKED = (
     SurviveOptions(),
     SurviveOptions("zone"),

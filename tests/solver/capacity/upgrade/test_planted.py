@@ -15,7 +15,7 @@ from tests.tiers import sampled
 _OPTIONS = Options(deterministic=True)
 
 
-@pytest.mark.parametrize("seed", sampled(range(50), every=10))
+@pytest.mark.parametrize("seed", sampled(range(50), every=14, full=7))
 def test_planted_blockers_are_named_one_by_one(seed: int) -> None:
     kinds = tuple(KINDS[(seed + i) % len(KINDS)] for i in range(1 + seed % 4))
     planted = Planted(seed, kinds)
@@ -28,7 +28,7 @@ def test_planted_blockers_are_named_one_by_one(seed: int) -> None:
     assert not check_upgrade(snapshot, found).violations
 
 
-@pytest.mark.parametrize("seed", sampled(range(50), every=10))
+@pytest.mark.parametrize("seed", sampled(range(50), every=14, full=7))
 def test_the_same_pools_without_blockers_get_through(seed: int) -> None:
     surge, unavailable = (("1", "0"), ("2", "0"), ("0", "1"), ("25%", "1"), ("100%", "0"))[seed % 5]
     request = UpgradeOptions("pool=p", unavailable, surge, "topology.kubernetes.io/zone" if seed % 3 == 0 else None, options=_OPTIONS)

@@ -21,7 +21,7 @@ from tests.plans.accepting import Position
 from tests.plans.brute import Brute
 from tests.plans.cluster import ABSENT
 from tests.solver.rebalance.problem.test_problem import case_of, class_of, even, running
-from tests.tiers import sampled
+from tests.tiers import sampled, seeds
 
 Object = dict[str, Any]
 ZONE = "zone"
@@ -100,13 +100,15 @@ def builder(seed: int, kind: str, length: int = 7, *, resized: bool = False) -> 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", tiny.KINDS)
-def test_steps_that_are_accepted_are_those_of_the_brute_force(kind: str) -> None:
-    assert sum(builder(seed, kind) for seed in range(40)) > 80
+@seeds(15, 40)
+def test_steps_that_are_accepted_are_those_of_the_brute_force(seeds: range, kind: str) -> None:
+    assert sum(builder(seed, kind) for seed in seeds) > len(seeds)
 
 
 @pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=6))
-def test_steps_beside_resizes_that_wait_are_those_of_the_brute_force(kind: str) -> None:
-    assert sum(builder(seed, kind, resized=True) for seed in range(40)) > 80
+@seeds(15, 40)
+def test_steps_beside_resizes_that_wait_are_those_of_the_brute_force(seeds: range, kind: str) -> None:
+    assert sum(builder(seed, kind, resized=True) for seed in seeds) > len(seeds)
 
 
 @pytest.mark.slow
@@ -116,9 +118,10 @@ def test_steps_that_are_accepted_are_those_of_the_brute_force_on_many_clusters(k
 
 
 @pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=6))
-def test_what_may_move_and_what_budgets_allow(kind: str) -> None:
+@seeds(50, 150)
+def test_what_may_move_and_what_budgets_allow(seeds: range, kind: str) -> None:
     """Read from raw objects once more: exclusions, evictable pods, closed nodes, subjects and budgets."""
-    for seed in range(150):
+    for seed in seeds:
         both = _Both.random(seed, kind)
         problem, brute = both.problem, both.brute
         of = both.class_of

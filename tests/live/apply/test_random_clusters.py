@@ -11,8 +11,8 @@ import pytest
 from kubestow.live.apply.run import RunOutcome
 from tests.api_server import Faults, Server
 from tests.live.apply.applying import Applying
+from tests.live.apply.random_clusters import RIVAL, TASKS, Posed, add_rivals, posed
 from tests.live.apply.verdicts import foreign, half_done, left_behind, unlike_the_document
-from tests.live.apply.worlds import RIVAL, TASKS, Posed, add_rivals, posed
 
 FAULTS = Faults(
     error_before=0.03,
@@ -56,22 +56,22 @@ def numbers(quick: int, full: int, slow: int) -> list[Any]:
     return [pytest.param(n, marks=[] if n < quick else pytest.mark.full if n < full else pytest.mark.slow) for n in range(slow)]
 
 
-@pytest.mark.parametrize("seed", numbers(4, 28, 700))
+@pytest.mark.parametrize("seed", numbers(4, 12, 700))
 def test_runs_on_random_clusters(seed: int, tmp_path: Path) -> None:
     carried_out(TASKS[seed % len(TASKS)], seed, tmp_path)
 
 
-@pytest.mark.parametrize("seed", numbers(4, 28, 700))
+@pytest.mark.parametrize("seed", numbers(4, 12, 700))
 def test_runs_among_pods_that_come_meanwhile(seed: int, tmp_path: Path) -> None:
     carried_out(TASKS[seed % len(TASKS)], seed, tmp_path, rivals=True)
 
 
-@pytest.mark.parametrize("seed", numbers(3, 21, 350))
+@pytest.mark.parametrize("seed", numbers(3, 9, 350))
 def test_runs_when_requests_fail_and_watches_end(seed: int, tmp_path: Path) -> None:
     carried_out(TASKS[seed % len(TASKS)], seed, tmp_path, FAULTS)
 
 
-@pytest.mark.parametrize("seed", numbers(2, 20, 500))
+@pytest.mark.parametrize("seed", numbers(2, 8, 500))
 def test_killed_at_a_random_request_and_resumed_a_run_reaches_the_same_end(seed: int, tmp_path: Path) -> None:
     """The same seed gives the same cluster again, so the first run shows the number of requests and the end."""
     task, rng = TASKS[seed % len(TASKS)], random.Random(f"kill-{seed}")

@@ -14,7 +14,7 @@ from tests import objects
 from tests.live.apply.fake_cluster import FakeCluster
 
 
-class SmallWorld(FakeCluster):
+class SmallCluster(FakeCluster):
     """``makes``: whether controllers replace pods; ``kubelets``: whether pods become Ready once they are bound; ``ends_slowly``: evicted
     pods stay until :meth:`end` is called; ``refuses``: answers to requests, by the last part of their path, each used once."""
 

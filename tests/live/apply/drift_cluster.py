@@ -27,7 +27,7 @@ def uid(kind: str, name: str) -> str:
     return f"{kind}.{name.replace('/', '.')}"
 
 
-class World:
+class DriftCluster:
     """Objects by kind and namespace/name, to be changed at will; each has a uid."""
 
     def __init__(self, items: Sequence[Object]) -> None:
@@ -68,8 +68,8 @@ class World:
         item["metadata"]["uid"] += "-again"
         return item
 
-    def copy(self) -> World:
-        return World(copy.deepcopy(list(self._of.values())))
+    def copy(self) -> DriftCluster:
+        return DriftCluster(copy.deepcopy(list(self._of.values())))
 
     def loaded(self) -> Snapshot:
         """As ``kubectl get -o json`` has it."""
@@ -191,5 +191,5 @@ def placement(*bound: tuple[str, str], gang: str | None = None) -> Placement:
     return Placement(SnapshotRef("", 0, 0, len(bound)), "exact", "optimal", [], entries)
 
 
-def verdict(before: World, now: World, document: Document, done: DoneChanges | None = None) -> DriftVerdict:
+def verdict(before: DriftCluster, now: DriftCluster, document: Document, done: DoneChanges | None = None) -> DriftVerdict:
     return check(before.loaded(), now.captured(), document, done or DoneChanges(), judge_rest)
