@@ -48,7 +48,7 @@ from kubestow.solver.runtime.run_context import RunContext
 if TYPE_CHECKING:
     from kubestow.models.devices.inventory import Pick
     from kubestow.models.numa.node_topology import NumaTree
-    from kubestow.solver.objective.container_affinity import Pools
+    from kubestow.solver.objective.families.container_affinity import Pools
 
 EXPLAIN_SECONDS = 20.0  #: Time limit for explaining unplaced pods.
 #: Explanations are skipped unless the remaining time is at least this multiple of the compile time.

@@ -100,19 +100,19 @@ def objective_faults(
     for problem in problems:
         fault(problem)
     if {"soft", "topologySpread"} & tiers.keys():
-        from kubestow.checker.objective import preferences
+        from kubestow.checker.objective import families, preferences
 
         score = preferences.score_of(snapshot, where, policy, pending, gangs)
     if "soft" in tiers:
-        families = score.families
-        families["containerAffinity"] = container_points
-        weights = {family: int(getattr(policy.multipliers, family)) for family in families}
-        total = sum(points * weights[family] for family, points in families.items())
+        points_of = score.families
+        points_of.update(dict.fromkeys(families.named("none"), container_points))
+        weights = {kind.name: kind.weight(policy) for kind in families.KINDS}
+        total = sum(points * weights[family] for family, points in points_of.items())
         if total != tiers["soft"].value:
-            parts = ", ".join(f"{family} {points}" for family, points in families.items() if points and weights[family])
+            parts = ", ".join(f"{family} {points}" for family, points in points_of.items() if points and weights[family])
             fault(f"tier soft: the value is {tiers['soft'].value}, the placement is worth {total} ({parts or 'no preference met'})")
         if placement.preferences is not None:
-            for why in _family_faults(placement.preferences.families, families, weights):
+            for why in _family_faults(placement.preferences.families, points_of, weights):
                 fault(why)
     if "topologySpread" in tiers:
         evenness = score.evenness()
