@@ -13,9 +13,9 @@ from kubestow.solver.bind_order.order import Sequence_, find_order
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.objective import report
 from kubestow.solver.objective.assign_zones import assign, value_of
-from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
-from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
+from kubestow.solver.objective.families.container_affinity import AssignedZones
+from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import PodCosts, Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext
@@ -133,11 +133,9 @@ class _LaterTiersSearch:
         best, cluster = self.best, self.cluster
         if any(cls.containers is not None for cls in cluster.classes):
             best.zones = assign(cluster, self.objective.containers, best.sequence)
-        families = self.objective.families(best.counts)
-        families[CONTAINER_AFFINITY] = best.zones.points
         unplaced = cluster.per_priority(fits(cluster, self.eligibility) - best.counts.sum(axis=1))
         active = best.state[0] if best.state is not None else ()
-        best.value = self.objective.total(families)
+        best.value = self.objective.total(self.objective.families(best.counts, zones=best.zones))
         best.bound = max(best.value, Components(cluster, self.objective, self.eligibility, unplaced, active=active).bound)
         self.context.report(self.context.phase, "soft", best.value, best.bound)
 

@@ -34,8 +34,8 @@ from kubestow.solver.explain.placed_pods import placed_in
 from kubestow.solver.explain.undecided import is_undecided, most_placed
 from kubestow.solver.explain.unplaced import explain_left, left_of
 from kubestow.solver.numa.zone_pools import bits
-from kubestow.solver.objective.container_affinity import Pools
 from kubestow.solver.objective.domain_evenness import DOMAINS
+from kubestow.solver.objective.families.container_affinity import Pools
 from kubestow.solver.objective.gap_notes import gap_notes
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import Strategy, choose

@@ -31,8 +31,8 @@ from kubestow.models.snapshot.snapshot import InputError
 from kubestow.solver import soft_tiers
 from kubestow.solver.bounds import component_bounds
 from kubestow.solver.numa import zone_patterns
-from kubestow.solver.objective import preferences as objective_preferences
 from kubestow.solver.objective import report
+from kubestow.solver.objective.families import taints, topology_spread
 from kubestow.solver.search import outcome, parameters
 from tests.objects import node, pod
 
@@ -211,8 +211,8 @@ def test_the_shown_commands_run_and_print_what_is_shown(text: str, tmp_path: Pat
 
 def test_the_numbers_in_preferences_are_those_of_the_code() -> None:
     for phrase in (
-        f"−{objective_preferences.TAINT_COST} for each PreferNoSchedule taint",
-        f"−{objective_preferences.SKEW_COST} for each pod above",
+        f"−{taints.TAINT_COST} for each PreferNoSchedule taint",
+        f"−{topology_spread.SKEW_COST} for each pod above",
         f"the {report.MAX_LISTED} costliest",
         f"at most {parameters.PARAMETERS.small_variables:,} (class, node) pairs",
         f"up to {outcome.MAX_SOFT_MODEL_VARIABLES:,} pairs",

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kubestow.checker.claims.document import controller_name
-from kubestow.checker.objective.image_locality import ImageLocality
-from kubestow.checker.objective.kinds import Kinds, PodKind, labels_of, taints_of
-from kubestow.checker.objective.preferences import TAINT_POINTS, preferred_terms, without_anti_affinity
+from kubestow.checker.objective.families import KINDS, build, named
+from kubestow.checker.objective.families.base import Family, Scene
+from kubestow.checker.objective.families.pod_affinity import PodAffinity
+from kubestow.checker.objective.kinds import Kinds, PodKind, labels_of
 from kubestow.checker.replicas import Whereabouts
-from kubestow.checker.rules import affinity, matching, node_rules
+from kubestow.checker.rules import affinity
 from kubestow.checker.violation import DOCUMENT, Violation
 from kubestow.models.documents.placement import Placement, Preferences
 from kubestow.models.documents.policy import DEFAULT, Policy
@@ -26,8 +27,6 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Largest number of unmet preferences that a document lists.
 MAX_LISTED_PREFERENCES: Final = 50
-#: Families whose losses are recounted individually.
-COUNTED: Final = frozenset({"nodeAffinity", "taints", "imageLocality", "podAffinity", "requiredAffinity"})
 
 _Entry = tuple[str, str, str]  # workload, family, preference
 
@@ -43,7 +42,7 @@ class _Term(NamedTuple):
         match: The pods that it selects.
     """
 
-    family: str
+    family: Family
     text: str
     weight: int
     key: str
@@ -66,9 +65,9 @@ def preference_claims(snapshot: Snapshot, placement: Placement, where: Whereabou
             yield Violation("", "", DOCUMENT, "there is a tier soft, and nothing is said of preferences")
         return
     policy = placement.policy or DEFAULT
-    book = _Book(snapshot, policy)
+    book = _Book(Scene(snapshot, policy, {node.metadata.name or "": node for node in snapshot.nodes}, where.placed, gangs))
     book.read(where)
-    book.read_gangs(gangs, where.placed)
+    book.read_gangs()
     for why in (*_sums(said, soft[0].value if soft else None), *_gains(said, book.gained), *_unmet(said, book.lost, policy)):
         yield Violation("", "", DOCUMENT, f"preferences: {why}")
 
@@ -78,7 +77,8 @@ def _sums(said: Preferences, soft: int | None) -> Iterator[str]:
     if soft is None:
         yield "they are given, and there is no tier soft"
         return
-    spread = sum(family.value * family.multiplier for family in said.families if family.family == "topologySpread")
+    summed = named("sum")
+    spread = sum(family.value * family.multiplier for family in said.families if family.family in summed)
     gained = sum(row.value for row in said.workloads)
     if gained != soft - spread:
         yield f"the workloads are said to gain {gained} together, the tier soft without spread constraints is {soft - spread}"
@@ -95,14 +95,14 @@ def _sums(said: Preferences, soft: int | None) -> Iterator[str]:
     for name, number in lost.items():
         if number:
             yield f"{name} has unmet preferences and is not among the workloads"
-    costs = sum(entry.lost for entry in said.unmet if entry.family == "topologySpread")
+    costs = sum(entry.lost for entry in said.unmet if entry.family in summed)
     if costs > -spread or (costs != -spread and len(said.unmet) < MAX_LISTED_PREFERENCES):
         yield f"spread constraints are said to cost {costs}, they cost {-spread}"
 
 
 def _gains(said: Preferences, expected: Mapping[str, int]) -> Iterator[str]:
     """Yield workloads whose gain differs from the recount."""
-    if any(family.family == "containerAffinity" for family in said.families):
+    if any(family.family in named("none") for family in said.families):
         return
     rows = {row.workload: row.value for row in said.workloads}
     for name in sorted(rows.keys() | expected.keys()):
@@ -112,7 +112,7 @@ def _gains(said: Preferences, expected: Mapping[str, int]) -> Iterator[str]:
 
 def _unmet(said: Preferences, expected: Mapping[_Entry, tuple[int, int]], policy: Policy) -> Iterator[str]:
     """Yield faults of the list of unmet preferences."""
-    weights = {name: int(getattr(policy.multipliers, name)) for name in policy.multipliers.__struct_fields__}
+    weights, counted = {kind.name: kind.weight(policy) for kind in KINDS}, named("each")
     claims: dict[_Entry, tuple[int, int]] = {}
     last: int | None = None
     for entry in said.unmet:
@@ -131,7 +131,7 @@ def _unmet(said: Preferences, expected: Mapping[_Entry, tuple[int, int]], policy
     if len(said.unmet) > MAX_LISTED_PREFERENCES:
         yield f"{len(said.unmet)} unmet preferences are listed, {MAX_LISTED_PREFERENCES} at most"
     for key, claim in claims.items():
-        if key[1] in COUNTED and claim != expected.get(key):
+        if key[1] in counted and claim != expected.get(key):
             pods, lost = expected.get(key, (0, 0))
             yield f"{' '.join(key)}: {claim[0]} pods are said to lose {claim[1]}, {pods} lose {lost}"
     for key, (pods, lost) in sorted(expected.items()):
@@ -149,15 +149,15 @@ class _Book:
         lost: Number of losing pods and lost points, per workload, family and preference.
     """
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
-        self._snapshot, self._policy = snapshot, policy
-        self._nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+    def __init__(self, scene: Scene) -> None:
+        snapshot = scene.snapshot
+        self._scene, self._nodes = scene, scene.nodes
+        self._families = build(scene, "each")
         self.lost: dict[_Entry, tuple[int, int]] = {}
         self.gained: Counter[str] = Counter()
         self._terms_of: dict[tuple[object, ...], list[_Term]] = {}
         self._spaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._kinds = Kinds()
-        self._chosen: dict[int, dict[frozenset[str], int]] = {}
         self._memo: dict[tuple[affinity.Match, str], tuple[int, Counter[str], frozenset[int]]] = {}
 
     def read(self, where: Whereabouts) -> None:
@@ -165,7 +165,7 @@ class _Book:
         their own names.
         """
         mine: list[tuple[objects.Pod, list[str]]] = []
-        given: dict[tuple[str, str, affinity.Match], Counter[str]] = {}
+        given: dict[tuple[Family, str, affinity.Match], Counter[str]] = {}
         for pod, on in where.on:
             if objects.is_terminal(pod):
                 continue
@@ -183,64 +183,55 @@ class _Book:
                 mine.append((crowd[key], [node]))
         self._each(mine, given)
 
-    def _gain(self, pod: objects.Pod, family: str, points: int) -> None:
+    def _gain(self, pod: objects.Pod, family: Family, points: int) -> None:
         """Add points to the workload of a pod."""
         if points:
-            self.gained[controller_name(pod)] += points * int(getattr(self._policy.multipliers, family))
+            self.gained[controller_name(pod)] += points * family.weight(self._scene.policy)
 
-    def _give(self, pod: objects.Pod, nodes: Sequence[str], given: dict[tuple[str, str, affinity.Match], Counter[str]]) -> None:
+    def _give(self, pod: objects.Pod, nodes: Sequence[str], given: dict[tuple[Family, str, affinity.Match], Counter[str]]) -> None:
         """Add the points that terms of remaining pods offer, by family, key and match, and by domain."""
-        mutual = self._policy.symmetricPreferredAntiAffinity
-        for term in self._own(pod) if mutual else self._terms(pod, own=False):
+        for term in self._own(pod, staying=True):
             for node in nodes:
                 domain = labels_of(self._nodes[node]).get(term.key)
                 if domain is not None:
                     given.setdefault((term.family, term.key, term.match), Counter())[domain] += term.weight
 
-    def _own(self, pod: objects.Pod) -> list[_Term]:
-        """Return the terms of a pod, cached per affinity, namespace and labels."""
+    def _own(self, pod: objects.Pod, *, staying: bool = False) -> list[_Term]:
+        """Return the terms of a pod, with equal ones merged, cached per affinity, namespace and labels.
+
+        Args:
+            pod: The pod.
+            staying: True for the effect of a pod that stays on pods to be placed.
+        """
         if pod.spec.affinity is None:
             return []
-        memo = id(pod.spec.affinity), pod.metadata.namespace, id(pod.metadata.labels)
+        memo = id(pod.spec.affinity), pod.metadata.namespace, id(pod.metadata.labels), staying
         if memo not in self._terms_of:
-            self._terms_of[memo] = list(self._terms(pod))
+            found: dict[tuple[Family, affinity.AffinityTerm], int] = {}
+            for family in self._families:
+                for term, weight in family.terms(pod, staying=staying):
+                    found[family, term] = found.get((family, term), 0) + weight
+            self._terms_of[memo] = [_Term(f, f.words(weight, key), weight, key, match) for (f, (match, key)), weight in found.items()]
         return self._terms_of[memo]
 
-    def _enter(self, pod: objects.Pod, family: str, text: str, losses: Iterable[int]) -> None:
+    def _enter(self, pod: objects.Pod, family: Family, text: str, losses: Iterable[int]) -> None:
         """Record a loss of points for each replica of a pod."""
-        weight = int(getattr(self._policy.multipliers, family))
+        weight = family.weight(self._scene.policy)
         real = [lost * weight for lost in losses if lost * weight > 0]
         if real:
-            key = controller_name(pod), family, text
+            key = controller_name(pod), family.name, text
             pods, before = self.lost.get(key, (0, 0))
             self.lost[key] = pods + len(real), before + sum(real)
 
     def _each(
-        self, mine: list[tuple[objects.Pod, list[str]]], given: Mapping[tuple[str, str, affinity.Match], Counter[str]]
+        self, mine: list[tuple[objects.Pod, list[str]]], given: Mapping[tuple[Family, str, affinity.Match], Counter[str]]
     ) -> None:  # fmt: skip
         """Count every preference of the placed pods."""
-        locality = ImageLocality(self._nodes) if self._policy.multipliers.imageLocality else None
-        soft = {
-            name: found for name, node in self._nodes.items() if (found := [t for t in taints_of(node) if t.effect == "PreferNoSchedule"])
-        }
-        best: dict[int, int] = {}
         for pod, nodes in mine:
-            for chosen, weight in self._preferred_nodes(pod).items():
-                met = sum(name in chosen for name in nodes)
-                self._enter(pod, "nodeAffinity", f"preferred node affinity of weight {weight}", [weight] * (len(nodes) - met))
-                self._gain(pod, "nodeAffinity", weight * met)
-            if soft:
-                bad = [sum(not self._tolerated(pod, taint) for taint in soft.get(name, ())) for name in nodes]
-                text = "PreferNoSchedule taints that it does not tolerate"
-                self._enter(pod, "taints", text, [-TAINT_POINTS * number for number in bad])
-                self._gain(pod, "taints", TAINT_POINTS * sum(bad))
-            if locality is not None:
-                kind = id(pod.spec.containers)  # equal pods share it
-                if kind not in best:
-                    best[kind] = max(locality.points(pod.spec, other) for other in self._nodes)
-                here = [locality.points(pod.spec, name) for name in nodes]
-                self._enter(pod, "imageLocality", "images that its node does not have", [best[kind] - points for points in here])
-                self._gain(pod, "imageLocality", sum(here))
+            for family in self._families:
+                for text, losses, gain in family.recount(pod, nodes):
+                    self._enter(pod, family, text, losses)
+                    self._gain(pod, family, gain)
             for term in self._own(pod):
                 pairs = [self._met(pod, name, term) for name in nodes]
                 losses = [term.weight * missed if term.weight > 0 else -term.weight * met for met, missed in pairs]
@@ -251,48 +242,14 @@ class _Book:
                     domains = [labels_of(self._nodes[name]).get(key) for name in nodes]
                     self._gain(pod, family, sum(sums[domain] for domain in domains if domain is not None))
 
-    def _tolerated(self, pod: objects.Pod, taint: objects.Taint) -> bool:
-        return node_rules.tolerated(pod.spec.tolerations, taint, self._snapshot.gates)
-
-    def _preferred_nodes(self, pod: objects.Pod) -> dict[frozenset[str], int]:
-        """Return the weight of each set of nodes that preferred node affinity selects. Terms that no node meets are skipped."""
-        wanted = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
-        if wanted is None or not wanted.preferredDuringSchedulingIgnoredDuringExecution:
-            return {}
-        found = self._chosen.get(id(wanted))
-        if found is None:
-            found = self._chosen[id(wanted)] = {}
-            for term in wanted.preferredDuringSchedulingIgnoredDuringExecution:
-                chosen = frozenset(n for n, node in self._nodes.items() if matching.term_holds(term.preference, labels_of(node), n))
-                if chosen:
-                    found[chosen] = found.get(chosen, 0) + term.weight
-        return found
-
-    def _terms(self, pod: objects.Pod, *, own: bool = True) -> Iterator[_Term]:
-        """Yield the terms that count, with equal ones merged.
-
-        Args:
-            pod: The pod.
-            own: True for the pod's own terms. False for their effect on new pods nearby if preferred anti-affinity is not symmetric.
-        """
-        found: dict[affinity.AffinityTerm, int] = {}
-        terms = preferred_terms(pod)
-        for term, weight in terms if own else without_anti_affinity(terms):
-            found[term] = found.get(term, 0) + weight
-        for (match, key), weight in found.items():
-            kind = "affinity" if weight > 0 else "anti-affinity"
-            yield _Term("podAffinity", f"preferred pod {kind} of weight {abs(weight)}, per {key}", weight, key, match)
-        for (match, key), times in Counter(affinity.read_terms(pod).affinity).items():
-            text = f"more pods of its required affinity, per {key}"
-            yield _Term("requiredAffinity", text, times * self._policy.hardPodAffinityWeight, key, match)
-
-    def read_gangs(self, gangs: Sequence[Gang], placed: Mapping[str, str]) -> None:
+    def read_gangs(self) -> None:
         """Count the preferred topology of gangs: each member prefers every other member in its domain."""
-        for gang in gangs:
+        family, scene = next(each for each in self._families if isinstance(each, PodAffinity)), self._scene
+        for gang in scene.gangs:
             if gang.key is None or gang.required:
                 continue
-            members = [(pod, placed.get(objects.pod_key(pod))) for pod in (self._snapshot.pods[i] for i in gang.pods)]
-            running = [self._snapshot.pods[i].spec.nodeName or "" for i in gang.bound]
+            members = [(pod, scene.placed.get(objects.pod_key(pod))) for pod in (scene.snapshot.pods[i] for i in gang.pods)]
+            running = [scene.snapshot.pods[i].spec.nodeName or "" for i in gang.bound]
             there = [
                 labels_of(self._nodes[name]).get(gang.key) for name in [*(n for _, n in members if n), *running] if name in self._nodes
             ]
@@ -301,13 +258,13 @@ class _Book:
                 if name is not None:
                     domain = labels_of(self._nodes[name]).get(gang.key)
                     near = inside[domain] - 1 if domain is not None else 0
-                    text = f"preferred pod affinity of weight {PREFERRED_TOPOLOGY_POINTS}, per {gang.key}"
-                    self._enter(pod, "podAffinity", text, [PREFERRED_TOPOLOGY_POINTS * (len(there) - 1 - near)])
+                    text = family.words(PREFERRED_TOPOLOGY_POINTS, gang.key)
+                    self._enter(pod, family, text, [PREFERRED_TOPOLOGY_POINTS * (len(there) - 1 - near)])
                     running_near = sum(
                         domain is not None and labels_of(self._nodes[other]).get(gang.key) == domain
                         for other in running if other in self._nodes
                     )  # fmt: skip
-                    self._gain(pod, "podAffinity", PREFERRED_TOPOLOGY_POINTS * (near + running_near))
+                    self._gain(pod, family, PREFERRED_TOPOLOGY_POINTS * (near + running_near))
 
     def _met(self, pod: objects.Pod, name: str, term: _Term) -> tuple[int, int]:
         """Return two numbers of pods that a pod's term selects: inside the pod's domain, and outside."""

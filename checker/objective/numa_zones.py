@@ -16,7 +16,7 @@ from typing import Final
 
 from kubestow.checker.objective import topology_manager
 from kubestow.checker.objective.colocation import colocation
-from kubestow.checker.objective.container_affinity import NodeContainerAffinity
+from kubestow.checker.objective.families.container_affinity import NodeContainerAffinity
 from kubestow.checker.objective.kubelet import Kubelet, zones_due
 from kubestow.checker.objective.topology_manager import Machine, ZoneRequest
 from kubestow.models.documents.placement import Assignment

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from kubestow.checker.objective import numa_zones, preferences, tie_break
+from kubestow.checker.objective import families, numa_zones, preferences, tie_break
 from kubestow.checker.objective.colocation import colocation
 from kubestow.checker.replicas import Whereabouts
 from kubestow.checker.rules.resources import Amounts
@@ -21,19 +21,19 @@ _CONTAINERS = attrgetter("containers")
 _TIERS = ("placed", "soft", "topologySpread", "strategy")
 
 
-def _family_faults(claims: Sequence[FamilyResult], families: Mapping[str, int], weights: Mapping[str, int]) -> Iterator[str]:
+def _family_faults(claims: Sequence[FamilyResult], points_of: Mapping[str, int], weights: Mapping[str, int]) -> Iterator[str]:
     """Yield wrong or missing families of a document."""
     for claim in claims:
-        if claim.family not in families:
+        if claim.family not in points_of:
             yield f"preferences: there is no family {claim.family!r}"
         elif claim.multiplier != weights[claim.family]:
             yield f"preferences: the multiplier of {claim.family} is said to be {claim.multiplier}, the policy has {weights[claim.family]}"
-        elif claim.value != families[claim.family]:
-            yield f"preferences: {claim.family} is said to be {claim.value}, it is {families[claim.family]}"
+        elif claim.value != points_of[claim.family]:
+            yield f"preferences: {claim.family} is said to be {claim.value}, it is {points_of[claim.family]}"
         elif claim.best < claim.value:
             yield f"preferences: {claim.family} has value {claim.value} and is said to have at best {claim.best}"
     said = [claim.family for claim in claims]
-    for family, points in families.items():
+    for family, points in points_of.items():
         if said.count(family) > 1:
             yield f"preferences: {family} is given twice"
         if points and weights[family] and family not in said:
@@ -100,15 +100,15 @@ def objective_faults(
     if {"soft", "topologySpread"} & tiers.keys():
         score = preferences.score_of(snapshot, where, policy, pending, gangs)
     if "soft" in tiers:
-        families = score.families
-        families["containerAffinity"] = container_points
-        weights = {family: int(getattr(policy.multipliers, family)) for family in families}
-        total = sum(points * weights[family] for family, points in families.items())
+        points_of = score.families
+        points_of.update(dict.fromkeys(families.named("none"), container_points))
+        weights = {kind.name: kind.weight(policy) for kind in families.KINDS}
+        total = sum(points * weights[family] for family, points in points_of.items())
         if total != tiers["soft"].value:
-            parts = ", ".join(f"{family} {points}" for family, points in families.items() if points and weights[family])
+            parts = ", ".join(f"{family} {points}" for family, points in points_of.items() if points and weights[family])
             fault(f"tier soft: the value is {tiers['soft'].value}, the placement is worth {total} ({parts or 'no preference met'})")
         if placement.preferences is not None:
-            for why in _family_faults(placement.preferences.families, families, weights):
+            for why in _family_faults(placement.preferences.families, points_of, weights):
                 fault(why)
     if "topologySpread" in tiers:
         evenness = score.evenness()

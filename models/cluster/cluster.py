@@ -68,7 +68,7 @@ class Pull:
     matcher: int
     key: str
     weight: int  # points for each matched pod in the same domain of ``key``
-    required: bool  # True for the implicit weight of a required affinity term
+    family: str  # podAffinity, or requiredAffinity for the implicit weight of a required term
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class PodClass:
     ports: frozenset[Port]
     claims: tuple[str, ...]
     prefers: tuple[tuple[int, int], ...] = ()  # preferred node affinity: (node set, weight)
-    images: int | None = None  # node scores for its images, an index into ``image_scores``
+    scores: tuple[tuple[str, int], ...] = ()  # points for nodes: (family, index into its ``node_scores``)
     pulls: tuple[Pull, ...] = ()
     soft_spread: tuple[SoftSpread, ...] = ()
     containers: ContainerClass | None = None
@@ -261,7 +261,7 @@ class Cluster:
     matchers: Matchers
     node_sets: list[Bools]
     toleration_sets: list[Tolerations]
-    image_scores: list[Ints]
+    node_scores: dict[str, list[Ints]]  # [N] each, by family
     fixed_anti: list[FixedTerm]
     fixed_ports: dict[Port, Ids]
     volumes: VolumeTable

@@ -8,8 +8,9 @@ import numpy as np
 
 from kubestow.models.cluster import fixed_pods
 from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints, PodClass, RequiredAffinity, SoftSpread, Spread, signature
-from kubestow.models.cluster.image_scores import ImageScores
 from kubestow.models.cluster.node_rules import NodeRules
+from kubestow.models.cluster.node_scores import weighed
+from kubestow.models.cluster.node_scores.base import NodeScores
 from kubestow.models.cluster.templates import ClassTemplate, TemplateReader
 from kubestow.models.cluster.volumes import VolumeTable
 from kubestow.models.devices.table import DeviceTable, device_table
@@ -51,8 +52,8 @@ def compile_cluster(
     fixed, pending, profiles = _templates(reader, scope, node_index, devices)
     resources, allocatable, slots = _allocatable(nodes, snapshot, devices, [*fixed, *pending])
     used, used_slots = fixed_pods.used(fixed, nodes.size, resources)
-    rules, images = NodeRules(nodes, snapshot.gates), ImageScores(snapshot.nodes if policy.multipliers.imageLocality else ())
-    classes, demand, supposed = _classes(reader, rules, images, pending)
+    rules, scores = NodeRules(nodes, snapshot.gates), [kind(snapshot.nodes) for kind in weighed(policy)]
+    classes, demand, supposed = _classes(reader, rules, scores, pending)
     placed, settled = fixed_pods.placed(snapshot, fixed, nodes.size, profiles)
     return Cluster(
         snapshot=snapshot,
@@ -72,7 +73,7 @@ def compile_cluster(
         matchers=reader.matchers,
         node_sets=rules.node_sets,
         toleration_sets=rules.toleration_sets,
-        image_scores=images.rows,
+        node_scores={each.name: each.rows for each in scores},
         fixed_anti=fixed_pods.anti(fixed),
         fixed_ports=fixed_pods.ports(fixed),
         volumes=VolumeTable(snapshot, nodes),
@@ -167,7 +168,7 @@ def _allocatable(
 
 
 def _classes(
-    reader: TemplateReader, rules: NodeRules, images: ImageScores, pending: Sequence[ClassTemplate]
+    reader: TemplateReader, rules: NodeRules, scores: Sequence[NodeScores], pending: Sequence[ClassTemplate]
 ) -> tuple[list[PodClass], list[dict[str, int]], list[tuple[int, int]]]:
     """Merge templates with equal rules, matchers and gang into classes.
 
@@ -197,7 +198,7 @@ def _classes(
         cls.features = required_features(template.pod.spec) if declaring else ()
         cls.os = (template.pod.spec.os.name if template.pod.spec.os else None) or ""
         cls.priority = priority if template.gang is None else lowest[template.gang]
-        cls.images = images.row(template.pod)
+        cls.scores = tuple((each.name, row) for each in scores if (row := each.row(template.pod)) is not None)
         key = (signature(cls), template.apart, tuple(sorted(template.demand.items())), template.supposed, hit)
         same = read[template.reading, hit] = found.setdefault(key, (cls, template.demand, template.supposed))[0]
         if same is not cls:

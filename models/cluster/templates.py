@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Final
 
@@ -13,6 +14,7 @@ import numpy as np
 from kubestow.models.cluster.admission import Refusal, refusals
 from kubestow.models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from kubestow.models.cluster.default_spread import DefaultSpread
+from kubestow.models.cluster.node_scores import weighed
 from kubestow.models.cluster.pod_terms import namespace_labels_of
 from kubestow.models.devices.demand import DeviceDemand
 from kubestow.models.devices.table import DeviceTable
@@ -20,7 +22,7 @@ from kubestow.models.documents.policy import Policy
 from kubestow.models.gangs import gangs
 from kubestow.models.kube import objects, pod_requests
 from kubestow.models.kube.objects import Pod, PodAffinityTerm
-from kubestow.models.kube.pod_spec import affinity_terms, claim_keys, image_names, named_claims, preferred_terms, required_terms
+from kubestow.models.kube.pod_spec import affinity_terms, claim_keys, named_claims, preferred_terms, required_terms
 from kubestow.models.kube.selectors import LabelRequirement, Selector, canonical, label_key_requirements, selector_matches
 from kubestow.models.numa.annotations import has_hints
 from kubestow.models.numa.balloons import Balloons
@@ -111,6 +113,7 @@ class TemplateReader:
         self._selected: dict[Selector, frozenset[str]] = {}
         self.containers = _containers(snapshot, scope, switched(policy, snapshot), rejecting=any(tree.rejects for tree in trees))
         self.default_spread = DefaultSpread(snapshot, policy)
+        self._scores = weighed(policy)
         self._refused = refusals(snapshot, policy, daemon_namespaces)
         self.balloons, self.isolated = _balloons(snapshot), _isolated(snapshot)
         gang_scope = scope
@@ -165,7 +168,7 @@ class TemplateReader:
         else:
             parts += _PENDING_FIELDS(pod.spec)
             parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
-            parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
+            parts += chain.from_iterable(kind.fields(pod) for kind in self._scores)
         parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i)]
         parts += [each.key(pod) for each in (self.balloons, self.isolated) if each is not None and not bound]
         parts += [self._demand(i)] if not bound and self._devices else []
@@ -263,25 +266,25 @@ class TemplateReader:
 
         Terms of a bound pod count against the pods to place. Its preferred anti-affinity does so only under a symmetric policy.
         """
-        found: dict[tuple[int, str, bool], int] = {}
+        found: dict[tuple[int, str, str], int] = {}
 
-        def add(term: PodAffinityTerm, weight: int, *, required: bool) -> None:
+        def add(family: str, term: PodAffinityTerm, weight: int) -> None:
             part = self._term(pod, term) if weight else None
             if part is not None:
-                key = (self.matchers.add(part), term.topologyKey, required)
+                key = (self.matchers.add(part), term.topologyKey, family)
                 found[key] = found.get(key, 0) + weight
 
         multipliers = self.policy.multipliers
         if multipliers.podAffinity:
             for weighted in preferred_terms(pod, "podAffinity"):
-                add(weighted.podAffinityTerm, weighted.weight, required=False)
+                add("podAffinity", weighted.podAffinityTerm, weighted.weight)
             mutual = not bound or self.policy.symmetricPreferredAntiAffinity
             for weighted in preferred_terms(pod, "podAntiAffinity") if mutual else ():
-                add(weighted.podAffinityTerm, -weighted.weight, required=False)
+                add("podAffinity", weighted.podAffinityTerm, -weighted.weight)
         if multipliers.requiredAffinity:
             for term in required_terms(pod, "podAffinity"):
-                add(term, self.policy.hardPodAffinityWeight, required=True)
-        return tuple(Pull(m, k, w, required) for (m, k, required), w in sorted(found.items()) if w)
+                add("requiredAffinity", term, self.policy.hardPodAffinityWeight)
+        return tuple(Pull(m, k, w, family) for (m, k, family), w in sorted(found.items()) if w)
 
     def _together(self, index: int) -> tuple[Pull, ...]:
         """Return the preferred topology of a gang as preferred pod affinity of each member to all others."""
@@ -289,7 +292,7 @@ class TemplateReader:
         if gang is None or gang.key is None or gang.required or not self.policy.multipliers.podAffinity:
             return ()
         matcher = self.matchers.add((None, (LabelRequirement(_MEMBER, "In", (gang.name,)),)))
-        return (Pull(matcher, gang.key, gangs.PREFERRED_TOPOLOGY_POINTS, False),)
+        return (Pull(matcher, gang.key, gangs.PREFERRED_TOPOLOGY_POINTS, "podAffinity"),)
 
     def labels(self, template: ClassTemplate) -> dict[str, str]:
         """Return the labels of a pod for selectors. Gang members get an additional key that no real label can have."""

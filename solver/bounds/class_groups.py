@@ -13,7 +13,7 @@ from kubestow.solver.rules.graph import connected
 def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     """Return the groups of classes that must be bounded together, as lists of class indices.
 
-    A weighted term, a soft constraint, container hints, or a hard rule other than room ties classes to each other.
+    A weighted term, a soft constraint, a family's own links, or a hard rule other than room ties classes to each other.
     """
     links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
     links += _other_links(objective, active)
@@ -27,7 +27,7 @@ def parts(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     links = list(_other_links(objective, active))
     for t in objective.pairs:
         term = objective.terms[t]
-        attracted = [g for g, weight in term.own.items() if weight * objective.multipliers[term.family] > 0]
+        attracted = [g for g, weight in term.own.items() if weight * term.multiplier > 0]
         links.append(sorted(term.matches.union(attracted)) if attracted else [])
     return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
 
@@ -42,9 +42,5 @@ def _other_links(objective: Objective, active: Sequence[Rule]) -> Iterator[list[
     for rule in active:
         if not (rule.arrivals_only or isinstance(rule, DynamicResources)):
             yield from rule.order_links()
-    containers = objective.containers
-    if containers.repels:  # every class that takes room in NUMA zones
-        yield [g for g, cls in enumerate(objective.cluster.classes) if cls.containers is not None]
-    for predicate in containers.predicates(containers.involved):
-        owners = [g for g, _, _ in containers.owners(predicate, containers.involved)]
-        yield owners + [g for g, _ in containers.satisfying(predicate, containers.involved)]
+    for family in objective.members:
+        yield from family.links()

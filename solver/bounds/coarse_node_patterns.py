@@ -321,7 +321,7 @@ def _terms(objective: Objective) -> list[tuple[Bools, dict[int, int], dict[Pair,
         own: dict[int, int] = {}
         cross: dict[Pair, int] = {}
         for g, weight in sorted(term.own.items()):
-            points = weight * objective.multipliers[term.family]
+            points = weight * term.multiplier
             for h in sorted(term.matches):
                 if g == h:
                     own[g] = own.get(g, 0) + points

@@ -24,7 +24,8 @@ from kubestow.solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoo
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective import encoding as objective_encoding
-from kubestow.solver.objective.preferences import Objective, PreferenceTerm
+from kubestow.solver.objective.families.pairs import PreferenceTerm
+from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
@@ -147,7 +148,7 @@ class Components:
         return any(
             any(not inside.isdisjoint(o.terms[t].matches) for t in o.owned[g])
             or any(not inside.isdisjoint(o.terms[t].own) for t in o.matching[g])
-            or bool(o.feeds[g] or self.cluster.classes[g].spread or g in o.containers.involved)
+            or bool(o.feeds[g] or self.cluster.classes[g].spread or g in o.involved)
             for g in classes
         )
 
@@ -185,16 +186,11 @@ class Components:
         return total
 
     def _node_points(self, g: int) -> Ints:
-        """Return int64[N], an upper bound on the points of one pod of class g on each node. Hints within the pod count at their best."""
-        if g not in self.objective.containers.involved:
-            return self.objective.node_points(g)
-        containers = self.objective.containers
-        levels = containers.levels
-        inner = sum(max(w * containers.max_points, w * levels.sameNode) for _, _, w in containers.class_of(g).inner)
-        multiplier = self.objective.multipliers["containerAffinity"]
-        zoned = np.zeros(self.cluster.n_nodes, dtype=np.int64)
-        zoned[list(containers.zoned)] = inner
-        return np.asarray(self.objective.node_points(g) + multiplier * (containers.static(g) + zoned), dtype=np.int64)
+        """Return int64[N], an upper bound on the points of one pod of class g on each node."""
+        points = self.objective.node_points(g)
+        for family in self.objective.shapes_of(g):
+            points = points + family.multiplier * family.node_ceiling(g)
+        return points
 
     def _ceiling(self, classes: Sequence[int]) -> int:
         """Return a bound that needs no search."""
@@ -202,16 +198,9 @@ class Components:
 
     def _ceiling_beyond_nodes(self, classes: Sequence[int]) -> int:
         """Return the rest of the ceiling: all pulls in full, but only the repulsion that too few domains force on equal pods."""
-        total = self._pairs_ceiling(classes)
-        o, inside, count = self.objective, set(classes), self._count
-        containers = o.containers
-        mine = [g for g in containers.involved if g in inside]
-        for predicate in containers.predicates(mine):
-            satisfying = sum(int(count[g]) for g, _ in containers.satisfying(predicate, mine))
-            for g, _, weight in containers.owners(predicate, mine):
-                gain = max(weight * containers.max_points, weight * containers.levels.sameNode, 0)
-                total += o.multipliers["containerAffinity"] * gain * int(count[g]) * satisfying
-        return total
+        inside = set(classes)
+        own = (f.multiplier * f.ceiling(inside, self._count) for f in self.objective.members if not inside.isdisjoint(f.involved))
+        return self._pairs_ceiling(classes) + sum(own)
 
     def _pairs_ceiling(self, classes: Sequence[int], *, single_nodes: bool = False) -> int:
         """Return the part of the ceiling from weighted terms. With ``single_nodes``, count only terms whose domains are
@@ -224,7 +213,7 @@ class Components:
                 continue
             matched = self._meet(term)
             for g in sorted(inside.intersection(term.own)):
-                weight = o.multipliers[term.family] * term.own[g]
+                weight = term.multiplier * term.own[g]
                 if weight > 0:
                     total += weight * int(count[g]) * max(0, matched - int(g in term.matches))
                 elif g in term.matches and not self.unplaced.get(int(self.cluster.priority[g]), 0):

@@ -109,14 +109,14 @@ class DomainProgram:
             if not single(term.codes, term.size):
                 matched = int(self._fit[sorted(term.matches & self._inside)].sum())
                 owned = sum(max(0, weight) * int(self._fit[g]) for g, weight in term.own.items() if g in self._inside)
-                weights[term.key] = weights.get(term.key, 0) + owned * matched * self.objective.multipliers[term.family]
+                weights[term.key] = weights.get(term.key, 0) + owned * matched * term.multiplier
         return max(sorted(weights), key=lambda key: weights[key], default=None)
 
     def program(self) -> tuple[Program, Ints] | None:
         """Return the program and the objective coefficients of its columns (int64[J]).
 
-        Return None if the program would be too large, or if container hints between the classes yield points."""
-        if not self._inside.isdisjoint(self.objective.containers.involved):
+        Return None if the program would be too large, or if the classes gain points of a shape that it does not know."""
+        if not self._inside.isdisjoint(self.objective.involved):
             return None
         wide, near = self._pairs()
         if self._size({*wide, *near}) > MAX_COLUMNS:
@@ -148,14 +148,14 @@ class DomainProgram:
         for term in self._terms:
             alone = single(term.codes, term.size)
             for g, weight in term.own.items() if alone or term.key == self._key else ():
-                points, into = weight * self.objective.multipliers[term.family], near if alone else wide
+                points, into = weight * term.multiplier, near if alone else wide
                 for h in term.matches & self._inside if g in self._inside else ():
                     missing = bool((term.codes[self.eligibility[g] > 0] < 0).any())  # pods there do not meet
                     if points > 0 or (g == h and not missing):
                         pair = min(g, h), max(g, h)
                         into[pair] = into.get(pair, 0) + points
             for g, weight in term.own.items() if not alone and term.key != self._key else ():
-                points = max(0, weight * self.objective.multipliers[term.family]) if g in self._inside else 0
+                points = max(0, weight * term.multiplier) if g in self._inside else 0
                 self.other_points += points * sum(int(self._fit[g] * (self._fit[h] - (g == h))) for h in term.matches & self._inside)
         return wide, near
 

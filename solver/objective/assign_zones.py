@@ -15,16 +15,16 @@ from kubestow.solver.cpsat.solver import new_solver
 from kubestow.solver.numa import zone_pools
 from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
 from kubestow.solver.numa.zone_pools import Free, PoolItem
-from kubestow.solver.objective.container_affinity import AssignedZones, ContainerPoints, Pools
-from kubestow.solver.objective.encoding import node_points
-from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
+from kubestow.solver.objective.container_expression import node_points
+from kubestow.solver.objective.families.container_affinity import AssignedZones, ContainerAffinity, Pools
+from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.ortools import cp_model
 
 TOTAL_ZONE_SECONDS = 0.5  #: Deterministic seconds of CP-SAT for the NUMA zones of all nodes together.
 MIN_NODE_SECONDS = 0.01  #: Least deterministic seconds for one node.
 
 
-def assign(cluster: Cluster, containers: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> AssignedZones:
+def assign(cluster: Cluster, containers: ContainerAffinity, sequence: Sequence[tuple[int, int, int]]) -> AssignedZones:
     """Return zones for the pods of a placement, and their points.
 
     Args:
@@ -100,7 +100,7 @@ def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]
 
 
 def _completed(
-    cluster: Cluster, containers: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], chosen: Sequence[Pools]
+    cluster: Cluster, containers: ContainerAffinity, n: int, tree: NumaTree, pods: Sequence[int], chosen: Sequence[Pools]
 ) -> list[Pools]:
     """Return the zones of a node's pods, completed for containers that the model omits because of too many patterns.
 
@@ -176,7 +176,7 @@ class _PoolRoom:
 
 
 def _best(
-    cluster: Cluster, containers: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], start: Sequence[Pools], effort: float
+    cluster: Cluster, containers: ContainerAffinity, n: int, tree: NumaTree, pods: Sequence[int], start: Sequence[Pools], effort: float
 ) -> list[Pools]:
     """Return the zones with most points, or ``start`` if nothing better is found in time."""
     model = cp_model.CpModel()
@@ -235,6 +235,4 @@ def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequ
 def value_of(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]]) -> tuple[int, AssignedZones]:
     """Return the weighted points of a placement with the best zones for it."""
     zones = assign(objective.cluster, objective.containers, sequence)
-    families = objective.families(counts)
-    families[CONTAINER_AFFINITY] = zones.points
-    return objective.total(families), zones
+    return objective.total(objective.families(counts, zones=zones)), zones

@@ -17,7 +17,8 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.cpsat.linear_sum import Encodes, Points
-from kubestow.solver.objective.preferences import TOPOLOGY_SPREAD, Objective, SoftTally
+from kubestow.solver.objective.families.topology_spread import SoftTally
+from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
@@ -96,10 +97,9 @@ def counting(objective: Objective) -> list[SoftTally]:
     """Return the constraints that count a pending pod, unless the policy gives them no weight.
 
     The strategy `pack`, which minimises nodes, uses none: pods within maxSkew do not matter then."""
-    policy = objective.cluster.policy
-    if not objective.multipliers[TOPOLOGY_SPREAD] or policy.strategy == "pack":
+    if objective.cluster.policy.strategy == "pack":
         return []
-    return [tally for tally in objective.tallies if len(tally.matches)]
+    return [tally for tally in objective.tallies if tally.multiplier and len(tally.matches)]
 
 
 def _cost(base: Ints, more: Ints) -> int:

@@ -6,7 +6,7 @@ smaller range is written in unary (McCormick's envelope on each unit, doi:10.100
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -15,10 +15,10 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ids, Ints
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.numa.zone_patterns import NodeZones, levels
-from kubestow.solver.objective.container_affinity import ContainerPoints
+from kubestow.solver.objective.families.pairs import PreferenceTerm
+from kubestow.solver.objective.families.topology_spread import SoftTally
 from kubestow.solver.objective.incremental_score import SoftState
-from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm, SoftTally
+from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.star_cuts import SCALE, Leaf, Plane, planes
 from kubestow.solver.ortools import cp_model
 
@@ -94,11 +94,10 @@ def encode(
     concerned = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}
     for t in sorted(concerned.intersection(objective.pairs)):
         term = objective.terms[t]
-        multiplier = objective.multipliers[term.family]
         members = encoding.cluster.members(term.key)
         graph = graphs.setdefault(term.key, [DomainGraph() for _ in members])
         for d in encoding.domains(term.matches, term.codes):
-            _term(encoding, sums, term, members[d], multiplier, points, graph[d])
+            _term(encoding, sums, term, members[d], points, graph[d])
     for key, graph in graphs.items():
         for finer in graphs:
             if finer != key:
@@ -107,15 +106,15 @@ def encode(
         _cut(encoding, graph)
     for i in sorted({i for g in classes for i in objective.feeds[g]}) if state is not None else range(len(objective.tallies)):
         tally = objective.tallies[i]
-        _skew(encoding, sums, tally, (tally.base if state is None else state.counted(i)), points, objective)
-    if objective.containers.involved and state is None:
-        _containers(encoding, objective, points)
+        _skew(encoding, sums, tally, (tally.base if state is None else state.counted(i)), points)
+    for family in objective.members if state is None else ():
+        family.encode(encoding, points)
     return points
 
 
-def _skew(encoding: PlacementModel, sums: _Sums, tally: SoftTally, base: Ints, points: Points, objective: Objective) -> None:
+def _skew(encoding: PlacementModel, sums: _Sums, tally: SoftTally, base: Ints, points: Points) -> None:
     """Add the pods above min + maxSkew of one constraint; ``base``: present pods, int64[D]."""
-    cost = -SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
+    cost = -tally.cost * tally.multiplier
     where = encoding.domains(tally.matches.tolist(), tally.codes)
     members = _members(tally.codes, tally.size)
     arriving = {d: sums.get(tally.matches.tolist(), members[d]) for d in where}
@@ -139,75 +138,6 @@ def _skew(encoding: PlacementModel, sums: _Sums, tally: SoftTally, base: Ints, p
             excess = encoding.model.new_int_var(0, over, "")
             encoding.model.add(excess >= int(level) - floor - tally.spread.max_skew)
             points.add(excess, cost * int(domains), 0, over)
-
-
-def _containers(encoding: PlacementModel, objective: Objective, points: Points) -> None:
-    """Add container affinity on every node."""
-    multiplier = objective.multipliers[CONTAINER_AFFINITY]
-    for n in range(encoding.cluster.n_nodes):
-        pods = {g: encoding.x[g, n] for g in objective.containers.involved if (g, n) in encoding.x}
-        if pods:
-            upper = {g: encoding.upper(g, n) for g in pods}
-            node_points(encoding.model, objective.containers, encoding.zones.get(n), n, pods, upper, multiplier, points)
-
-
-def node_points(
-    model: cp_model.CpModel,
-    container_points: ContainerPoints,
-    zones: NodeZones | None,
-    n: int,
-    pods: Mapping[int, cp_model.IntVar],
-    upper: Mapping[int, int],
-    multiplier: int,
-    points: Points,
-) -> None:
-    """Add container affinity on one node. Within a pod, each zone pattern has its points. Across pods, the containers in
-    each set of zones that own a predicate are multiplied with those that satisfy it."""
-    levels_of = container_points.levels
-    zones = zones if n in container_points.zoned else None
-    here = [g for g in pods if g in container_points.involved]
-
-    def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> DomainSum:
-        """Return the number of the (class, container) inside a set of zones (None: anywhere on the node)."""
-        parts: dict[int, tuple[cp_model.IntVar, int]] = {}
-        high = 0
-        for g, i in containers:
-            layout = zones.layouts.get(g) if zones is not None else None
-            inside: list[cp_model.IntVar] = []
-            if spot is None:
-                inside = [pods[g]]
-            elif layout is not None:
-                inside = [p.pods for p in layout.patterns if (pool := layout.pool(p, i)) is not None and pool & spot == pool]
-            high += upper[g] if inside else 0
-            for each in inside:
-                parts[each.index] = (each, parts.get(each.index, (each, 0))[1] + 1)
-        return DomainSum(model, frozenset(g for g, _ in containers), list(parts.values()), high)
-
-    for g in here:
-        points.add(pods[g], multiplier * int(container_points.static(g)[n]), 0, upper[g])
-        layout = zones.layouts.get(g) if zones is not None else None
-        for pattern in layout.patterns if layout is not None and zones is not None else ():
-            assert layout is not None
-            assert zones is not None
-            pools = [layout.pool(pattern, i) for i in range(len(layout.containers.requests))]
-            points.add(pattern.pods, multiplier * container_points.inside(g, zones.tree, pools), 0, layout.upper)
-        if layout is None and n in container_points.zoned:  # no zones to choose: anywhere on the node
-            points.add(pods[g], multiplier * levels_of.sameNode * sum(w for _, _, w in container_points.class_of(g).inner), 0, upper[g])
-    base = levels_of.sameNode if n in container_points.zoned else levels_of.sameZone
-    spots: list[tuple[int | None, int]] = [(None, base)] if base else []
-    spots += levels(zones.tree, levels_of) if zones is not None else []
-    for predicate in container_points.predicates(here):
-        owners, satisfying = container_points.owners(predicate, here), container_points.satisfying(predicate, here)
-        for spot, gain in spots:
-            matched = meeting(satisfying, spot)
-            for weight in sorted({w for _, _, w in owners}) if matched.variables else ():
-                own = [(g, i) for g, i, w in owners if w == weight]
-                owned = meeting(own, spot)
-                if owned.variables:
-                    _product(model, owned, matched, weight * gain * multiplier, points)
-                    alone = meeting([e for e in own if e in set(satisfying)], spot)
-                    for each in alone.variables:
-                        points.add(each, -weight * gain * multiplier * alone.parts[each.index], 0, int(each.proto.domain[1]))
 
 
 def _members(codes: Ids, size: int) -> list[Ids]:
@@ -329,9 +259,7 @@ def _bound(
         encoding.model.add(encoding.weighted_sum(variables, weights) <= plane.gamma)
 
 
-def _term(
-    encoding: PlacementModel, sums: _Sums, term: PreferenceTerm, nodes: Ids, multiplier: int, points: Points, graph: DomainGraph
-) -> None:
+def _term(encoding: PlacementModel, sums: _Sums, term: PreferenceTerm, nodes: Ids, points: Points, graph: DomainGraph) -> None:
     """Add one term in one domain: owners of each weight times matched pods."""
     matched = sums.get(sorted(term.matches), nodes)
     if not matched.variables:
@@ -340,14 +268,14 @@ def _term(
         owners = sorted(g for g, own in term.own.items() if own == weight)
         owned = sums.get(owners, nodes)
         if owned.variables:
-            _product(encoding.model, owned, matched, weight * multiplier, points, graph)
+            product(encoding.model, owned, matched, weight * term.multiplier, points, graph)
             for g in owned.classes & matched.classes:
                 for n in nodes.tolist():
                     if (g, n) in encoding.x:
-                        points.add(encoding.x[g, n], -weight * multiplier, 0, encoding.upper(g, n))
+                        points.add(encoding.x[g, n], -weight * term.multiplier, 0, encoding.upper(g, n))
 
 
-def _product(model: cp_model.CpModel, a: DomainSum, b: DomainSum, weight: int, points: Points, graph: DomainGraph | None = None) -> None:
+def product(model: cp_model.CpModel, a: DomainSum, b: DomainSum, weight: int, points: Points, graph: DomainGraph | None = None) -> None:
     """Add weight · a · b (a² for equal sums), and record it in ``graph``."""
     graph = graph or DomainGraph()
     graph.sums[a.classes] = a

@@ -8,7 +8,8 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
 from kubestow.solver.objective.domain_evenness import counting
-from kubestow.solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm
+from kubestow.solver.objective.families.pairs import PreferenceTerm
+from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import on_nodes
 from kubestow.solver.rules.batch_quota import Level, single
 
@@ -35,9 +36,8 @@ class _Layer:
         for g in range(objective.cluster.n_classes):
             own = [t for t in objective.owned[g] if t in at]
             self.own.append(np.array([at[t] for t in own], dtype=np.int32))
-            self.weights.append(
-                np.array([objective.multipliers[objective.terms[t].family] * objective.terms[t].own[g] for t in own], dtype=np.int64)
-            )
+            weights = [objective.terms[t].multiplier * objective.terms[t].own[g] for t in own]
+            self.weights.append(np.array(weights, dtype=np.int64))
             self.matching.append(np.array([at[t] for t in objective.matching[g] if t in at], dtype=np.int32))
         # points of a pair of pods of a class in one domain
         self.itself = [
@@ -87,7 +87,6 @@ class SoftState:
         layers = [_Layer(objective, key) for key in keys]
         self._layers = [[layer for layer in layers if layer.touches(g)] for g in range(objective.cluster.n_classes)]
         self._tallies: dict[int, Ints] = {}
-        self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
         self.crowds = bool(counting(objective))
 
         self.room_charge: Callable[[int], Ints] | None = None
@@ -138,10 +137,11 @@ class SoftState:
         limit = floor + tally.spread.max_skew
         if highest < limit:
             return None
-        gain = -self._skew_cost * (counts >= limit)
+        cost = tally.cost * tally.multiplier
+        gain = -cost * (counts >= limit)
         lowest = np.flatnonzero(tally.usable & (counts == floor))
         if len(lowest) == 1:  # filling the only emptiest domain raises the limit of all domains
-            gain[lowest[0]] = self._skew_cost * int(np.count_nonzero(tally.counted & (counts > limit)))
+            gain[lowest[0]] = cost * int(np.count_nonzero(tally.counted & (counts > limit)))
         return on_nodes(gain, tally.codes)
 
     def crowding(self, g: int, home: int | None = None) -> Ints:

@@ -8,18 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ints
-from kubestow.models.cluster.image_scores import MAX_SCORE
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.objective.incremental_score import SoftState
-from kubestow.solver.objective.preferences import (
-    IMAGE_LOCALITY,
-    NODE_AFFINITY,
-    POD_AFFINITY,
-    REQUIRED_AFFINITY,
-    SKEW_COST,
-    TOPOLOGY_SPREAD,
-    Objective,
-)
+from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import PodCosts
 from kubestow.solver.rules.base import Rule
@@ -135,16 +126,7 @@ class LocalSearch:
 
     def scale(self) -> int:
         """Return the largest weighted points of a single preference, at least 1."""
-        times = self.objective.multipliers
-        points = [1]
-        for cls in self.cluster.classes:
-            points += [times[NODE_AFFINITY] * abs(w) for _, w in cls.prefers]
-            if cls.images is not None:
-                points.append(times[IMAGE_LOCALITY] * MAX_SCORE)
-            points += [times[REQUIRED_AFFINITY if p.required else POD_AFFINITY] * abs(p.weight) for p in cls.pulls]
-        if self.objective.tallies:
-            points.append(SKEW_COST * times[TOPOLOGY_SPREAD])
-        return max(points)
+        return self.objective.scale()
 
     def move(self, pod: int, noise: NDArray[np.float32]) -> int:
         """Move a pod (index into ``pairs``) to the node with most points plus ``noise`` (float32[N]). Return the points gained."""

@@ -72,5 +72,5 @@ def _pairs(measures: Measures) -> int:
         matched = int(cluster.count[sorted(term.matches)].sum())
         for g, weight in term.own.items():
             if weight > 0:
-                total += preferences.multipliers[term.family] * weight * int(cluster.count[g]) * (matched - int(g in term.matches))
+                total += term.multiplier * weight * int(cluster.count[g]) * (matched - int(g in term.matches))
     return total

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from kubestow.checker.claims.preferences import COUNTED
 from kubestow.checker.claims.reasons import JUDGED
+from kubestow.checker.objective.families import named
 from tests.checker.mutations.originals import Document, Original
 
 #: Changes a document in place, and returns the claim that is false now.
@@ -441,7 +441,7 @@ def workload_row(rng: Random, doc: Document, _: Original) -> str | None:
 @_mutation
 def unmet(rng: Random, doc: Document, _: Original) -> str | None:
     listed = _preferences(doc, "unmet")
-    entries = [each for each in listed if each["family"] in COUNTED]
+    entries = [each for each in listed if each["family"] in named("each")]
     if not entries:
         if doc.get("preferences"):
             row = {"workload": "Pod default/nobody", "family": "taints", "preference": "none", "pods": 1, "lost": 1}

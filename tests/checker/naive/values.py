@@ -6,10 +6,12 @@ from collections.abc import Collection, Sequence
 
 from kubestow.checker.devices import entry as devices
 from kubestow.checker.objective import tie_break
-from kubestow.checker.objective.image_locality import ImageLocality
+from kubestow.checker.objective.families import KINDS
+from kubestow.checker.objective.families.base import NodeFamily, Scene
+from kubestow.checker.objective.families.pod_affinity import preferred_terms
+from kubestow.checker.objective.families.taints import TAINT_POINTS
+from kubestow.checker.objective.families.topology_spread import CandidateNodes, SoftSpreadPoints
 from kubestow.checker.objective.kinds import Kinds, node_affinity, taints_of
-from kubestow.checker.objective.preferences import TAINT_POINTS, preferred_terms
-from kubestow.checker.objective.soft_spread import CandidateNodes, SoftSpreadPoints
 from kubestow.checker.replicas import Whereabouts
 from kubestow.checker.rules import affinity, matching, node_rules, resources
 from kubestow.checker.violation import stays_with_node
@@ -43,13 +45,12 @@ class Score:
         self.spaces = {name: each.metadata.labels or {} for name, each in snapshot.namespaces.items()}
         self.there = [each for each in there(snapshot, where) if each[1] in self.nodes and not objects.is_terminal(each[0])]
         placed = [(pod, node) for pod, node, mine in self.there if mine]
-        self.families = {
-            "nodeAffinity": sum(self._preferred(pod, node) for pod, node in placed),
-            "taints": sum(self._taints(pod, node) for pod, node in placed),
-        }
-        if policy.multipliers.imageLocality:
-            locality = ImageLocality(self.nodes)
-            self.families["imageLocality"] = sum(locality.points(pod.spec, node) for pod, node in placed)
+        own = {"nodeAffinity": self._preferred, "taints": self._taints}
+        scene, self.families = Scene(snapshot, policy, self.nodes, where.placed), dict[str, int]()
+        for kind in KINDS:
+            if issubclass(kind, NodeFamily) and kind.counts(policy):
+                count = own[kind.name] if kind.name in own else kind(scene).worth
+                self.families[kind.name] = sum(count(pod, node) for pod, node in placed)
         symmetric = policy.symmetricPreferredAntiAffinity
         self.families["podAffinity"] = self._gangs(gangs, where) + sum(
             self._pairs(each, [(t, w) for t, w in preferred_terms(each[0]) if w > 0 or each[2] or symmetric]) for each in self.there

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubestow.checker.objective.families import KINDS
 from kubestow.checker.objective.preferences import SoftScore, score
 from kubestow.models.documents.policy import DEFAULT, DefaultConstraint, Policy
 from kubestow.models.kube import objects as kube_objects
@@ -20,7 +21,7 @@ from tests.objects import Object, node, pod
 DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NO_DEFAULTS = Policy(defaultConstraints=())
-FAMILIES = ("nodeAffinity", "taints", "podAffinity", "requiredAffinity", "topologySpread")
+FAMILIES = tuple(kind.name for kind in KINDS if kind.recounts != "none" and not kind.optional)
 
 
 def scored(

@@ -13,7 +13,8 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.objective.preferences import USABLE, Objective
+from kubestow.solver.objective.families.topology_spread import USABLE
+from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule, StaticRule, kinds
 from kubestow.solver.rules.eligibility import alone
 from tests import numa_clusters, tiny, tiny_soft

@@ -12,7 +12,7 @@ from kubestow.solver import rules
 from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.objective.container_affinity import AssignedZones
+from kubestow.solver.objective.families.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options

@@ -17,6 +17,8 @@ from itertools import chain
 import msgspec
 
 from kubestow.checker.objective.colocation import Colocation
+from kubestow.checker.objective.families.base import Family
+from kubestow.checker.objective.kinds import Kinds
 from kubestow.checker.objective.topology_manager import Machine
 from kubestow.models.documents.policy import Closeness, Policy
 from kubestow.models.kube import objects
@@ -40,6 +42,16 @@ class _Member:
     view: ContainerView
     place: _Place
     entries: list[AffinityEntry]
+
+
+class ContainerAffinity(Family):
+    """Container affinity. Its points come with the zones of a document (:mod:`kubestow.checker.objective.numa_zones`) and
+    claims about gains and losses by it are not checked."""
+
+    name, recounts = "containerAffinity", "none"
+
+    def points(self, kinds: Kinds) -> int:
+        return 0
 
 
 class NodeContainerAffinity:

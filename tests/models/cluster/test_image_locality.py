@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kubestow.checker.objective.image_locality import ImageLocality
+from kubestow.checker.objective.families import image_locality
+from kubestow.checker.objective.families.base import Scene
 from kubestow.models.cluster.compile import compile_cluster
-from kubestow.models.cluster.image_scores import ImageScores
+from kubestow.models.cluster.node_scores.image_locality import ImageLocality
 from kubestow.models.documents.placement import Edits
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.edits.edits import apply
@@ -36,7 +37,7 @@ def asking(*images: str) -> dict[str, Any]:
 
 
 def scores(snapshot: Snapshot) -> list[int]:
-    found = ImageScores(snapshot.nodes)
+    found = ImageLocality(snapshot.nodes)
     row = found.row(snapshot.pods[0])
     return [0] * len(snapshot.nodes) if row is None else found.rows[row].tolist()
 
@@ -87,8 +88,9 @@ def test_a_node_that_is_added_has_no_images() -> None:
 @given(st.integers(0, 10**6))
 def test_the_checker_reads_the_same(seed: int) -> None:
     snapshot = from_objects(tiny_soft.with_images(tiny_soft.snapshot(seed, "nodes"), seed))
-    found, checked = ImageScores(snapshot.nodes), ImageLocality({n.metadata.name or "": n for n in snapshot.nodes})
+    scene = Scene(snapshot, ON, {n.metadata.name or "": n for n in snapshot.nodes}, {})
+    found, checked = ImageLocality(snapshot.nodes), image_locality.ImageLocality(scene)
     for subject in snapshot.pods:
         row = found.row(subject)
         own = [0] * len(snapshot.nodes) if row is None else found.rows[row].tolist()
-        assert own == [checked.points(subject.spec, n.metadata.name or "") for n in snapshot.nodes]
+        assert own == [checked.worth(subject, n.metadata.name or "") for n in snapshot.nodes]

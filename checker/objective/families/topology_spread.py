@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
+from kubestow.checker.devices import entry as devices
+from kubestow.checker.objective.families.base import Family, Scene
 from kubestow.checker.objective.kinds import Kinds, Nodes, PodKind, labels_of, node_affinity
 from kubestow.checker.rules import matching, node_rules, resources, spread
 from kubestow.checker.violation import is_mirror
@@ -105,6 +107,34 @@ class CandidateNodes:
         if self._backed:
             requests = {name: k for name, k in requests.items() if name not in self._backed or capacity.get(name, 0) > 0}
         return not resources.fit_faults(requests, self._pods[node], self._used.get(node, {}), capacity)
+
+
+class TopologySpread(Family):
+    """ScheduleAnyway constraints of the pods to be placed. Their costs belong to many pods, so claims are checked as a sum."""
+
+    name, recounts = "topologySpread", "sum"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._fixed: list[tuple[objects.Pod, int]] = []
+        snapshot = scene.snapshot
+        asked = resources.SharedRequests(snapshot.gates) if scene.requests is None else scene.requests
+        usable = CandidateNodes(scene.nodes, self._fixed, snapshot.gates, asked, devices.backed(snapshot))
+        self._spread = SoftSpreadPoints(snapshot, scene.nodes, scene.policy, usable)
+
+    def expect(self, pod: objects.Pod, kind: PodKind) -> None:
+        self._spread.carry(pod, kind)
+
+    def add(self, pod: objects.Pod, kind: PodKind, nodes: Sequence[str], *, placed: bool) -> None:
+        if not placed:
+            self._fixed.append((pod, len(nodes)))
+
+    def points(self, kinds: Kinds) -> int:
+        return self._spread.points(kinds)
+
+    def unevenness(self, kinds: Kinds) -> int | None:
+        """Return the value of the tier `topologySpread`, or None if no constraint counts."""
+        return self._spread.unevenness(kinds)
 
 
 class SoftSpreadPoints:

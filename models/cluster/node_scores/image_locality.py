@@ -7,12 +7,13 @@ integers, which can differ by one byte of a size, and rarely by one point of a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
+from kubestow.models.cluster.node_scores.base import NodeScores
 from kubestow.models.kube.objects import Node, Pod
 from kubestow.models.kube.pod_spec import image_names
 
@@ -24,15 +25,15 @@ MAX_THRESHOLD: Final = 1000 * _MIB
 MAX_SCORE: Final = 100
 
 
-class ImageScores:
-    """The node scores for the images of pods. Each of ``rows`` is int64[N], from 0 to 100."""
+class ImageLocality(NodeScores):
+    """The node scores for the images of pods, from 0 to 100."""
+
+    name = "imageLocality"
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = len(nodes)
+        super().__init__(nodes)
         self._sizes: dict[str, int] = {}  # bytes, as reported by the first node
         self._on: dict[str, list[int]] = {}
-        self._known: dict[tuple[int, tuple[str, ...]], int | None] = {}
-        self.rows: list[Ints] = []
         for n, node in enumerate(nodes):
             for image in (node.status.images if node.status is not None else None) or ():
                 for name in image.names or ():
@@ -41,24 +42,19 @@ class ImageScores:
                     if here[-1:] != [n]:
                         here.append(n)
 
-    def row(self, pod: Pod) -> int | None:
-        """Return the index into ``rows`` of a pod's scores, or None if no node has any of its images."""
-        if not self._on:  # the family is off
-            return None
-        containers = len(pod.spec.initContainers or ()) + len(pod.spec.containers or ())
-        key = containers, tuple(name for name in image_names(pod) if name in self._on)
-        if key not in self._known:
-            scores = self._scores(*key)
-            self._known[key] = len(self.rows) if scores.any() else None
-            if scores.any():
-                self.rows.append(scores)
-        return self._known[key]
+    @staticmethod
+    def fields(pod: Pod) -> list[object]:
+        return list(image_names(pod))  # those of volumes, too, which templates read only as claims
 
-    def _scores(self, containers: int, images: Sequence[str]) -> Ints:
-        """Return the scores int64[N], from 0 to 100."""
-        sizes = np.zeros(self._nodes, dtype=np.int64)
-        for name in images:
-            here = self._on[name]
-            sizes[here] += self._sizes[name] * len(here) // self._nodes
-        upper = MAX_THRESHOLD * max(1, containers)
+    def key(self, pod: Pod) -> Hashable:
+        names = tuple(name for name in image_names(pod) if name in self._on)
+        return (len(pod.spec.initContainers or ()) + len(pod.spec.containers or ()), names) if names else None
+
+    def score(self, pod: Pod) -> Ints:
+        sizes = np.zeros(len(self.nodes), dtype=np.int64)
+        for name in image_names(pod):
+            if name in self._on:
+                here = self._on[name]
+                sizes[here] += self._sizes[name] * len(here) // len(self.nodes)
+        upper = MAX_THRESHOLD * max(1, len(pod.spec.initContainers or ()) + len(pod.spec.containers or ()))
         return np.asarray(MAX_SCORE * (np.clip(sizes, MIN_THRESHOLD, upper) - MIN_THRESHOLD) // (upper - MIN_THRESHOLD), dtype=np.int64)
