@@ -189,7 +189,7 @@ class Components:
         """Return int64[N], an upper bound on the points of one pod of class g on each node."""
         points = self.objective.node_points(g)
         for family in self.objective.shapes_of(g):
-            points = points + family.multiplier * family.node_ceiling(g)
+            points = points + family.multiplier * family.node_bound(g)
         return points
 
     def _ceiling(self, classes: Sequence[int]) -> int:
@@ -199,7 +199,7 @@ class Components:
     def _ceiling_beyond_nodes(self, classes: Sequence[int]) -> int:
         """Return the rest of the ceiling: all pulls in full, but only the repulsion that too few domains force on equal pods."""
         inside = set(classes)
-        own = (f.multiplier * f.ceiling(inside, self._count) for f in self.objective.members if not inside.isdisjoint(f.involved))
+        own = (f.multiplier * f.bound(inside, self._count) for f in self.objective.members if not inside.isdisjoint(f.involved))
         return self._pairs_ceiling(classes) + sum(own)
 
     def _pairs_ceiling(self, classes: Sequence[int], *, single_nodes: bool = False) -> int:

@@ -41,8 +41,8 @@ def assign(cluster: Cluster, containers: ContainerAffinity, sequence: Sequence[t
     for n, pods in sorted(per_node.items()):
         tree = cluster.trees.get(n)
         if tree is not None:
-            chosen = _first(cluster, tree, pods)
-            hints = bool(cluster.policy.multipliers.containerAffinity)
+            hints = bool(containers.multiplier)
+            chosen = _first(cluster, tree, pods, hints=hints)
             zones.zoneless.update((g, i) for g in set(pods) for i in chosen_items(_class(cluster, g), tree, hints=hints)[1])
             hinted = [g for g in pods if g in involved]
             if hinted and n in containers.zoned:
@@ -71,12 +71,11 @@ def _class(cluster: Cluster, g: int) -> ContainerClass:
     return found
 
 
-def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]:
+def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int], *, hints: bool) -> list[Pools]:
     """Return zones without a search.
 
     Aligned pods get zones as the kubelet assigns them, in bind order. Every other container with hints gets the tightest
     pool with room."""
-    hints = bool(cluster.policy.multipliers.containerAffinity)
     free: Free = [dict(zone) for zone in tree.available]
     listed = [chosen_items(_class(cluster, g), tree, hints=hints)[0] or [] for g in pods]
     chosen: list[dict[int, int]] = []

@@ -82,8 +82,10 @@ class Objective:
         if row is None:
             keys = tuple(family.key(g) for family in self.members)
             if keys not in self._rows:
-                weighted = (family.multiplier * family.row(g) for family in self._with_rows(g))
-                self._rows[keys] = sum(weighted, start=np.zeros(self.cluster.n_nodes, dtype=np.int64))
+                row = np.zeros(self.cluster.n_nodes, dtype=np.int64)
+                for family in self._with_rows(g):
+                    row = row + family.multiplier * family.row(g)
+                self._rows[keys] = row
             row = self._row_of[g] = self._rows[keys]
         return row
 

@@ -102,17 +102,17 @@ class Family(ABC):
         if self.involved:
             yield sorted(self.involved)
 
-    def node_ceiling(self, g: int) -> Ints:
+    def node_bound(self, g: int) -> Ints:
         """Return int64[N]: an upper bound on the points of one pod of an involved class that other pending pods cannot change."""
-        raise self._undeclared("node_ceiling")
+        raise self._undeclared("node_bound")
 
-    def ceiling(self, classes: Collection[int], count: Ints) -> int:
+    def bound(self, classes: Collection[int], count: Ints) -> int:
         """Return an upper bound on all other points that the pods of some classes gain from each other.
 
         Args:
             count: Most pods of each class that can be placed, int64[G].
         """
-        raise self._undeclared("ceiling")
+        raise self._undeclared("bound")
 
     def _undeclared(self, face: str) -> NotImplementedError:
         return NotImplementedError(f"family {self.name}: points of a shape of its own need {face}")

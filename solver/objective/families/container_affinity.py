@@ -170,13 +170,13 @@ class ContainerAffinity(Family):
             owners = [g for g, _, _ in self.owners(predicate, self.involved)]
             yield owners + [g for g, _ in self.satisfying(predicate, self.involved)]
 
-    def node_ceiling(self, g: int) -> Ints:
+    def node_bound(self, g: int) -> Ints:
         """Return int64[N]: points against fixed pods, and of hints within the pod at their best."""
         zoned = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         zoned[list(self.zoned)] = self._most_inside(g)
         return np.asarray(self.static(g) + zoned, dtype=np.int64)
 
-    def ceiling(self, classes: Collection[int], count: Ints) -> int:
+    def bound(self, classes: Collection[int], count: Ints) -> int:
         mine, total = [g for g in self.involved if g in classes], 0
         for predicate in self.predicates(mine):
             satisfying = sum(int(count[g]) for g, _ in self.satisfying(predicate, mine))

@@ -38,15 +38,7 @@ Read = Callable[[str | bytes], Policy]
 FULL: Object = {
     "apiVersion": "kubestow.dev/v1alpha1",
     "kind": "Policy",
-    "multipliers": {
-        "nodeAffinity": 0,
-        "taints": 2,
-        "podAffinity": 3,
-        "requiredAffinity": 0,
-        "topologySpread": 1000,
-        "containerAffinity": 5,
-        "imageLocality": 7,
-    },
+    "multipliers": {name: 1000 - i for i, name in enumerate(Multipliers.__struct_fields__)},
     "hardPodAffinityWeight": 100,
     "defaultConstraints": [{"topologyKey": "rack", "maxSkew": 2}],
     "networkTiers": ["example.com/rack"],
@@ -118,7 +110,7 @@ def refused(read: Read, text: str | bytes) -> str:
 
 def test_every_field_is_read(read: Read) -> None:
     policy = read(yaml.safe_dump(FULL))
-    assert policy.multipliers == Multipliers(0, 2, 7, 3, 0, 1000, 5)
+    assert policy.multipliers == Multipliers(*(1000 - i for i in range(len(Multipliers.__struct_fields__))))
     assert policy.hardPodAffinityWeight == 100
     assert policy.defaultConstraints == (DefaultConstraint("rack", 2),)
     assert (policy.strategy, policy.priceLabel, policy.shorthand) == ("pack", "example.com/price", "symmetric")
