@@ -105,7 +105,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.catalogue("for replacements with --karpenter")
 @options.time_limit(60.0, "Time limit for the whole run; unfinished checks are listed.")
 @options.workers
-@options.findings_output
+@options.table_output("Audit")
 @options.exempting
 @bundled(streams=Streams, choices=PolicyChoices, chosen=FindingSelection, sharing=WorkerChoices, beside=Beside)
 def audit(
@@ -129,10 +129,9 @@ def audit(
     from kubestow.models.documents.findings.audit import to_builtins
     from kubestow.models.positions import find
     from kubestow.models.snapshot import sources
-    from kubestow.report.documents import csv_rows, metrics
     from kubestow.report.findings import outcomes
-    from kubestow.report.findings.formats import formats
     from kubestow.report.terminal.findings import audit as terminal
+    from kubestow.report.writers import WrittenResult
 
     picked = selecting.chosen(chosen, CODES)
     pool = searching.workers(sharing)
@@ -155,9 +154,12 @@ def audit(
         streams,
         lambda surface: terminal.audit_table(found, titles, surface),
         partial(to_builtins, found),
-        csv=partial(csv_rows.audit, found),
-        openmetrics=lambda: metrics.audit(found, VERSION, run.seconds()),
-        snapshot=snapshot,
-        **formats(lambda: outcomes.of_audit(found, rules, fail_on, streams.snapshots, find.read(streams.manifests, files).of), VERSION),
+        WrittenResult(
+            found,
+            snapshot,
+            VERSION,
+            run.seconds,
+            lambda: outcomes.of_audit(found, rules, fail_on, streams.snapshots, find.read(streams.manifests, files).of),
+        ),
     )
     selecting.end(run, chosen, reported, VIOLATED if terminal.failing(found, fail_on) else DONE, terminal.audit_line(found))

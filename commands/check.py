@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @selecting.codes
 @selecting.known
 @options.namespace
-@options.findings_output
+@options.table_output("Check")
 @options.search
 @options.exempting
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, chosen=FindingSelection)
@@ -85,10 +85,9 @@ def check(
     from kubestow.commands import VERSION
     from kubestow.commands.common import inputs, output, searching
     from kubestow.models.documents.findings.check import failing, to_builtins, unfit
-    from kubestow.report.documents import csv_rows, metrics
     from kubestow.report.findings import outcomes
-    from kubestow.report.findings.formats import formats
     from kubestow.report.terminal.findings import check as terminal
+    from kubestow.report.writers import WrittenResult
 
     picked = selecting.chosen(chosen, CODES)
     policy = inputs.read_policy(choices)
@@ -106,10 +105,13 @@ def check(
         streams,
         partial(terminal.check, found),
         partial(to_builtins, found),
-        csv=partial(csv_rows.check, found),
-        openmetrics=lambda: metrics.check(found, VERSION, run.seconds()),
-        snapshot=where,
-        **formats(lambda: outcomes.of_check(found, {code: rule for code, rule in CODES.items() if picked.has(code)}, fail_on), VERSION),
+        WrittenResult(
+            found,
+            where,
+            VERSION,
+            run.seconds,
+            lambda: outcomes.of_check(found, {code: rule for code, rule in CODES.items() if picked.has(code)}, fail_on),
+        ),
     )
     code = VIOLATED if failing(found, fail_on) else INCOMPLETE if unfit(found) else DONE
     selecting.end(run, chosen, checked, code, terminal.summary(found))

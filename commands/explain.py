@@ -86,6 +86,7 @@ def explain(
     from kubestow.report.terminal import answers
     from kubestow.report.terminal.causes import causes as causes_text
     from kubestow.report.terminal.workloads import owners
+    from kubestow.report.writers import WrittenResult
 
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, catalogue=nodes)
@@ -119,7 +120,7 @@ def explain(
             verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *claim_notes, *idle], gates=snapshot.gates
         ),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
-        snapshot=snapshot,
+        result=WrittenResult(None, snapshot),
     )
     run.end(DONE)
 
@@ -129,6 +130,7 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
     from kubestow.commands.common import inputs, output
     from kubestow.report.documents import csv_rows, results
     from kubestow.report.terminal import answers
+    from kubestow.report.writers import WrittenResult
     from kubestow.solver.explain.affinity_matrix import matrix
     from kubestow.solver.explain.per_node import UnknownPod
 
@@ -143,7 +145,7 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
         lambda _: answers.affinity_table(found),
         lambda: results.affinity_document(found),
         csv=lambda: csv_rows.affinity(found),
-        snapshot=snapshot,
+        result=WrittenResult(None, snapshot),
     )
     raise click.exceptions.Exit(DONE)
 

@@ -31,7 +31,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep
 
 @click.command(cls=GroupedCommand)
 @options.snapshots
-@options.table_output()
+@options.table_output("Fit")
 @options.search
 @options.manifests(
     "-w", "--manifests", "--workload", text="Pod templates; several are added in the ratio of their replicas.", required=True
@@ -63,8 +63,9 @@ def fit(
     streams.check()
     from kubestow.commands.common import inputs, output, searching
     from kubestow.models.documents.placement import Edits
-    from kubestow.report.documents import csv_rows, results
+    from kubestow.report.documents import results
     from kubestow.report.terminal.capacity import fit as terminal
+    from kubestow.report.writers import WrittenResult
     from kubestow.solver.capacity.fit import fit as engine
 
     chosen = {**edits, "partial": False, "withoutPending": not with_pending, "buffers": keep_buffers}
@@ -80,6 +81,6 @@ def fit(
     if found.units:
         inputs.edit(snapshot, streams, found.placement.snapshot.edits)  # prints warnings about the manifests
     run.accept(found, snapshot)
-    csv = partial(csv_rows.fit, found)
-    output.write_document(streams, partial(terminal.fit, found), partial(results.result_document, found), snapshot, csv=csv)
+    result = WrittenResult(found, snapshot)
+    output.write_document(streams, partial(terminal.fit, found), partial(results.result_document, found), result)
     run.end(DONE if found.units else INCOMPLETE, f"{terminal.outcome(found)}; {run.seconds():.1f} s")

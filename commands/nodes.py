@@ -27,7 +27,7 @@ _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-
     help="Sort rows: by name, the highest use first, or (free-*) the most free capacity first.",
 )
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with these labels, and the pods on them: pool=old,zone!=a.")
-@options.output("table", "wide", "csv", "json", "yaml")
+@options.output_of("NodeTable")
 @options.requests
 @options.judged
 @bundled(streams=Streams)
@@ -41,8 +41,9 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: 
     streams.check()
     from kubestow.commands.common import inputs, output
     from kubestow.models.disruption.node_selection import selected
-    from kubestow.report.documents import csv_rows, node_rows, results
+    from kubestow.report.documents import node_rows, results
     from kubestow.report.terminal import nodes as terminal
+    from kubestow.report.writers import WrittenResult
 
     changes = inputs.what_if({"requests": requests}, streams)
     snapshot = inputs.edit(inputs.load(streams), streams, changes).snapshot
@@ -55,8 +56,7 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: 
     # click returns the chosen words as plain str
     found = inputs.checked(lambda: node_rows.table(snapshot, names, by=by, sort=sort))  # type: ignore[arg-type]
     found.notes += snapshot.notes
-    csv = partial(csv_rows.nodes, found)
-    output.write_document(streams, partial(terminal.nodes_table, found), partial(results.plain, found), snapshot, csv=csv)
+    output.write_document(streams, partial(terminal.nodes_table, found), partial(results.plain, found), WrittenResult(found, snapshot))
     if not streams.quiet:
         say(terminal.nodes_line(found))
     raise click.exceptions.Exit(DONE)

@@ -20,7 +20,7 @@ _GAIN = click.IntRange(0, 10**6)
 
 @click.command(cls=GroupedCommand)
 @options.snapshots
-@options.table_output()
+@options.table_output("RebalancePlan")
 @click.option(
     "--goal",
     "goals",
@@ -96,8 +96,9 @@ def rebalance(
     refuse(wrong is not None, wrong or "")
     streams.check(*since)
     from kubestow.commands.common import inputs, output, searching
-    from kubestow.report.documents import csv_rows, results
+    from kubestow.report.documents import results
     from kubestow.report.terminal.rebalance_plan import plan_line, plan_table
+    from kubestow.report.writers import WrittenResult
     from kubestow.solver.rebalance.problem.options import PlanOptions
     from kubestow.solver.rebalance.rebalance import rebalance as find
 
@@ -113,7 +114,7 @@ def rebalance(
     plan = run.search(partial(find, snapshot, plan_options))
     plan.snapshot.edits = changes
     run.accept(plan, snapshot)
-    csv = partial(csv_rows.plan, plan, snapshot)
-    output.write_document(streams, partial(plan_table, plan, snapshot), partial(results.result_document, plan), snapshot, csv=csv)
+    result = WrittenResult(plan, snapshot)
+    output.write_document(streams, partial(plan_table, plan, snapshot), partial(results.result_document, plan), result)
     searching.warn_of_gates(streams, choices, "carry the plan out")
     run.end(INCOMPLETE if plan.obstacles else DONE, plan_line(plan, run.seconds()))

@@ -72,7 +72,7 @@ class SizeChoices:
 
 @click.command(cls=GroupedCommand)
 @options.snapshots
-@options.table_output("nodes")
+@options.table_output("Sizing")
 @click.option("--catalogue", required=True, metavar="FILE", type=options.READ, help="Catalogue of node shapes and prices.")
 @click.option("--from-scratch", is_flag=True, help="Replace all nodes except the control plane: the cheapest cluster for all movable pods.")
 @click.option("--pool", metavar="SELECTOR", help="Replace the nodes with these labels.")
@@ -103,8 +103,9 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, size_c
     refuse(size_choices.series and len(streams.snapshots) < 2, "--series requires at least two SNAPSHOT arguments")
     from kubestow.commands.common import inputs, output, searching
     from kubestow.models.edits.edits import apply
-    from kubestow.report.documents import bought_nodes, csv_rows, results
+    from kubestow.report.documents import results
     from kubestow.report.terminal.capacity import sizing as terminal
+    from kubestow.report.writers import WrittenResult
     from kubestow.solver.capacity.series.series import size_series
     from kubestow.solver.capacity.size.size import size as engine
 
@@ -132,8 +133,6 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, size_c
         streams,
         lambda surface: terminal.sizing(found, after, surface),
         lambda: results.result_document(found),
-        csv=lambda: csv_rows.sizing(found),
-        nodes=lambda: bought_nodes.bought_nodes(after, [name for purchase in found.buy for name in purchase.nodes]),
-        snapshot=snapshot,
+        WrittenResult(found, after),
     )
     run.end(DONE if found.status in ("optimal", "feasible") else INCOMPLETE, terminal.summary(found, run.seconds()))

@@ -24,7 +24,7 @@ _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
 
 @click.command(cls=GroupedCommand)
 @options.snapshots
-@options.table_output("kubectl", "manifests", "openmetrics")
+@options.table_output("Placement")
 @options.search
 @click.option("--from-scratch", is_flag=True, help="Also place all movable bound pods again.")
 @options.manifests("-w", "--manifests", "--workload")
@@ -58,8 +58,9 @@ def solve(
     from kubestow.commands.common import inputs, output, searching
     from kubestow.models.execution.template_nodes import template_nodes
     from kubestow.models.snapshot import sources
-    from kubestow.report.documents import csv_rows, manifests, metrics, results
+    from kubestow.report.documents import manifests, results
     from kubestow.report.terminal import placement as terminal
+    from kubestow.report.writers import WrittenResult
 
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, template, catalogue=nodes)
@@ -89,11 +90,7 @@ def solve(
         streams,
         partial(terminal.placement, placement, snapshot),
         partial(results.result_document, placement),
-        csv=partial(csv_rows.placement, placement, snapshot),
-        kubectl=partial(results.bindings, placement, snapshot),
-        manifests=partial(manifests.manifests, asked_for),
-        openmetrics=lambda: metrics.placement(placement, VERSION, run.seconds() if placement.seconds is not None else None),
-        snapshot=snapshot,
+        WrittenResult(placement, snapshot, VERSION, lambda: run.seconds() if placement.seconds is not None else None, manifests=asked_for),
     )
     searching.warn_of_gates(streams, choices, "create the bindings")
     without = results.without_binding(placement, snapshot) if streams.wants("kubectl") else []

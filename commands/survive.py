@@ -15,7 +15,7 @@ from kubestow.commands.common.options import PolicyChoices, SearchChoices, Strea
 
 @click.command(cls=GroupedCommand)
 @options.snapshots
-@options.table_output("openmetrics")
+@options.table_output("Survival")
 @click.option(
     "--fail",
     required=True,
@@ -58,8 +58,9 @@ def survive(
     streams.check()
     from kubestow.commands import VERSION
     from kubestow.commands.common import inputs, output, searching
-    from kubestow.report.documents import csv_rows, metrics, results
+    from kubestow.report.documents import results
     from kubestow.report.terminal.capacity import survival as terminal
+    from kubestow.report.writers import WrittenResult
     from kubestow.solver.capacity.survive.answer import Wishes, answer
     from kubestow.solver.capacity.survive.options import SurviveOptions
 
@@ -87,8 +88,6 @@ def survive(
         streams,
         partial(terminal.survival, found, snapshot),
         partial(results.result_document, found),
-        csv=partial(csv_rows.survival, found),
-        openmetrics=lambda: metrics.survival(found, VERSION, run.seconds() if found.seconds is not None else None),
-        snapshot=snapshot,
+        WrittenResult(found, snapshot, VERSION, lambda: run.seconds() if found.seconds is not None else None),
     )
     run.end(DONE if found.certified else INCOMPLETE, f"{terminal.verdict_line(found)}; {run.seconds():.1f} s")

@@ -29,7 +29,7 @@ def _domain(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 
 @click.command(cls=GroupedCommand)
 @options.snapshots
-@options.table_output()
+@options.table_output("Upgrade")
 @click.option("--pool", required=True, metavar="SELECTOR", help="Label selector of the pool's nodes, as for kubectl.")
 @click.option(
     "--max-unavailable", callback=_share, default="0", metavar="N|N%", help="Maximum number of pool nodes that may be missing at once."
@@ -68,8 +68,9 @@ def upgrade(
     streams.check()
     from kubestow.commands.common import inputs, output, searching
     from kubestow.models.edits.upgrade import read
-    from kubestow.report.documents import csv_rows, results
+    from kubestow.report.documents import results
     from kubestow.report.terminal.capacity import upgrade as terminal
+    from kubestow.report.writers import WrittenResult
     from kubestow.solver.capacity.upgrade.pool import UpgradeOptions
     from kubestow.solver.capacity.upgrade.upgrade import upgrade as find
 
@@ -81,6 +82,6 @@ def upgrade(
     upgrade_options = UpgradeOptions(pool, max_unavailable, surge, by, to, searching.search_options(search, choices, policy))
     found = run.search(partial(find, snapshot, upgrade_options))
     run.accept(found, snapshot)
-    table, csv = partial(terminal.upgrade, found, snapshot), partial(csv_rows.upgrade, found)
-    output.write_document(streams, table, partial(results.result_document, found), snapshot, csv=csv)
+    table, result = partial(terminal.upgrade, found, snapshot), WrittenResult(found, snapshot)
+    output.write_document(streams, table, partial(results.result_document, found), result)
     run.end(DONE if found.complete else INCOMPLETE, f"{terminal.verdict_line(found)}; {run.seconds():.1f} s")

@@ -55,6 +55,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     from kubestow.models.documents.sizing import Sizing
     from kubestow.report.documents.results import violations_document
     from kubestow.report.terminal import answers, carried_out
+    from kubestow.report.writers import WrittenResult
 
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
@@ -83,7 +84,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
             *(carried_out.carried_out(summary, surface) if summary is not None else ()),
         ],
         lambda: violations_document(found, says, judged.open, snapshot.notes, summary),
-        snapshot=snapshot,
+        WrittenResult(found, snapshot),
     )
     for clause in says:
         say(f"note: the document says: {clause}")

@@ -17,6 +17,7 @@ from kubestow.commands.common.cluster import choice
 from kubestow.commands.common.cluster.choice import ClusterChoice
 from kubestow.commands.common.exit_codes import refuse
 from kubestow.commands.common.option_values import bounded_input, listed, namespace_name, output_path, positive
+from kubestow.report.writers import writers_of
 
 #: A function that adds an option to a command.
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -213,13 +214,14 @@ def output(*formats: str) -> Decorator:
 everything: Decorator = click.option("--all", "everything", is_flag=True, help="Show every row and name in tables.")
 
 
-def table_output(*more: str) -> Decorator:
-    """Return the options -o, -f with the formats of tables and ``more``, and --all."""
-    return in_order(output("table", "wide", "csv", "json", "yaml", *more), everything)
+def output_of(kind: str = "") -> Decorator:
+    """Return the options -o, and -f with the formats of tables and those of a kind of document."""
+    return output(*dict.fromkeys(("table", "wide", "csv", "json", "yaml", *writers_of(kind))))
 
 
-#: The options -o, -f with the formats of findings, and --all.
-findings_output: Decorator = table_output("junit", "sarif", "github", "gitlab", "openmetrics")
+def table_output(kind: str = "") -> Decorator:
+    """Return the options of :func:`output_of`, and --all."""
+    return in_order(output_of(kind), everything)
 
 
 def manifests(

@@ -11,13 +11,14 @@ from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.documents.origin import origin
 from kubestow.report.documents.output import gzipped, write_file, write_files, write_stdout
+from kubestow.report.writers import WrittenResult, writers_of
 
 
 def write_document(
     streams: Streams,
     table: Callable[[Any], Iterable[Any]],
     document: Callable[[], object],
-    snapshot: Snapshot,
+    result: WrittenResult,
     **others: Callable[[], bytes],
 ) -> None:
     """Write a result in each form of -f. Without -f, write a table on a terminal and JSON elsewhere. Write all files or none.
@@ -26,16 +27,19 @@ def write_document(
         streams: The destinations and forms.
         table: Draws the table on a surface, also for the format wide.
         document: Returns the document for JSON and YAML.
-        snapshot: The snapshot, for the header of tables.
-        others: Writers of further formats by name.
+        result: The result, for the writers of its kind, and for the header of tables.
+        others: Other writers by format.
     """
+    writers = writers_of(result.kind)
     made = []
     for target in streams.targets:
         form = target.form or ("table" if target.printed and on_terminal() else "json")
         if form in ("table", "wide"):
-            data = _drawn(table, form, streams, printed=target.printed, header=origin(snapshot))
+            data = _drawn(table, form, streams, printed=target.printed, header=origin(result.snapshot))
         elif form in others:
             data = others[form]()
+        elif form in writers:
+            data = writers[form].write(result)
         else:
             from kubestow.report.documents.results import encode
 

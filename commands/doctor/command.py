@@ -40,6 +40,7 @@ def doctor(streams: Streams, context: str | None, kubeconfig: str | None, kubect
     from kubestow.models.snapshot.snapshot import Snapshot
     from kubestow.report.documents import results
     from kubestow.report.terminal import doctor as terminal
+    from kubestow.report.writers import WrittenResult
 
     contact = context is not None or kubeconfig is not None or choice.as_plugin(click.get_current_context())
     wanted: dict[str, Any] = {"context": context, "kubeconfig": kubeconfig, "timeout": timeout}
@@ -48,5 +49,5 @@ def doctor(streams: Streams, context: str | None, kubeconfig: str | None, kubect
     of_cluster = cluster.examine(CaptureOptions(str(kubectl), **wanted), contact=contact, needed=contact or named)
     examined = [*packages.examine(), *machine.examine(), *of_cluster]
     found = Doctor(all(each.state != "failed" for each in examined), examined)
-    output.write_document(streams, partial(terminal.doctor_table, found), partial(results.plain, found), Snapshot())
+    output.write_document(streams, partial(terminal.doctor_table, found), partial(results.plain, found), WrittenResult(found, Snapshot()))
     raise click.exceptions.Exit(DONE if found.well else VIOLATED)

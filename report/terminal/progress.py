@@ -69,10 +69,9 @@ class Redrawn(PermanentLines, ABC):
             self._live.console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
-        from rich.console import Console
-        from rich.live import Live
+        from rich import console, live
 
-        self._live = Live(self, console=Console(stderr=True), refresh_per_second=4, transient=True, redirect_stdout=False)
+        self._live = live.Live(self, console=console.Console(stderr=True), refresh_per_second=4, transient=True, redirect_stdout=False)
         self._live.start()
         return self
 

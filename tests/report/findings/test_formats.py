@@ -17,8 +17,9 @@ from kubestow.audit.catalogue import CODES
 from kubestow.models.documents.findings.audit import Audit, Finding, Severity
 from kubestow.models.documents.findings.check import Check, Fault, Position, WorkloadFit
 from kubestow.models.documents.placement import SnapshotRef, Unmodelled
-from kubestow.report.findings.formats import formats
+from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.findings.outcomes import OutcomeRule, Report, of_audit, of_check
+from kubestow.report.writers import WrittenResult, writers_of
 from tests.published_schemas import problems
 
 RULES: Mapping[str, OutcomeRule] = CODES
@@ -43,7 +44,7 @@ def at(file: str = "manifests/web.yaml", line: int | None = 12, column: int | No
 
 
 def written(report: Report, form: str) -> bytes:
-    return formats(lambda: report, "1.2.3")[form]()
+    return writers_of("Check")[form].write(WrittenResult(document(), Snapshot(), "1.2.3", report=lambda: report))
 
 
 def run_of(report: Report) -> dict[str, Any]:
