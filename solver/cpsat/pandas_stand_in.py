@@ -1,7 +1,7 @@
 """OR-tools without pandas, whose import would take half of the CPU time of a short ``kubestow solve``.
 
 ``ortools.sat.python.cp_model`` imports pandas for series of variables, which kubestow does not use. :func:`install` lets that import find
-a stand-in. Whoever passes a series has imported pandas: from then on the stand-in returns the attributes of pandas itself.
+a stand-in. A caller that passes a series has imported pandas: from then on the stand-in returns the attributes of pandas.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A stand-in for a Kubernetes cluster and its API server, for tests: a world with a scheduler, controllers and kubelets, over HTTP.
 
-The package stands on its own: it reads Kubernetes' objects itself and imports nothing of kubestow, so that it cannot repeat a mistake of
+The package stands on its own: it reads Kubernetes' objects itself and imports no module of kubestow, so that it cannot repeat a mistake of
 the code that it judges. Other tests use the names below, and no module of it. ``tests/test_contracts.py`` checks both.
 
 cluster = SimulatedCluster(Behaviour(seed=1, latency=0.005))

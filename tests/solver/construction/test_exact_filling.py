@@ -50,7 +50,7 @@ def full_nodes(seed: int, *, nodes: int = 24, spare: int = 0) -> list[Object]:
     return planted_nodes(seed, nodes=nodes, pods=8, rules=True, spare=spare)
 
 
-@pytest.mark.parametrize("seed", sampled(range(6), every=6, full=3))
+@pytest.mark.parametrize("seed", sampled(range(6), every=6, full=5))
 def test_planted_nodes_are_filled_again_and_bind(seed: int) -> None:
     cluster = compiled(full_nodes(seed, spare=seed % 2))
     counts = filled(cluster, seed=seed)

@@ -165,7 +165,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_does_nothing_twice(local: Das
     assert len(pids) >= 2
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_task_that_kills_its_worker_is_charged_alone(local: DaskWorkers) -> None:
     done = work.by_task(run(local, work.kill_always, range(12), arguments=lambda task: (task, 7)))
     assert done.keys() == set(range(12))

@@ -27,7 +27,7 @@ from tests import tiny_soft
 from tests.checker import strategy
 from tests.solver.rules.test_agreement import State, accepted, document, matrix, reachable
 
-FEW, INSTANCES = 3, 60
+FEW, INSTANCES = 3, 24
 #: Choices of zones tried on one node; instances with more are left out.
 MOST = 2_000
 
