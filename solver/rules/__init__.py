@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.rules.admission.rule import LimitRanger, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
@@ -16,20 +17,8 @@ from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.node_ports.rule import NodePorts
 from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
 from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.node_static.rule import (
-    BalloonsPolicy,
-    LimitRanger,
-    NodeAffinity,
-    NodeDeclaredFeatures,
-    NodeName,
-    NodeUnschedulable,
-    PodNodeSelector,
-    PodOS,
-    PodTolerationRestriction,
-    ResourceQuota,
-    TaintToleration,
-    TopologyAwarePolicy,
-)
+from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
+from kubestow.solver.rules.nri_policies.rule import BalloonsPolicy, TopologyAwarePolicy
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
