@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, single
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.rules.batch_quota import single
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
+from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum, single
 from kubestow.solver import rules
 from kubestow.solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
 from kubestow.solver.bounds.class_groups import groups, parts
@@ -21,7 +21,6 @@ from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.objective.preferences import Objective, PreferenceTerm
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.batch_quota import single
 
 if TYPE_CHECKING:  # ortools takes longer to import than these bounds without any search to find
     from kubestow.solver.bounds.coarse_model import Coarse

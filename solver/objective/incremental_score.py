@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
+from kubestow.models.cluster.cluster import Ids, Ints, domain_sum, single
 from kubestow.solver.objective.domain_evenness import counting
 from kubestow.solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm
 from kubestow.solver.rules.base import on_nodes
-from kubestow.solver.rules.batch_quota import Level, single
+from kubestow.solver.rules.batch_limits import Level
 
 MAX_SINGLE_UPDATES = 3  #: Up to this many nodes are updated one by one; sums over all domains are as fast for more.
 

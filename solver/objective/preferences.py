@@ -16,14 +16,11 @@ from typing import Final
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum, single
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.objective.container_affinity import ContainerPoints
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.base import Rule, kinds
-from kubestow.solver.rules.batch_quota import single
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
 
 NODE_AFFINITY: Final = "nodeAffinity"
 TAINTS: Final = "taints"
@@ -36,10 +33,6 @@ FAMILIES: Final = (NODE_AFFINITY, TAINTS, IMAGE_LOCALITY, POD_AFFINITY, REQUIRED
 #: Points lost per untolerated PreferNoSchedule taint of a pod, and per pod above maxSkew of a ScheduleAnyway constraint.
 TAINT_COST: Final = 100
 SKEW_COST: Final = 100
-#: Rules that decide whether a pending pod could ever use a node, for the minimum of a soft spread constraint.
-USABLE: Final[tuple[type[Rule], ...]] = (
-    NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures, PodOS, NodeResourcesFit,
-)  # fmt: skip
 
 
 @dataclass
@@ -202,7 +195,7 @@ class Objective:
 
     def _tallies(self, rules: Sequence[Rule]) -> list[SoftTally]:
         cluster = self.cluster
-        judges = [kind.of(rules) for kind in USABLE]
+        judges = [rule for rule in rules if rule.for_good]
         reachable: dict[Hashable, Bools] = {}
         owners: dict[SoftSpread, list[int]] = {}
         for g, cls in enumerate(cluster.classes):

@@ -6,7 +6,7 @@ package imports ``models`` and :mod:`kubestow.solver.cpsat`. Rules do not import
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.rules.admission.rule import LimitRanger, PodNodeSelector, PodTolerationRestriction, ResourceQuota
@@ -54,9 +54,14 @@ def build(cluster: Cluster) -> list[Rule]:
     return [kind(cluster) for kind in ALL]
 
 
+def having(cluster: Cluster, trait: Callable[[type[Rule]], bool]) -> list[Rule]:
+    """Return the rules of :func:`build` whose class has a trait."""
+    return [kind(cluster) for kind in ALL if trait(kind)]
+
+
 def linking(cluster: Cluster) -> list[Rule]:
     """Return the rules of :func:`build` that make the bind order of classes matter (:meth:`Rule.order_links`)."""
-    return [kind(cluster) for kind in ALL if kind.order_links is not Rule.order_links]
+    return having(cluster, lambda kind: not kind.any_order or kind.order_links is not Rule.order_links)
 
 
 def replay(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> list[Rule]:

@@ -19,6 +19,8 @@ from kubestow.solver.rules.base import StaticRule
 class _Admission(StaticRule):
     """A pod that the API server would refuse goes to no node. An existing pod has been admitted."""
 
+    reads = ("refused",)
+
     def alike(self, g: int) -> Hashable:
         return self.cluster.classes[g].refused
 

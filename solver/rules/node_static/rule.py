@@ -20,6 +20,8 @@ class NodeUnschedulable(StaticRule):
     """A cordoned node rejects pods that do not tolerate its unschedulable taint."""
 
     name = "NodeUnschedulable"
+    for_good = True
+    reads = ("tolerations",)
     text = "the node is cordoned"
 
     def alike(self, g: int) -> Hashable:
@@ -40,6 +42,8 @@ class NodeName(StaticRule):
     """A pod that names its node (a static pod, represented by its mirror pod) runs only there."""
 
     name = "NodeName"
+    for_good = True
+    reads = ("node_name",)
     text = "the pod names another node"
 
     def alike(self, g: int) -> Hashable:
@@ -59,6 +63,8 @@ class TaintToleration(StaticRule):
     """NoSchedule and NoExecute taints reject unless they are tolerated."""
 
     name = "TaintToleration"
+    for_good = True
+    reads = ("tolerations",)
     text = "a taint is not tolerated"
 
     def __init__(self, cluster: Cluster) -> None:
@@ -97,6 +103,8 @@ class NodeAffinity(StaticRule):
     """nodeSelector and required node affinity."""
 
     name = "NodeAffinity"
+    for_good = True
+    reads = ("node_rule",)
     text = "nodeSelector or required node affinity does not match"
 
     def alike(self, g: int) -> Hashable:
@@ -110,6 +118,8 @@ class NodeDeclaredFeatures(StaticRule):
     """A pod that needs a feature of the kubelet goes only to nodes that declare it."""
 
     name = "NodeDeclaredFeatures"
+    for_good = True
+    reads = ("features",)
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -137,6 +147,8 @@ class PodOS(StaticRule):
     """
 
     name = "PodOS"
+    for_good = True
+    reads = ("os",)
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

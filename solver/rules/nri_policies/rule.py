@@ -32,6 +32,7 @@ class BalloonsPolicy(_NodePolicy):
     """A pod goes only to nodes whose BalloonsPolicy creates its containers: :mod:`kubestow.models.numa.balloons`."""
 
     name = "BalloonsPolicy"
+    reads = ("balloons",)
 
     def _nodes(self, g: int) -> int | None:
         return self.cluster.classes[g].balloons
@@ -48,6 +49,7 @@ class TopologyAwarePolicy(_NodePolicy):
     """A pod goes only to nodes with the isolated CPUs that its containers require: :mod:`kubestow.models.numa.isolated_cpus`."""
 
     name = "TopologyAwarePolicy"
+    reads = ("isolated",)
 
     def _nodes(self, g: int) -> int | None:
         return self.cluster.classes[g].isolated
