@@ -26,7 +26,6 @@ from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, short
 from kubestow.solver.rules.placement_model import build_model
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.exact import ExactEngine
 from kubestow.solver.search.lns import Lns
@@ -279,10 +278,11 @@ class PlacedSearch:
 
     def _obeyed(self, counts: Ints) -> bool:
         """Return whether all spread constraints of placed pods hold at the end, also of pods that others were placed around."""
-        spread = PodTopologySpread(self.cluster)
+        settled = rules.having(self.cluster, lambda kind: kind.settled)
         for g, n in zip(*(cells.tolist() for cells in np.nonzero(counts)), strict=True):
-            spread.place(g, n, int(counts[g, n]))
-        return all(spread.kept(g) for g in range(self.cluster.n_classes))
+            for rule in settled:
+                rule.place(g, n, int(counts[g, n]))
+        return all(rule.kept(g) for rule in settled for g in range(self.cluster.n_classes))
 
     def _bound_tiers(self, answer: PlacedAnswer) -> None:
         """Bound the tiers by linear relaxation."""

@@ -42,9 +42,8 @@ from kubestow.solver.objective.tie_break import Strategy, choose
 from kubestow.solver.placed_tiers import PROVED, PlacedAnswer, PlacedSearch
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.eligibility import possible
-from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.unread import unread
 from kubestow.solver.runtime.deadline import Deadline, afterwards
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -226,6 +225,7 @@ def document(cluster: Cluster, options: Options, answer: PlacedAnswer) -> doc.Pl
         unmodelled=[
             *options.unmodelled,
             *unmodelled.find(snapshot, (snapshot.pods[i] for i in cluster.scope.pending), tiers=options.policy.networkTiers),
+            *unread(cluster),
             *_zoneless(cluster, answer),
             *_held_zones(cluster),
         ],
@@ -281,12 +281,13 @@ def _granted(cluster: Cluster, answer: PlacedAnswer) -> dict[int, tuple[str, tup
     found: dict[int, tuple[str, tuple[Pick, ...]]] = {}
     if cluster.devices is None:
         return found
-    rule, dealt = DynamicResources(cluster), [0] * cluster.n_classes
-    for g, n, k in answer.sequence:
-        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k] if rule.concerned(g) else ():
-            rule.place(g, n)
-            found[i] = cluster.nodes.names[n], rule.taken(g, n)[-1]
-        dealt[g] += k
+    for rule in rules.having(cluster, lambda kind: kind.taken is not Rule.taken):
+        dealt = [0] * cluster.n_classes
+        for g, n, k in answer.sequence:
+            for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k] if rule.concerned(g) else ():
+                rule.place(g, n)
+                found[i] = cluster.nodes.names[n], rule.taken(g, n)[-1]
+            dealt[g] += k
     return found
 
 
@@ -351,27 +352,14 @@ def _unplaced(cluster: Cluster, answer: PlacedAnswer, keys: Sequence[str], dealt
         for g, cls in enumerate(cluster.classes):
             unplaced = cls.pods[dealt[g] :]
             if unplaced:
-                why = _reasons(active, g) + _incomplete_gang(cluster, answer.counts, g)
+                why = _reasons(active, g)
+                why += [doc.Reason(r.name, cluster.n_nodes, text) for r in active if (text := r.incomplete(g, answer.counts)) is not None]
                 reasons.update((i, why) for i in unplaced)
     found = [doc.Unplaced(keys[i], reasons[i], gang_of.get(i)) for i in cluster.scope.pending if i in reasons]
     for i in cluster.scope.gated:
         gates = ", ".join(gate.name for gate in cluster.snapshot.pods[i].spec.schedulingGates or ())
         found.append(doc.Unplaced(keys[i], [doc.Reason("SchedulingGates", cluster.n_nodes, f"waits for {gates}")]))
     return found
-
-
-def _incomplete_gang(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]:
-    """Return the reason for each pod of a gang that is not whole."""
-    k = cluster.classes[g].gang
-    if k is None or cluster.gangs[k].needed <= 1 or counts[list(cluster.gangs[k].classes)].any():
-        return []
-    gang, pods = cluster.gangs[k], len(cluster.declared[k].pods)
-    text = f"gang {gang.name} is placed whole or not at all: {gang.needed} pods"
-    if gang.needed > pods:
-        text = f"gang {gang.name} needs {gang.needed} more pods, but only {pods} are pending"
-    elif gang.needed < pods:
-        text = f"gang {gang.name} is placed with at least {gang.needed} of its {pods} pods or not at all"
-    return [doc.Reason(GangScheduling.name, cluster.n_nodes, text)]
 
 
 def _reasons(active: Sequence[Rule], g: int) -> list[doc.Reason]:

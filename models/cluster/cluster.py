@@ -387,3 +387,8 @@ def domain_sum(codes: Ids, size: int, values: Ints) -> Ints:
     inside = codes >= 0
     np.add.at(total, codes[inside], values[inside])
     return total
+
+
+def single(codes: Ids, size: int) -> bool:
+    """Return True if every domain is one node."""
+    return bool(size >= np.count_nonzero(codes >= 0))

@@ -5,14 +5,13 @@ A sequence of (class, node, pods) keeps the pods of a unit adjacent; :func:`bund
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeVar
 
 from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver import rules as all_rules
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 Step = tuple[int, int, int]
 S = TypeVar("S")
@@ -23,9 +22,8 @@ class Binder:
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster, self.rules = cluster, rules
-        self.pods = InterPodAffinity.of(rules)
-        self.spread = PodTopologySpread.of(rules)
-        self._others = [r for r in rules if r is not self.pods and r is not self.spread]
+        self._whole = [rule for rule in rules if rule.whole_units]
+        self._others = [rule for rule in rules if not rule.whole_units]
 
     def put(self, g: int, n: int, k: int) -> None:
         """Add k pods of class g on node n (remove them if k < 0) without checking any rule."""
@@ -44,11 +42,11 @@ class Binder:
     def bind(self, unit: Sequence[Step]) -> bool:
         """Bind the pods of a unit if they are accepted. Return False, with nothing changed, if not.
 
-        Affinity and spread are checked with all pods present, other rules pod by pod."""
+        Rules with ``whole_units`` are checked with all pods present, other rules pod by pod."""
         cells = Counter[tuple[int, int]]()
         for g, n, k in unit:
             cells[g, n] += k
-        if not self.pods.admits_unit([(g, n, k) for (g, n), k in cells.items()]):
+        if not all(rule.admits_unit([(g, n, k) for (g, n), k in cells.items()]) for rule in self._whole):
             return False
         done: list[Step] = []
         fine = True
@@ -58,7 +56,7 @@ class Binder:
                 break
             self.put(g, n, 1)
             done.append((g, n, 1))
-        if fine and all(self.spread.admits(g, n) for g, n in cells):
+        if fine and all(rule.holds_after(g, n) for rule in self._whole for g, n in cells):
             return True
         self.take_back(done)
         return False
@@ -71,7 +69,17 @@ class Binder:
         """
         if level == 0:
             return []
-        return self.pods.cycles(classes) if level == 1 else [sorted(classes)]
+        return [unit for rule in self._whole for unit in rule.cycles(classes)] if level == 1 else [sorted(classes)]
+
+    def united(self, classes: Iterable[int]) -> set[int | None]:
+        """Return the gangs whose pods may have to bind together.
+
+        Other gangs gain nothing from units, because all other rules check the pods of a unit one by one."""
+        return {self.cluster.classes[g].gang for g in classes if any(rule.binds_together(g) for rule in self._whole)} - {None}
+
+    def ordered(self, g: int) -> bool:
+        """Return True if the order inside a unit matters for pods of class g."""
+        return any(rule.one_by_one(g) for rule in self._others)
 
     def parts(self, unit: list[Step]) -> list[list[Step]]:
         """Return the parts of a unit that may bind first: the whole unit, then its pods in one domain of an affinity key, most
@@ -97,11 +105,11 @@ def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step],
     Raises:
         ValueError: Some pods of a gang are not accepted in this order, with any units.
     """
-    linked = {c.gang for c in cluster.classes if c.affinity or c.spread} - {None}
+    binder = Binder(cluster, all_rules.having(cluster, lambda kind: kind.whole_units) if cluster.gangs else ())
+    linked = binder.united(range(cluster.n_classes))
     gang_of = [c.gang if c.gang in linked else None for c in cluster.classes]
     if not linked:
         return [(list(sequence), False)]
-    binder = Binder(cluster, [InterPodAffinity(cluster), PodTopologySpread(cluster)])
     found: list[tuple[list[Step], bool]] = []
     for gang, run in gang_runs(sequence, [gang_of[g] for g, _, _ in sequence]):
         if gang is None:

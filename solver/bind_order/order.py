@@ -16,16 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
-from kubestow.solver.bind_order.device_order import DeviceOrder
 from kubestow.solver.bind_order.gang_units import Binder
 from kubestow.solver.devices.supply import supply
+from kubestow.solver.rules import having
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.graph import connected
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
-from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding
 
 RESTARTS = 20  #: Randomised passes, for small groups.
 MAX_STATES = 20_000  #: States visited by the exhaustive search.
@@ -62,15 +57,15 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
         known: Known orders of pods on single nodes that allocate zones or devices first come, first served. New ones are
             added.
     """
-    rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
+    rules = having(cluster, lambda kind: not (kind.any_order or kind.first_come))
     groups = _groups(rules)
-    numa, devices = NodeResourceTopologyMatch(cluster), DynamicResources(cluster)
-    firsts = [rule for rule in (numa, devices) if any(rule.concerned(g) and counts[g].any() for g in range(cluster.n_classes))]
+    local = having(cluster, lambda kind: kind.first_come)
+    firsts = [rule for rule in local if any(rule.concerned(g) and counts[g].any() for g in range(cluster.n_classes))]
     aligned = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts) and counts[g].any()]
     alone: list[_ToBind] = []
     if aligned:
         rules += firsts
-        if {g for group in groups for g in group}.isdisjoint(aligned) and all(devices.lonely(g) for g in aligned):
+        if {g for group in groups for g in group}.isdisjoint(aligned) and not any(rule.reaches(g) for g in aligned for rule in firsts):
             alone = _per_node(aligned, counts)  # allocations on different nodes are independent
         else:
             groups = _groups(rules)
@@ -108,7 +103,7 @@ def node_orders(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> d
 
     The result serves as ``known`` of :func:`find_order`.
     """
-    rules = (NodeResourceTopologyMatch(cluster), DynamicResources(cluster))
+    rules = having(cluster, lambda kind: kind.first_come)
     concerned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in rules)}
     found: dict[int, Sequence_] = {}
     for g, n, k in sequence if concerned else ():
@@ -175,13 +170,14 @@ def _groups(rules: Sequence[Rule]) -> list[list[int]]:
 def _order_node(search: _OrderSearch, to_bind: _ToBind, seed: int) -> Ordering:
     """Order the pods of one node: a guided pass, then a search with planned devices, or the general search without devices."""
     node = next(n for nodes in to_bind.values() for n in nodes)
-    if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in to_bind) for rule in search.firsts):
+    planners = [rule for rule in search.firsts if rule.supplied and any(rule.concerned(g) for g in to_bind)]
+    if not planners:
         ordering = _order_group(search, to_bind, seed)
         return Ordering(ordering.sequence, ordering.stuck, ordering.exhausted, node)
     sequence = search.attempt({g: dict(nodes) for g, nodes in to_bind.items()}, None)
     if sequence is not None:
         return Ordering(sequence, [])
-    order, sure = DeviceOrder(search.cluster, search.firsts).find(node, {g: nodes[node] for g, nodes in to_bind.items()})
+    order, sure = planners[0].node_order(search.firsts, node, {g: nodes[node] for g, nodes in to_bind.items()})
     if order is None:
         return Ordering(None, sorted(to_bind), sure, node)
     return Ordering([(g, node, 1) for g in order], [])
@@ -204,9 +200,8 @@ def _order_group(search: _OrderSearch, to_bind: _ToBind, seed: int) -> Ordering:
 class _OrderSearch:
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster, self.rules = cluster, rules
-        self.affinity, self.spread = InterPodAffinity.of(rules), PodTopologySpread.of(rules)
         self.binder = Binder(cluster, rules)
-        self.firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
+        self.firsts = [rule for rule in rules if rule.first_come]
         # Classes whose pods get NUMA zones or devices first come, first served.
         self.aligned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in self.firsts)}
         requested, there = supply(cluster)
@@ -253,7 +248,7 @@ class _OrderSearch:
         queue = sorted((g for g in to_bind if g not in united), key=self._turn)
         if rng is not None:
             rng.shuffle(queue)
-        for g, n in self.affinity.openers({g: list(to_bind[g]) for g in queue}, rng):
+        for g, n in (pair for rule in self.rules for pair in rule.openers({g: list(to_bind[g]) for g in queue}, rng)):
             if len(self._accepted(g, np.array([n]))):
                 self._take(to_bind, sequence, g, n, 1)
         moved = True
@@ -265,14 +260,15 @@ class _OrderSearch:
                     if not len(nodes):
                         break
                     moved = True
-                    if self.spread.touches(g):
-                        level = self.spread.level(g)[nodes]
-                        best = nodes[level == level.min()]
+                    levels = [level[nodes] for rule in self.rules if (level := rule.level(g)) is not None]
+                    if levels:
+                        fullest = np.maximum.reduce(levels)
+                        best = nodes[fullest == fullest.min()]
                         n = int(best[0]) if rng is None else int(rng.choice(best.tolist()))
                         self._take(to_bind, sequence, g, n, 1)
                         if rng is not None and rng.random() < 0.3:
                             break
-                    elif self.affinity.opening(g) or self.cluster.classes[g].claims or g in self.aligned:
+                    elif any(rule.one_by_one(g) for rule in self.rules):
                         self._take(to_bind, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
                         if rng is not None and g in self.aligned and rng.random() < 0.5:
                             break
@@ -323,11 +319,11 @@ class _OrderSearch:
         dead: set[tuple[object, ...]] = set()
         path: list[Sequence[int]] = []
         choices = [self._choices(cells, remaining)]
-        ordered = any(self.cluster.classes[g].claims or g in self.aligned for g in to_bind)  # the order inside a unit matters
+        ordered = any(self.binder.ordered(g) for g in to_bind)
         sizes = Counter[int]()
         for g, nodes in to_bind.items():
             gang = self.cluster.classes[g].gang
-            if gang is not None and gang in self._united(to_bind):
+            if gang is not None and gang in self.binder.united(to_bind):
                 sizes[gang] += sum(nodes.values())
         complete = max(sizes.values(), default=0) <= (MAX_ORDERED_GANG_PODS if ordered else MAX_GANG_PODS)
         work = 0
@@ -359,18 +355,11 @@ class _OrderSearch:
                 remaining[i] += 1
                 self.binder.put(*cells[i], -1)
 
-    def _united(self, classes: Iterable[int]) -> set[int | None]:
-        """Return the gangs with required affinity or spread constraints.
-
-        Other gangs gain nothing from units, because all other rules check the pods of a unit one by one."""
-        own = (self.cluster.classes[g] for g in classes)
-        return {c.gang for c in own if c.affinity is not None or c.spread} - {None}
-
     def _choices(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[Sequence[int]]:
         """Return the possible next bindings as indices of cells, best last: accepted single pods, then units of few pods of
         a gang."""
         gangs: dict[int, list[int]] = {}
-        united = self._united(g for g, _ in cells)
+        united = self.binder.united(g for g, _ in cells)
         for i, (g, _) in enumerate(cells):
             gang = self.cluster.classes[g].gang
             if gang in united and gang is not None and remaining[i]:
@@ -380,7 +369,7 @@ class _OrderSearch:
             if sum(remaining[i] for i in mine) <= MAX_GANG_PODS:
                 ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
                 units = [[i for i, k in zip(mine, picked, strict=True) for _ in range(k)] for picked in ways if sum(picked) > 1]
-                if any(self.cluster.classes[cells[i][0]].claims or cells[i][0] in self.aligned for i in mine):
+                if any(self.binder.ordered(cells[i][0]) for i in mine):
                     units = [
                         list(way) for unit in units if len(unit) <= MAX_ORDERED_GANG_PODS for way in sorted({*itertools.permutations(unit)})
                     ] or units

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, Spread, domain_sum
+from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, Spread, domain_sum, single
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS
-from kubestow.solver.rules.batch_quota import single
 
 
 @dataclass

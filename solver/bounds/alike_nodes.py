@@ -7,11 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, single
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.rules.batch_quota import single
 
 
 def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], eligibility: Ints) -> tuple[list[Ints], Ints]:

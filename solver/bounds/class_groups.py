@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.graph import connected
 
 
@@ -40,7 +39,7 @@ def _other_links(objective: Objective, active: Sequence[Rule]) -> Iterator[list[
     """
     yield from (tally.owners + tally.matches.tolist() for tally in objective.tallies)
     for rule in active:
-        if not (rule.arrivals_only or isinstance(rule, DynamicResources)):
+        if not rule.first_come:
             yield from rule.order_links()
     for family in objective.members:
         yield from family.links()

@@ -11,17 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints, PodClass
+from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints, PodClass, single
 from kubestow.solver import rules
 from kubestow.solver.bounds.coarse_node_patterns import CoarseNodePatterns, MergedNodes
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.objective import encoding
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.rules.batch_quota import single
-from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.placement_model import build_model
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 
 class Coarse:
@@ -53,7 +49,7 @@ class Coarse:
             nodes = sorted(n for n, cap in caps.items() if cap)
             cells[g] = np.array(nodes, dtype=np.int32), np.array([caps[n] for n in nodes], dtype=np.int64)
         active = rules.build(merged)
-        coupling = [rule for rule in active if isinstance(rule, (PodTopologySpread, InterPodAffinity, GangScheduling))]
+        coupling = [rule for rule in active if rule.survives_merging]
         self.encoding = build_model(merged, coupling, Cells(cells, dict(enumerate(fit))))
         self._capacity(sub)
         objective = Objective(merged, active)

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.cluster.cluster import Ids, Ints, single
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.objective.encoding import DomainGraph, DomainSum
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.ortools import cp_model
-from kubestow.solver.rules.batch_quota import single
 from kubestow.solver.rules.graph import connected
 
 #: Parts with more variables are omitted, even if their nodes are merged as far as possible. The limit is high because most points of

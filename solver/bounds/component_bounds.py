@@ -10,7 +10,7 @@ from copy import copy
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
+from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum, single
 from kubestow.solver import rules
 from kubestow.solver.bounds import coarse_node_patterns
 from kubestow.solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
@@ -29,7 +29,6 @@ from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.batch_quota import single
 from kubestow.solver.rules.placement_model import build_model
 
 MIN_PROGRAM_CLASSES = 8  #: Groups of fewer classes skip the linear program over domains: their models are solved as fast.

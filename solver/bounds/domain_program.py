@@ -11,10 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ints, Spread
+from kubestow.models.cluster.cluster import Cluster, Ints, Spread, single
 from kubestow.solver.bounds.safe_dual_bounds import Program
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.rules.batch_quota import single
 
 #: Larger programs take longer than the other ways to bound their classes.
 MAX_COLUMNS = 60_000

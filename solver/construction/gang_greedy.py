@@ -1,7 +1,7 @@
 """Greedy construction of a gang: whole or not at all, and in one domain if it must be.
 
 Members may need each other. So while the gang is built, each counts as present in every domain that is tried
-(:meth:`kubestow.solver.rules.inter_pod_affinity.rule.InterPodAffinity.vouch`)."""
+(:meth:`kubestow.solver.rules.placement_faces.PlacementFaces.vouch`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.bind_order.gang_units import Step
 from kubestow.solver.bind_order.order import order_from
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.base import CapacityRule, Rule
 
 MAX_DOMAINS = 24  #: Domains tried for one gang.
 Wanted = list[tuple[int, int]]  # (class, pods)
@@ -26,11 +24,10 @@ class GangSite(Protocol):
     """The builder's state, with ``only`` as the nodes to build on."""
 
     cluster: Cluster
+    active: Sequence[Rule]
     eligibility: Ints
     counts: Ints
-    fit: NodeResourcesFit
-    pods: InterPodAffinity
-    spread: PodTopologySpread
+    fit: CapacityRule
     sequence: list[Step]
     only: Bools | None
     roomiest_first: bool
@@ -58,14 +55,16 @@ def place_gang(site: GangSite, k: int, wanted: Wanted, expired: Callable[[], boo
     before = int(site.counts[list(gang.classes)].sum())
     total, mark = sum(n for _, n in wanted), len(site.sequence)
     best: tuple[Wanted, list[Step]] | None = None  # the attempt with the fewest unplaced pods
-    cyclic = sorted({g for unit in site.pods.cycles([g for g, _ in wanted]) for g in unit})
+    cyclic = sorted({g for rule in site.active for unit in rule.cycles([g for g, _ in wanted]) for g in unit})
     for nodes in _sites(site, gang.key, cyclic, dict(wanted), gang.needed - before):
         site.only = nodes
-        vouched = site.pods.vouch(cyclic, nodes) if nodes is not None else []
+        vouched = [(rule, rule.vouch(cyclic, nodes)) for rule in site.active] if nodes is not None else []
         unplaced = site.fill_up(wanted, expired)
-        site.pods.unvouch(vouched)
+        for rule, counted in vouched:
+            rule.unvouch(counted)
         site.only = None
-        whole = total - sum(n for _, n in unplaced) + before >= gang.needed and (not vouched or _reordered(site, mark))
+        enough = total - sum(n for _, n in unplaced) + before >= gang.needed
+        whole = enough and (not any(counted for _, counted in vouched) or _reordered(site, mark))
         if whole and not unplaced:
             return unplaced
         steps = site.undo(mark)
@@ -90,7 +89,7 @@ def _reordered(site: GangSite, mark: int) -> bool:
     for g, n, k in steps:
         to_bind.setdefault(g, {})
         to_bind[g][n] = to_bind[g].get(n, 0) + k
-    order = order_from(site.cluster, [site.pods, site.spread], to_bind)
+    order = order_from(site.cluster, [rule for rule in site.active if rule.whole_units], to_bind)
     for g, n, k in order or ():
         site.put(g, n, k)
     return order is not None

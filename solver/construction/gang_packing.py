@@ -20,8 +20,8 @@ from kubestow.solver import rules
 from kubestow.solver.construction.exact_filling import fill_exactly
 from kubestow.solver.construction.greedy import construct
 from kubestow.solver.construction.repair import repair
+from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import possible
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -188,8 +188,8 @@ def _together(alone: Cluster) -> set[int]:
     """Return the classes that must open a domain of their own.
 
     Only members of the gang satisfy their affinity, and they need themselves or each other in a cycle."""
-    rule = InterPodAffinity(alone)
-    cyclic = {c for cycle in rule.cycles(range(alone.n_classes)) for c in cycle}
+    cycling = rules.having(alone, lambda kind: kind.cycles is not Rule.cycles)
+    cyclic = {c for rule in cycling for cycle in rule.cycles(range(alone.n_classes)) for c in cycle}
     found = set()
     for c, cls in enumerate(alone.classes):
         own = cls.affinity

@@ -15,17 +15,13 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
+from kubestow.solver.construction.batch_quota import MAX_INT16, BatchQuota
 from kubestow.solver.construction.gang_greedy import chooses_domain, place_gang
 from kubestow.solver.construction.node_order import NodeOrder
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.objective.incremental_score import SoftState
-from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
-from kubestow.solver.rules.batch_quota import MAX_INT16, BatchQuota
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
+from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule, Rule
 from kubestow.solver.rules.eligibility import fits, short
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -68,10 +64,10 @@ class _PlacementBuilder:
         self.cluster, self.active, self.eligibility = cluster, active, eligibility
         self.even, self.soft, self.roomiest_first = even, soft, roomiest_first
         self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
-        self.fit = NodeResourcesFit.of(active)
-        self.pods = InterPodAffinity.of(active)
-        self.spread = PodTopologySpread.of(active)
-        self.devices = DynamicResources.of(active)
+        self._breaking = [[r for r in concerned if type(r).breaks is not Rule.breaks] for concerned in self._concerned]
+        self._supplied = [[r for r in concerned if r.supplied] for concerned in self._concerned]
+        self._limiting = [rule for rule in active if not rule.static]
+        self.fit = CapacityRule.of(active)
         requested, there = supply(cluster)
         totals = np.maximum(there.max(axis=0, initial=1), 1)
         self._device_share: Floats = requested / totals
@@ -98,8 +94,8 @@ class _PlacementBuilder:
             blocked |= ~self.only
         for rule in self._concerned[g]:
             blocked |= rule.rejects(g)
-        if self.spread.touches(g):
-            blocked |= self.spread.breaks(g)
+        for rule in self._breaking[g]:
+            blocked |= rule.breaks(g)
         return np.asarray(~blocked, dtype=bool)
 
     def put(self, g: int, n: int, k: int) -> None:
@@ -107,17 +103,13 @@ class _PlacementBuilder:
 
     def put_many(self, g: int, nodes: Ints, pods: Ints) -> None:
         """Place pods[i] pods of class g on nodes[i], for distinct nodes, in this order."""
-        self.fit.place_many(g, nodes, pods)
         self._take(g, nodes, pods)
-        listed = list(zip(nodes.tolist(), pods.tolist(), strict=True))
         for rule in self._concerned[g]:
-            if rule is not self.fit:
-                for n, k in listed:
-                    rule.place(g, n, k)
+            rule.place_many(g, nodes, pods)
         if self.soft is not None:
             self.soft.place_many(g, nodes, pods)
         self.counts[g, nodes] += pods
-        self.sequence += [(g, n, k) for n, k in listed]
+        self.sequence += [(g, n, k) for n, k in zip(nodes.tolist(), pods.tolist(), strict=True)]
 
     def _take(self, g: int, nodes: Ints, pods: Ints) -> None:
         self.residual[nodes] -= pods * (self.scale[nodes] @ self.demand[g])
@@ -130,9 +122,7 @@ class _PlacementBuilder:
     def alone(self, g: int) -> bool:
         """Return True if placing the class affects verdicts and points on the chosen node only, so that many pods can be
         placed together."""
-        cls = self.cluster.classes[g]
-        constrained = self.pods.touches(g) or self.spread.touches(g) or cls.claims or not self.devices.lonely(g)
-        return not (constrained or (self.soft is not None and self.soft.touches(g)))
+        return not (any(rule.reaches(g) for rule in self._limiting) or (self.soft is not None and self.soft.touches(g)))
 
     def fill(self, g: int, wanted: int) -> int:
         """Place up to ``wanted`` pods of a class that affects no other nodes: tightest nodes first, or evenly. Return the
@@ -145,23 +135,23 @@ class _PlacementBuilder:
         nodes = np.flatnonzero(room)
         if self.soft is not None and len(nodes):
             nodes = _highest(nodes, self.soft.gain(g))
-        devices = self.devices.concerned(g)
-        if devices and (balanced := self._balanced(g, nodes, room[nodes])).any():
+        supplied = bool(self._supplied[g])
+        if supplied and (balanced := self._balanced(g, nodes, room[nodes])).any():
             nodes, room = nodes[balanced > 0], np.zeros_like(room)
             room[nodes] = balanced[balanced > 0]
-        if self.even and not devices:
+        if self.even and not supplied:
             pods = self._evenly(g, nodes, room[nodes], wanted)
         else:
-            keys = (self.residual[nodes], *(self._tightness(g)[:, nodes] if devices else ()))
+            keys = (self.residual[nodes], *(self._tightness(g)[:, nodes] if supplied else ()))
             nodes = nodes[np.lexsort(keys)]
             pods = np.minimum(room[nodes], np.maximum(wanted - (np.cumsum(room[nodes]) - room[nodes]), 0))
         self.put_many(g, nodes[pods > 0], pods[pods > 0])
         return int(pods.sum())
 
     def _tightness(self, g: int) -> Floats:
-        """Return [2, N], the more important key last: free devices in total, and pods of this class that the devices could
-        serve. Nodes where both are least lose devices that are of least use to others."""
-        return np.stack([self._device_residual, self.devices.room(g).astype(np.float64)])
+        """Return float64[K, N], the more important key last: free devices in total, and pods of this class that the devices
+        could serve. Nodes where both are least lose devices that are of least use to others."""
+        return np.stack([self._device_residual, *(rule.room(g).astype(np.float64) for rule in self._supplied[g])])
 
     def _balanced(self, g: int, nodes: Ints, room: Ints) -> Ints:
         """Return int64[len(nodes)]: pods per node that use other resources no faster than devices, which would be lost on
@@ -222,14 +212,14 @@ class _PlacementBuilder:
         nodes = admitted = self._order.chosen(self.mask(g))  # emptiest or fullest first breaks ties
         if not len(nodes):
             return 0
-        cls = self.cluster.classes[g]
+        limits = [rule.batch(g) for rule in self._limiting]
         soft = self.soft
         if soft is not None and soft.touches(g):
             nodes = _highest(nodes, soft.gain(g))
-        if cls.claims or not self.devices.lonely(g):
+        if any(limit.one for limit in limits):
             wanted = 1
-        joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
-        for key in (*joined, *(soft.flocking(g, nodes) if soft else ())):
+        founding = [key for limit in limits for key in limit.founding]
+        for key in (*founding, *(soft.flocking(g, nodes) if soft else ())):
             wanted = 1  # the first pod decides the domain of the others: prefer the one with most room
             codes, size = self.cluster.domains(key)
             here = codes[nodes]
@@ -237,15 +227,16 @@ class _PlacementBuilder:
             if keyed.any():
                 total = np.bincount(here[keyed], weights=self.fit.room(g)[nodes[keyed]], minlength=size)
                 nodes = nodes[keyed & (np.append(total, -1)[here] == total.max())]
-        if self.devices.concerned(g):
+        if self._supplied[g]:
             nodes = nodes[np.lexsort(self._tightness(g)[:, nodes])]
         if soft is not None and soft.crowds:
             nodes = _sorted(nodes, soft.crowding(g))
         quotas = BatchQuota(
-            self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else (),
+            [level for limit in limits for level in limit.levels], soft.levels(g) if soft else (),
+            [pair for limit in limits for pair in limit.exclusive], soft.shy(g) if soft else (),
             flocks=soft is not None and soft.flocks(g),
         )  # fmt: skip
-        per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None or self.devices.concerned(g)
+        per_node = quotas.per_node or any(limit.one_per_node for limit in limits)
         several = not per_node and (not self.even or (soft is not None and soft.gregarious(g)))
         if several:
             nodes = np.repeat(nodes, np.minimum(np.minimum(self.fit.room(g), self.eligibility[g] - self.counts[g])[nodes], wanted))

@@ -15,39 +15,26 @@ from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.devices.together import together
-from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_ports.rule import NodePorts
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.base import CapacityRule, Rule
 
 
 class ClassExclusions:
-    """Classes that keep each other off a domain: anti-affinity in both directions, and host ports."""
+    """Classes that keep each other off a node or a domain (:meth:`Rule.exclusions`)."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster = cluster
         self.near: list[list[Ints]] = [[] for _ in cluster.classes]  # classes kept off the node itself
         self.wide: list[list[tuple[Ints, str]]] = [[] for _ in cluster.classes]  # classes kept off a domain of a key
         self.own_keys: list[list[str]] = [[] for _ in cluster.classes]  # keys in ``wide`` whose domains the class closes to itself
-        owners: dict[tuple[int, str], list[int]] = {}
-        for g, cls in enumerate(cluster.classes):
-            for term in cls.anti:
-                owners.setdefault((term.matcher, term.key), []).append(g)
-        for (matcher, key), carry in owners.items():
-            matched = np.flatnonzero(cluster.matches(matcher))
-            carriers = np.array(carry, dtype=np.int64)
-            for group, kept_off in ((carriers, matched), (matched, carriers)):
-                if len(kept_off):
-                    for g in group.tolist():
-                        self._add(g, kept_off, key)
-        ported = [g for g, cls in enumerate(cluster.classes) if cls.ports]
-        for g in ported:
-            hit = [h for h in ported if any(_clash(a, b) for a in cluster.classes[g].ports for b in cluster.classes[h].ports)]
-            self.near[g].append(np.array(hit, dtype=np.int64))
+        exclusions = [exclusion for rule in rules for exclusion in rule.exclusions()]
+        for classes, kept_off, key in sorted(exclusions, key=lambda exclusion: exclusion[2] is None):  # domains first
+            for g in classes.tolist() if len(kept_off) else ():
+                self._add(g, kept_off, key)
 
-    def _add(self, g: int, kept_off: Ints, key: str) -> None:
+    def _add(self, g: int, kept_off: Ints, key: str | None) -> None:
+        if key is None:
+            self.near[g].append(kept_off)
+            return
         codes, size = self.cluster.domains(key)
         if size == self.cluster.n_nodes and (codes >= 0).all():
             self.near[g].append(kept_off)
@@ -55,10 +42,6 @@ class ClassExclusions:
             self.wide[g].append((kept_off, key))
             if g in kept_off:
                 self.own_keys[g].append(key)
-
-
-def _clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:
-    return a[1:] == b[1:] and (a[0] == b[0] or "*" in (a[0], b[0]))
 
 
 class RepairState:
@@ -77,16 +60,13 @@ class RepairState:
         self.cluster, self.active = cluster, active
         size, width = cluster.n_nodes, cluster.n_classes
         self.nothing = width
-        self.pods = InterPodAffinity.of(active)
         self._together = together(cluster)
-        self._devices = DynamicResources.of(active)
-
         self.lonely = np.zeros(width, dtype=bool) if self._together is None else self._together.lonely
-        counted = [NodeResourcesFit.of(active), PodTopologySpread.of(active)]  # room and spread, apart from ``block``
-        self._blocking = [rule for rule in active if rule not in counted]
-        self.spread = PodTopologySpread(cluster)
-        self.exclusions = ClassExclusions(cluster)
-        self.touchy = [self.spread.touches(g) for g in range(width)]
+        fit = CapacityRule.of(active)
+        self._blocking = [rule for rule in active if rule is not fit and not rule.settled]  # for ``block``
+        settled = [type(rule)(cluster) for rule in active if rule.settled]  # in the current state, unlike ``active``
+        self.settled = [[rule for rule in settled if rule.concerned(g)] for g in range(width)]
+        self.exclusions = ClassExclusions(cluster, active)
         self.mobile = np.array([self._movable(g) for g in range(width)] + [True, False], dtype=bool)
         self._measure()
         self.block = np.zeros((width + 1, size), dtype=np.int32)
@@ -113,14 +93,8 @@ class RepairState:
                 self._follow([h])
 
     def _movable(self, g: int) -> bool:
-        """Return whether pods of a class may move.
-
-        Providers of affinity and pods that share claims or depend on NUMA zones stay on their nodes."""
-        cls = self.cluster.classes[g]
-        if self.pods.provides(g) or cls.claims or cls.containers is not None:
-            return False
-        known = [NodePorts.of(self.active), self.pods, *([self._devices] if self.lonely[g] else [])]
-        return not any(rule.concerned(g) for rule in self._blocking if rule not in known)
+        """Return whether pods of a class may move. Providers of affinity and pods that share claims, for example, may not."""
+        return all(rule.repairable(g) or (rule.supplied and self.lonely[g]) for rule in self._blocking)
 
     def _measure(self) -> None:
         """Fill ``demand`` and ``room``, without columns that no pod requests."""
@@ -151,8 +125,8 @@ class RepairState:
             code = int(self.cluster.domains(key)[0][n])
             if code >= 0:
                 self.block[np.ix_(group, self.cluster.members(key)[code])] += k
-        if self.touchy[g]:
-            self.spread.place(g, n, k)
+        for rule in self.settled[g]:
+            rule.place(g, n, k)
         if self._followers[g]:
             self._follow(self._followers[g])
         if self.mobile[g] and (not before or not before + k):
@@ -202,15 +176,15 @@ class RepairState:
         if not self.mobile[g]:
             self.settle()
             for rule in self._blocking:
-                if rule is not self._devices or not self.lonely[g]:
+                if not (rule.supplied and self.lonely[g]):
                     fine &= ~rule.rejects(g)
-        if self.touchy[g]:
-            fine &= self.spread.obeyed(g)
+        for rule in self.settled[g]:
+            fine &= rule.obeyed(g)
         return fine
 
     def kept(self, classes: Sequence[int]) -> bool:
-        """Return whether the spread constraints that these classes carry or feed are obeyed."""
-        return all(g == self.nothing or not self.touchy[g] or self.spread.kept(g) for g in classes)
+        """Return whether the rules on the settled state, such as spread constraints, are obeyed for these classes."""
+        return all(rule.kept(g) for g in classes if g != self.nothing for rule in self.settled[g])
 
     def served(self, n: int) -> bool:
         """Return whether the devices of a node serve its pods together. An overfull node counts as served until it fits."""

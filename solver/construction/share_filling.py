@@ -104,7 +104,7 @@ class ShareFilling:
         self._together: DevicePacker = answers
         self.state = state = RepairState(cluster, active, eligibility, counts)
         free = [g for g, cls in enumerate(cluster.classes) if cls.gang is None and state.lonely[g] and state.mobile[g]]
-        free = [g for g in free if not (state.touchy[g] or state.exclusions.near[g] or state.exclusions.wide[g])]
+        free = [g for g in free if not (state.settled[g] or state.exclusions.near[g] or state.exclusions.wide[g])]
         self.classes = np.array(free, dtype=np.int64)
         plain = int(np.count_nonzero(cluster.demand.any(axis=0)))
         self._columns = np.array([*range(plain), state.room.shape[1] - 1])  # resources and pod slots, devices apart

@@ -8,7 +8,7 @@ ways in which devices serve claims. Entry points:
 * :func:`kubestow.solver.devices.allocator.allocate`: the search itself;
 * :func:`kubestow.solver.devices.result.devices`: the devices that pods get in a bind order;
 * :mod:`kubestow.solver.devices.device_groups` and :mod:`kubestow.solver.devices.claim_modes`, which
-  :mod:`kubestow.solver.rules.dynamic_resources.encoding` turns into rows;
+  the encoding of DynamicResources turns into rows;
 * :func:`kubestow.solver.devices.together.together`: several pods on one node;
 * :func:`kubestow.solver.devices.supply.supply`: bounds.
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
+from kubestow.models.cluster.cluster import Ids, Ints, domain_sum, single
 from kubestow.solver.objective.domain_evenness import counting
 from kubestow.solver.objective.families.pairs import PreferenceTerm
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import on_nodes
-from kubestow.solver.rules.batch_quota import Level, single
+from kubestow.solver.rules.batch_limits import Level
 
 MAX_SINGLE_UPDATES = 3  #: Up to this many nodes are updated one by one; sums over all domains are as fast for more.
 

@@ -6,9 +6,10 @@ package imports ``models`` and :mod:`kubestow.solver.cpsat`. Rules do not import
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.rules.admission.rule import LimitRanger, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
@@ -16,20 +17,8 @@ from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.node_ports.rule import NodePorts
 from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
 from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.node_static.rule import (
-    BalloonsPolicy,
-    LimitRanger,
-    NodeAffinity,
-    NodeDeclaredFeatures,
-    NodeName,
-    NodeUnschedulable,
-    PodNodeSelector,
-    PodOS,
-    PodTolerationRestriction,
-    ResourceQuota,
-    TaintToleration,
-    TopologyAwarePolicy,
-)
+from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
+from kubestow.solver.rules.nri_policies.rule import BalloonsPolicy, TopologyAwarePolicy
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
@@ -65,9 +54,14 @@ def build(cluster: Cluster) -> list[Rule]:
     return [kind(cluster) for kind in ALL]
 
 
+def having(cluster: Cluster, trait: Callable[[type[Rule]], bool]) -> list[Rule]:
+    """Return the rules of :func:`build` whose class has a trait."""
+    return [kind(cluster) for kind in ALL if trait(kind)]
+
+
 def linking(cluster: Cluster) -> list[Rule]:
     """Return the rules of :func:`build` that make the bind order of classes matter (:meth:`Rule.order_links`)."""
-    return [kind(cluster) for kind in ALL if kind.order_links is not Rule.order_links]
+    return having(cluster, lambda kind: not kind.any_order or kind.order_links is not Rule.order_links)
 
 
 def replay(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> list[Rule]:

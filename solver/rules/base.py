@@ -8,7 +8,7 @@ model. Tests compare both with each other and with the independent checker.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar, Self, TypeVar
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.rules.placement_faces import PlacementFaces
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -37,19 +38,17 @@ def on_nodes(values: NDArray[_T], codes: Ids) -> NDArray[_T]:
     return padded.take(codes)
 
 
-class Rule(ABC):
+class Rule(PlacementFaces):
     """One scheduler plugin over a compiled cluster.
 
     Attributes:
         name: The scheduler's plugin name.
-        local: True if placing a pod on a node changes this rule's verdicts only on that node.
         static: True if the verdict depends only on pod and node, never on other pods.
         arrivals_only: True if the state covers only arriving pods, because the holdings of running pods are
             unknown.
     """
 
     name: ClassVar[str]
-    local: ClassVar[bool] = True
     static: ClassVar[bool] = False
     arrivals_only: ClassVar[bool] = False
 
@@ -134,8 +133,17 @@ class Rule(ABC):
         return None
 
     def order_links(self) -> list[list[int]]:
-        """Return groups of classes among which the bind order matters under this rule."""
-        return []
+        """Return groups of classes among which the bind order matters under this rule. By default all concerned classes, in one group."""
+        concerned = () if self.any_order else [g for g in range(self.cluster.n_classes) if self.concerned(g)]
+        return [[*concerned]] if concerned else []
+
+    def node_order(self, rules: Sequence[Rule], n: int, pods: dict[int, int]) -> tuple[list[int] | None, bool]:
+        """Search for an order in which ``rules`` accept the given pods (by class) on node n (``supplied`` rules).
+
+        Returns:
+            The class of each pod in this order, or None, and True if it is proved.
+        """
+        return None, False
 
     def encode(self, encoding: PlacementModel) -> None:
         """Add the constraints that ``never`` does not cover to the model."""
@@ -153,11 +161,30 @@ def kinds(rules: Sequence[Rule], classes: Iterable[int]) -> dict[Hashable, list[
     return groups
 
 
+class CapacityRule(Rule):
+    """The rule over the resources of nodes: the demands and the free amounts of the compiled instance.
+
+    Attributes:
+        free: int64[N, R], free amounts. They may be negative on overcommitted nodes, which still accept pods
+            that do not request the resource.
+        slots: int64[N], free pod slots.
+    """
+
+    free: Ints
+    slots: Ints
+
+    @abstractmethod
+    def admits(self, g: int, n: int) -> bool:
+        """Return True if node n accepts one more pod of class g."""
+
+
 class StaticRule(Rule):
     """A rule whose verdict depends only on pod and node."""
 
     text: ClassVar[str]
-    static = True
+    static = local = any_order = tracks_moves = True
+    first_come = supplied = whole_units = settled = survives_merging = for_good = False
+    reaches, batch, repairable, order_links = Rule.reaches, Rule.batch, Rule.repairable, Rule.order_links
 
     def concerned(self, g: int) -> bool:
         return False

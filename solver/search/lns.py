@@ -17,8 +17,6 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat, add_hint
 from kubestow.solver.objective import encoding as objective_encoding
 from kubestow.solver.ortools import cp_model
-from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
-from kubestow.solver.rules.node_ports.rule import NodePorts
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.neighbourhoods import Neighbourhood, Neighbourhoods
@@ -41,7 +39,6 @@ class Lns:
         self.search, self.cpsat = search, cpsat
         self.cluster = search.cluster
         self.neighbourhoods = Neighbourhoods(search, search.rng)
-        self._rules = [search.fit, search.spread, search.pods, NodePorts.of(search.active), GangScheduling.of(search.active)]
 
     def improve(self, over: Callable[[], bool], on_better: Callable[[int], None] | None = None) -> int:
         """Improve the soft tier until ``over`` returns True. Return the gain."""
@@ -108,7 +105,7 @@ class Lns:
         search = self.search
         search.take_out(chosen.free)
         part = self._part(chosen, extra)
-        encoding = build_model(self.cluster, self._rules, part)
+        encoding = build_model(self.cluster, search.rules, part)
         self.cpsat.deadline.charge(BUILD_SECONDS_PER_VARIABLE * len(encoding.x))
         tiers: dict[int, list[int]] = {}
         for g in encoding.left:
@@ -151,7 +148,7 @@ class Lns:
         """
         search = self.search
         before = search.take_out(chosen.free)
-        encoding = build_model(self.cluster, self._rules, self._part(chosen))
+        encoding = build_model(self.cluster, search.rules, self._part(chosen))
         self.cpsat.deadline.charge(BUILD_SECONDS_PER_VARIABLE * len(encoding.x))
         for unplaced in encoding.left.values():
             encoding.model.add(unplaced == 0)
@@ -189,7 +186,7 @@ class Lns:
             pods: Number of pods of the class in the neighbourhood.
         """
         caps = np.minimum(self.search.eligibility[g][nodes], pods)
-        for rule in self._rules:
+        for rule in self.search.rules:
             caps = np.minimum(caps, rule.room(g)[nodes] if rule.local else rule.most(g)[nodes])
             if not rule.local:
                 caps[rule.closed(g)[nodes]] = 0

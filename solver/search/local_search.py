@@ -7,19 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import PodCosts
-from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
-from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_ports.rule import NodePorts
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.base import CapacityRule, Rule
 
 BLOCK_MOVES = 256  #: Moves between two checks of the clock.
 #: Added to random numbers so that no logarithm is infinite.
@@ -55,14 +49,18 @@ class LocalSearch:
         if soft is None:
             for g, n in zip(*np.nonzero(counts), strict=True):
                 self.soft.place(int(g), int(n), int(counts[g, n]))
-        self.fit = NodeResourcesFit.of(active)
-        self.spread = PodTopologySpread.of(active)
-        self.pods = InterPodAffinity.of(active)
+        self.fit = CapacityRule.of(active)
         self._possible = eligibility > 0
         self._since: dict[tuple[int, int], int] = {}  # net change since the last mark, by (class, node)
-        self._dynamic = [self._watchers(g) for g in range(self.cluster.n_classes)]
+        moved = [rule for rule in active if rule.tracks_moves and not rule.static]
+        #: The rules that movable pods may be under: resources, then those over topology domains.
+        self.rules = sorted(moved, key=lambda rule: (rule is not self.fit, not rule.whole_units))
+        watchers = [rule for rule in self.rules if rule is not self.fit]
+        #: By class, the rules other than resources whose verdict on the class can change.
+        self._dynamic = [[rule for rule in watchers if rule.concerned(g)] for g in range(self.cluster.n_classes)]
+        self._providing = [[rule for rule in watchers if rule.provides(g)] for g in range(self.cluster.n_classes)]
         movable = [g for g in range(self.cluster.n_classes) if self._movable(g)]
-        self.mobile = {g for g in movable if not self.pods.provides(g)}
+        self.mobile = {g for g in movable if not self._providing[g]}
         self.moving = [g for g in movable if g in self.mobile or self.together]
         self.pairs = self._list()
 
@@ -75,15 +73,6 @@ class LocalSearch:
         """Return whether pods of a class may move. Pods that share claims, or that depend on zones or devices, may not."""
         return self.loose(g) and int(np.count_nonzero(self.eligibility[g])) > 1
 
-    def _watchers(self, g: int) -> list[Rule]:
-        """Return the rules other than resources whose verdict on the class can change."""
-        found: list[Rule] = [r for r in (NodePorts.of(self.active), GangScheduling.of(self.active)) if r.concerned(g)]
-        if self.pods.concerned(g):
-            found.append(self.pods)
-        if self.spread.touches(g):
-            found.append(self.spread)
-        return found
-
     def put(self, g: int, n: int, k: int) -> None:
         self.soft.place(g, n, k)
         self.fit.place(g, n, k)
@@ -95,15 +84,32 @@ class LocalSearch:
         """Return bool[N]: the nodes where a pod may go, always including ``home``, the node it was taken from."""
         mask = self._possible[g] & ~self.fit.rejects(g)
         for rule in self._dynamic[g]:
-            if rule is self.spread:
-                mask &= self.spread.obeyed(g)
-            else:
-                mask &= ~rule.rejects(g)
+            mask &= rule.obeyed(g)
         if home is not None:
-            if self.pods.provides(g):
-                mask &= self.pods.keeping(g, home, self.counts)
+            mask &= self.keeping(g, home)
             mask[home] = True
         return np.asarray(mask, dtype=bool)
+
+    def keeping(self, g: int, home: int) -> Bools | bool:
+        """Return bool[N], the nodes where a pod taken from ``home`` serves the pods that depend on it. True for all nodes."""
+        mask: Bools | bool = True
+        for rule in self._providing[g]:
+            mask = mask & rule.keeping(g, home, self.counts)
+        return mask
+
+    def standing(self, g: int) -> list[int]:
+        """Return the class, and those whose pods may depend on it directly or indirectly, ascending."""
+        reached, waiting = {g}, [g]
+        while waiting:
+            h = waiting.pop()
+            more = {i for rule in self._providing[h] for i in rule.dependents(h)} - reached
+            reached |= more
+            waiting += sorted(more)
+        return sorted(reached)
+
+    def gathers(self, g: int) -> list[Ids]:
+        """Return int32[N], the domain of each node, for each topology key over which others depend on pods of the class."""
+        return [codes for rule in self._providing[g] for codes in rule.gathers(g)]
 
     def possible(self, g: int) -> Bools:
         """Return bool[N]: the nodes eligible for the class in any state."""
@@ -234,8 +240,7 @@ class LocalSearch:
 
     def loose(self, g: int) -> bool:
         """Return whether pods of the class may be moved at all, if the pods that depend on them move too."""
-        cls = self.cluster.classes[g]
-        return not cls.claims and cls.containers is None and not DynamicResources.of(self.active).concerned(g)
+        return all(rule.movable(g) for rule in self.active)
 
     def take_out(self, pods: Mapping[tuple[int, int], int]) -> int:
         """Take pods out, given by (class, node). Return the weighted points lost."""
@@ -335,7 +340,7 @@ class LocalSearch:
                 self.put(g, n, -int(self.counts[g, n]))
         for g, row in zip(classes, target, strict=True):
             for n in np.flatnonzero(row).tolist():
-                if any(rule is not self.spread and rule.rejects(g)[n] for rule in self._dynamic[g]):
+                if any(not rule.settled and rule.rejects(g)[n] for rule in self._dynamic[g]):
                     self.go_to(before)
                     return False
                 self.put(g, n, int(row[n]))
@@ -350,7 +355,7 @@ class LocalSearch:
                 return False
             self.put(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))), 1)
         fits = not (((self.fit.free < 0) & (self.cluster.free >= 0)).any() or (self.fit.slots < 0).any())
-        if not (fits and all(self.spread.kept(g) for g in sorted(chosen.union(displaced)))):
+        if not (fits and all(rule.kept(g) for g in sorted(chosen.union(displaced)) for rule in self._dynamic[g])):
             self.go_to(before)
             return False
         self.pairs = self._list()

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Ids, Ints
-from kubestow.solver.rules.batch_quota import single
+from kubestow.models.cluster.cluster import Ids, Ints, single
 from kubestow.solver.search.local_search import LocalSearch
 
 
@@ -235,7 +234,7 @@ class Neighbourhoods:
     def _group(self, g: int) -> list[int] | None:
         """Return the classes to take out together with a class, because their pods may depend on it. None if some cannot move."""
         if g not in self._groups:
-            group = self.search.pods.standing(g)
+            group = self.search.standing(g)
             fine = all(self.search.loose(h) for h in group) and int(self.search.counts[group].sum()) <= PARAMETERS.max_group_pods
             self._groups[g] = group if fine else None
         return self._groups[g]

@@ -84,15 +84,15 @@ class UnitMoves:
     def _ties(self, g: int) -> list[Tie]:
         """Return the ties of a class to others, required affinity first."""
         if g not in self._known_ties:
-            pods, o = self._search.pods, self._search.objective
-            terms = [(codes, {g}) for i in pods.feeds(g) for codes in pods.attractions[i].codes]
+            o = self._search.objective
+            terms = [(codes, {g}) for codes in self._search.gathers(g)]
             for term in (o.terms[t] for t in sorted({*o.owned[g], *o.matching[g]})):
                 others = {h for h, weight in term.own.items() if weight > 0} if g in term.matches else set()
                 if term.own.get(g, 0) > 0:
                     others |= term.matches
                 terms += [(term.codes, {g})] if others else []
                 terms += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.max_classes else []
-            ties = [Tie(codes, sorted({k for h in classes for k in pods.standing(h)})) for codes, classes in terms]
+            ties = [Tie(codes, sorted({k for h in classes for k in self._search.standing(h)})) for codes, classes in terms]
             self._known_ties[g] = [tie for tie in ties if all(self._moves(h) for h in tie.classes)]
         return self._known_ties[g]
 
@@ -113,7 +113,7 @@ class UnitMoves:
         search = self._search
         gain, put = -search.take_out(cells), dict[tuple[int, int], int]()
         waiting = [h for (h, _), k in sorted(cells.items(), key=lambda cell: (cell[0][0] != g, cell[0])) for _ in range(k)]
-        moved = all(search.pods.keeping(h, n, search.counts).all() for h, n in cells)
+        moved = all(np.all(search.keeping(h, n)) for h, n in cells)
         while waiting and moved:  # some pods may be admitted only after others
             remaining = []
             for h in waiting:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.base import CapacityRule, Rule
 from kubestow.solver.rules.eligibility import demand_with_slots, fits, room_with_slots
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 #: Units. Total capacity plus total demand of a resource must stay below this to avoid int64 overflow.
 MAX_TOTAL_UNITS = 2**60
@@ -103,7 +102,8 @@ def untied(cluster: Cluster, active: Sequence[Rule], eligibility: Ints, counts: 
 
     Such pods may use any eligible node with enough room, independently of other pods. The room is that left by fixed pods
     and by the tied pods of the placement ``counts`` (int64[G, N])."""
-    constrained = np.array([any(r.concerned(g) for r in active if not isinstance(r, NodeResourcesFit)) for g in range(cluster.n_classes)])
+    fit = CapacityRule.of(active)
+    constrained = np.array([any(r.concerned(g) for r in active if r is not fit) for g in range(cluster.n_classes)])
     free = np.flatnonzero(eligibility.any(axis=1) & ~constrained)
     others = counts.copy()
     others[free] = 0

@@ -17,13 +17,14 @@ from kubestow.solver.explain.conflict.fact_model import FactEncoding
 from kubestow.solver.explain.conflict.remaining_nodes import Core, RemainingNodes
 from kubestow.solver.explain.conflict.topology_sentences import affinity_words, spread_words
 from kubestow.solver.explain.conflict.wording import MAX_NAMES, amounts, listed, node_rule
+from kubestow.solver.rules.admission.rule import LimitRanger, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.node_ports.rule import NodePorts
 from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
 from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.node_static.rule import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
+from kubestow.solver.rules.node_static.rule import NodeAffinity
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from kubestow.solver.rules.volumes.claims import Driver, VolumeTopic
 from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone

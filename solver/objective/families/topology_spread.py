@@ -12,22 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints, SoftSpread
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, SoftSpread, single
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.objective.families.base import Family
 from kubestow.solver.objective.ledger import Ledger, workload
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.base import Rule, kinds
-from kubestow.solver.rules.batch_quota import single
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
 
 #: Points lost per pod above maxSkew of a ScheduleAnyway constraint.
 SKEW_COST: Final = 100
-#: Rules that decide whether a pending pod could ever use a node, for the minimum of a soft spread constraint.
-USABLE: Final[tuple[type[Rule], ...]] = (
-    NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures, PodOS, NodeResourcesFit,
-)  # fmt: skip
 
 
 @dataclass
@@ -98,7 +91,7 @@ class TopologySpread(Family):
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         super().__init__(cluster, rules)
-        judges = [kind.of(rules) for kind in USABLE]
+        judges = [rule for rule in rules if rule.for_good]
         reachable: dict[Hashable, Bools] = {}
         owners: dict[SoftSpread, list[int]] = {}
         for g, cls in enumerate(cluster.classes):

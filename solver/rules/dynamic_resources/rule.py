@@ -9,7 +9,7 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (KE
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from kubestow.solver.devices.shortage import summed, why_not
 from kubestow.solver.devices.state import DeviceState
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
+from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.dynamic_resources.encoding import DeviceEncoder
 
 
@@ -64,6 +65,10 @@ class DynamicResources(Rule):
     """A node accepts a pod if its allocated claims allow the node, and its other claims get their devices there."""
 
     name = "DynamicResources"
+    first_come = supplied = True
+    any_order = whole_units = tracks_moves = settled = survives_merging = for_good = False
+    reads = ("devices",)
+    repairable, order_links = Rule.repairable, Rule.order_links  # classes may compete on any node
     local = False  # pools span nodes and claims span pods; also a node's maximum depends on the order, see ``most``
 
     def __init__(self, cluster: Cluster) -> None:
@@ -106,11 +111,12 @@ class DynamicResources(Rule):
         requests = self._requests[g]
         return requests is not None and requests.demand.refusal is None and bool(requests.demand.claims or requests.demand.extended)
 
-    def lonely(self, g: int) -> bool:
-        """Return True if the devices of a pod of the class on one node do not affect other nodes, because no
-        claim and no pool is shared."""
+    def reaches(self, g: int) -> bool:
+        """Return True if the devices of a pod of the class on one node affect other nodes, because a claim or a pool is shared."""
         requests = self._requests[g]
-        return requests is None or not (requests.shared or ((requests.demand.claims or requests.demand.extended) and self.state.joined))
+        return requests is not None and bool(
+            requests.shared or ((requests.demand.claims or requests.demand.extended) and self.state.joined)
+        )
 
     def _unallocated(self, claims: tuple[DemandedClaim, ...]) -> tuple[DemandedClaim, ...]:
         """Return the claims that are not allocated yet."""
@@ -283,10 +289,13 @@ class DynamicResources(Rule):
             sorted((key, shared.picks) for key, shared in self._shared.items())
         )
 
-    def order_links(self) -> list[list[int]]:
-        """Return one group of all classes that take devices, because they may compete on any node."""
-        touching = [g for g in range(self.cluster.n_classes) if self.concerned(g)]
-        return [touching] if touching else []
+    def batch(self, g: int) -> BatchLimits:
+        return BatchLimits(one=self.reaches(g), one_per_node=self.concerned(g))
+
+    def node_order(self, rules: Sequence[Rule], n: int, pods: dict[int, int]) -> tuple[list[int] | None, bool]:
+        from kubestow.solver.rules.dynamic_resources.node_order import DeviceOrder
+
+        return DeviceOrder(self, self.state, rules).find(n, pods)
 
     def encode(self, encoding: PlacementModel) -> None:
         if self._state is None:

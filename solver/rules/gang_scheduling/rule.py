@@ -15,13 +15,17 @@ from kubestow.models.cluster.cluster import Cluster, GangGroup, Ids, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
 
 
 class GangScheduling(Rule):
     """A gang is placed whole or not at all, and in one domain."""
 
     name = "GangScheduling"
-    local = False
+    any_order = tracks_moves = survives_merging = True
+    local = first_come = supplied = whole_units = settled = for_good = False
+    reads = ("gang",)
+    repairable = Rule.repairable
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -67,6 +71,24 @@ class GangScheduling(Rule):
             codes, inside = self._codes[index], self._inside[index]
             if codes is not None and inside is not None and codes[n] >= 0:
                 inside[codes[n]] += k
+
+    def reaches(self, g: int) -> bool:
+        return False  # construction places a gang as a whole, in one domain after another
+
+    def batch(self, g: int) -> BatchLimits:
+        return UNLIMITED
+
+    def incomplete(self, g: int, counts: Ints) -> str | None:
+        """Return the reason if the gang of the class is not whole."""
+        k = self.cluster.classes[g].gang
+        if k is None or self.cluster.gangs[k].needed <= 1 or counts[list(self.cluster.gangs[k].classes)].any():
+            return None
+        gang, pods = self.cluster.gangs[k], len(self.cluster.declared[k].pods)
+        if gang.needed > pods:
+            return f"gang {gang.name} needs {gang.needed} more pods, but only {pods} are pending"
+        if gang.needed < pods:
+            return f"gang {gang.name} is placed with at least {gang.needed} of its {pods} pods or not at all"
+        return f"gang {gang.name} is placed whole or not at all: {gang.needed} pods"
 
     def order_links(self) -> list[list[int]]:
         """Return the classes of each gang that stays in one domain."""

@@ -5,24 +5,26 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go. The encod
 
 from __future__ import annotations
 
-import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, RequiredAffinity, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
-from kubestow.solver.rules.graph import strongly_connected
+from kubestow.solver.rules.base import UNLIMITED_PODS, on_nodes
+from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.inter_pod_affinity.encoding import AffinityEncoder, Attraction, Repulsion, encode_repulsion
+from kubestow.solver.rules.inter_pod_affinity.units import AffinityUnits
 
 
-class InterPodAffinity(Rule):
+class InterPodAffinity(AffinityUnits):
     """Required terms in both directions: affinity with bootstrap, anti-affinity with symmetry."""
 
     name = "InterPodAffinity"
-    local = False
+    whole_units = tracks_moves = survives_merging = True
+    local = any_order = first_come = supplied = settled = for_good = False
+    reads = ("anti", "affinity")
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -178,27 +180,42 @@ class InterPodAffinity(Rule):
         """Return (codes int32[N], number of domains) of the keys over which pods of the class exclude each other."""
         return [(r.codes, r.size) for i in self._own[g] if (r := self._repulsions[i]).matches[g]]
 
+    def reaches(self, g: int) -> bool:
+        return self.touches(g)
+
+    def batch(self, g: int) -> BatchLimits:
+        own = self.cluster.classes[g].affinity
+        founding = own.keys if own is not None and own.itself and self.opening(g) else ()
+        return BatchLimits(founding=founding, exclusive=self.exclusive(g))
+
+    def repairable(self, g: int) -> bool:
+        return not self.provides(g)
+
+    def exclusions(self) -> Iterator[tuple[Ints, Ints, str | None]]:
+        owners: dict[tuple[int, str], list[int]] = {}
+        for g, cls in enumerate(self.cluster.classes):
+            for term in cls.anti:
+                owners.setdefault((term.matcher, term.key), []).append(g)
+        for (matcher, key), own in owners.items():
+            carriers, matched = np.array(own, dtype=np.int64), np.flatnonzero(self.cluster.matches(matcher))
+            yield carriers, matched, key
+            yield matched, carriers, key
+
+    def gathers(self, g: int) -> list[Ids]:
+        return [codes for i in self._feeds[g] for codes in self._attractions[i].codes]
+
+    def one_by_one(self, g: int) -> bool:
+        return self.opening(g)
+
     def dependents(self, g: int) -> list[int]:
         """Return the classes whose required affinity pods of the class may satisfy."""
         fed = set(self._feeds[g])
         return [h for h, i in enumerate(self._attraction_of) if i in fed]
 
-    def standing(self, g: int) -> list[int]:
-        """Return the class, and those whose pods may depend on it directly or indirectly, ascending."""
-        reached, waiting = {g}, [g]
-        while waiting:
-            more = set(self.dependents(waiting.pop())) - reached
-            reached |= more
-            waiting += sorted(more)
-        return sorted(reached)
-
     def provides(self, g: int) -> bool:
-        """Return True if pods with required affinity may depend on pods of the class."""
         return bool(self._feeds[g])
 
     def keeping(self, g: int, n: int, counts: Ints) -> Bools:
-        """Return bool[N], the nodes where a pod of class g removed from node n must go to keep its dependents' affinity satisfied;
-        ``counts`` int64[G, N] are the other pods."""
         mask = np.ones(self.cluster.n_nodes, dtype=bool)
         for i in self._feeds[g]:
             a = self._attractions[i]
@@ -215,92 +232,6 @@ class InterPodAffinity(Rule):
         parts = [f"anti-affinity on {repelled}"] if repelled else []
         parts += [f"no pod that its affinity asks for on {lacking}"] if lacking else []
         return ", ".join(parts) or "affinity or anti-affinity"
-
-    # --- units of a gang --------------------------------------------------------------------------------------------------
-
-    def kin(self, g: int, h: int) -> bool:
-        """Return True if pods of the two classes have the same required affinity terms. Such kin open a domain together, as the pods of
-        one Deployment do. Pods of different terms provide for each other."""
-        index = self._attraction_of[h]
-        return index is not None and index == self._attraction_of[g]
-
-    def admits_unit(self, cells: Sequence[tuple[int, int, int]]) -> bool:
-        """Return True if pods that bind as a unit, (class, node, pods) with each pair once, are accepted together in the state before the
-        unit.
-
-        Members with different terms provide for each other in any domain. If only kin or nobody would provide, the unit opens the
-        domain. It may open at most one per set of terms and key, and none if a match exists already.
-        """
-        matching: dict[tuple[int, int], int] = {}
-        owners: dict[tuple[int, int], int] = {}
-        for g, n, k in cells:
-            for table, indices in ((matching, self._matching[g]), (owners, self._own[g])):
-                for i in indices:
-                    where = i, int(self._repulsions[i].codes[n])
-                    table[where] = table.get(where, 0) + k
-        opened: dict[tuple[int, int], set[int]] = {}
-        for g, n, _ in cells:
-            for i in {*self._own[g], *self._matching[g]}:
-                r = self._repulsions[i]
-                where = i, int(r.codes[n])
-                if where[1] < 0:
-                    continue
-                both = int(i in self._own[g] and r.matches[g])
-                if i in self._own[g] and int(r.matching[where[1]]) + matching.get(where, 0) > both:
-                    return False
-                if r.matches[g] and int(r.owners[where[1]]) + owners.get(where, 0) > both:
-                    return False
-            index = self._attraction_of[g]
-            if index is not None and not self._supported(index, g, n, cells, opened):
-                return False
-        return all(len(domains) <= 1 for domains in opened.values())
-
-    def _supported(
-        self, index: int, g: int, n: int, cells: Sequence[tuple[int, int, int]], opened: dict[tuple[int, int], set[int]]
-    ) -> bool:
-        a = self._attractions[index]
-        for key_index, (codes, count) in enumerate(zip(a.codes, a.counts, strict=True)):
-            d = int(codes[n])
-            if d < 0:
-                return False
-            if count[d] > 0:
-                continue
-            near = [h for h, m, k in cells if a.matches[h] and codes[m] == d and (k > 1 or (h, m) != (g, n))]
-            if any(not self.kin(g, h) for h in near):
-                continue
-            if a.total > 0 or not (near or a.matches[g]):
-                return False
-            opened.setdefault((index, key_index), set()).add(d)
-        return True
-
-    def vouch(self, classes: Sequence[int], nodes: Bools) -> list[tuple[int, int, Ints]]:
-        """Count one more match for the terms of some classes in every domain of some nodes (bool[N]), if one of the classes matches them.
-        This simulates pods that arrive later. Return the argument of :meth:`unvouch`."""
-        done = []
-        for i in sorted({i for g in classes if (i := self._attraction_of[g]) is not None}):
-            a = self._attractions[i]
-            if a.matches[list(classes)].any():
-                a.total += 1
-                for key_index, codes in enumerate(a.codes):
-                    domains = np.unique(codes[nodes & (codes >= 0)]).astype(np.int64)
-                    a.counts[key_index][domains] += 1
-                    done.append((i, key_index, domains))
-        return done
-
-    def unvouch(self, vouched: Sequence[tuple[int, int, Ints]]) -> None:
-        """Undo the counts of :meth:`vouch`."""
-        for i, key_index, domains in vouched:
-            self._attractions[i].counts[key_index][domains] -= 1
-            self._attractions[i].total -= int(key_index == 0)
-
-    def cycles(self, classes: Sequence[int]) -> list[list[int]]:
-        """Return groups of the given classes whose pods need each other in a cycle."""
-        needs: dict[int, list[int]] = {}
-        for g in classes:
-            index = self._attraction_of[g]
-            matches = self._attractions[index].matches if index is not None else None
-            needs[g] = [] if matches is None else [h for h in classes if h != g and matches[h]]
-        return [sorted(component) for component in strongly_connected(needs) if len(component) > 1]
 
     # --- pods at rest, for plans --------------------------------------------------------------------------------------------
 
@@ -346,36 +277,6 @@ class InterPodAffinity(Rule):
         """Return True if the class has affinity without any match yet, so that its next pod chooses the domain."""
         index = self._attraction_of[g]
         return index is not None and self._attractions[index].total == 0
-
-    def openers(self, unplaced: dict[int, list[int]], rng: random.Random | None = None) -> list[tuple[int, int]]:
-        """Return (class, node) pairs to bind first: one member for each group with an open bootstrap, in a domain that no other class
-        provides for, if possible. An opener that would end another group's bootstrap comes after that group's opener."""
-        openers: list[tuple[int, int, int]] = []
-        for i, a in enumerate(self._attractions):
-            members = [
-                g for g in unplaced
-                if self._attraction_of[g] == i and unplaced[g] and (own := self.cluster.classes[g].affinity) is not None and own.itself
-            ]  # fmt: skip
-            if a.total or not members:
-                continue
-            cells = [(g, n) for g in members for n in unplaced[g]]
-            if rng is not None:
-                rng.shuffle(cells)
-            others = [n for h, nodes in unplaced.items() if a.matches[h] and self._attraction_of[h] != i for n in nodes]
-            provided = [
-                np.bincount(codes[others][codes[others] >= 0], minlength=size) for codes, size in zip(a.codes, a.sizes, strict=True)
-            ]
-            alone = [
-                (g, n) for g, n in cells if any(count[codes[n]] == 0 for codes, count in zip(a.codes, provided, strict=True) if len(count))
-            ]
-            g, n = (alone or cells)[0]
-            openers.append((i, g, n))
-        if rng is not None:
-            rng.shuffle(openers)
-        else:
-            # An opener that another group's terms match comes after that group's own opener.
-            openers.sort(key=lambda f: sum(bool(self._attractions[i].matches[f[1]]) for i, _, _ in openers if i != f[0]))
-        return [(g, n) for _, g, n in openers]
 
     # --- encoding face ----------------------------------------------------------------------------------------------------
 

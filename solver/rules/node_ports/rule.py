@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/plugins/nodeports and framework.HostPortInfo.Che
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class NodePorts(Rule):
     """Conflicts on (protocol, port) with equal hostIP, or if either side has the wildcard address."""
 
     name = "NodePorts"
+    local = any_order = tracks_moves = True
+    first_come = supplied = whole_units = settled = survives_merging = for_good = False
+    reads = ("ports",)
+    reaches, batch, order_links = Rule.reaches, Rule.batch, Rule.order_links
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -83,6 +87,15 @@ class NodePorts(Rule):
     def place(self, g: int, n: int, k: int = 1) -> None:
         for port in self.cluster.classes[g].ports:
             self._used[port][n] += k
+
+    def repairable(self, g: int) -> bool:
+        return True
+
+    def exclusions(self) -> Iterator[tuple[Ints, Ints, str | None]]:
+        ports = {g: cls.ports for g, cls in enumerate(self.cluster.classes) if cls.ports}
+        for g, mine in ports.items():
+            excluded = [h for h, others in ports.items() if clash(mine, others)]
+            yield np.array([g]), np.array(excluded, dtype=np.int64), None
 
     def encode(self, encoding: PlacementModel) -> None:
         """Allow at most one pod per node among the wildcard classes and those of one address, for each (protocol, port)."""

@@ -18,13 +18,17 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.numa.topology_manager import Asks, Kubelet
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
+from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
 
 
 class NodeResourceTopologyMatch(Rule):
     """The single-numa-node and restricted policies of nodes with a topology. Other nodes never reject."""
 
     name = "NodeResourceTopologyMatch"
+    first_come = True
     local = False  # a node's maximum depends on the order, see ``most``
+    any_order = supplied = whole_units = tracks_moves = settled = survives_merging = for_good = False
+    reads = ("containers",)
     arrivals_only = True  # the available amounts of zones already reflect running pods
 
     def __init__(self, cluster: Cluster) -> None:
@@ -137,10 +141,19 @@ class NodeResourceTopologyMatch(Rule):
     def path(self) -> object:
         return tuple(kubelet.path() for kubelet in self._nodes.values())
 
-    def order_links(self) -> list[list[int]]:
-        """Return one group of all aligned classes, because they may compete on any node."""
-        touching = [g for g in range(self.cluster.n_classes) if self.concerned(g)]
-        return [touching] if touching else []
+    order_links = Rule.order_links  # aligned classes may compete on any node
+
+    def reaches(self, g: int) -> bool:
+        return False
+
+    def batch(self, g: int) -> BatchLimits:
+        return UNLIMITED if self.cluster.classes[g].containers is None else BatchLimits(one_per_node=True)
+
+    def repairable(self, g: int) -> bool:
+        return self.cluster.classes[g].containers is None
+
+    def movable(self, g: int) -> bool:
+        return self.cluster.classes[g].containers is None
 
     def encode(self, encoding: PlacementModel) -> None:
         if not encoding.partial:  # neighbourhoods keep pods with zones where they are

@@ -13,19 +13,18 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
+from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule
+from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
 
 
-class NodeResourcesFit(Rule):
-    """A node accepts a pod if each requested resource fits into the free amount, and a pod slot is free.
-
-    Attributes:
-        free: int64[N, R], free amounts. They may be negative on overcommitted nodes, which still accept pods
-            that do not request the resource.
-        slots: int64[N], free pod slots.
-    """
+class NodeResourcesFit(CapacityRule):
+    """A node accepts a pod if each requested resource fits into the free amount, and a pod slot is free."""
 
     name = "NodeResourcesFit"
+    local = any_order = tracks_moves = for_good = True
+    first_come = supplied = whole_units = settled = survives_merging = False
+    reads = ()  # demands are an array of the cluster, not a field of a class
+    reaches, concerned, order_links = CapacityRule.reaches, CapacityRule.concerned, CapacityRule.order_links
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -43,7 +42,6 @@ class NodeResourcesFit(Rule):
         return full
 
     def admits(self, g: int, n: int) -> bool:
-        """Return True if node n accepts one more pod of class g."""
         asks = self._asks[g]
         return bool(self.slots[n] >= 1 and (self.free[n, asks] >= self.cluster.demand[g, asks]).all())
 
@@ -69,9 +67,14 @@ class NodeResourcesFit(Rule):
         self.slots[n] -= k
 
     def place_many(self, g: int, nodes: Ints, pods: Ints) -> None:
-        """Add pods[i] pods of class g on nodes[i] (distinct nodes)."""
         self.free[nodes] -= pods[:, None] * self.cluster.demand[g]
         self.slots[nodes] -= pods
+
+    def batch(self, g: int) -> BatchLimits:
+        return UNLIMITED  # construction reads ``room``
+
+    def repairable(self, g: int) -> bool:
+        return True  # repair keeps the room of nodes itself
 
     def encode(self, encoding: PlacementModel) -> None:
         """Add Σ demand · x ≤ max(0, free) per node and resource, divided by the gcd of the demands. Rows that

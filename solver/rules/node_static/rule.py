@@ -1,12 +1,7 @@
-"""Rules that consider only one pod and one node.
-
-* NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures and PodOS;
-* BalloonsPolicy and TopologyAwarePolicy, for nodes whose policy cannot create the containers;
-* LimitRanger, ResourceQuota, PodNodeSelector and PodTolerationRestriction, which prevent a pod's creation.
+"""NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures and PodOS.
 
 Source:
-pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
-:mod:`kubestow.models.cluster.admission`.
+pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures}.
 """
 
 from __future__ import annotations
@@ -15,13 +10,9 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from kubestow.models.admission import namespace_annotations as namespace_admission
-from kubestow.models.cluster import admission
 from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from kubestow.models.kube.pod_spec import operating_system
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
-from kubestow.models.numa.balloons import Balloons
-from kubestow.models.numa.isolated_cpus import IsolatedCPUs
 from kubestow.solver.rules.base import StaticRule
 
 
@@ -29,6 +20,8 @@ class NodeUnschedulable(StaticRule):
     """A cordoned node rejects pods that do not tolerate its unschedulable taint."""
 
     name = "NodeUnschedulable"
+    for_good = True
+    reads = ("tolerations",)
     text = "the node is cordoned"
 
     def alike(self, g: int) -> Hashable:
@@ -45,52 +38,12 @@ class NodeUnschedulable(StaticRule):
         return np.zeros(len(nodes), dtype=bool)  # a cordon concerns new pods only
 
 
-class _Admission(StaticRule):
-    """A pod that the API server would refuse goes to no node. An existing pod has been admitted."""
-
-    def alike(self, g: int) -> Hashable:
-        return self.cluster.classes[g].refused
-
-    def never(self, g: int) -> Bools:
-        refused = self.cluster.classes[g].refused
-        return np.full(self.cluster.n_nodes, refused is not None and refused[0] == self.name)
-
-    def broken_by(self, g: int, nodes: Ints) -> Bools:
-        return np.zeros(len(nodes), dtype=bool)
-
-    def message(self, g: int, rejected: Bools) -> str:
-        refused = self.cluster.classes[g].refused
-        return f"cannot be created: {refused[1] if refused else ''}"
-
-
-class LimitRanger(_Admission):
-    """A LimitRange of the namespace forbids such a container or pod."""
-
-    name = admission.LIMITS
-
-
-class ResourceQuota(_Admission):
-    """A ResourceQuota of the namespace is exhausted."""
-
-    name = admission.QUOTA
-
-
-class PodNodeSelector(_Admission):
-    """The node selector of the pod contradicts that of its namespace."""
-
-    name = namespace_admission.SELECTOR_PLUGIN
-
-
-class PodTolerationRestriction(_Admission):
-    """The namespace of the pod does not allow one of its tolerations."""
-
-    name = namespace_admission.TOLERATIONS_PLUGIN
-
-
 class NodeName(StaticRule):
     """A pod that names its node (a static pod, represented by its mirror pod) runs only there."""
 
     name = "NodeName"
+    for_good = True
+    reads = ("node_name",)
     text = "the pod names another node"
 
     def alike(self, g: int) -> Hashable:
@@ -110,6 +63,8 @@ class TaintToleration(StaticRule):
     """NoSchedule and NoExecute taints reject unless they are tolerated."""
 
     name = "TaintToleration"
+    for_good = True
+    reads = ("tolerations",)
     text = "a taint is not tolerated"
 
     def __init__(self, cluster: Cluster) -> None:
@@ -148,6 +103,8 @@ class NodeAffinity(StaticRule):
     """nodeSelector and required node affinity."""
 
     name = "NodeAffinity"
+    for_good = True
+    reads = ("node_rule",)
     text = "nodeSelector or required node affinity does not match"
 
     def alike(self, g: int) -> Hashable:
@@ -157,55 +114,12 @@ class NodeAffinity(StaticRule):
         return ~self.cluster.node_sets[self.cluster.classes[g].node_rule]
 
 
-class _NodePolicy(StaticRule):
-    """A pod goes only to nodes whose policy of nri-plugins creates its containers."""
-
-    def _nodes(self, g: int) -> int | None:
-        raise NotImplementedError
-
-    def alike(self, g: int) -> Hashable:
-        return self._nodes(g)
-
-    def never(self, g: int) -> Bools:
-        allowed = self._nodes(g)
-        return np.zeros(self.cluster.n_nodes, dtype=bool) if allowed is None else ~self.cluster.node_sets[allowed]
-
-    def broken_by(self, g: int, nodes: Ints) -> Bools:
-        return np.zeros(len(nodes), dtype=bool)  # the containers exist
-
-
-class BalloonsPolicy(_NodePolicy):
-    """A pod goes only to nodes whose BalloonsPolicy creates its containers: :mod:`kubestow.models.numa.balloons`."""
-
-    name = "BalloonsPolicy"
-
-    def _nodes(self, g: int) -> int | None:
-        return self.cluster.classes[g].balloons
-
-    def message(self, g: int, rejected: Bools) -> str:
-        snapshot = self.cluster.snapshot
-        balloons = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
-        return "; ".join(balloons.reasons(self.cluster.classes[g].pod, rejected)[:3])
-
-
-class TopologyAwarePolicy(_NodePolicy):
-    """A pod goes only to nodes with the isolated CPUs that its containers require: :mod:`kubestow.models.numa.isolated_cpus`."""
-
-    name = "TopologyAwarePolicy"
-
-    def _nodes(self, g: int) -> int | None:
-        return self.cluster.classes[g].isolated
-
-    def message(self, g: int, rejected: Bools) -> str:
-        snapshot = self.cluster.snapshot
-        isolated = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
-        return "; ".join(isolated.reasons(self.cluster.classes[g].pod, rejected)[:3])
-
-
 class NodeDeclaredFeatures(StaticRule):
     """A pod that needs a feature of the kubelet goes only to nodes that declare it."""
 
     name = "NodeDeclaredFeatures"
+    for_good = True
+    reads = ("features",)
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -233,6 +147,8 @@ class PodOS(StaticRule):
     """
 
     name = "PodOS"
+    for_good = True
+    reads = ("os",)
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

@@ -13,12 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum, single
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
-from kubestow.solver.rules.batch_quota import Level, single
+from kubestow.solver.rules.batch_limits import BatchLimits, Level
 
 
 @dataclass
@@ -65,7 +65,10 @@ class PodTopologySpread(Rule):
     """count(domain) + itself - min ≤ maxSkew for each DoNotSchedule constraint. Nodes must have every key."""
 
     name = "PodTopologySpread"
-    local = False
+    whole_units = tracks_moves = settled = survives_merging = True
+    local = any_order = first_come = supplied = for_good = False
+    reads = ("spread",)
+    reaches = Rule.reaches
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -198,9 +201,11 @@ class PodTopologySpread(Rule):
                 if tally.codes[n] >= 0:  # a running pod may be on a node without the key
                     tally.owners[tally.codes[n]] += k
 
-    def level(self, g: int) -> Ints:
+    def level(self, g: int) -> Ints | None:
         """Return int64[N], the fill level of the class's fullest constrained domain on each node. Ordering fills
         emptier domains first."""
+        if not self.touches(g):
+            return None
         level = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         for _, index in self._of[g]:
             if index is not None:
@@ -231,8 +236,16 @@ class PodTopologySpread(Rule):
                     )
         return levels
 
-    def admits(self, g: int, n: int) -> bool:
-        """Return True if a pod of class g on node n obeys its constraints. The state includes it and all pods that bind with it."""
+    def batch(self, g: int) -> BatchLimits:
+        return BatchLimits(levels=self.levels(g))
+
+    def repairable(self, g: int) -> bool:
+        return True  # ``settled``
+
+    def binds_together(self, g: int) -> bool:
+        return bool(self.cluster.classes[g].spread)
+
+    def holds_after(self, g: int, n: int) -> bool:
         if self.never(g)[n]:
             return False
         for spread, index in self._of[g]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.volumes import VolumeClaim
 from kubestow.models.kube.pod_spec import named_claims
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import UNLIMITED_PODS
 
 
 def claims_of(cluster: Cluster, g: int, *, named: bool = False) -> list[VolumeClaim]:
@@ -205,3 +207,21 @@ class InstalledDrivers:
         volume = self._choices.chosen.get(claim.key)
         driver, _, counted = claim.attached if volume is None else self._attached(volume)
         return driver, counted
+
+
+def out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
+    """Return for each class bool[N], the nodes outside at least one of its sets of nodes."""
+    nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
+    return [~np.logical_and.reduce(sets) if sets else nowhere for sets in within]
+
+
+def attach_limits(cluster: Cluster, drivers: Container[str]) -> dict[str, Ints]:
+    """Return the limits by driver, int64[N]. Nodes without a limit have UNLIMITED_PODS. Drivers without any limit are left out."""
+    limits: dict[str, Ints] = {}
+    for n, name in enumerate(cluster.nodes.names):
+        csi = cluster.snapshot.csi_nodes.get(name)
+        for driver in (csi.spec.drivers if csi and csi.spec else None) or ():
+            if driver.name in drivers and driver.allocatable is not None and driver.allocatable.count is not None:
+                table = limits.setdefault(driver.name, np.full(cluster.n_nodes, UNLIMITED_PODS, dtype=np.int64))
+                table[n] = driver.allocatable.count
+    return limits

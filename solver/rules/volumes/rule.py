@@ -17,14 +17,9 @@ from kubestow.models.cluster.volumes import Attached
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, StaticRule
-from kubestow.solver.rules.volumes.claims import Driver, InstalledDrivers, VolumeChoices, claims_of
+from kubestow.solver.rules.batch_limits import BatchLimits
+from kubestow.solver.rules.volumes.claims import Driver, InstalledDrivers, VolumeChoices, attach_limits, claims_of, out_of_reach
 from kubestow.solver.rules.volumes.encoding import Pair, encode_binding, encode_limit
-
-
-def _out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
-    """Return for each class bool[N], the nodes outside at least one of its sets of nodes."""
-    nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
-    return [~np.logical_and.reduce(sets) if sets else nowhere for sets in within]
 
 
 class VolumeBinding(Rule):
@@ -36,11 +31,13 @@ class VolumeBinding(Rule):
     """
 
     name = "VolumeBinding"
-    local = False
+    local = any_order = first_come = supplied = whole_units = tracks_moves = settled = survives_merging = for_good = False
+    reads = ("claims",)
+    reaches, batch, repairable = Rule.reaches, Rule.batch, Rule.repairable
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._never = _out_of_reach(cluster, [[claim.binding for claim in claims_of(cluster, g)] for g in range(cluster.n_classes)])
+        self._never = out_of_reach(cluster, [[claim.binding for claim in claims_of(cluster, g)] for g in range(cluster.n_classes)])
         self._choices = VolumeChoices(cluster)
 
     def alike(self, g: int) -> Hashable:
@@ -111,11 +108,12 @@ class VolumeZone(StaticRule):
 
     name = "VolumeZone"
     text = "a claim's volume is in another zone, or has none"
+    reads = ("claims",)
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         claims = [claims_of(cluster, g, named=True) for g in range(cluster.n_classes)]
-        self._never = _out_of_reach(cluster, [[claim.zone for claim in own] for own in claims])
+        self._never = out_of_reach(cluster, [[claim.zone for claim in own] for own in claims])
 
     def alike(self, g: int) -> Hashable:
         return g if self.cluster.classes[g].claims else None
@@ -131,7 +129,10 @@ class VolumeRestrictions(Rule):
     """A ReadWriteOncePod claim admits one pod in the cluster; a missing claim admits none."""
 
     name = "VolumeRestrictions"
-    local = False
+    any_order = True
+    local = first_come = supplied = whole_units = tracks_moves = settled = survives_merging = for_good = False
+    reads = ("claims",)
+    reaches, batch, repairable, order_links = Rule.reaches, Rule.batch, Rule.repairable, Rule.order_links
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -192,6 +193,10 @@ class NodeVolumeLimits(Rule):
     """
 
     name = "NodeVolumeLimits"
+    local = True
+    any_order = first_come = supplied = whole_units = tracks_moves = settled = survives_merging = for_good = False
+    reads = ("claims",)
+    reaches, repairable = Rule.reaches, Rule.repairable
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -202,7 +207,7 @@ class NodeVolumeLimits(Rule):
         wanted = [sorted({pair for c in claims_of(cluster, g) if (pair := self._pair(c.attached))}) for g in range(cluster.n_classes)]
         drivers = {driver for pairs in wanted for driver, _ in pairs} | {pair[0] for pair in self._static.values() if pair}
         self._installed = InstalledDrivers(cluster, self._choices)
-        self._limits = self._read_limits(drivers)
+        self._limits = attach_limits(cluster, drivers)
         self._wants = [[pair for pair in pairs if pair[0] in self._limits] for pairs in wanted]
         self._attached: dict[Pair, dict[int, int]] = {}
         self._used = {driver: np.zeros(cluster.n_nodes, dtype=np.int64) for driver in self._limits}
@@ -240,17 +245,6 @@ class NodeVolumeLimits(Rule):
         claims = [(pair, self._choices.undecided(pair[1])) for pair in self._pairs(g)]
         return [pair for pair, claim in claims if claim is None or claim.key not in self._choices.shared]
 
-    def _read_limits(self, drivers: set[str]) -> dict[str, Ints]:
-        """Return the limits by driver, int64[N]. Nodes without a limit have UNLIMITED_PODS. Drivers without any limit are left out."""
-        limits: dict[str, Ints] = {}
-        for n, name in enumerate(self.cluster.nodes.names):
-            csi = self.cluster.snapshot.csi_nodes.get(name)
-            for driver in (csi.spec.drivers if csi and csi.spec else None) or ():
-                if driver.name in drivers and driver.allocatable is not None and driver.allocatable.count is not None:
-                    table = limits.setdefault(driver.name, np.full(self.cluster.n_nodes, UNLIMITED_PODS, dtype=np.int64))
-                    table[n] = driver.allocatable.count
-        return limits
-
     def _attach(self, pair: Pair, n: int, k: int) -> None:
         if not self._counts(pair, n):
             return
@@ -286,6 +280,9 @@ class NodeVolumeLimits(Rule):
 
     def room(self, g: int) -> Ints:
         return np.where(self.closed(g), 0, UNLIMITED_PODS)
+
+    def batch(self, g: int) -> BatchLimits:
+        return BatchLimits(one=self.concerned(g))
 
     def _full(self, driver: str, pairs: Sequence[Pair], *, later: bool) -> Bools:
         """Return bool[N], the nodes where volumes that are new to them would exceed a driver's limit.

@@ -13,12 +13,12 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.bind_order.device_order import DeviceOrder
 from kubestow.solver.bind_order.order import find_order, most_in_order
 from kubestow.solver.bounds.placed_bounds import placed_bounds
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.devices.together import together
+from kubestow.solver.rules.dynamic_resources.node_order import DeviceOrder
 from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.rules.placement_model import build_model
@@ -157,7 +157,7 @@ def test_the_state_is_kept_by_a_search_for_an_order() -> None:
     cluster, counts = planted("partitions", 0)
     rule = DynamicResources(cluster)
     before = rule.path()
-    order, _ = DeviceOrder(cluster, [rule]).find(0, pods_of(cluster, counts, 0))
+    order, _ = DeviceOrder(rule, rule.state, [rule]).find(0, pods_of(cluster, counts, 0))
     assert order is not None
     assert rule.path() == before
 

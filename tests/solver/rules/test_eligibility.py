@@ -13,7 +13,6 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.objective.families.topology_spread import USABLE
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule, StaticRule, kinds
 from kubestow.solver.rules.eligibility import alone
@@ -60,7 +59,7 @@ def test_the_minimum_of_a_soft_constraint_is_over_what_its_owners_can_use(kind: 
     for seed in SEEDS:
         cluster = compiled(tiny_soft.snapshot(seed, kind, nodes=5, pods=8))
         active = rules.build(cluster)
-        judges = [rule.of(active) for rule in USABLE]
+        judges = [rule for rule in active if rule.for_good]
         for tally in Objective(cluster, active).tallies:
             reach = np.zeros(cluster.n_nodes, dtype=bool)
             for g in tally.owners:

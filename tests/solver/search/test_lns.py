@@ -21,6 +21,7 @@ from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective import encoding as objective_encoding
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import Options
@@ -91,7 +92,7 @@ def assert_consistent(lns: Lns, where: str) -> None:
     for g in range(cluster.n_classes):
         assert (search.soft.gain(g) == fresh.soft.gain(g)).all(), where
         for rule, same in zip(search.active, fresh.active, strict=True):
-            if rule in lns._rules:
+            if rule in lns.search.rules:
                 assert (rule.rejects(g) == same.rejects(g)).all(), f"{where}: {rule.name}"
     assert admits(build_model(cluster, rules.build(cluster)), search.counts) is not None, where
 
@@ -147,7 +148,7 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
     search.take_out(free)
     staying = search.counts.copy()
     nodes = np.array(sorted({n for _, n in free} | set(rng.sample(range(cluster.n_nodes), rng.randint(0, cluster.n_nodes)))))
-    part = build_model(cluster, lns._rules, lns._part(Neighbourhood("drawn", free, nodes)))
+    part = build_model(cluster, lns.search.rules, lns._part(Neighbourhood("drawn", free, nodes)))
     points = objective_encoding.encode(part, search.objective, search.soft)
     part.model.maximize(points.expression())
     whole = build_model(cluster, rules.build(cluster))
@@ -183,7 +184,10 @@ def _shared_tally(cluster: Cluster) -> bool:
 
 def _opened(lns: Lns, cluster: Cluster) -> bool:
     """Return whether a freed pod might open its own group before those that stay, which a part binds first."""
-    return any(cls.affinity is not None and cls.affinity.itself and not lns.search.pods.opening(g) for g, cls in enumerate(cluster.classes))
+    return any(
+        cls.affinity is not None and cls.affinity.itself and not InterPodAffinity.of(lns.search.active).opening(g)
+        for g, cls in enumerate(cluster.classes)
+    )
 
 
 @pytest.mark.parametrize("kind", sampled(["affinity", "anti", "spread", "ports", "resources", "mixed"], every=6))

@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.devices.packing import Taken
+from kubestow.solver.devices.state import DeviceState
 from kubestow.solver.devices.together import together
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 
 MAX_TRIALS = 400  #: Pods tried for one node before the search gives up.
 #: Devices of each pod, by class.
@@ -24,13 +23,14 @@ class DeviceOrder:
     """Orders of the pods of single nodes that request devices.
 
     Args:
-        rules: Rules that replay allocations on nodes, including DynamicResources.
+        devices: The rule of devices.
+        state: Its state.
+        rules: Rules that replay allocations on nodes, ``devices`` included.
     """
 
-    def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
-        self._cluster, self._rules = cluster, rules
-        self._devices = DynamicResources.of(rules)
-        answers = together(cluster)
+    def __init__(self, devices: Rule, state: DeviceState, rules: Sequence[Rule]) -> None:
+        self._cluster, self._devices, self._state, self._rules = devices.cluster, devices, state, rules
+        answers = together(devices.cluster)
         assert answers is not None
         self._together = answers
 
@@ -60,7 +60,7 @@ class DeviceOrder:
                 rule.place(g, self._n, k) if k > 0 else rule.remove(g, self._n, -k)
 
     def _planned(self, pods: Counter[int]) -> tuple[_Plan | None, bool]:
-        return self._together.plan(self._n, self._devices.state.books, pods)
+        return self._together.plan(self._n, self._state.books, pods)
 
     def _next(self, unbound: Counter[int], plan: _Plan, sequence: list[int]) -> bool:
         if not unbound:
@@ -100,7 +100,7 @@ class DeviceOrder:
         The old plan without that pod is kept if it gave these devices to a pod of class g. Otherwise a new plan is made.
         """
         picks = self._devices.taken(g, self._n)[-1]
-        units = [self._devices.state.inventory.devices[pick.device].unit for pick in picks if not pick.admin]
+        units = [self._state.inventory.devices[pick.device].unit for pick in picks if not pick.admin]
         got = sorted(self._together.groups(self._n, units))
         for i, chosen in enumerate(plan[g]):
             if sorted(chosen) == got:

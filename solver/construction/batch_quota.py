@@ -9,42 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.cluster.cluster import Ids, Ints, single
 from kubestow.models.kube.selectors import Bools
-
-
-@dataclass(frozen=True)
-class Level:
-    """A spread constraint that counts a class.
-
-    Attributes:
-        codes: int32[N], the domain of each node.
-        counts: int64[D], the pods counted in each domain.
-        counted: bool[D], domains that set the minimum.
-        max_skew: The maxSkew of the constraint.
-        pinned: True if the minimum stays 0.
-        single: True if every domain is one node.
-        own: True if the class carries the constraint.
-        eligible: bool[N], nodes whose pods are counted; None for the nodes with a domain.
-    """
-
-    codes: Ids
-    counts: Ints
-    counted: Bools
-    max_skew: int
-    pinned: bool
-    single: bool
-    own: bool
-    eligible: Bools | None = None
-
-    def counts_all(self, nodes: Ints) -> bool:
-        """Return True if pods on each of these nodes are counted."""
-        return bool((self.codes[nodes] >= 0 if self.eligible is None else self.eligible[nodes]).all())
-
+from kubestow.solver.rules.batch_limits import Level
 
 #: Number of pods that means no limit.
 NO_LIMIT = 2**31
@@ -179,11 +149,6 @@ class BatchQuota:
         pinned = level.pinned
         quota = pour(level.counts, level.counted, room, wanted, level.max_skew, pinned=pinned, later=later, domains=domains)
         return _take(nodes, domains, quota if later and quota.any() else np.maximum(quota, 1))
-
-
-def single(codes: Ids, size: int) -> bool:
-    """Return True if every domain is one node."""
-    return bool(size >= np.count_nonzero(codes >= 0))
 
 
 def _turns(domains: Ids, admitted: Ids, size: int) -> int:

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.cluster import Cluster, single
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
+from kubestow.solver.construction.batch_quota import NO_LIMIT, BatchQuota, pour, ranks
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.rules.batch_quota import NO_LIMIT, BatchQuota, pour, ranks, single
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from tests.objects import Object, node, pod

@@ -1,0 +1,1 @@
+"""Admission plugins of the API server: LimitRanger, ResourceQuota, PodNodeSelector and PodTolerationRestriction."""
