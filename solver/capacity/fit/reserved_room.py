@@ -16,7 +16,7 @@ from kubestow.models.documents.fit import Keep
 from kubestow.models.documents.placement import Fact
 from kubestow.models.kube import objects, pod_requests, quantity
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.explain.conflict.wording import amounts
+from kubestow.solver.rules.wording import amounts
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel

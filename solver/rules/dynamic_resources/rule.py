@@ -17,7 +17,8 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
+from kubestow.solver.rules.base import UNLIMITED_PODS
+from kubestow.solver.rules.dynamic_resources.words import DeviceWords
 
 if TYPE_CHECKING:
     from kubestow.models.devices.demand import DemandedClaim, DeviceDemand
@@ -59,7 +60,7 @@ class _ClassDemand:
     allocations: dict[int, list[tuple[Pick, ...]]] = field(default_factory=dict)
 
 
-class DynamicResources(Rule):
+class DynamicResources(DeviceWords):
     """A node accepts a pod if its allocated claims allow the node, and its other claims get their devices there."""
 
     name = "DynamicResources"

@@ -14,13 +14,13 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, GangGroup, Ids, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.gang_scheduling.words import GangWords
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
 
 
-class GangScheduling(Rule):
+class GangScheduling(GangWords):
     """A gang is placed whole or not at all, and in one domain."""
 
     name = "GangScheduling"

@@ -16,14 +16,15 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
+from kubestow.solver.rules.base import UNLIMITED_PODS
+from kubestow.solver.rules.node_resource_topology.words import NumaWords
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
     from kubestow.solver.numa.topology_manager import Asks, Kubelet
 
 
-class NodeResourceTopologyMatch(Rule):
+class NodeResourceTopologyMatch(NumaWords):
     """The single-numa-node and restricted policies of nodes with a topology. Other nodes never reject."""
 
     name = "NodeResourceTopologyMatch"

@@ -21,12 +21,14 @@ from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from kubestow.models.kube.pod_spec import operating_system
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from kubestow.solver.rules.base import StaticRule
+from kubestow.solver.rules.node_static.words import RefusedWords, SelectionWords
 
 
 class NodeUnschedulable(StaticRule):
     """A cordoned node rejects pods that do not tolerate its unschedulable taint."""
 
     name = "NodeUnschedulable"
+    drop_rank = 180
     text = "the node is cordoned"
 
     def alike(self, g: int) -> Hashable:
@@ -43,7 +45,7 @@ class NodeUnschedulable(StaticRule):
         return np.zeros(len(nodes), dtype=bool)  # a cordon concerns new pods only
 
 
-class _Admission(StaticRule):
+class _Admission(RefusedWords):
     """A pod that the API server would refuse goes to no node. An existing pod has been admitted."""
 
     def alike(self, g: int) -> Hashable:
@@ -65,30 +67,35 @@ class LimitRanger(_Admission):
     """A LimitRange of the namespace forbids such a container or pod."""
 
     name = admission.LIMITS
+    drop_rank = 200
 
 
 class ResourceQuota(_Admission):
     """A ResourceQuota of the namespace is exhausted."""
 
     name = admission.QUOTA
+    drop_rank = 230
 
 
 class PodNodeSelector(_Admission):
     """The node selector of the pod contradicts that of its namespace."""
 
     name = namespace_admission.SELECTOR_PLUGIN
+    drop_rank = 210
 
 
 class PodTolerationRestriction(_Admission):
     """The namespace of the pod does not allow one of its tolerations."""
 
     name = namespace_admission.TOLERATIONS_PLUGIN
+    drop_rank = 220
 
 
 class NodeName(StaticRule):
     """A pod that names its node (a static pod, represented by its mirror pod) runs only there."""
 
     name = "NodeName"
+    drop_rank = 190
     text = "the pod names another node"
 
     def alike(self, g: int) -> Hashable:
@@ -108,6 +115,8 @@ class TaintToleration(StaticRule):
     """NoSchedule and NoExecute taints reject unless they are tolerated."""
 
     name = "TaintToleration"
+    of_nodes_alike = True
+    drop_rank = 170
     text = "a taint is not tolerated"
 
     def __init__(self, cluster: Cluster) -> None:
@@ -142,10 +151,11 @@ class TaintToleration(StaticRule):
         return f"not tolerated: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
 
 
-class NodeAffinity(StaticRule):
+class NodeAffinity(SelectionWords):
     """nodeSelector and required node affinity."""
 
     name = "NodeAffinity"
+    of_nodes_alike = True
     text = "nodeSelector or required node affinity does not match"
 
     def alike(self, g: int) -> Hashable:
@@ -176,6 +186,7 @@ class BalloonsPolicy(_NodePolicy):
     """A pod goes only to nodes whose BalloonsPolicy creates its containers: :mod:`kubestow.models.numa.balloons`."""
 
     name = "BalloonsPolicy"
+    drop_rank = 150
 
     def _nodes(self, g: int) -> int | None:
         return self.cluster.classes[g].balloons
@@ -192,6 +203,7 @@ class TopologyAwarePolicy(_NodePolicy):
     """A pod goes only to nodes with the isolated CPUs that its containers require: :mod:`kubestow.models.numa.isolated_cpus`."""
 
     name = "TopologyAwarePolicy"
+    drop_rank = 160
 
     def _nodes(self, g: int) -> int | None:
         return self.cluster.classes[g].isolated
@@ -208,6 +220,8 @@ class NodeDeclaredFeatures(StaticRule):
     """A pod that needs a feature of the kubelet goes only to nodes that declare it."""
 
     name = "NodeDeclaredFeatures"
+    of_nodes_alike = True
+    drop_rank = 130
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -235,6 +249,8 @@ class PodOS(StaticRule):
     """
 
     name = "PodOS"
+    of_nodes_alike = True
+    drop_rank = 140
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

@@ -16,8 +16,9 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
+from kubestow.solver.rules.base import UNLIMITED_PODS, on_nodes
 from kubestow.solver.rules.batch_quota import Level, single
+from kubestow.solver.rules.pod_topology_spread.words import SpreadWords
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -65,7 +66,7 @@ def _topic(spread: Spread) -> Spread:
     return replace(spread, itself=False)
 
 
-class PodTopologySpread(Rule):
+class PodTopologySpread(SpreadWords):
     """count(domain) + itself - min ≤ maxSkew for each DoNotSchedule constraint. Nodes must have every key."""
 
     name = "PodTopologySpread"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,12 @@ def users_of(cluster: Cluster) -> dict[str, list[int]]:
 def shared_claims(cluster: Cluster) -> frozenset[str]:
     """Return the claims that several pending pods mount."""
     return frozenset(key for key, classes in users_of(cluster).items() if int(cluster.count[classes].sum()) > 1)
+
+
+def out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
+    """Return for each class bool[N], the nodes outside at least one of its sets of nodes."""
+    nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
+    return [~np.logical_and.reduce(sets) if sets else nowhere for sets in within]
 
 
 def reach_of(cluster: Cluster, claim: VolumeClaim, volume: str, shared: frozenset[str]) -> Bools:
