@@ -8,7 +8,7 @@ model. Tests compare both with each other and with the independent checker.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.explanation_faces import ExplanationFaces
 from kubestow.solver.rules.wording import listed
 
 if TYPE_CHECKING:
-    from kubestow.models.kube.objects import Pod
-    from kubestow.models.snapshot.snapshot import Snapshot
     from kubestow.solver.cpsat.model import PlacementModel
-    from kubestow.solver.rules.facts import CellModel, FactPart, Leavers
+    from kubestow.solver.rules.facts import FactPart
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -43,7 +42,7 @@ def on_nodes(values: NDArray[_T], codes: Ids) -> NDArray[_T]:
     return padded.take(codes)
 
 
-class Rule(ABC):
+class Rule(ExplanationFaces):
     """One scheduler plugin over a compiled cluster.
 
     Attributes:
@@ -52,23 +51,12 @@ class Rule(ABC):
         static: True if the verdict depends only on pod and node, never on other pods.
         arrivals_only: True if the state covers only arriving pods, because the holdings of running pods are
             unknown.
-        counts_nominated: True if the state also counts pods that are nominated to a node, but not bound yet.
-        of_nodes_alike: True if a new node gets the verdict of the node that it is a copy of.
-        reads_namespace_labels: True if verdicts depend on labels of namespaces, which a snapshot may lack.
-        drop_rank: Position among the rules whose facts a minimal cause leaves out if the others suffice. Facts that
-            are hard to understand have a low rank.
-        facts_by_owner: True if facts are distinguished by the workloads that they concern.
     """
 
     name: ClassVar[str]
     local: ClassVar[bool] = True
     static: ClassVar[bool] = False
     arrivals_only: ClassVar[bool] = False
-    counts_nominated: ClassVar[bool] = True
-    of_nodes_alike: ClassVar[bool] = False
-    reads_namespace_labels: ClassVar[bool] = False
-    drop_rank: ClassVar[int] = 0
-    facts_by_owner: ClassVar[bool] = True
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -157,75 +145,9 @@ class Rule(ABC):
     def encode(self, encoding: PlacementModel) -> None:
         """Add the constraints that ``never`` does not cover to the model."""
 
-    def encode_leaving(self, encoding: PlacementModel, leavers: Leavers) -> None:
-        """Add the constraints for an instance in which running pods may leave: these are pending pods that stay or are unplaced."""
-        self.encode(encoding)
-
-    @classmethod
-    def bind(cls, snapshot: Snapshot, bound: Snapshot, placed: Sequence[tuple[int, str]]) -> None:
-        """Change the objects of ``bound`` that this rule reads, as the binding of the placed pods changes them.
-
-        Args:
-            snapshot: The snapshot before.
-            bound: A copy of it in which the pods have their nodes. Its tables of objects may be replaced.
-            placed: (index of a pod, its node), in bind order.
-        """
-
     @abstractmethod
     def message(self, g: int, rejected: Bools) -> str:
         """Return a few words on why pods of class g are rejected on these nodes."""
-
-    # --- faces for minimal causes -------------------------------------------------------------------------------------
-
-    @classmethod
-    def topology_keys(cls, cluster: Cluster) -> set[str]:
-        """Return the topology keys over which this rule counts the pods of the classes."""
-        return set()
-
-    @classmethod
-    def hopeless(cls, needed: int, pods: int, nodes: int) -> tuple[str, str] | None:
-        """Return why these numbers alone rule a placement out, as (object, sentence). The object is empty for the pods' owners.
-
-        Args:
-            needed: Number of pods that must be placed.
-            pods: Number of pods.
-            nodes: Number of nodes.
-        """
-        return None
-
-    @classmethod
-    def fact_kind(cls, topic: Hashable) -> Hashable:
-        """Return the coarsest group of facts of this rule to which a topic belongs."""
-        return topic[0] if isinstance(topic, tuple) else type(topic).__name__
-
-    def fact_keys(self, topic: Hashable) -> dict[str, bool]:
-        """Return the topology keys of a fact, each True if all pods of the fact must be in one domain."""
-        return {}
-
-    def fact_room(self, topic: Hashable, g: int) -> Ints | None:
-        """Return int64[N], the pods of class g that a fact about capacities admits on each node; None for other facts."""
-        return None
-
-    def encode_cells(self, model: CellModel) -> None:
-        """Add redundant rows over cells of nodes, which make proofs short, to a model of named facts."""
-
-    def sentence(self, part: FactPart) -> str:
-        """Return the meaning of a fact, and name the object, domain and resource in ``part.fact`` if it has some."""
-        if not part.barred.any():
-            return f"{self.name} does not admit {part.pods}"
-        words = dict.fromkeys(self.message(g, part.barred) for g in part.classes)
-        return f"{part.view.of_all(part.barred)} reject {part.pods}: {listed(words)}"
-
-    def rejects_with(self, g: int, n: int, guests: Sequence[Pod]) -> bool:
-        """Return True if node n rejects one more pod of class g once the pods nominated to it (``guests``) are bound.
-
-        These pods are in the state.
-        """
-        return bool(self.rejects(g)[n])
-
-    def order_note(self, classes: Sequence[int]) -> str:
-        """Return a clause on why the bind order matters for pods of the classes; empty if there is no special reason."""
-        return ""
 
 
 def kinds(rules: Sequence[Rule], classes: Iterable[int]) -> dict[Hashable, list[int]]:
@@ -241,7 +163,7 @@ class StaticRule(Rule):
 
     text: ClassVar[str]
     static = True
-    counts_nominated = False
+    counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = False
 
     def concerned(self, g: int) -> bool:
         return False

@@ -17,9 +17,9 @@ from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules as scheduling_rules
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.rules import ALL
 from kubestow.solver.rules.base import Rule
 
 #: Maximum number of domains of a topology key by which facts are distinguished.
@@ -216,5 +216,5 @@ class FactEncoding(PlacementModel):
 
 def _keys(cluster: Cluster) -> list[str]:
     """Return the topology keys of the classes' hard rules with few enough domains, in ascending order of domains."""
-    size = {key: cluster.domains(key)[1] for kind in ALL for key in kind.topology_keys(cluster)}
+    size = {key: cluster.domains(key)[1] for kind in scheduling_rules.ALL for key in kind.topology_keys(cluster)}
     return sorted((key for key in size if size[key] <= MAX_DOMAINS), key=lambda key: (size[key], key))

@@ -13,11 +13,11 @@ from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube.objects import controller_of
 from kubestow.models.kube.selectors import Bools, taints_key
+from kubestow.solver import rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import gang_of, with_nodes
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
-from kubestow.solver.rules import ALL
 from kubestow.solver.rules.base import Rule
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -141,9 +141,9 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
     """
     keys = [*domain_keys(question, cluster), *also]
     fits = np.zeros(cluster.n_nodes, dtype=bool)
-    rules, verdicts = _rules_of_nodes(cluster), dict[bytes, Bools]()
+    active, verdicts = _rules_of_nodes(cluster), dict[bytes, Bools]()
     for g in range(cluster.n_classes):
-        barred = [rule.never(g) for rule in rules]
+        barred = [rule.never(g) for rule in active]
         fits |= ~np.logical_or.reduce(barred) & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
         verdicts |= {mask.tobytes(): mask for mask in barred}
     for n in np.flatnonzero(fits).tolist():
@@ -161,7 +161,7 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
 
 def _rules_of_nodes(cluster: Cluster) -> list[Rule]:
     """Return the rules about nodes alone that apply to a new node of the same kind, which has no cordon."""
-    return [kind(cluster) for kind in ALL if kind.of_nodes_alike]
+    return [kind(cluster) for kind in rules.ALL if kind.of_nodes_alike]
 
 
 def _devices(cluster: Cluster, n: int) -> tuple[int, ...]:
@@ -186,15 +186,15 @@ def domain_keys(question: PlacementQuestion, cluster: Cluster) -> list[str]:
 
 
 def _own_keys(cluster: Cluster) -> list[str]:
-    keys = {key for kind in ALL for key in kind.topology_keys(cluster)}
+    keys = {key for kind in rules.ALL for key in kind.topology_keys(cluster)}
     keys |= {fixed.term.key for fixed in cluster.fixed_anti if cluster.matches(fixed.term.matcher).any()}
     return sorted(keys)
 
 
 def uncordoned(cluster: Cluster) -> Iterator[Remedy]:
     """Yield each cordoned node that would otherwise take a pod of the question, as a remedy to be tried."""
-    rules = _rules_of_nodes(cluster)
+    active = _rules_of_nodes(cluster)
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
-        if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):
+        if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in active) for g in range(cluster.n_classes)):
             node = cluster.nodes.names[n]
             yield Remedy("uncordon", f"uncordon {node}", {"node": node})

@@ -18,6 +18,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS
+from kubestow.solver.rules.dynamic_resources.remedies import DeviceRemedies
 from kubestow.solver.rules.dynamic_resources.words import DeviceWords
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class _ClassDemand:
     allocations: dict[int, list[tuple[Pick, ...]]] = field(default_factory=dict)
 
 
-class DynamicResources(DeviceWords):
+class DynamicResources(DeviceWords, DeviceRemedies):
     """A node accepts a pod if its allocated claims allow the node, and its other claims get their devices there."""
 
     name = "DynamicResources"

@@ -40,6 +40,7 @@ class DeviceWords(Rule):
     """Facts about devices and claims of devices."""
 
     drop_rank = 20
+    helped_by_new_nodes = helped_by_fewer_pods = True
     counts_nominated = False  # devices have no owner before a pod is bound
 
     def order_note(self, classes: Sequence[int]) -> str:

@@ -14,13 +14,14 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, GangGroup, Ids, Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.gang_scheduling.remedies import GangRemedies
 from kubestow.solver.rules.gang_scheduling.words import GangWords
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
 
 
-class GangScheduling(GangWords):
+class GangScheduling(GangWords, GangRemedies):
     """A gang is placed whole or not at all, and in one domain."""
 
     name = "GangScheduling"

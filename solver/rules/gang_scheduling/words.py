@@ -14,6 +14,8 @@ class GangWords(Rule):
     """Facts about gangs: they are placed whole, in one domain if they require it."""
 
     drop_rank = 50
+    helped_by_new_nodes = True
+    helped_by_fewer_pods = False
     counts_nominated = False
     facts_by_owner = False
 

@@ -16,13 +16,14 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS, on_nodes
 from kubestow.solver.rules.graph import strongly_connected
 from kubestow.solver.rules.inter_pod_affinity.encoding import AffinityEncoder, Attraction, Repulsion, encode_repulsion
+from kubestow.solver.rules.inter_pod_affinity.remedies import AffinityRemedies
 from kubestow.solver.rules.inter_pod_affinity.words import AffinityWords
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
 
 
-class InterPodAffinity(AffinityWords):
+class InterPodAffinity(AffinityWords, AffinityRemedies):
     """Required terms in both directions: affinity with bootstrap, anti-affinity with symmetry."""
 
     name = "InterPodAffinity"

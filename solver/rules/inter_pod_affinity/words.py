@@ -22,6 +22,7 @@ class AffinityWords(Rule):
     """Facts about required affinity, and about anti-affinity."""
 
     drop_rank = 40
+    counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = True
     reads_namespace_labels = True
 
     @classmethod

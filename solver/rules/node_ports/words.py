@@ -10,6 +10,7 @@ class PortWords(Rule):
     """Facts about host ports. Their topics are such as ``9100/TCP``."""
 
     drop_rank = 100
+    counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = True
 
     def sentence(self, part: FactPart) -> str:
         several = len(part.view.pods(part.classes)) > 1

@@ -16,6 +16,7 @@ class NumaWords(Rule):
     """Facts about NUMA zones of nodes."""
 
     drop_rank = 10
+    helped_by_new_nodes = helped_by_fewer_pods = True
     counts_nominated = False
 
     @abstractmethod

@@ -17,6 +17,7 @@ class CapacityWords(Rule):
     """Facts about amounts of one resource, or about pod slots."""
 
     drop_rank = 110
+    counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = True
 
     @classmethod
     def hopeless(cls, needed: int, pods: int, nodes: int) -> tuple[str, str] | None:

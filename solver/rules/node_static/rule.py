@@ -21,6 +21,7 @@ from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from kubestow.models.kube.pod_spec import operating_system
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from kubestow.solver.rules.base import StaticRule
+from kubestow.solver.rules.node_static.remedies import SelectionRemedies, TolerationRemedies
 from kubestow.solver.rules.node_static.words import RefusedWords, SelectionWords
 
 
@@ -28,6 +29,7 @@ class NodeUnschedulable(StaticRule):
     """A cordoned node rejects pods that do not tolerate its unschedulable taint."""
 
     name = "NodeUnschedulable"
+    helped_by_uncordoning = True
     drop_rank = 180
     text = "the node is cordoned"
 
@@ -74,6 +76,7 @@ class ResourceQuota(_Admission):
     """A ResourceQuota of the namespace is exhausted."""
 
     name = admission.QUOTA
+    helped_by_quota = True
     drop_rank = 230
 
 
@@ -111,7 +114,7 @@ class NodeName(StaticRule):
         return np.zeros(len(nodes), dtype=bool)  # a running pod is on its node
 
 
-class TaintToleration(StaticRule):
+class TaintToleration(TolerationRemedies):
     """NoSchedule and NoExecute taints reject unless they are tolerated."""
 
     name = "TaintToleration"
@@ -151,7 +154,7 @@ class TaintToleration(StaticRule):
         return f"not tolerated: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
 
 
-class NodeAffinity(SelectionWords):
+class NodeAffinity(SelectionWords, SelectionRemedies):
     """nodeSelector and required node affinity."""
 
     name = "NodeAffinity"

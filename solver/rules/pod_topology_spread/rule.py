@@ -18,6 +18,7 @@ from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_s
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS, on_nodes
 from kubestow.solver.rules.batch_quota import Level, single
+from kubestow.solver.rules.pod_topology_spread.remedies import SpreadRemedies
 from kubestow.solver.rules.pod_topology_spread.words import SpreadWords
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _topic(spread: Spread) -> Spread:
     return replace(spread, itself=False)
 
 
-class PodTopologySpread(SpreadWords):
+class PodTopologySpread(SpreadWords, SpreadRemedies):
     """count(domain) + itself - min ≤ maxSkew for each DoNotSchedule constraint. Nodes must have every key."""
 
     name = "PodTopologySpread"

@@ -17,6 +17,7 @@ class SpreadWords(Rule):
     """Facts about DoNotSchedule constraints, which are their topics."""
 
     drop_rank = 30
+    counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = True
 
     @classmethod
     def topology_keys(cls, cluster: Cluster) -> set[str]:

@@ -51,12 +51,14 @@ class LimitWords(_VolumeWords):
     """Facts about limits on attached volumes."""
 
     drop_rank = 60
+    counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = True
 
 
 class BindingWords(_VolumeWords):
     """Facts about unbound claims and the reach of volumes."""
 
     drop_rank = 70
+    helped_by_new_nodes = helped_by_fewer_pods = False
     counts_nominated = False  # unbound volumes have no owner before a pod is bound
 
 
@@ -64,6 +66,8 @@ class RestrictionWords(_VolumeWords):
     """Facts about ReadWriteOncePod claims."""
 
     drop_rank = 80
+    counts_nominated = helped_by_fewer_pods = True
+    helped_by_new_nodes = False
 
     def _of_claim(self, claim: VolumeClaim, part: FactPart) -> str:
         return f"claim {claim.key} is ReadWriteOncePod and " + ("in use" if part.barred.all() else f"mounted by {part.pods}")
