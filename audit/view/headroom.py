@@ -12,7 +12,7 @@ from kubestow.models.kube import pod_requests
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.kube.selectors import Bools
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
-from kubestow.solver.explain.conflict.wording import amount
+from kubestow.solver.rules.wording import amount
 
 RESOURCES = ("cpu", "memory")
 

@@ -72,6 +72,12 @@ class GangScope(Protocol):
     def invisible(self) -> Sequence[int]: ...
 
 
+def common(snapshot: Snapshot, scope: GangScope, *, tiers: Sequence[str] = ()) -> Gang | None:
+    """Return the gang of all pods to be placed; None without a common one. Arguments and errors are those of :func:`find`."""
+    found = find(snapshot, scope, tiers=tiers)
+    return found[0] if len(found) == 1 and set(found[0].pods) == set(scope.pending) else None
+
+
 def find(snapshot: Snapshot, scope: GangScope, *, tiers: Sequence[str] = ()) -> list[Gang]:
     """Return the gangs with members to be placed, sorted by name.
 

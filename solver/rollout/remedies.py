@@ -14,10 +14,11 @@ from kubestow.models.edits import nodes
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.deployment_rollout import Old, Pace
-from kubestow.solver.explain.remedy.pod_edits import POD_CHANGES, text
+from kubestow.solver.explain.remedy.apply import POD_CHANGES
 from kubestow.solver.rollout import quota_flow
 from kubestow.solver.rollout.search import RolloutSearch
 from kubestow.solver.rollout.state import RolloutProblem
+from kubestow.solver.rules.remedies import text
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Maximum number of node kinds that are tried.
@@ -96,7 +97,7 @@ class RolloutRemedies:
         for remedy in relaxations(problem.snapshot.pods[problem.new[0]].spec):
             pods = list(problem.snapshot.pods)
             for i in problem.new:
-                pods[i] = POD_CHANGES[remedy.change](pods[i], remedy.arguments)
+                pods[i] = POD_CHANGES[remedy.change].edit(pods[i], remedy.arguments)
             if self._completes(replace(problem, snapshot=replace(problem.snapshot, pods=pods))):
                 remedies.append(remedy)
         return remedies

@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.rules.explanation_faces import ExplanationFaces
+from kubestow.solver.rules.facts import FactPart
 from kubestow.solver.rules.placement_faces import PlacementFaces
+from kubestow.solver.rules.wording import listed
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -38,7 +41,7 @@ def on_nodes(values: NDArray[_T], codes: Ids) -> NDArray[_T]:
     return padded.take(codes)
 
 
-class Rule(PlacementFaces):
+class Rule(PlacementFaces, ExplanationFaces):
     """One scheduler plugin over a compiled cluster.
 
     Attributes:
@@ -185,6 +188,7 @@ class StaticRule(Rule):
     static = local = any_order = tracks_moves = True
     first_come = supplied = whole_units = settled = survives_merging = for_good = False
     reaches, batch, repairable, order_links = Rule.reaches, Rule.batch, Rule.repairable, Rule.order_links
+    counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = False
 
     def concerned(self, g: int) -> bool:
         return False
@@ -197,3 +201,7 @@ class StaticRule(Rule):
 
     def message(self, g: int, rejected: Bools) -> str:
         return self.text
+
+    def sentence(self, part: FactPart) -> str:
+        words = listed(self.message(g, part.barred) for g in part.classes)
+        return f"{part.view.of_all(part.barred)} reject {part.pods}: {words}"

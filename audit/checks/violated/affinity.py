@@ -11,8 +11,8 @@ from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, r
 from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.cluster import AffinityTerm, Ids, Ints
 from kubestow.models.documents.findings.audit import Finding
-from kubestow.solver.explain.conflict.wording import selector
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.wording import selector
 
 AFFINITY = Code(
     "KS106", "affinity-broken", "warning", "Required pod affinity is no longer satisfied",

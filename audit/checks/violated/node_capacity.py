@@ -15,9 +15,9 @@ from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube.pod_requests import is_resized
 from kubestow.models.kube.pod_spec import Port
 from kubestow.models.snapshot.scope import is_mirror
-from kubestow.solver.explain.conflict.wording import amounts
 from kubestow.solver.rules.node_ports.rule import NodePorts, clash
 from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.wording import amounts
 
 Exact = NDArray[np.object_]
 

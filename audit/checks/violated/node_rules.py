@@ -17,10 +17,10 @@ from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube.objects import Pod, Taint, controller_of
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT
 from kubestow.models.snapshot.scope import is_mirror, select
-from kubestow.solver.explain.conflict.wording import node_rule
 from kubestow.solver.numa import zone_pools
 from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
 from kubestow.solver.rules.node_static.rule import NodeAffinity, TaintToleration
+from kubestow.solver.rules.wording import node_rule
 
 SELECTION = Code(
     "KS101", "node-affinity-broken", "warning", "Running pods are on nodes that their nodeSelector or required node affinity excludes",

@@ -17,9 +17,9 @@ from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.cluster.cluster import AffinityTerm
 from kubestow.models.documents.findings.audit import Finding
-from kubestow.solver.explain.conflict.wording import node_rule, selector
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.node_static.rule import NodeAffinity
+from kubestow.solver.rules.wording import node_rule, selector
 
 _WHY: Final = "The rule must hold while the pod runs. A cluster that enforced it would evict the named pods"
 _FIX: Final = "Plan the moves with kubestow rebalance --goal repair; --allow-eviction also permits evictions. "

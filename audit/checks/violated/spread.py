@@ -11,8 +11,8 @@ from kubestow.audit.checks.violated.running_pods import FindingGroup, Running, r
 from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.cluster import Spread
 from kubestow.models.documents.findings.audit import Finding
-from kubestow.solver.explain.conflict.wording import selector
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread, SpreadTally
+from kubestow.solver.rules.wording import selector
 
 SKEW = Code(
     "KS108", "spread-exceeded", "warning", "Pods are spread more unevenly than their DoNotSchedule constraint allows",

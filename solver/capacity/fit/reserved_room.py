@@ -17,7 +17,7 @@ from kubestow.models.documents.placement import Fact
 from kubestow.models.kube import objects, pod_requests, quantity
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.explain.conflict.wording import amounts
+from kubestow.solver.rules.wording import amounts
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _change = msgspec.structs.replace

@@ -15,11 +15,11 @@ from kubestow.models.kube.pod_spec import claim_keys
 from kubestow.solver.capacity.upgrade.course import Walk, open_, surging
 from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.capacity.upgrade.state import PoolState
-from kubestow.solver.explain.conflict.wording import amount
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.rules.volumes.rule import VolumeBinding
+from kubestow.solver.rules.wording import amount
 
 _NO = {
     "do-not-disrupt": "one of its annotations forbids disruption",

@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules as scheduling_rules
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 if TYPE_CHECKING:
     from kubestow.solver.explain.conflict.enforced_model import EnforcedModel
@@ -58,6 +57,7 @@ class FactEncoding(PlacementModel):
     These few rows make most proofs short.
 
     Attributes:
+        rules: By name.
         barred: By tag of an exclusion, bool[N] for each class concerned.
         keys: Topology keys of the classes' rules.
         cell_of: int32[N], equal for nodes in the same domains of all ``keys`` with the same exclusions.
@@ -68,6 +68,7 @@ class FactEncoding(PlacementModel):
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule], needed: int) -> None:
         self.cluster = cluster
+        self.rules = {rule.name: rule for rule in rules}
         self.literals: dict[Tag, cp_model.IntVar] = {}
         self.barred: dict[Tag, dict[int, Bools]] = {}
         for rule in rules:
@@ -129,8 +130,7 @@ class FactEncoding(PlacementModel):
                         self.model.add(self.sum(self.variables(g, np.flatnonzero(mask))) == 0)
         with self.about(None, range(self.cluster.n_classes)):
             rule.encode(self)
-        if isinstance(rule, NodeResourcesFit):
-            self._encode_totals(rule)
+        rule.encode_cells(self)
 
     def _add_totals(self) -> None:
         self._size = np.bincount(self.cell_of)
@@ -149,20 +149,10 @@ class FactEncoding(PlacementModel):
             # Redundant, because propagation does not see it through the sums.
             self.model.add(cp_model.LinearExpr.sum([*(self._totals[g, cell] for cell in parts), self.left[g]]) == self.fits[g])
 
-    def _encode_totals(self, rule: NodeResourcesFit) -> None:
-        """Add Σ demand · (pods in the cell) ≤ room of the cell, per resource."""
-        cluster, every = self.cluster, list(range(self.cluster.n_classes))
+    def totals(self) -> Iterator[tuple[Ints, list[cp_model.IntVar]]]:
+        """Yield for each cell its nodes, and the pods of each class there."""
         for cell in range(len(self._size)):
-            nodes = np.flatnonzero(self.cell_of == cell)
-            totals = [self._totals[g, cell] for g in every]
-            with self.about("pods", every, int(nodes[0])):
-                self.model.add(self.sum(totals) <= int(np.maximum(rule.slots[nodes], 0).sum()))
-            for r, resource in enumerate(cluster.resources):
-                divisor = gcd(*(int(d) for d in cluster.demand[:, r]))
-                if divisor:
-                    room = int((np.maximum(rule.free[nodes, r], 0) // divisor).sum())
-                    with self.about(resource, every, int(nodes[0])):
-                        self.model.add(self.weighted_sum(totals, [int(d) // divisor for d in cluster.demand[:, r]]) <= room)
+            yield np.flatnonzero(self.cell_of == cell), [self._totals[g, cell] for g in range(self.cluster.n_classes)]
 
     def _with_totals(self, variables: Sequence[cp_model.IntVar]) -> Sequence[cp_model.IntVar]:
         """Return the variables with those of a class on all nodes of a cell replaced by their total."""
@@ -208,10 +198,5 @@ class FactEncoding(PlacementModel):
 
 def _keys(cluster: Cluster) -> list[str]:
     """Return the topology keys of the classes' hard rules with few enough domains, in ascending order of domains."""
-    keys = {gang.key for gang in cluster.gangs if gang.key is not None}
-    for cls in cluster.classes:
-        keys.update(term.key for term in cls.anti)
-        keys.update(spread.key for spread in cls.spread)
-        keys.update(cls.affinity.keys if cls.affinity is not None else ())
-    size = {key: cluster.domains(key)[1] for key in keys}
-    return sorted((key for key in keys if size[key] <= MAX_DOMAINS), key=lambda key: (size[key], key))
+    size = {key: cluster.domains(key)[1] for kind in scheduling_rules.ALL for key in kind.topology_keys(cluster)}
+    return sorted((key for key in size if size[key] <= MAX_DOMAINS), key=lambda key: (size[key], key))

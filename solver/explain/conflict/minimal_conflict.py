@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import AffinityTerm, RequiredAffinity, Spread
 from kubestow.models.documents.placement import Cause, Fact
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.workloads.ownership import PodOwners
@@ -22,24 +21,14 @@ from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.conflict.sentences import facts
 from kubestow.solver.explain.conflict.subset_check import SubsetCheck
-from kubestow.solver.explain.conflict.wording import listed
 from kubestow.solver.explain.undecided import is_undecided
-from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.wording import listed
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Maximum number of facts of one cause, unless coarser facts do not explain it.
 MAX_FACTS = 20
 #: Number of CP-SAT workers for one query, unless the run is deterministic. Queries are many and small.
 WORKERS = 2
-#: Rules that are hardest to understand come first, and are dropped if the others suffice.
-_DROP_ORDER = (
-    "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
-    "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
-    "PodOS", "BalloonsPolicy", "TopologyAwarePolicy",
-    "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "PodNodeSelector", "PodTolerationRestriction", "ResourceQuota",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,7 +62,7 @@ def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | N
     context = replace(context, options=replace(context.options, workers=None if context.options.deterministic else WORKERS))
     unsure = is_undecided(question.snapshot, question.pods)
     if unsure:  # the other rules may suffice for a conflict
-        known = [rule for rule in rules.build(cluster) if not isinstance(rule, InterPodAffinity)]
+        known = [rule for rule in rules.build(cluster) if not rule.reads_namespace_labels]
         conflict = _reduced(FactEncoding(cluster, known, question.needed), question.needed, context, seconds / 2)
         seconds, unsure = seconds / 2, conflict is None
     conflict = conflict or _reduced(FactEncoding(cluster, rules.build(cluster), question.needed), question.needed, context, seconds)
@@ -88,12 +77,14 @@ def _reduced(encoding: FactEncoding, needed: int, context: RunContext, seconds: 
 
 
 def _hopeless(question: PlacementQuestion) -> Fact | None:
-    """Return the cause that involves no scheduling rule: a gang larger than its pod count, or a cluster without nodes."""
-    if question.needed > len(question.pods):
-        owners = PodOwners(question.snapshot)
-        message = f"at least {question.needed} pods must be placed, but there are only {len(question.pods)}"
-        return Fact(GangScheduling.name, listed(map(owners.of, (question.snapshot.pods[i] for i in question.pods))), message)
-    return Fact(NodeResourcesFit.name, "Node", "the input has no nodes") if question.needed and not question.snapshot.nodes else None
+    """Return the cause that numbers alone show: a gang larger than its pod count, or a cluster without nodes."""
+    for kind in sorted(rules.ALL, key=lambda kind: kind.drop_rank):
+        hopeless = kind.hopeless(question.needed, len(question.pods), len(question.snapshot.nodes))
+        if hopeless is not None:
+            owners = PodOwners(question.snapshot)
+            whom = hopeless[0] or listed(owners.of(question.snapshot.pods[i]) for i in question.pods)
+            return Fact(kind.name, whom, hopeless[1])
+    return None
 
 
 class Reduction:
@@ -104,15 +95,15 @@ class Reduction:
     """
 
     def __init__(self, check: SubsetCheck, seconds: float) -> None:
-        self._check, self._encoding = check, check.encoding
+        self._check, self._encoding, self._rules = check, check.encoding, check.encoding.rules
         self._seconds = seconds
         self._owners = PodOwners(self._encoding.cluster.snapshot)
         self.exact = True
 
     def run(self) -> list[FactGroup] | None:
         """Return the groups of a minimal set; None if the facts together are possible, or nothing is known in time."""
-        groups = _grouped(self._encoding.literals, _kind)
-        groups.sort(key=lambda group: _DROP_ORDER.index(group.tags[0].rule))
+        groups = _grouped(self._encoding.literals, lambda tag: (tag.rule, self._rules[tag.rule].fact_kind(tag.topic)))
+        groups.sort(key=lambda group: self._rules[group.tags[0].rule].drop_rank)  # the hardest to understand first
         verdict, core = self._check.core([g.tags for g in groups], self._seconds)
         if verdict is None:
             verdict = self._impossible(groups, self._seconds)
@@ -184,7 +175,7 @@ class Reduction:
 
     def _by_owner(self, group: FactGroup, _: list[FactGroup]) -> list[FactGroup]:
         topics = {tag.topic for tag in group.tags}
-        if (len(topics) == 1 and None not in topics) or group.tags[0].rule == GangScheduling.name:
+        if (len(topics) == 1 and None not in topics) or not self._rules[group.tags[0].rule].facts_by_owner:
             return [group]
         pods = [cls.pod for cls in self._encoding.cluster.classes]
         return _grouped(group.tags, lambda tag: tuple(sorted({self._owners.of(pods[g]) for g in tag.classes})))
@@ -218,25 +209,12 @@ class Reduction:
 
     def _topology(self, groups: Iterable[FactGroup]) -> list[str]:
         """Return the topology keys of the rules in these groups: those of gangs and affinity first, then those with few domains."""
-        rank: dict[str, int] = {}
+        shared: dict[str, bool] = {}
         for tag in (tag for group in groups for tag in group.tags):
-            topic = tag.topic[1] if isinstance(tag.topic, tuple) else tag.topic
-            if tag.rule == GangScheduling.name:
-                rank |= {gang.key: 0 for gang in self._encoding.cluster.gangs if gang.key is not None}
-            elif isinstance(topic, RequiredAffinity):
-                rank |= dict.fromkeys(topic.keys, 0)
-            elif isinstance(topic, AffinityTerm | Spread):
-                rank.setdefault(topic.key, 1)
+            for key, by_all in self._rules[tag.rule].fact_keys(tag.topic).items():
+                shared[key] = shared.get(key, False) or by_all
         domains = self._encoding.cluster.domains
-        return sorted(rank.keys() & set(self._encoding.keys), key=lambda key: (rank[key], domains(key)[1], key))
-
-
-def _kind(tag: Tag) -> Hashable:
-    """Return the coarsest group of a tag: one for each rule and kind of topic, with resources separate."""
-    if tag.rule == NodeResourcesFit.name:
-        return tag.rule, tag.topic
-    kind = tag.topic[0] if isinstance(tag.topic, tuple) else type(tag.topic).__name__
-    return tag.rule, kind
+        return sorted(shared.keys() & set(self._encoding.keys), key=lambda key: (not shared[key], domains(key)[1], key))
 
 
 def _grouped(tags: Iterable[Tag], key: Callable[[Tag], Hashable]) -> list[FactGroup]:

@@ -16,10 +16,8 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion, in_some_order
-from kubestow.solver.explain.conflict.wording import listed
-from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.rules.wording import listed
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Maximum number of pods to bind; larger questions stay open.
@@ -64,16 +62,9 @@ def _facts(cluster: Cluster, sequence: Sequence_, needed: int) -> Iterator[Fact]
         if hit:
             whom = listed(name for h in hit for name in _names(cluster, h, dealt[h]))
             why = rule.message(hit[0], rule.rejects(hit[0]))
-            yield Fact(rule.name, f"Pod {whom}", f"{lead}{whom} cannot be placed: {why}{_first_fit(cluster, rule, hit)}")
+            yield Fact(rule.name, f"Pod {whom}", f"{lead}{whom} cannot be placed: {why}{rule.order_note(hit)}")
 
 
 def _names(cluster: Cluster, g: int, first: int) -> list[str]:
     """Return the pods of a class from position ``first`` on."""
     return [pod_key(cluster.snapshot.pods[i]) for i in cluster.classes[g].pods[first:]]
-
-
-def _first_fit(cluster: Cluster, rule: Rule, classes: list[int]) -> str:
-    """Return a clause about alternatives if requests of the classes have several."""
-    demands = [cluster.classes[g].devices for g in classes] if isinstance(rule, DynamicResources) else []
-    several = any(len(ways) > 1 for demand in demands if demand is not None for claim in demand.claims for ways in claim.requests)
-    return "; a claim gets the first of its free alternatives, regardless of later pods" if several else ""

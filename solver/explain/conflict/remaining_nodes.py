@@ -11,8 +11,7 @@ from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.kube.selectors import Bools
 from kubestow.models.workloads.ownership import PodOwners, name
 from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
-from kubestow.solver.explain.conflict.wording import listed
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.wording import listed
 
 #: The facts of a cause: the tags of each, and the topology domain (key, code) of its nodes if it was split by a
 #: key.
@@ -56,32 +55,34 @@ class RemainingNodes:
     def _rooms(self, g: int) -> Ints:
         room = np.where(self.open[g], self.cluster.count[g], 0).astype(np.int64)
         for tags, _ in self.core:
-            if tags[0].rule == NodeResourcesFit.name:
-                where = self.inside(tags)
-                for resource in {str(tag.topic) for tag in tags}:
-                    demand = int(self.demand(resource)[g])
-                    if demand:
-                        room[where] = np.minimum(room, self.free(resource) // demand)[where]
+            where = self.inside(tags)
+            for topic in {tag.topic for tag in tags}:
+                there = self.encoding.rules[tags[0].rule].fact_room(topic, g)
+                if there is not None:
+                    room[where] = np.minimum(room, there)[where]
         return room
 
     def open_to(self, classes: Sequence[int]) -> Bools:
         """Return bool[N], the nodes open to some of the classes."""
         return np.asarray(np.logical_or.reduce([self.nowhere, *(self.open[g] for g in classes)]), dtype=bool)
 
-    def free(self, resource: str) -> Ints:
-        """Return int64[N], the free amount of a resource or of pod slots (``pods``)."""
-        cluster = self.cluster
-        return np.maximum(cluster.slots if resource == "pods" else cluster.free[:, cluster.resources.index(resource)], 0)
-
-    def demand(self, resource: str) -> Ints:
-        """Return int64[G], the request of one pod of each class."""
-        cluster = self.cluster
-        return np.ones_like(cluster.count) if resource == "pods" else cluster.demand[:, cluster.resources.index(resource)]
-
     def inside(self, tags: Sequence[Tag]) -> Bools:
         """Return bool[N], the nodes that a fact concerns."""
         cells = [tag.cell for tag in tags if tag.cell is not None]
         return np.isin(self.encoding.cell_of, cells) if cells else ~self.nowhere
+
+    def shared_keys(self) -> set[str]:
+        """Return the topology keys of which all pods of some fact must be in one domain."""
+        keys = (self.encoding.rules[tag.rule].fact_keys(tag.topic) for tags, _ in self.core for tag in tags)
+        return {key for by_key in keys for key, shared in by_key.items() if shared}
+
+    def blockers(self, classes: Sequence[int], nodes: Bools) -> list[str]:
+        """Return the rules of the cause that keep pods of some classes off some nodes, sorted."""
+        names = {rule for rule, bars in self.bars.items() if any(g in bars and (bars[g] & nodes).any() for g in classes)}
+        for tag, *others in (tags for tags, _ in self.core):
+            if self.encoding.rules[tag.rule].fact_room(tag.topic, 0) is not None and (self.inside([tag, *others]) & nodes).any():
+                names.add(tag.rule)
+        return sorted(names)
 
     def domain(self, key: str, code: int) -> str:
         """Return ``key=value``, or ``no key`` for code -1."""

@@ -12,17 +12,15 @@ from kubestow.models.catalogue.nodes import BOUGHT
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube.objects import controller_of
-from kubestow.models.kube.selectors import taints_key
+from kubestow.models.kube.selectors import Bools, taints_key
+from kubestow.solver import rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import gang_of, with_nodes
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
-from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration
+from kubestow.solver.rules.base import Rule
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-
-#: Rules about nodes alone that apply to a new node of the same kind, which has no cordon.
-_NODE_RULES: Final = (NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration)
 
 
 @dataclass(frozen=True)
@@ -143,13 +141,11 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
     """
     keys = [*domain_keys(question, cluster), *also]
     fits = np.zeros(cluster.n_nodes, dtype=bool)
-    rules = [rule(cluster) for rule in _NODE_RULES]
+    active, verdicts = _rules_of_nodes(cluster), dict[bytes, Bools]()
     for g in range(cluster.n_classes):
-        barred = np.logical_or.reduce([rule.never(g) for rule in rules])
-        fits |= ~barred & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
-    declared, of_system = NodeDeclaredFeatures(cluster), PodOS(cluster)
-    undeclared = [declared.never(g) for g in range(cluster.n_classes) if cluster.classes[g].features]
-    undeclared += [of_system.never(g) for g in range(cluster.n_classes) if cluster.classes[g].os]
+        barred = [rule.never(g) for rule in active]
+        fits |= ~np.logical_or.reduce(barred) & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
+        verdicts |= {mask.tobytes(): mask for mask in barred}
     for n in np.flatnonzero(fits).tolist():
         node = question.snapshot.nodes[n]
         labels = node.metadata.labels or {}
@@ -157,10 +153,15 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
         listed = node.status.allocatable if node.status is not None else None
         slots = int(str((listed or {}).get("pods", 0)) or 0) if str((listed or {}).get("pods", 0)).isdigit() else 0
         size = (*cluster.allocatable[n].tolist(), slots)
-        admits = tuple(bool(mask[n]) for mask in (*cluster.node_sets, *undeclared))
+        admits = tuple(bool(mask[n]) for mask in (*cluster.node_sets, *verdicts.values()))
         own = tuple(key in labels for key in _own_keys(cluster))
         signature = (here, _devices(cluster, n), taints_key(cluster.nodes.taints(n)), admits, own)
         yield n, signature, NodeShape(node.metadata.name or "", here, size)
+
+
+def _rules_of_nodes(cluster: Cluster) -> list[Rule]:
+    """Return the rules about nodes alone that apply to a new node of the same kind, which has no cordon."""
+    return [kind(cluster) for kind in rules.ALL if kind.of_nodes_alike]
 
 
 def _devices(cluster: Cluster, n: int) -> tuple[int, ...]:
@@ -185,16 +186,15 @@ def domain_keys(question: PlacementQuestion, cluster: Cluster) -> list[str]:
 
 
 def _own_keys(cluster: Cluster) -> list[str]:
-    keys = {t.key for c in cluster.classes for t in c.anti} | {s.key for c in cluster.classes for s in c.spread}
-    keys |= {k for c in cluster.classes if c.affinity for k in c.affinity.keys}
+    keys = {key for kind in rules.ALL for key in kind.topology_keys(cluster)}
     keys |= {fixed.term.key for fixed in cluster.fixed_anti if cluster.matches(fixed.term.matcher).any()}
     return sorted(keys)
 
 
 def uncordoned(cluster: Cluster) -> Iterator[Remedy]:
     """Yield each cordoned node that would otherwise take a pod of the question, as a remedy to be tried."""
-    rules = [rule(cluster) for rule in _NODE_RULES]
+    active = _rules_of_nodes(cluster)
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
-        if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):
+        if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in active) for g in range(cluster.n_classes)):
             node = cluster.nodes.names[n]
             yield Remedy("uncordon", f"uncordon {node}", {"node": node})

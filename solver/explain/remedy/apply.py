@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from kubestow.models.admission import namespace_annotations as namespace_admission
+from kubestow.models.devices.allocating import without
 from kubestow.models.documents.placement import Edits, Remedy
 from kubestow.models.edits.edits import apply
 from kubestow.models.gangs import gangs
@@ -16,9 +17,13 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import PodOwners
+from kubestow.solver import rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-from kubestow.solver.explain.remedy import device_edits, raise_quotas
-from kubestow.solver.explain.remedy.pod_edits import NEW_PODS_ONLY, POD_CHANGES, Arguments
+from kubestow.solver.explain.remedy import raise_quotas
+from kubestow.solver.rules.remedies import Arguments, PodEdit
+
+#: By the kind of a remedy, the change of the pods of the named owners.
+POD_CHANGES: Final = {change: edit for kind in rules.ALL for change, edit in kind.pod_changes.items()}
 
 
 def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:
@@ -34,32 +39,30 @@ def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:
         return question
     if remedy.change in _CHANGES:
         return _CHANGES[remedy.change](question, remedy.arguments)
-    if remedy.change in device_edits.CHANGES:
-        return device_edits.edited(question, remedy.change, remedy.arguments)
+    for kind in rules.ALL:
+        if remedy.change in kind.snapshot_changes:
+            change = kind.snapshot_changes[remedy.change]
+            return replace(question, snapshot=change(question.snapshot, question.pods, remedy.arguments))
     if remedy.change not in POD_CHANGES:
         raise ValueError(f"no remedy is called {remedy.change!r}")
-    return _edited(question, remedy.change, remedy.arguments)
+    return _edited(question, POD_CHANGES[remedy.change], remedy.arguments)
 
 
 def gang_of(question: PlacementQuestion) -> gangs.Gang | None:
     """Return the gang of all pods of the question; None without a common one."""
-    all_gangs = gangs.find(question.snapshot, question.scope(), tiers=question.policy.networkTiers)
-    return all_gangs[0] if len(all_gangs) == 1 and set(all_gangs[0].pods) == set(question.pods) else None
+    return gangs.common(question.snapshot, question.scope(), tiers=question.policy.networkTiers)
 
 
-def _edited(question: PlacementQuestion, change: str, arguments: Arguments) -> PlacementQuestion:
-    """Return the question with the pods of the named owners changed.
-
-    Host ports change only for the question's own pods, because a running pod keeps its ports.
-    """
+def _edited(question: PlacementQuestion, change: PodEdit, arguments: Arguments) -> PlacementQuestion:
+    """Return the question with the pods of the named owners changed."""
     owners = PodOwners(question.snapshot)
     chosen: set[int] = set()
     for owner in arguments["workload"].split("; "):
         chosen.update(owners.members(owner))
-    if change in NEW_PODS_ONLY:
+    if change.new_pods_only:
         chosen &= set(question.pods)
-    pods = [POD_CHANGES[change](pod, arguments) if i in chosen else pod for i, pod in enumerate(question.snapshot.pods)]
-    if change == "dropNodeSelector":  # restore the namespace's node selector
+    pods = [change.edit(pod, arguments) if i in chosen else pod for i, pod in enumerate(question.snapshot.pods)]
+    if change.admitted_again:
         pods = [_admitted(question.snapshot, pod) if i in chosen else pod for i, pod in enumerate(pods)]
     return replace(question, snapshot=replace(question.snapshot, pods=pods))
 
@@ -133,8 +136,15 @@ def without_pods(question: PlacementQuestion, gone: list[int]) -> PlacementQuest
         if i not in lost:
             place[i] = len(place)
     pods = [pod for i, pod in enumerate(question.snapshot.pods) if i not in lost]
-    without_claims = device_edits.given_back(question.snapshot, gone)
+    without_claims = _given_back(question.snapshot, gone)
     return replace(question, snapshot=replace(without_claims, pods=pods), pods=tuple(place[i] for i in question.pods if i in place))
+
+
+def _given_back(snapshot: Snapshot, gone: list[int]) -> Snapshot:
+    """Return a snapshot in which some pods' devices are free. The pods themselves remain."""
+    if not snapshot.resource_claims:
+        return snapshot
+    return replace(snapshot, resource_claims=without(snapshot, (snapshot.pods[i] for i in gone)))
 
 
 def _add_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:

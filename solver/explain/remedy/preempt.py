@@ -24,12 +24,9 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.apply import applied
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
-from kubestow.solver.explain.remedy.victim_resources import VictimFit
 from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, relevant, running_gangs
 from kubestow.solver.ortools import cp_model
-from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, possible
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 from kubestow.solver.rules.placement_model import build_model
 
 #: Maximum number of placements without a bind order to cut off before the question stays open.
@@ -296,7 +293,7 @@ def _keep_gangs(problem: EvictionProblem, encoding: PlacementModel) -> None:
 def encode(problem: EvictionProblem) -> PlacementModel:
     """Return the model of an instance in which running pods may leave."""
     cluster = problem.cluster
-    active: list[Rule] = [VictimFit(cluster, problem) if isinstance(rule, NodeResourcesFit) else rule for rule in rules.build(cluster)]
+    active = rules.build(cluster)
     limits = possible(cluster, active)
     cells: dict[int, tuple[Ids, Ints]] = {}
     for g in problem.own:
@@ -307,7 +304,7 @@ def encode(problem: EvictionProblem) -> PlacementModel:
         cells[g] = (np.array([n for n, _ in here], dtype=np.int32), np.array([k for _, k in here], dtype=np.int64))
     upper = fits(cluster, limits).tolist()
     pods = {g: int(upper[g]) for g in problem.own} | {g: cluster.classes[g].count for g in problem.victims}
-    return build_model(cluster, active, Cells(cells, pods))
+    return build_model(cluster, active, Cells(cells, pods), leavers=problem)
 
 
 def _remedy(question: PlacementQuestion, gone: Sequence[int], *, sure: bool) -> Remedy:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from kubestow.models.cluster.admission import QUOTA, Admission, amount
+from kubestow.models.cluster.admission import Admission, amount
 from kubestow.models.cluster.rollout_admission import Limits, arguments, sentence, with_quotas
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube.objects import pod_key
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
-RULE: Final = QUOTA
 CHANGE: Final = "raiseQuota"
 #: Argument of a raise that may exceed the need. Names of quotas contain a ``/`` here.
 _LEAST: Final = "least"

@@ -8,31 +8,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.placement import Remedy
-from kubestow.models.kube.objects import TopologySpreadConstraint
+from kubestow.solver import rules as scheduling_rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-from kubestow.solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt, raise_quotas
+from kubestow.solver.explain.remedy import add_nodes, buy_nodes, fewer_pods, preempt, raise_quotas
 from kubestow.solver.explain.remedy.apply import applied
-from kubestow.solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
+from kubestow.solver.explain.remedy.relax_rules import ideas
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
 from kubestow.solver.explain.remedy.victims import moves
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.remedies import Idea, Number
 from kubestow.solver.runtime.run_context import RunContext
 
 __all__ = ["applied", "find_remedies"]
 
-_SPREAD: Final = "PodTopologySpread"
-_DEVICES: Final = device_edits.RULE
-#: Rules for which running pods make a node less eligible than an empty one.
-_POD_DEPENDENT_RULES: Final = frozenset(
-    {"NodeResourcesFit", "NodePorts", "InterPodAffinity", _SPREAD, "NodeVolumeLimits", "NodeResourceTopologyMatch", _DEVICES}
-)
-#: Rules that new nodes may satisfy, and rules that absent pods may satisfy.
-_RULES_OF_NEW_NODES: Final = _POD_DEPENDENT_RULES | {"GangScheduling"}
-_RULES_OF_FEWER_PODS: Final = _POD_DEPENDENT_RULES | {"VolumeRestrictions"}
 #: Fraction of the whole time for one query.
 _QUERY_TIME_FRACTION = 0.1
 #: Fraction of the whole time for adding nodes.
@@ -81,8 +73,8 @@ class _RemedyQuery:
             self.remedies += self._bought()
         if not cluster.n_nodes or not cluster.n_classes:
             return
-        for stage in (self._nudged(), self._grown(cluster), self._freed(), self._fewer(), self._raised(), self._dropped(cluster)):
-            for remedy in stage:
+        for stage in (self._nudged, self._grown, self._freed, self._fewer, self._raised, self._dropped):
+            for remedy in stage(cluster):
                 self.remedies.append(remedy)
                 if len(self.remedies) >= self.limit:
                     return
@@ -91,30 +83,34 @@ class _RemedyQuery:
         if not self.remedies:
             self._pairs(cluster)
 
-    def _touches(self, rules: Collection[str]) -> bool:
-        return not self.rules or not self.rules.isdisjoint(rules)
+    def _touches(self, helped: Callable[[type[Rule]], bool]) -> bool:
+        """Return True if the cause has a rule of this kind, or is unknown."""
+        return not self.rules or any(kind.name in self.rules and helped(kind) for kind in scheduling_rules.ALL)
+
+    def _numbers(self, numbers: Callable[[type[Rule]], Iterator[Number]]) -> Iterator[Number]:
+        """Yield the numbers of the rules that the cause has, of all rules if it is unknown."""
+        return (number for kind in scheduling_rules.ALL if not self.rules or kind.name in self.rules for number in numbers(kind))
 
     def _works(self, remedy: Remedy) -> bool | None:
         return self.clock.ask(applied(self.question, remedy), _QUERY_TIME_FRACTION)
 
-    def _nudged(self) -> Iterator[Remedy]:
-        for remedy in raise_quotas.candidates(self.question) if self._touches({raise_quotas.RULE}) else ():
+    def _nudged(self, cluster: Cluster) -> Iterator[Remedy]:
+        for remedy in raise_quotas.candidates(self.question) if self._touches(lambda kind: kind.helped_by_quota) else ():
             if self._works(remedy):
                 yield remedy
                 break
-        if self._touches({_SPREAD}):
-            for owner, constraint in spread_constraints(self.question):
-                remedy = raised(owner, constraint, constraint.maxSkew + 1)
-                if self._works(remedy):
-                    yield remedy
+        for number in self._numbers(lambda kind: kind.raises(cluster)):
+            remedy = number.remedy(number.value + 1)
+            if self._works(remedy):
+                yield remedy
 
     def _grown(self, cluster: Cluster) -> Iterator[Remedy]:
-        if self._touches(_RULES_OF_NEW_NODES | {"NodeUnschedulable"}):
+        if self._touches(lambda kind: kind.helped_by_new_nodes or kind.helped_by_uncordoning):
             for remedy in itertools.islice(add_nodes.uncordoned(cluster), self.limit):
                 if self._works(remedy):
                     yield remedy
                     break
-        if self._touches(_RULES_OF_NEW_NODES):
+        if self._touches(lambda kind: kind.helped_by_new_nodes):
             fewest = add_nodes.fewest(self.question, cluster, self.clock, _ADD_NODES_TIME_FRACTION)
             if fewest is not None:
                 yield fewest
@@ -127,65 +123,57 @@ class _RemedyQuery:
         if cheapest is not None:
             yield cheapest
 
-    def _freed(self) -> Iterator[Remedy]:
-        if self._touches(_RULES_OF_FEWER_PODS):
+    def _freed(self, _: Cluster) -> Iterator[Remedy]:
+        if self._touches(lambda kind: kind.helped_by_fewer_pods):
             yield from preempt.victims(self.question, self.clock, _EVICTION_TIME_FRACTION)
 
     def _moved(self) -> Iterator[Remedy]:
-        for remedy in moves(self.question) if self._touches(_RULES_OF_FEWER_PODS) else ():
+        for remedy in moves(self.question) if self._touches(lambda kind: kind.helped_by_fewer_pods) else ():
             if self._works(remedy):
                 yield remedy
 
-    def _fewer(self) -> Iterator[Remedy]:
+    def _fewer(self, cluster: Cluster) -> Iterator[Remedy]:
         """Yield smaller numbers of pods, regardless of the cause."""
         fewer = fewer_pods.replicas(self.question, self.clock, _FEWER_PODS_TIME_FRACTION)
         members = fewer_pods.members(self.question, self.clock, _FEWER_PODS_TIME_FRACTION)
-        yield from sorted([*fewer, *([members] if members is not None else []), *self._fewer_devices()], key=_lost)
+        yield from sorted([*fewer, *([members] if members is not None else []), *self._lowered(cluster)], key=_lost)
 
-    def _fewer_devices(self) -> Iterator[Remedy]:
-        """Yield each request for several devices, reduced to the largest number available."""
-        for count, fewer in device_edits.counts(self.question) if self._touches({_DEVICES}) else ():
-
-            def enough(lost: int, count: int = count, fewer: Callable[[int], Remedy] = fewer) -> bool | None:
-                return self._works(fewer(count - lost))
-
-            lost = least(enough, 1, count - 1)
+    def _lowered(self, cluster: Cluster) -> Iterator[Remedy]:
+        """Yield the numbers of rules that can be lowered, each with the largest value that works."""
+        for number in self._numbers(lambda kind: kind.lowers(cluster)):
+            lost = self._least_change(number, -1)
             if lost is not None:
-                remedy = fewer(count - lost[0])
-                if not lost[1]:
-                    remedy.arguments["most"] = "unproved"
-                yield remedy
+                yield _remedy(number, -lost[0], sure=lost[1], unproved="most")
 
-    def _raised(self) -> Iterator[Remedy]:
-        """Yield maxSkews raised by more than 1, up to the number of all pods, beyond which they have no effect."""
-        if not self._touches({_SPREAD}):
-            return
+    def _raised(self, cluster: Cluster) -> Iterator[Remedy]:
+        """Yield the numbers of rules that can be raised by more than 1, each with the smallest value that works."""
         raises: list[tuple[int, Remedy]] = []
         known = {remedy.message for remedy in self.remedies}
-        for owner, constraint in spread_constraints(self.question):
-            if raised(owner, constraint, constraint.maxSkew + 1).message in known:
+        for number in self._numbers(lambda kind: kind.raises(cluster)):
+            if number.remedy(number.value + 1).message in known or not self._works(number.remedy(number.limit)):
                 continue
-            top = constraint.maxSkew + len(self.question.snapshot.pods)
-
-            def skew_works(skew: int, owner: str = owner, constraint: TopologySpreadConstraint = constraint) -> bool | None:
-                return self._works(raised(owner, constraint, skew))
-
-            if not skew_works(top):
-                continue
-            skew = least(lambda k, top=top, works=skew_works: k == top or works(k), constraint.maxSkew + 1, top)  # type: ignore[misc]
-            if skew is not None:
-                remedy = raised(owner, constraint, skew[0])
-                if not skew[1]:
-                    remedy.arguments["least"] = "unproved"
-                raises.append((skew[0] - constraint.maxSkew, remedy))
+            more = self._least_change(number, 1, works=number.limit - number.value)
+            if more is not None:
+                raises.append((more[0], _remedy(number, more[0], sure=more[1], unproved="least")))
         yield from (remedy for _, remedy in sorted(raises, key=lambda f: (f[0], f[1].message)))
+
+    def _least_change(self, number: Number, sign: int, works: int | None = None) -> tuple[int, bool] | None:
+        """Return the least change of a number that works, and True if no smaller one does; None if none is found.
+
+        Args:
+            sign: 1 for an increase, -1 for a decrease.
+            works: A change that is known to work.
+        """
+        return least(
+            lambda change: change == works or self._works(number.remedy(number.value + sign * change)), 1, abs(number.limit - number.value)
+        )
 
     def _dropped(self, cluster: Cluster) -> Iterator[Remedy]:
         known = {
             (remedy.arguments["workload"], remedy.arguments["constraint"]) for remedy in self.remedies if remedy.change == "raiseMaxSkew"
         }
         joint_done: set[str] = set()
-        for idea in ideas(self.question, cluster):
+        for idea in ideas(cluster):
             arguments = idea.remedy.arguments
             if not self._touches(self._loosens(idea)) or (arguments.get("workload"), arguments.get("constraint")) in known:
                 continue
@@ -196,26 +184,39 @@ class _RemedyQuery:
                 joint_done.add(kind)
                 yield idea.remedy
 
-    def _loosens(self, idea: Idea) -> set[str]:
-        """Return the rules that a change may satisfy. If quotas charge opportunity cost, less anti-affinity reduces the charge."""
+    def _loosens(self, idea: Idea) -> Callable[[type[Rule]], bool]:
+        """Return a test for the rules that a change may satisfy.
+
+        If quotas charge opportunity cost, less anti-affinity reduces the charge.
+        """
         charged = self.question.policy.quotaCharge == "opportunityCost" and idea.remedy.arguments.get("kind") == "podAntiAffinity"
-        return {idea.rule, raise_quotas.RULE} if charged else {idea.rule}
+        return lambda kind: kind.name == idea.rule or (charged and kind.helped_by_quota)
 
     def _pairs(self, cluster: Cluster) -> None:
         """Find pairs of relaxations of which at least one touches the cause."""
-        listed = [*self._skews(), *(idea for idea in ideas(self.question, cluster) if ";" not in idea.remedy.arguments.get("workload", ""))]
+        listed = [*_raises(cluster), *(idea for idea in ideas(cluster) if ";" not in idea.remedy.arguments.get("workload", ""))]
         pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
         for a, b in pairs:
             if not self.clock.left() or len(self.remedies) >= self.limit:
                 return
             first, second = listed[a], listed[b]
-            if self._touches(self._loosens(first) | self._loosens(second)) and not _same(first, second):
+            if (self._touches(self._loosens(first)) or self._touches(self._loosens(second))) and not _same(first, second):
                 remedy = together([first.remedy, second.remedy])
                 if self._works(remedy):
                     self.remedies.append(remedy)
 
-    def _skews(self) -> list[Idea]:
-        return [Idea(_SPREAD, 0, raised(owner, c, c.maxSkew + 1)) for owner, c in spread_constraints(self.question)]
+
+def _raises(cluster: Cluster) -> list[Idea]:
+    """Return the increase of each number of a rule by 1."""
+    return [Idea(kind.name, 0, number.remedy(number.value + 1)) for kind in scheduling_rules.ALL for number in kind.raises(cluster)]
+
+
+def _remedy(number: Number, change: int, *, sure: bool, unproved: str) -> Remedy:
+    """Return the remedy that changes a number. If a smaller change might do, argument ``unproved`` says so."""
+    remedy = number.remedy(number.value + change)
+    if not sure:
+        remedy.arguments[unproved] = "unproved"
+    return remedy
 
 
 def _same(first: Idea, second: Idea) -> bool:

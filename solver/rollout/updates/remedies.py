@@ -11,7 +11,7 @@ from kubestow.models.documents.placement import Remedy
 from kubestow.models.edits import nodes
 from kubestow.models.kube import objects
 from kubestow.models.workloads.updates.update_input import Update
-from kubestow.solver.explain.remedy.pod_edits import POD_CHANGES
+from kubestow.solver.explain.remedy.apply import POD_CHANGES
 from kubestow.solver.rollout.remedies import MAX_ADDED_NODES, MAX_KINDS, kinds_of_nodes, least, relaxations
 from kubestow.solver.rollout.updates.search import UpdateSearch
 from kubestow.solver.rollout.updates.state import UpdateProblem, with_members
@@ -96,7 +96,7 @@ class UpdateRemedies:
         for remedy in relaxations(update.snapshot.pods[update.new[0].index].spec) if update.new else ():
             pods = list(update.snapshot.pods)
             for member in update.new:
-                pods[member.index] = POD_CHANGES[remedy.change](pods[member.index], remedy.arguments)
+                pods[member.index] = POD_CHANGES[remedy.change].edit(pods[member.index], remedy.arguments)
             if self._completes(self._changed(snapshot=replace(update.snapshot, pods=pods))):
                 remedies.append(remedy)
         return remedies

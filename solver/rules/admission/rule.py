@@ -13,10 +13,10 @@ from kubestow.models.admission import namespace_annotations as namespace_admissi
 from kubestow.models.cluster import admission
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import StaticRule
+from kubestow.solver.rules.node_static.words import RefusedWords
 
 
-class _Admission(StaticRule):
+class _Admission(RefusedWords):
     """A pod that the API server would refuse goes to no node. An existing pod has been admitted."""
 
     reads = ("refused",)
@@ -40,21 +40,26 @@ class LimitRanger(_Admission):
     """A LimitRange of the namespace forbids such a container or pod."""
 
     name = admission.LIMITS
+    drop_rank = 200
 
 
 class ResourceQuota(_Admission):
     """A ResourceQuota of the namespace is exhausted."""
 
     name = admission.QUOTA
+    helped_by_quota = True
+    drop_rank = 230
 
 
 class PodNodeSelector(_Admission):
     """The node selector of the pod contradicts that of its namespace."""
 
     name = namespace_admission.SELECTOR_PLUGIN
+    drop_rank = 210
 
 
 class PodTolerationRestriction(_Admission):
     """The namespace of the pod does not allow one of its tolerations."""
 
     name = namespace_admission.TOLERATIONS_PLUGIN
+    drop_rank = 220

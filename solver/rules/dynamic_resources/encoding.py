@@ -24,28 +24,13 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.devices.claim_modes import Bundle, Mode, Take, bundles, modes, values
 from kubestow.solver.devices.device_groups import DeviceGroup, DeviceGroups
 from kubestow.solver.ortools import cp_model
+from kubestow.solver.rules.dynamic_resources.words import DeviceShortage, SharedClaim
 from kubestow.solver.rules.graph import connected
 
 #: Largest factor of a row; larger ones are rounded.
 _MAX_FACTOR = 2**40
 #: A part of a sum: (variable, factor, upper bound of the variable).
 Term: TypeAlias = "tuple[cp_model.IntVar, Fraction | int, int]"
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceShortage:
-    """The topic of rows over devices: competition for devices of these drivers, for the counters of their pool, or for shared capacity.
-    ``pool`` is None if the row concerns the devices of one node, and not a pool that several nodes share."""
-
-    drivers: tuple[str, ...]
-    pool: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SharedClaim:
-    """The topic of rows over a shared claim (``namespace/name``): it is allocated once, and all its pods are where its devices serve."""
-
-    key: str
 
 
 @dataclass(frozen=True, slots=True)

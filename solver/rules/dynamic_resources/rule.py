@@ -26,6 +26,8 @@ from kubestow.solver.devices.supply import supply
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.dynamic_resources.encoding import DeviceEncoder
+from kubestow.solver.rules.dynamic_resources.remedies import DeviceRemedies
+from kubestow.solver.rules.dynamic_resources.words import DeviceWords
 
 
 @dataclass
@@ -61,7 +63,7 @@ class _ClassDemand:
     allocations: dict[int, list[tuple[Pick, ...]]] = field(default_factory=dict)
 
 
-class DynamicResources(Rule):
+class DynamicResources(DeviceWords, DeviceRemedies):
     """A node accepts a pod if its allocated claims allow the node, and its other claims get their devices there."""
 
     name = "DynamicResources"

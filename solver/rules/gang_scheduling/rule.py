@@ -16,9 +16,11 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
+from kubestow.solver.rules.gang_scheduling.remedies import GangRemedies
+from kubestow.solver.rules.gang_scheduling.words import GangWords
 
 
-class GangScheduling(Rule):
+class GangScheduling(GangWords, GangRemedies):
     """A gang is placed whole or not at all, and in one domain."""
 
     name = "GangScheduling"

@@ -15,10 +15,12 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, on_nodes
 from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.inter_pod_affinity.encoding import AffinityEncoder, Attraction, Repulsion, encode_repulsion
+from kubestow.solver.rules.inter_pod_affinity.remedies import AffinityRemedies
 from kubestow.solver.rules.inter_pod_affinity.units import AffinityUnits
+from kubestow.solver.rules.inter_pod_affinity.words import AffinityWords
 
 
-class InterPodAffinity(AffinityUnits):
+class InterPodAffinity(AffinityUnits, AffinityWords, AffinityRemedies):
     """Required terms in both directions: affinity with bootstrap, anti-affinity with symmetry."""
 
     name = "InterPodAffinity"

@@ -14,6 +14,8 @@ from kubestow.models.kube.pod_spec import Port
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
+from kubestow.solver.rules.node_ports.remedies import PortRemedies
+from kubestow.solver.rules.node_ports.words import PortWords
 
 ANY = "*"
 
@@ -23,7 +25,7 @@ def clash(mine: frozenset[Port], others: frozenset[Port]) -> bool:
     return any(a[1:] == b[1:] and (a[0] == b[0] or ANY in (a[0], b[0])) for a in mine for b in others)
 
 
-class NodePorts(Rule):
+class NodePorts(PortWords, PortRemedies):
     """Conflicts on (protocol, port) with equal hostIP, or if either side has the wildcard address."""
 
     name = "NodePorts"

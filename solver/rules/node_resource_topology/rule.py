@@ -19,9 +19,10 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.numa.topology_manager import Asks, Kubelet
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
+from kubestow.solver.rules.node_resource_topology.words import NumaWords
 
 
-class NodeResourceTopologyMatch(Rule):
+class NodeResourceTopologyMatch(NumaWords):
     """The single-numa-node and restricted policies of nodes with a topology. Other nodes never reject."""
 
     name = "NodeResourceTopologyMatch"

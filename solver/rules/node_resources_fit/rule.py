@@ -6,6 +6,7 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go (fitsRequest).
 from __future__ import annotations
 
 from collections.abc import Hashable
+from fractions import Fraction
 from math import gcd
 
 import numpy as np
@@ -15,9 +16,11 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule
 from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
+from kubestow.solver.rules.facts import CellModel, Leavers
+from kubestow.solver.rules.node_resources_fit.words import CapacityWords
 
 
-class NodeResourcesFit(CapacityRule):
+class NodeResourcesFit(CapacityWords, CapacityRule):
     """A node accepts a pod if each requested resource fits into the free amount, and a pod slot is free."""
 
     name = "NodeResourcesFit"
@@ -99,6 +102,19 @@ class NodeResourcesFit(CapacityRule):
                 with encoding.about(cluster.resources[r], here, n):
                     encoding.model.add(encoding.weighted_sum(variables, [d // unit for d in demand]) <= free // unit)
 
+    def encode_cells(self, model: CellModel) -> None:
+        """Add Σ demand · (pods in the cell) ≤ room of the cell, per resource."""
+        cluster, every = self.cluster, list(range(self.cluster.n_classes))
+        for nodes, totals in model.totals():
+            with model.about("pods", every, int(nodes[0])):
+                model.model.add(model.sum(totals) <= int(np.maximum(self.slots[nodes], 0).sum()))
+            for r, resource in enumerate(cluster.resources):
+                divisor = gcd(*(int(d) for d in cluster.demand[:, r]))
+                if divisor:
+                    room = int((np.maximum(self.free[nodes, r], 0) // divisor).sum())
+                    with model.about(resource, every, int(nodes[0])):
+                        model.model.add(model.weighted_sum(totals, [int(d) // divisor for d in cluster.demand[:, r]]) <= room)
+
     def _encode_least_loads(self, encoding: PlacementModel) -> None:
         """Add redundant rows that make perfect packings tractable near full usage.
 
@@ -123,6 +139,70 @@ class NodeResourcesFit(CapacityRule):
                     here = encoding.classes_on(n)
                     load = encoding.weighted_sum([*(encoding.x[g, n] for g in here), missing], [*(demand[g] for g in here), 1])
                     encoding.model.add(load >= space - slack)
+
+    def encode_leaving(self, encoding: PlacementModel, leavers: Leavers) -> None:
+        """Encode as for all pods, except that rows of overcommitted nodes hold only if a newcomer requests the resource.
+
+        An overcommitted node rejects newcomers that request the resource, but keeps its running pods.
+        """
+        free, slots = self.free, self.slots
+        usage, heads = np.zeros_like(free), np.zeros_like(slots)
+        for g, nodes in leavers.at.items():
+            for n, pods in nodes.items():
+                usage[n] += len(pods) * self.cluster.demand[g]
+                heads[n] += len(pods)
+        full, overfull = usage > np.maximum(free, 0), heads > np.maximum(slots, 0)
+        self.free, self.slots = np.where(full, 2**62, free), np.where(overfull, 2**31, slots)
+        self.encode(encoding)
+        self.free, self.slots = free, slots
+        own = leavers.own
+        for n, r in zip(*(a.tolist() for a in np.nonzero(full)), strict=True):
+            here = encoding.classes_on(n)
+            asking = encoding.any_of(encoding.cells([g for g in own if self.cluster.demand[g, r]], [n]))
+            if asking is not None:
+                load = encoding.weighted_sum([encoding.x[g, n] for g in here], [int(self.cluster.demand[g, r]) for g in here])
+                encoding.model.add(load <= int(free[n, r])).only_enforce_if(asking)
+        for n in np.flatnonzero(overfull).tolist():
+            arriving = encoding.any_of(encoding.cells(own, [n]))
+            if arriving is not None:
+                encoding.model.add(encoding.sum(encoding.cells(encoding.classes_on(n), [n])) <= int(slots[n])).only_enforce_if(arriving)
+        for n in encoding.nodes():
+            self._encode_least_gone(encoding, leavers, n, (free[n].tolist(), usage[n].tolist()))
+
+    def _encode_least_gone(self, encoding: PlacementModel, leavers: Leavers, n: int, amounts: tuple[list[int], list[int]]) -> None:
+        """Add redundant rows against fractional victims in the linear relaxation.
+
+        The k largest candidates free a known amount. So each amount that pods of the question take requires a
+        minimum number of victims. The row is the steepest line below these steps.
+
+        Args:
+            amounts: Free amounts of node n with all its candidates gone, and their usage, by resource.
+        """
+        free, usage = amounts
+        own = [g for g in leavers.own if encoding.upper(g, n)]
+        victims = [g for g in leavers.victims if n in leavers.at[g]]
+        if not own or not victims:
+            return
+        stays = encoding.sum([encoding.x[g, n] for g in victims])
+        count = sum(len(leavers.at[g][n]) for g in victims)
+        for r in range(len(free)):
+            demand = [int(self.cluster.demand[g, r]) for g in own]
+            divisor = gcd(*demand)
+            if not divisor:
+                continue
+            upper = sum(d * encoding.upper(g, n) for d, g in zip(demand, own, strict=True)) // divisor
+            spare = max(0, free[r] - usage[r]) // divisor  # used without any victim
+            sizes = sorted((int(self.cluster.demand[g, r]) for g in victims for _ in leavers.at[g][n]), reverse=True)
+            room, steps = free[r] - usage[r], []
+            for k, size in enumerate(sizes, 1):
+                room += size
+                steps.append((k, min(upper, room // divisor) - spare))
+            steps = [(k, reached) for k, reached in steps if reached > 0]
+            if not steps:
+                continue
+            k, reached = min(steps, key=lambda step: (Fraction(*step), step))
+            requested = encoding.weighted_sum([encoding.x[g, n] for g in own], [d // divisor for d in demand])
+            encoding.model.add(reached * (count - stays) >= k * (requested - spare))
 
     def message(self, g: int, rejected: Bools) -> str:
         short = [

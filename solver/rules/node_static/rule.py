@@ -14,6 +14,8 @@ from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from kubestow.models.kube.pod_spec import operating_system
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from kubestow.solver.rules.base import StaticRule
+from kubestow.solver.rules.node_static.remedies import SelectionRemedies, TolerationRemedies
+from kubestow.solver.rules.node_static.words import SelectionWords
 
 
 class NodeUnschedulable(StaticRule):
@@ -22,6 +24,8 @@ class NodeUnschedulable(StaticRule):
     name = "NodeUnschedulable"
     for_good = True
     reads = ("tolerations",)
+    helped_by_uncordoning = True
+    drop_rank = 180
     text = "the node is cordoned"
 
     def alike(self, g: int) -> Hashable:
@@ -44,6 +48,7 @@ class NodeName(StaticRule):
     name = "NodeName"
     for_good = True
     reads = ("node_name",)
+    drop_rank = 190
     text = "the pod names another node"
 
     def alike(self, g: int) -> Hashable:
@@ -59,12 +64,14 @@ class NodeName(StaticRule):
         return np.zeros(len(nodes), dtype=bool)  # a running pod is on its node
 
 
-class TaintToleration(StaticRule):
+class TaintToleration(TolerationRemedies):
     """NoSchedule and NoExecute taints reject unless they are tolerated."""
 
     name = "TaintToleration"
     for_good = True
     reads = ("tolerations",)
+    of_nodes_alike = True
+    drop_rank = 170
     text = "a taint is not tolerated"
 
     def __init__(self, cluster: Cluster) -> None:
@@ -99,12 +106,13 @@ class TaintToleration(StaticRule):
         return f"not tolerated: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
 
 
-class NodeAffinity(StaticRule):
+class NodeAffinity(SelectionWords, SelectionRemedies):
     """nodeSelector and required node affinity."""
 
     name = "NodeAffinity"
     for_good = True
     reads = ("node_rule",)
+    of_nodes_alike = True
     text = "nodeSelector or required node affinity does not match"
 
     def alike(self, g: int) -> Hashable:
@@ -120,6 +128,8 @@ class NodeDeclaredFeatures(StaticRule):
     name = "NodeDeclaredFeatures"
     for_good = True
     reads = ("features",)
+    of_nodes_alike = True
+    drop_rank = 130
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -149,6 +159,8 @@ class PodOS(StaticRule):
     name = "PodOS"
     for_good = True
     reads = ("os",)
+    of_nodes_alike = True
+    drop_rank = 140
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

@@ -8,6 +8,8 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.models.numa.balloons import Balloons
+from kubestow.models.numa.isolated_cpus import IsolatedCPUs
 from kubestow.solver.rules.base import StaticRule
 
 
@@ -33,13 +35,12 @@ class BalloonsPolicy(_NodePolicy):
 
     name = "BalloonsPolicy"
     reads = ("balloons",)
+    drop_rank = 150
 
     def _nodes(self, g: int) -> int | None:
         return self.cluster.classes[g].balloons
 
     def message(self, g: int, rejected: Bools) -> str:
-        from kubestow.models.numa.balloons import Balloons
-
         snapshot = self.cluster.snapshot
         balloons = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
         return "; ".join(balloons.reasons(self.cluster.classes[g].pod, rejected)[:3])
@@ -50,13 +51,12 @@ class TopologyAwarePolicy(_NodePolicy):
 
     name = "TopologyAwarePolicy"
     reads = ("isolated",)
+    drop_rank = 160
 
     def _nodes(self, g: int) -> int | None:
         return self.cluster.classes[g].isolated
 
     def message(self, g: int, rejected: Bools) -> str:
-        from kubestow.models.numa.isolated_cpus import IsolatedCPUs
-
         snapshot = self.cluster.snapshot
         isolated = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
         return "; ".join(isolated.reasons(self.cluster.classes[g].pod, rejected)[:3])

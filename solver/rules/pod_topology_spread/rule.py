@@ -19,6 +19,8 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
 from kubestow.solver.rules.batch_limits import BatchLimits, Level
+from kubestow.solver.rules.pod_topology_spread.remedies import SpreadRemedies
+from kubestow.solver.rules.pod_topology_spread.words import SpreadWords
 
 
 @dataclass
@@ -61,7 +63,7 @@ def _topic(spread: Spread) -> Spread:
     return replace(spread, itself=False)
 
 
-class PodTopologySpread(Rule):
+class PodTopologySpread(SpreadWords, SpreadRemedies):
     """count(domain) + itself - min ≤ maxSkew for each DoNotSchedule constraint. Nodes must have every key."""
 
     name = "PodTopologySpread"

@@ -38,6 +38,12 @@ def shared_claims(cluster: Cluster) -> frozenset[str]:
     return frozenset(key for key, classes in users_of(cluster).items() if int(cluster.count[classes].sum()) > 1)
 
 
+def out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
+    """Return for each class bool[N], the nodes outside at least one of its sets of nodes."""
+    nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
+    return [~np.logical_and.reduce(sets) if sets else nowhere for sets in within]
+
+
 def reach_of(cluster: Cluster, claim: VolumeClaim, volume: str, shared: frozenset[str]) -> Bools:
     """Return bool[N], the nodes where pods may use a static volume that their claim takes.
 
@@ -207,12 +213,6 @@ class InstalledDrivers:
         volume = self._choices.chosen.get(claim.key)
         driver, _, counted = claim.attached if volume is None else self._attached(volume)
         return driver, counted
-
-
-def out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
-    """Return for each class bool[N], the nodes outside at least one of its sets of nodes."""
-    nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
-    return [~np.logical_and.reduce(sets) if sets else nowhere for sets in within]
 
 
 def attach_limits(cluster: Cluster, drivers: Container[str]) -> dict[str, Ints]:

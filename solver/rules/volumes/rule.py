@@ -15,14 +15,17 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.volumes import Attached
 from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, StaticRule
+from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 from kubestow.solver.rules.batch_limits import BatchLimits
+from kubestow.solver.rules.volumes.binding import bind_claims
 from kubestow.solver.rules.volumes.claims import Driver, InstalledDrivers, VolumeChoices, attach_limits, claims_of, out_of_reach
 from kubestow.solver.rules.volumes.encoding import Pair, encode_binding, encode_limit
+from kubestow.solver.rules.volumes.words import BindingWords, LimitWords, RestrictionWords, ZoneWords
 
 
-class VolumeBinding(Rule):
+class VolumeBinding(BindingWords):
     """Bound volumes must be reachable. Unbound WaitForFirstConsumer claims need a reachable volume, or permission to provision one.
 
     In a batch, each static volume serves one claim (the smallest that fits, as in the scheduler), and all
@@ -39,6 +42,10 @@ class VolumeBinding(Rule):
         super().__init__(cluster)
         self._never = out_of_reach(cluster, [[claim.binding for claim in claims_of(cluster, g)] for g in range(cluster.n_classes)])
         self._choices = VolumeChoices(cluster)
+
+    @classmethod
+    def bind(cls, snapshot: Snapshot, bound: Snapshot, placed: Sequence[tuple[int, str]]) -> None:
+        bind_claims(snapshot, bound, placed)
 
     def alike(self, g: int) -> Hashable:
         return g if self.cluster.classes[g].claims else None
@@ -103,7 +110,7 @@ class VolumeBinding(Rule):
         return "a claim's volume is out of reach, or no volume is available"
 
 
-class VolumeZone(StaticRule):
+class VolumeZone(ZoneWords):
     """The zone and region labels of a bound volume must match the node's."""
 
     name = "VolumeZone"
@@ -125,7 +132,7 @@ class VolumeZone(StaticRule):
         return [(claim.key, ~claim.zone) for claim in claims_of(self.cluster, g, named=True)]
 
 
-class VolumeRestrictions(Rule):
+class VolumeRestrictions(RestrictionWords):
     """A ReadWriteOncePod claim admits one pod in the cluster; a missing claim admits none."""
 
     name = "VolumeRestrictions"
@@ -183,7 +190,7 @@ class VolumeRestrictions(Rule):
         return f"ReadWriteOncePod claim {self._single[g][0]} is in use"
 
 
-class NodeVolumeLimits(Rule):
+class NodeVolumeLimits(LimitWords):
     """A node attaches at most the allocatable count of distinct volumes per driver in its CSINode.
 
     An unbound claim counts under its class's provisioner. Once a placed pod has taken a static volume for it,

@@ -1,28 +1,24 @@
-"""Device remedies: relaxed claims, as candidates and as changes of the raw objects."""
+"""The remedies for DynamicResources: relaxed claims."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
 
 import msgspec
 
 from kubestow.models.cluster.cluster import Cluster
-from kubestow.models.devices.allocating import without
 from kubestow.models.documents.placement import Remedy
 from kubestow.models.kube import device_objects as api
 from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import PodOwners, name
-from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
-from kubestow.solver.explain.remedy.pod_edits import Arguments, text
-
-RULE: Final = "DynamicResources"
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.remedies import Arguments, Idea, Number, SnapshotChange, text
 
 
 @dataclass(frozen=True)
-class ClaimToRelax:
+class _ClaimToRelax:
     """A claim of pods to be allocated.
 
     Attributes:
@@ -36,12 +32,12 @@ class ClaimToRelax:
     spec: api.DeviceClaim
 
 
-def claims_to_relax(question: PlacementQuestion) -> Iterator[ClaimToRelax]:
-    """Yield the unallocated claims of a question's pods, by owner and entry."""
-    snapshot, seen = question.snapshot, set[tuple[str, str, bytes]]()
-    for owner, pods in PodOwners(snapshot).group(question.pods).items():
+def _claims_to_relax(cluster: Cluster) -> Iterator[_ClaimToRelax]:
+    """Yield the unallocated claims of the pending pods, by owner and entry."""
+    snapshot, seen = cluster.snapshot, set[tuple[str, str, bytes]]()
+    for owner, pods in PodOwners(snapshot).group(cluster.scope.pending).items():
         for i in pods:
-            for entry, key in entries(snapshot.pods[i]):
+            for entry, key in _entries(snapshot.pods[i]):
                 claim = snapshot.resource_claims.get(key)
                 devices = claim.spec.devices if claim is not None and claim.spec is not None else None
                 if claim is None or devices is None or (claim.status is not None and claim.status.allocation is not None):
@@ -49,10 +45,10 @@ def claims_to_relax(question: PlacementQuestion) -> Iterator[ClaimToRelax]:
                 known = owner, entry, msgspec.json.encode(devices)
                 if known not in seen:
                     seen.add(known)
-                    yield ClaimToRelax(owner, entry, snapshot.pods[i], devices)
+                    yield _ClaimToRelax(owner, entry, snapshot.pods[i], devices)
 
 
-def entries(pod: Pod) -> Iterator[tuple[str, str]]:
+def _entries(pod: Pod) -> Iterator[tuple[str, str]]:
     """Yield the name of each claim entry of a pod, and its claim (``namespace/name``)."""
     made = {each.name: each.resourceClaimName for each in (pod.status.resourceClaimStatuses if pod.status is not None else None) or ()}
     for entry in pod.spec.resourceClaims or ():
@@ -61,10 +57,10 @@ def entries(pod: Pod) -> Iterator[tuple[str, str]]:
             yield entry.name, f"{pod.metadata.namespace or 'default'}/{claim}"
 
 
-def dropped(question: PlacementQuestion, cluster: Cluster) -> Iterator[tuple[int, Remedy]]:
+def _dropped(cluster: Cluster) -> Iterator[tuple[int, Remedy]]:
     """Yield the parts that claims could drop, each with a size of the loss."""
     taints = sorted({taint for kind in cluster.devices.inventory.kinds for taint in kind.taints}) if cluster.devices is not None else []
-    for each in claims_to_relax(question):
+    for each in _claims_to_relax(cluster):
         base, of = {"workload": each.owner, "claim": each.entry}, f"claim {each.entry} of {name(each.owner)}"
         for request in each.spec.requests or ():
             if request.exactly is None:
@@ -83,34 +79,35 @@ def dropped(question: PlacementQuestion, cluster: Cluster) -> Iterator[tuple[int
             yield 4, Remedy("dropDeviceConstraint", words, {**base, "constraint": text(constraint)})
 
 
-def counts(question: PlacementQuestion) -> Iterator[tuple[int, Callable[[int], Remedy]]]:
-    """Yield requests for several devices: the count, and a function that returns the remedy with fewer."""
-    for each in claims_to_relax(question):
+def _counts(cluster: Cluster) -> Iterator[Number]:
+    """Yield the counts of requests for several devices."""
+    for each in _claims_to_relax(cluster):
         for request in each.spec.requests or ():
             count = request.exactly.count if request.exactly is not None and request.exactly.allocationMode != "All" else None
             if count is not None and count > 1:
 
-                def fewer(to: int, each: ClaimToRelax = each, request: str = request.name, count: int = count) -> Remedy:
+                def fewer(to: int, each: _ClaimToRelax = each, request: str = request.name, count: int = count) -> Remedy:
                     words = f"request {to} instead of {count} devices in claim {each.entry} of {name(each.owner)}"
                     arguments = {"workload": each.owner, "claim": each.entry, "request": request, "from": str(count), "to": str(to)}
                     return Remedy("lowerDeviceCount", words, arguments)
 
-                yield count, fewer
+                yield Number(count, 1, fewer)
 
 
-# --- application to raw objects -----------------------------------------------------------------------------------------
+def _edited(change: Callable[[api.DeviceClaim, Arguments], api.DeviceClaim]) -> SnapshotChange:
+    """Return the change of a snapshot that changes the named claims of some pods."""
 
+    def edited(snapshot: Snapshot, pods: Collection[int], arguments: Arguments) -> Snapshot:
+        owners, claims = PodOwners(snapshot), dict(snapshot.resource_claims)
+        wanted = {i for owner in arguments["workload"].split("; ") for i in owners.members(owner)} & set(pods)
+        for key in {key for i in wanted for entry, key in _entries(snapshot.pods[i]) if entry == arguments["claim"]}:
+            claim = claims.get(key)
+            if claim is not None and claim.spec is not None and claim.spec.devices is not None:
+                devices = change(claim.spec.devices, arguments)
+                claims[key] = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
+        return replace(snapshot, resource_claims=claims)
 
-def edited(question: PlacementQuestion, change: str, arguments: Arguments) -> PlacementQuestion:
-    """Return the question with the named claims of its pods changed."""
-    owners, claims = PodOwners(question.snapshot), dict(question.snapshot.resource_claims)
-    wanted = {i for owner in arguments["workload"].split("; ") for i in owners.members(owner)} & set(question.pods)
-    for key in {key for i in wanted for entry, key in entries(question.snapshot.pods[i]) if entry == arguments["claim"]}:
-        claim = claims.get(key)
-        if claim is not None and claim.spec is not None and claim.spec.devices is not None:
-            devices = CHANGES[change](claim.spec.devices, arguments)
-            claims[key] = msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
-    return replace(question, snapshot=replace(question.snapshot, resource_claims=claims))
+    return edited
 
 
 def _requests(spec: api.DeviceClaim, arguments: Arguments, **fields: object) -> api.DeviceClaim:
@@ -148,16 +145,21 @@ def _constraint(spec: api.DeviceClaim, arguments: Arguments) -> api.DeviceClaim:
     return msgspec.structs.replace(spec, constraints=[c for c in spec.constraints or () if text(c) != arguments["constraint"]] or None)
 
 
-CHANGES: Final[dict[str, Callable[[api.DeviceClaim, Arguments], api.DeviceClaim]]] = {
-    "lowerDeviceCount": _count,
-    "tolerateDeviceTaint": _tolerate,
-    "dropDeviceSelector": _selector,
-    "dropDeviceConstraint": _constraint,
-}
+class DeviceRemedies(Rule):
+    """Claims to relax."""
 
+    snapshot_changes = {
+        "lowerDeviceCount": _edited(_count),
+        "tolerateDeviceTaint": _edited(_tolerate),
+        "dropDeviceSelector": _edited(_selector),
+        "dropDeviceConstraint": _edited(_constraint),
+    }
 
-def given_back(snapshot: Snapshot, gone: list[int]) -> Snapshot:
-    """Return a snapshot in which some pods' devices are free. The pods themselves remain."""
-    if not snapshot.resource_claims:
-        return snapshot
-    return replace(snapshot, resource_claims=without(snapshot, (snapshot.pods[i] for i in gone)))
+    @classmethod
+    def ideas(cls, cluster: Cluster) -> Iterator[Idea]:
+        for size, remedy in _dropped(cluster):
+            yield Idea(cls.name, size, remedy)
+
+    @classmethod
+    def lowers(cls, cluster: Cluster) -> Iterator[Number]:
+        yield from _counts(cluster)

@@ -1,0 +1,19 @@
+"""The words of causes for NodePorts."""
+
+from __future__ import annotations
+
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.facts import FactPart
+
+
+class PortWords(Rule):
+    """Facts about host ports. Their topics are such as ``9100/TCP``."""
+
+    drop_rank = 100
+    counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = True
+
+    def sentence(self, part: FactPart) -> str:
+        several = len(part.view.pods(part.classes)) > 1
+        parts = [f"is taken on {part.view.of_all(part.barred)}"] if part.barred.any() else []
+        parts += ["goes to one pod per node"] if several else []
+        return f"host port {part.topic} {' and '.join(parts)}; {part.pods} ask{part.plural} for it"
