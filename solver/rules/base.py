@@ -147,6 +147,18 @@ class Rule(ABC):
         """Return a few words on why pods of class g are rejected on these nodes."""
 
 
+class CapacityRule(Rule):
+    """The rule of the capacity of nodes, which the pods placed on them use up.
+
+    Attributes:
+        free: int64[N, R], free amounts.
+        slots: int64[N], free pod slots.
+    """
+
+    free: Ints
+    slots: Ints
+
+
 def kinds(rules: Sequence[Rule], classes: Iterable[int]) -> dict[Hashable, list[int]]:
     """Return the classes in groups with equal verdicts of these rules while no pod is placed (:meth:`Rule.alike`)."""
     groups: dict[Hashable, list[int]] = {}

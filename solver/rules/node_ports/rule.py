@@ -11,19 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
-from kubestow.models.kube.pod_spec import Port
+from kubestow.models.kube.pod_spec import ANY, Port
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
-
-ANY = "*"
-
-
-def clash(mine: frozenset[Port], others: frozenset[Port]) -> bool:
-    """Return True if pods with these host ports cannot share a node."""
-    return any(a[1:] == b[1:] and (a[0] == b[0] or ANY in (a[0], b[0])) for a in mine for b in others)
 
 
 class NodePorts(Rule):

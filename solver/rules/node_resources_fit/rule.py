@@ -13,13 +13,13 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
+from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
 
 
-class NodeResourcesFit(Rule):
+class NodeResourcesFit(CapacityRule):
     """A node accepts a pod if each requested resource fits into the free amount, and a pod slot is free.
 
     Attributes:
