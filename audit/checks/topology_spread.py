@@ -115,10 +115,10 @@ def _keys(view: ClusterView, subject: Subject, place: SubjectNodes, keyed: Bools
         if not keyed.any() and count:
             text = f"{'none' if count == usable else f'only {usable - count}'} of the {usable} nodes that it may use has the label {key}"
             text += hint([key], view.snapshot.nodes)
-            yield _KEY.found(subject.name, text, field=field, rule=PodTopologySpread.name, nodes=names, severity=grave(view, subject))
+            yield _KEY.found(subject.name, text, field=field, rule="PodTopologySpread", nodes=names, severity=grave(view, subject))
         elif count:
             text = f"{count} of the {usable} nodes that it may use have no label {key}, and take none of its pods: {some(names)}"
-            yield _PART.found(subject.name, text, field=field, rule=PodTopologySpread.name, nodes=names)
+            yield _PART.found(subject.name, text, field=field, rule="PodTopologySpread", nodes=names)
 
 
 @dataclass
@@ -229,7 +229,7 @@ class _Case:
             now = f"all {there} run now, but if all {desired} were placed again, at most {upper_limit} could run"
         text = f"minDomains {spread.min_domains} over {spread.key}, and {few}: {now}"
         severity = grave(self.view, self.subject) if capacity < desired else "info"
-        return _FEW.found(self.subject.name, text, field=self._field(), rule=PodTopologySpread.name, severity=severity)
+        return _FEW.found(self.subject.name, text, field=self._field(), rule="PodTopologySpread", severity=severity)
 
     def _head(self, low: int, *, full: bool = False) -> str:
         nodes = int(np.count_nonzero(self.tally.eligible & (self.tally.codes == low)))
@@ -264,7 +264,7 @@ class _Case:
             exempt = "set nodeAffinityPolicy: Honor" if "affinity" in why else "exclude its nodes by node affinity"
             fix = f"Make nodes of that domain usable again (uncordon, enlarge), {exempt}, or raise maxSkew."
         return code.found(
-            self.subject.name, text, field=self._field(), rule=PodTopologySpread.name, domain=self._domain(low), fix=fix,
+            self.subject.name, text, field=self._field(), rule="PodTopologySpread", domain=self._domain(low), fix=fix,
             nodes=[self.view.nodes.names[n] for n in np.flatnonzero(inside)[:20]],
             severity="warning" if code is _FULL else severity,
         )  # fmt: skip

@@ -16,11 +16,10 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.documents.findings.audit import Severity
 from kubestow.models.documents.policy import Multipliers, Policy
 from kubestow.models.kube.objects import Pod
-from kubestow.models.kube.selectors import Bools
+from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.workloads.replicas import job
 from kubestow.solver.rules.base import UNLIMITED_PODS
-from kubestow.solver.rules.node_static.rule import NodeUnschedulable, TaintToleration
 
 #: Weights for questions that involve hard rules only.
 INDIFFERENT: Final = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
@@ -70,13 +69,13 @@ class UsableNodes:
         scope = Scope(fixed=fixed or [], pending=list(range(first, len(whole.pods))))
         self.cluster: Cluster = compile_cluster(whole, scope, daemon_namespaces=view.exempt, policy=_QUIET)
         self._class = {subjects[i - first].name: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods}
-        self._taints, self._cordons = TaintToleration(self.cluster), NodeUnschedulable(self.cluster)
 
     def place(self, subject: Subject) -> SubjectNodes:
         cluster, g = self.cluster, self._class[subject.name]
-        return SubjectNodes(
-            g, cluster.node_sets[cluster.classes[g].node_rule], self._taints.never(g), self._cordons.never(g), self.empty(g) < 1
-        )
+        tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
+        tainted = ~cluster.nodes.tolerated(tolerations, HARD_EFFECTS)
+        cordoned = cluster.nodes.unschedulable & (not tolerations.cover(UNSCHEDULABLE_TAINT))
+        return SubjectNodes(g, cluster.node_sets[cluster.classes[g].node_rule], tainted, cordoned, self.empty(g) < 1)
 
     def transient(self, subject: Subject) -> Bools:
         """Return bool[N]: nodes that repel the subject by transient taints only, or by none."""

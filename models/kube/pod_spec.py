@@ -11,6 +11,9 @@ from kubestow.models.kube.objects import Node, Pod, PodAffinityTerm, PodSpec, Re
 
 Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 
+#: The wildcard address of a host port.
+ANY: Final = "*"
+
 #: Provisioner of storage classes whose volumes are created by hand.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 #: Annotation of a claim whose volume is being provisioned for a node.
@@ -25,6 +28,11 @@ GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"
 BEST_EFFORT: Final = "BestEffort"
 _COUNTED: Final = ("cpu", "memory")
+
+
+def ports_clash(mine: frozenset[Port], others: frozenset[Port]) -> bool:
+    """Return True if pods with these host ports cannot share a node."""
+    return any(a[1:] == b[1:] and (a[0] == b[0] or ANY in (a[0], b[0])) for a in mine for b in others)
 
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:

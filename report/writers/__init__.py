@@ -1,4 +1,4 @@
-"""The formats of ``-f``, one module each or a family of them.
+"""The formats of ``-f``. A module has one format, or several that belong together.
 
 A module of this package registers its writers with :func:`writer`, and is found by :func:`writers_of`. Nothing else names a
 format: commands offer the formats of the kind of document that they print. Modules of this package import only the standard

@@ -19,11 +19,10 @@ from kubestow.solver.rebalance.problem.forgiveness import Forgiveness, forgive
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import read_problem
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_static.rule import NodeAffinity
+from kubestow.solver.rules import PLAN_FACES
 
 #: The fields whose rules each filter checks.
-FIELDS: Final = {NodeAffinity.name: ("nodeAffinity",), InterPodAffinity.name: ("podAffinity", "podAntiAffinity")}
+FIELDS: Final = {rule.name: face.execution_fields for rule, face in PLAN_FACES.items() if face.execution_fields}
 #: Number of rules that a note names.
 _MAX_NAMED_RULES: Final = 5
 

@@ -19,7 +19,7 @@ from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.sequencing.sequence import order
 from kubestow.solver.rebalance.target.model import TargetModel
-from kubestow.solver.rebalance.target.rules import SharedRules, TargetRules
+from kubestow.solver.rebalance.target.rules import TargetRules, broken_at_start
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.wave_limit import within_waves
 from kubestow.solver.runtime.run_context import RunContext
@@ -51,7 +51,7 @@ class PlanLns:
         self.cpsat = CpSat(context)
         self.rng = np.random.default_rng(context.options.seed)
         self._active = rules.build(problem.cluster)
-        self._known = SharedRules(problem)
+        self._known = broken_at_start(problem)
         self._mobile = problem.movable | problem.pending
         searched = goals[: goals.index("improve")] if "improve" in goals else goals
         self._searched = PlanObjective(problem, searched)

@@ -27,7 +27,6 @@ from kubestow.solver.rollout.search import RolloutSearch
 from kubestow.solver.rollout.state import RolloutCourse, RolloutProblem, RolloutState, other_running_pods
 from kubestow.solver.rollout.updates.simulate import roll_update
 from kubestow.solver.rollout.verified_result import verified
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -120,13 +119,12 @@ def problem_of(revision: Revision, options: Options) -> RolloutProblem:
 def _replayed(search: RolloutSearch, course: RolloutCourse) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
     """Return the state at the end of a course, and the devices that new pods got when they were bound."""
     state, table, got = RolloutState(search.problem, search.cluster), search.cluster.devices, dict[int, list[doc.DeviceResult]]()
-    allocating = DynamicResources.of(state.rules)
     for step in course.steps:
         state.create()
         for i, n in step.binds:
             state.bind(i, n)
-            if table is not None and allocating.concerned(state.kind(i)):
-                got[i] = devices(table, search.problem.new[i], allocating.taken(state.kind(i), n)[-1])
+            if table is not None and (picks := state.picks(i, n)) is not None:
+                got[i] = devices(table, search.problem.new[i], picks)
         state.delete(step.deletes)
     return state, got
 

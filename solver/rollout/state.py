@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.deployment_rollout import Old, Pace, creations, deletions
 from kubestow.solver import rules
 from kubestow.solver.rollout.attachments import RolloutAttachments
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+
+if TYPE_CHECKING:
+    from kubestow.models.devices.inventory import Pick
 
 Binds = list[tuple[int, int]]  # positions in ``RolloutProblem.new`` with nodes, in bind order
 
@@ -147,7 +150,7 @@ class RolloutState:
     def __init__(self, problem: RolloutProblem, cluster: Cluster) -> None:
         self.problem, self.cluster = problem, cluster
         self.rules = rules.build(cluster)
-        self._spread = PodTopologySpread.of(self.rules)
+        self.faces = [rules.plan_face(rule) for rule in self.rules]
         # Nodes publish the zones of old pods as taken, and which zones they release is unknown.
         self._counting = [rule for rule in self.rules if not rule.arrivals_only]
         self._node = {name: n for n, name in enumerate(cluster.nodes.names)}
@@ -275,8 +278,14 @@ class RolloutState:
         self._on[n] -= 1
 
     def level(self, i: int) -> Ints:
-        """Return int64[N], the fill level of the pod's fullest constrained spread domain on each node."""
-        return self._spread.level(self._kinds[i])
+        """Return int64[N], the fill level of the pod's fullest constrained domain on each node."""
+        levels = (level for face in self.faces if (level := face.level(self._kinds[i])) is not None)
+        fullest: Ints = np.maximum.reduce([np.zeros(self.cluster.n_nodes, dtype=np.int64), *levels])
+        return fullest
+
+    def picks(self, i: int, n: int) -> tuple[Pick, ...] | None:
+        """Return the devices that a new pod, just bound to node n, took; None if it takes none."""
+        return next((taken for face in self.faces if (taken := face.picks(self._kinds[i], n)) is not None), None)
 
     def kind(self, i: int) -> int:
         """Return the class of a new pod."""

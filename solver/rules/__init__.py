@@ -7,19 +7,30 @@ package imports ``models`` and :mod:`kubestow.solver.cpsat`. Rules do not import
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.rules.admission.rule import LimitRanger, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources.plans import DevicesInPlans
 from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
+from kubestow.solver.rules.gang_scheduling.plans import GangsInPlans
 from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity.plans import AffinityInPlans
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.node_ports.plans import PortsInPlans
 from kubestow.solver.rules.node_ports.rule import NodePorts
+from kubestow.solver.rules.node_resource_topology.plans import ZonesInPlans
 from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
+from kubestow.solver.rules.node_resources_fit.plans import CapacityInPlans
 from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.node_static.plans import NodeAffinityInPlans, TaintTolerationInPlans
 from kubestow.solver.rules.node_static.rule import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
 from kubestow.solver.rules.nri_policies.rule import BalloonsPolicy, TopologyAwarePolicy
+from kubestow.solver.rules.plans import PlanFace, StaticFace
+from kubestow.solver.rules.pod_topology_spread.plans import SpreadInPlans
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.volumes.plans import BindingInPlans, LimitsInPlans, RestrictionsInPlans
 from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 ALL: tuple[type[Rule], ...] = (
@@ -47,6 +58,28 @@ ALL: tuple[type[Rule], ...] = (
     NodeResourceTopologyMatch,
     GangScheduling,
 )
+
+
+#: The plan face of each rule. A rule without one gets the safe defaults.
+PLAN_FACES: Final[dict[type[Rule], type[PlanFace[Any]]]] = {
+    TaintToleration: TaintTolerationInPlans,
+    NodeAffinity: NodeAffinityInPlans,
+    NodePorts: PortsInPlans,
+    NodeResourcesFit: CapacityInPlans,
+    VolumeRestrictions: RestrictionsInPlans,
+    NodeVolumeLimits: LimitsInPlans,
+    VolumeBinding: BindingInPlans,
+    DynamicResources: DevicesInPlans,
+    PodTopologySpread: SpreadInPlans,
+    InterPodAffinity: AffinityInPlans,
+    NodeResourceTopologyMatch: ZonesInPlans,
+    GangScheduling: GangsInPlans,
+}
+
+
+def plan_face(rule: Rule) -> PlanFace[Any]:
+    """Return the face of a rule for plans, rollouts and capacity."""
+    return PLAN_FACES.get(type(rule), StaticFace if rule.static else PlanFace)(rule)
 
 
 def build(cluster: Cluster) -> list[Rule]:

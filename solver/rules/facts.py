@@ -17,7 +17,7 @@ from kubestow.models.kube.objects import Pod
 from kubestow.models.kube.selectors import Bools
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from kubestow.solver.ortools import cp_model
 
 
 class Remainder(Protocol):

@@ -13,7 +13,6 @@ from kubestow.audit.view.usable_nodes import running, wanted
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.gangs.markers import marker
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 
 MUTUAL: Final = Code(
     "KS231", "affinity-mutual", "error",
@@ -48,7 +47,7 @@ def find(view: ClusterView, matches: LabelMatches) -> Iterator[Finding]:
         )
         yield MUTUAL.found(
             names[0], text + ("; they run now" if there else ""), field=f"{subjects[0].path}.affinity.podAffinity",
-            rule=InterPodAffinity.name, pods=view.keys([i for subject in subjects for i in subject.pods]),
+            rule="InterPodAffinity", pods=view.keys([i for subject in subjects for i in subject.pods]),
             severity="warning" if there else None,
         )  # fmt: skip
 

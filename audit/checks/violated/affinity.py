@@ -150,7 +150,7 @@ def affinity(running: Running, but: frozenset[int]) -> Iterator[Finding]:
         only = places[0] if len(places) == 1 and places[0].startswith(f"{key}=") else None
         yield AFFINITY.found(
             name, f"no other pod {wanted}, as its required affinity demands, is in {some(places)}, where {runs(view, pods)}",
-            field=f"{path}.affinity.podAffinity", rule=InterPodAffinity.name, pods=view.keys(pods), domain=only,
+            field=f"{path}.affinity.podAffinity", rule="InterPodAffinity", pods=view.keys(pods), domain=only,
         )  # fmt: skip
 
 
@@ -173,6 +173,6 @@ def apart(running: Running) -> Iterator[Finding]:
         keys = view.keys(pods)
         yield APART.found(
             name, f"required anti-affinity to pods {wanted} is broken in {some(places)}, by {some(keys)}",
-            field=f"{path}.affinity.podAntiAffinity", rule=InterPodAffinity.name, pods=keys,
+            field=f"{path}.affinity.podAntiAffinity", rule="InterPodAffinity", pods=keys,
             domain=places[0] if len(places) == 1 else None,
         )  # fmt: skip

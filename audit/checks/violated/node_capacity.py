@@ -13,10 +13,8 @@ from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.headroom import Requests
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube.pod_requests import is_resized
-from kubestow.models.kube.pod_spec import Port
+from kubestow.models.kube.pod_spec import Port, ports_clash
 from kubestow.models.snapshot.scope import is_mirror
-from kubestow.solver.rules.node_ports.rule import NodePorts, clash
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 from kubestow.solver.rules.wording import amounts
 
 Exact = NDArray[np.object_]
@@ -49,7 +47,7 @@ def ports(running: Running) -> Iterator[Finding]:
         mine = {
             i: None
             for port, i in users
-            if len(users) > 1 and any(i != j and clash(frozenset((port,)), frozenset((other,))) for other, j in users)
+            if len(users) > 1 and any(i != j and ports_clash(frozenset((port,)), frozenset((other,))) for other, j in users)
         }
         steady = [i for i in mine if running.is_steady(i)]
         if steady:
@@ -60,7 +58,7 @@ def ports(running: Running) -> Iterator[Finding]:
         keys = view.keys(list(group.pods))
         yield PORTS.found(
             objects[0][0], f"host port {number}/{protocol} on {some(nodes)} is requested by {some(keys)}",
-            field=f"{objects[0][1]}.containers", rule=NodePorts.name, pods=keys, nodes=nodes,
+            field=f"{objects[0][1]}.containers", rule="NodePorts", pods=keys, nodes=nodes,
         )  # fmt: skip
 
 
@@ -101,7 +99,7 @@ def fit(running: Running) -> Iterator[Finding]:
         going = f"pods to remove, in this order: {some(keys, 10)}" if keys else "terminating pods will free enough capacity"
         yield OVERCOMMITTED.found(
             f"Node {cluster.nodes.names[n]}", f"{'; '.join(said)}; {going}", field="status.allocatable",
-            rule=NodeResourcesFit.name, pods=keys, nodes=[cluster.nodes.names[n]],
+            rule="NodeResourcesFit", pods=keys, nodes=[cluster.nodes.names[n]],
         )  # fmt: skip
 
 

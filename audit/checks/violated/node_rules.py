@@ -18,8 +18,6 @@ from kubestow.models.kube.objects import Pod, Taint, controller_of
 from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT
 from kubestow.models.snapshot.scope import is_mirror, select
 from kubestow.solver.numa import zone_pools
-from kubestow.solver.rules.node_resource_topology.rule import NodeResourceTopologyMatch
-from kubestow.solver.rules.node_static.rule import NodeAffinity, TaintToleration
 from kubestow.solver.rules.wording import node_rule
 
 SELECTION = Code(
@@ -63,11 +61,10 @@ def selection(running: Running) -> Iterator[Finding]:
     Static pods are exempt.
     """
     view, cluster = running.view, running.cluster
-    rule = NodeAffinity(cluster)
     found: dict[tuple[str, str, str], FindingGroup] = {}
     for g, cells in enumerate(running.cells):
         if running.steady[g]:
-            for at in np.flatnonzero(rule.never(g)[running.nodes[g]]).tolist():
+            for at in np.flatnonzero(~cluster.node_sets[cluster.classes[g].node_rule][running.nodes[g]]).tolist():
                 n, pods = cells[at]
                 for i in pods:
                     pod = running.snapshot.pods[i]
@@ -76,7 +73,7 @@ def selection(running: Running) -> Iterator[Finding]:
     for (name, path, wanted), group in found.items():
         pods, nodes = list(group.pods), list(group.places)
         yield SELECTION.found(
-            name, f"excluded by {wanted}: {some(nodes)}, where {runs(view, pods)}", field=path, rule=rule.name,
+            name, f"excluded by {wanted}: {some(nodes)}, where {runs(view, pods)}", field=path, rule="NodeAffinity",
             pods=view.keys(pods), nodes=nodes,
         )  # fmt: skip
 
@@ -109,13 +106,13 @@ def taints(running: Running) -> Iterator[Finding]:
     representation. Static pods are exempt, because the kubelet runs them regardless of taints.
     """
     view, cluster = running.view, running.cluster
-    rule = TaintToleration(cluster)
+    tolerated = [cluster.nodes.tolerated(tolerations, HARD_EFFECTS) for tolerations in cluster.toleration_sets]
     found: dict[tuple[str, str, str, bool], tuple[Code, FindingGroup]] = {}
     for g, cells in enumerate(running.cells):
         if not running.steady[g]:
             continue
         tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
-        for at in np.flatnonzero(rule.never(g)[running.nodes[g]]).tolist():
+        for at in np.flatnonzero(~tolerated[cluster.classes[g].tolerations][running.nodes[g]]).tolist():
             n, pods = cells[at]
             for taint in cluster.nodes.taints(n):
                 if taint.effect in HARD_EFFECTS and taint.key != UNSCHEDULABLE_TAINT.key and not tolerations.cover(taint):
@@ -133,12 +130,12 @@ def taints(running: Running) -> Iterator[Finding]:
         if transient:
             text = f"condition taint {shown} is not tolerated by {len(pods)} pod{'s' * (len(pods) != 1)} on it"
             yield code.found(
-                name, text, field=path, rule=rule.name, pods=view.keys(pods), nodes=nodes, severity="info", fix=_PASSES,
+                name, text, field=path, rule="TaintToleration", pods=view.keys(pods), nodes=nodes, severity="info", fix=_PASSES,
             )  # fmt: skip
             continue
         yield code.found(
             name, f"taint {shown} is not tolerated on {some(nodes)}, where {runs(view, pods)}",
-            field=f"{path}.tolerations", rule=rule.name, pods=view.keys(pods), nodes=nodes,
+            field=f"{path}.tolerations", rule="TaintToleration", pods=view.keys(pods), nodes=nodes,
         )  # fmt: skip
 
 
@@ -169,7 +166,7 @@ def zones(running: Running) -> Iterator[Finding]:
         pods, nodes = list(group.pods), list(group.places)
         yield ZONES.found(
             name, f"a pod requests more than the zones of {some(nodes)} can provide under {policy}; {runs(view, pods)} there",
-            field=f"{path}.containers", rule=NodeResourceTopologyMatch.name, pods=view.keys(pods), nodes=nodes,
+            field=f"{path}.containers", rule="NodeResourceTopologyMatch", pods=view.keys(pods), nodes=nodes,
         )  # fmt: skip
 
 

@@ -17,8 +17,6 @@ from kubestow.audit.view.finding import Code, some
 from kubestow.audit.view.view import ClusterView
 from kubestow.models.cluster.cluster import AffinityTerm
 from kubestow.models.documents.findings.audit import Finding
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_static.rule import NodeAffinity
 from kubestow.solver.rules.wording import node_rule, selector
 
 _WHY: Final = "The rule must hold while the pod runs. A cluster that enforced it would evict the named pods"
@@ -67,7 +65,7 @@ def _selection(found: Executed) -> Iterator[Finding]:
     for (name, path, wanted), pods in grouped.items():
         yield SELECTION.found(
             name, f"excluded by {wanted}: {some(_nodes(running, pods))}; {_going(found, pods)}",
-            field=f"{path}.affinity.nodeAffinity.{_FIELD}", rule=NodeAffinity.name, pods=running.view.keys(found.going(pods)),
+            field=f"{path}.affinity.nodeAffinity.{_FIELD}", rule="NodeAffinity", pods=running.view.keys(found.going(pods)),
             nodes=_nodes(running, pods),
         )  # fmt: skip
 
@@ -93,7 +91,7 @@ def _affinity(found: Executed) -> Iterator[Finding]:
             where = some(list(domains)) if mended else "some of these domains"
             text += f"; pending {some(who)} would repair it in {where}, so it does not count as broken yet"
         yield AFFINITY.found(
-            name, text, field=f"{path}.affinity.podAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=view.keys(found.going(pods)),
+            name, text, field=f"{path}.affinity.podAffinity.{_FIELD}", rule="InterPodAffinity", pods=view.keys(found.going(pods)),
             nodes=_nodes(running, pods), severity="warning" if mended else None,
         )  # fmt: skip
 
@@ -110,7 +108,7 @@ def _apart(found: Executed) -> Iterator[Finding]:
     for (name, path, term), (pods, domains) in grouped.items():
         yield APART.found(
             name, f"anti-affinity to pods {selector(running.cluster, term.matcher)} is broken in {some(domains)}; {_going(found, pods)}",
-            field=f"{path}.affinity.podAntiAffinity.{_FIELD}", rule=InterPodAffinity.name, pods=running.view.keys(found.going(pods)),
+            field=f"{path}.affinity.podAntiAffinity.{_FIELD}", rule="InterPodAffinity", pods=running.view.keys(found.going(pods)),
             nodes=_nodes(running, pods), domain=domains[0] if len(domains) == 1 else None,
         )  # fmt: skip
 

@@ -57,7 +57,7 @@ def spread(running: Running) -> Iterator[Finding]:
             tally = rule.tallies[index]
             said = f"{_counts(running, constraint, tally)}; {runs(view, pods)} in {some(places)}"
         yield SKEW.found(
-            name, said, field=f"{path}.topologySpreadConstraints", rule=PodTopologySpread.name, pods=view.keys(pods),
+            name, said, field=f"{path}.topologySpreadConstraints", rule="PodTopologySpread", pods=view.keys(pods),
             nodes=places if index is None else (), domain=places[0] if index is not None and len(places) == 1 else None,
         )  # fmt: skip
 

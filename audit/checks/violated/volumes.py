@@ -14,7 +14,7 @@ from kubestow.audit.view.finding import Code, some
 from kubestow.models.cluster.volumes import VolumeClaim
 from kubestow.models.documents.findings.audit import Finding
 from kubestow.models.kube.pod_spec import named_claims
-from kubestow.solver.rules.volumes.rule import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+from kubestow.solver.rules import PLAN_FACES
 
 REACH = Code(
     "KS109", "volume-out-of-reach", "error", "Running pods are on nodes that their volume's node affinity excludes",
@@ -67,13 +67,13 @@ def volumes(running: Running) -> Iterator[Finding]:
 
 def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
     cluster, view, names = running.cluster, running.view, running.cluster.nodes.names
-    binding = VolumeBinding(cluster)
+    binding = [rule(cluster) for rule, face in PLAN_FACES.items() if face.ties_to_data]
     found: dict[tuple[str, str, str, str], tuple[Code, str, FindingGroup]] = {}
     for g in users:
         cls = cluster.classes[g]
         claims = [cluster.volumes.claim(key) for key in cls.claims]
         named = frozenset(named_claims(cls.pod))
-        unplaced = binding.rejects(g) if any(claim.delayed for claim in claims) else None
+        unplaced = np.logical_or.reduce([rule.rejects(g) for rule in binding]) if any(claim.delayed for claim in claims) else None
         for n, pods in running.cells[g] if running.steady[g] else ():
             faults = ((claim, _broken(running, claim, n, named=claim.key in named)) for claim in claims)
             broken = [(claim, *fault) for claim, fault in faults if fault is not None]
@@ -87,7 +87,7 @@ def _claims(running: Running, users: list[int]) -> Iterator[Finding]:
         pods, nodes = list(group.pods), list(group.places)
         yield code.found(
             name, f"claim {claim_key}: {why}; {runs(view, pods)} on {some(nodes)}", field=f"{path}.{_PATH}",
-            rule=VolumeZone.name if code is ZONE else VolumeBinding.name, pods=view.keys(pods), nodes=nodes,
+            rule="VolumeZone" if code is ZONE else "VolumeBinding", pods=view.keys(pods), nodes=nodes,
         )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def _shared(running: Running, users: list[int]) -> Iterator[Finding]:
             keys = view.keys(sorted(pods))
             yield ONCE.found(
                 f"PersistentVolumeClaim {key}", f"{len(pods)} pods use it at a time: {some(keys)}", field="spec.accessModes",
-                rule=VolumeRestrictions.name, pods=keys,
+                rule="VolumeRestrictions", pods=keys,
             )  # fmt: skip
 
 
@@ -152,5 +152,5 @@ def _limits(running: Running, users: list[int]) -> Iterator[Finding]:
             keys = view.keys(np.unique(np.concatenate([np.array(pods) for pods in handles.values()])).tolist())
             yield LIMIT.found(
                 f"Node {name}", f"{len(handles)} volumes of {driver}, it can attach {limit}: those of {some(keys)}",
-                field="spec.drivers", rule=NodeVolumeLimits.name, pods=keys, nodes=[name],
+                field="spec.drivers", rule="NodeVolumeLimits", pods=keys, nodes=[name],
             )  # fmt: skip

@@ -9,18 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints, PodClass
 from kubestow.models.documents.placement import Assignment
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
 from kubestow.solver.capacity.survive.decide import ScenarioVerdict
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.plans import PlanFace
 
 #: Maximum number of placement combinations considered for one failure, and of those checked against rules.
 MAX_COMBINATIONS: Final = 8
@@ -73,13 +73,17 @@ class Composition:
         self._class = {keys[i]: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
         self._asks = demand_with_slots(cluster)
         self._parts: dict[str, list[_SingleFailure]] = {}
+        faces = [face(kind(cluster)) for kind, face in rules.PLAN_FACES.items() if face.by_selector]
+        unknown = [kind(cluster) for kind in rules.ALL if not kind.static and kind not in rules.PLAN_FACES]
         for name, listed in verdicts.items():
             classes = {g for n in self._nodes[name] for g in instance.returning[n]}
-            if instance.derivable(self._nodes[name]) and not any(_ties(cluster.classes[g]) for g in classes):
+            if instance.derivable(self._nodes[name]) and not any(
+                _ties(cluster.classes[g]) or any(rule.concerned(g) for rule in unknown) for g in classes
+            ):
                 parts = [self._part(verdict, classes) for verdict in listed if verdict.survives]
                 self._parts |= {name: parts} if parts else {}
         self._number = {name: i for i, name in enumerate(self._parts)}
-        self._compute_links(instance)
+        self._compute_links(instance, faces)
 
     def _part(self, verdict: ScenarioVerdict, classes: Collection[int]) -> _SingleFailure:
         of = self._instance.cluster.classes
@@ -97,7 +101,7 @@ class Composition:
             any(of[g].claims for g in classes),
         )
 
-    def _compute_links(self, instance: FailureInstance) -> None:
+    def _compute_links(self, instance: FailureInstance, faces: Sequence[PlanFace[Any]]) -> None:
         """Compute the interactions between single failures.
 
         * ``_reads``: bool[G, P], the label profiles that the selectors of each class match.
@@ -106,8 +110,8 @@ class Composition:
         """
         cluster = instance.cluster
         self._reads = np.zeros((cluster.n_classes, len(cluster.matchers.profiles)), dtype=bool)
-        for g, cls in enumerate(cluster.classes):
-            for matcher in _selectors(cls):
+        for g in range(cluster.n_classes):
+            for matcher in (matcher for face in faces for matcher in face.selectors(g)):
                 self._reads[g] |= cluster.matchers.hits(matcher)
         self._runs = np.zeros((len(self._parts), len(cluster.matchers.profiles)), dtype=bool)
         reads = np.zeros_like(self._runs)
@@ -208,13 +212,13 @@ class Composition:
             reached += more
         cluster = self._instance.surviving([node for name in failed for node in self._domains[name]], linked)
         place = {g: i for i, g in enumerate(sorted(linked))}
-        affinity, spread = InterPodAffinity(cluster), PodTopologySpread(cluster)
+        faces = [face(kind(cluster)) for kind, face in rules.PLAN_FACES.items() if face.by_selector]
         for g, n in (cell for part in parts for cell in part.cells if cell[0] in linked):
-            for rule in (affinity, spread):
+            for rule in (face.rule for face in faces):
                 if rule.rejects(place[g])[n]:
                     return False
                 rule.place(place[g], n)
-        return all(spread.kept(g) for g in range(cluster.n_classes))
+        return all(face.kept(g) for face in faces for g in range(cluster.n_classes))
 
 
 def _together(parts: Sequence[_SingleFailure]) -> ScenarioVerdict:
@@ -225,8 +229,3 @@ def _together(parts: Sequence[_SingleFailure]) -> ScenarioVerdict:
 def _ties(cls: PodClass) -> bool:
     """Return True if the class depends on vanished domains in a way that is not checked here."""
     return any(spread.min_domains > 1 for spread in cls.spread)
-
-
-def _selectors(cls: PodClass) -> list[int]:
-    matchers = [spread.matcher for spread in cls.spread if spread.matcher is not None] + [term.matcher for term in cls.anti]
-    return matchers + ([cls.affinity.full] if cls.affinity is not None else [])

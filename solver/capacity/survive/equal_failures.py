@@ -11,7 +11,6 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.solver import rules
 from kubestow.solver.capacity.survive.instance import FailureInstance
-from kubestow.solver.rules.volumes.rule import VolumeBinding, VolumeZone
 
 
 def group(instance: FailureInstance, nodes: Mapping[str, Sequence[str]], at_once: int) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
@@ -80,7 +79,7 @@ def _kinds(instance: FailureInstance) -> list[int]:
 def _verdicts(cluster: Cluster) -> Ints:
     """Return int64[N, …]: eligibility of each node for each class by labels, taints and volumes, and whether
     spread constraints count it."""
-    active = [rule for rule in rules.build(cluster) if rule.static or isinstance(rule, VolumeBinding | VolumeZone)]
+    active = [rule for rule in rules.build(cluster) if rules.plan_face(rule).reads_node]
     columns = [*cluster.node_sets]
     for g, cls in enumerate(cluster.classes):
         never = np.zeros(cluster.n_nodes, dtype=bool)

@@ -20,7 +20,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.options import ZONE_KEY, SurviveOptions
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.add_nodes import HOSTNAME, shapes
-from kubestow.solver.rules.node_static.rule import NodeAffinity, TaintToleration
+from kubestow.solver.rules import PLAN_FACES
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Maximum number of node kinds that are tried.
@@ -147,7 +147,7 @@ def room(before: Cluster, after: Cluster, fresh: Sequence[str]) -> MissingRoom:
         fresh: The names of these nodes.
     """
     free = np.maximum(before.free, 0)
-    closed = [NodeAffinity(before), TaintToleration(before)]
+    closed = [rule(before) for rule, face in PLAN_FACES.items() if face.selects_nodes]
     takes = np.zeros(before.n_nodes, dtype=bool)
     for g in range(before.n_classes):
         takes |= ~np.logical_or.reduce([rule.never(g) for rule in closed]) & (free >= before.demand[g]).all(axis=1) & (before.slots > 0)

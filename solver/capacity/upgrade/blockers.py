@@ -17,8 +17,6 @@ from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.volumes.rule import VolumeBinding
 from kubestow.solver.rules.wording import amount
 
 _NO = {
@@ -119,9 +117,9 @@ def _nowhere(pool: UpgradePool, state: PoolState, g: int, n: int, pod: Pod) -> B
     if (end & ~static).any():
         message = f"{key} requests {_asks(pool, g)}: no eligible node that stays or joins is large enough"
         return Blocker(node, "room", f"Pod {key}", message, proved=True)
-    rules = [rule for rule in state.rules if rule is not state.fit and not isinstance(rule, InterPodAffinity)]
-    binding = next(rule for rule in rules if isinstance(rule, VolumeBinding))
-    if not (end & ~binding.never(g)).any() and (volumes := _tied(pool, pod)):
+    rules = state.lasting_rules
+    out_of_reach = np.logical_or.reduce([face.rule.never(g) for face in state.faces if face.ties_to_data])
+    if not (end & ~out_of_reach).any() and (volumes := _tied(pool, pod)):
         message = f"{key} keeps data in PersistentVolume {volumes[0]}, which no node that stays or joins can reach"
         return Blocker(node, "localVolume", f"PersistentVolume {volumes[0]}", message, proved=True)
     return Blocker(node, "rule", f"Pod {key}", f"{key} has no eligible node that stays or joins: {_words(rules, g, end)}", proved=True)

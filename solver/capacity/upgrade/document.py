@@ -17,7 +17,7 @@ from kubestow.solver.capacity.upgrade.course import UpgradeCourse
 from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, UpgradePool
 from kubestow.solver.rebalance.named_moves import name_moves
 from kubestow.solver.rebalance.problem.problem import Step
-from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.base import CapacityRule, Rule
 
 #: Maximum number of pod names in a note.
 MAX_LISTED_PODS = 3
@@ -98,7 +98,7 @@ def _grouped(pool: UpgradePool, steps: Sequence[Step], rules: Sequence[Rule]) ->
     first: dict[int, int] = {}  # by budget, the first wave that may have a disruption left
     for step in steps:
         cls = problem.cluster.classes[step.g]
-        concerned = any(not (rule.static or rule.name == "NodeResourcesFit") and rule.concerned(step.g) for rule in rules)
+        concerned = any(not (rule.static or isinstance(rule, CapacityRule)) and rule.concerned(step.g) for rule in rules)
         if concerned or cls.claims or cls.gang is not None:
             alone.append([step])
             continue

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Ints, domain_sum
+from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.objects import is_terminating
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.capacity.upgrade.pool import UpgradePool
 from kubestow.solver.rebalance.problem.problem import Step
-from kubestow.solver.rebalance.problem.resident_rules import Providers
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rules.pod_topology_spread.rule import SpreadTally
 
 
 @dataclass
@@ -26,27 +24,7 @@ class Mark:
     present: Bools
     cordoned: Bools
     done: list[Any]
-    skews: list[tuple[Ints, Ints]]
-    providers: Providers
-
-
-@dataclass
-class _Counted:
-    """A tally with its nodes.
-
-    Attributes:
-        mask: bool[N], nodes that count when they exist.
-        fixed: int64[N], pods that stay; None if no node with such pods joins or leaves.
-        nodes: int64[D], the number of existing nodes in each domain.
-    """
-
-    tally: SpreadTally
-    mask: Bools
-    fixed: Ints | None
-    nodes: Ints = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.nodes = np.bincount(self.tally.codes[self.mask], minlength=self.tally.size).astype(np.int64)
+    residents: list[Any]
 
 
 class PoolState(PlanState):
@@ -70,12 +48,10 @@ class PoolState(PlanState):
         #: budget, or hold less.
         self.once = pool.problem.once | self._keeps
         self._stays = pool.end()
-        self.holding = bool(self.skews.guarded or any(self.providers.holders))
+        self.lasting_rules = [face.rule for face in self.faces if face.never_is_final]
+        self.holding = any(residents.guarded for residents in self.residents.values())
         come_and_go = ~(pool.start() & pool.end())
-        self._tallies: list[_Counted] = []
-        for tally in self._spread.tallies:
-            fixed = pool.problem.cluster.fixed_count(tally.matcher, settled=True)
-            self._tallies.append(_Counted(tally, tally.eligible & (tally.codes >= 0), fixed if fixed[come_and_go].any() else None))
+        self._joining = [joining for face in self.faces if (joining := face.joining_nodes(come_and_go)) is not None]
         self._counted = np.ones_like(self.present)  # nodes that are counted in the domains
         self._old, self._new = np.array(list(pool.new), dtype=np.int64), np.array(list(pool.new.values()), dtype=np.int64)
         self.begin(self.present)
@@ -106,23 +82,15 @@ class PoolState(PlanState):
         self.arrived[~self._keeps] = 0
         self._done.clear()
         self._count_domains()
-        self.skews.rebase()
-        if any(self.providers.holders):
-            self.providers = Providers(self.problem, self._affinity, self.counts, self.arrived, self.counts)
+        for residents in self.residents.values():
+            residents.rebase()
 
     def _count_domains(self) -> None:
         """Count the domains of spread constraints that have an eligible node now, and the pods on existing nodes."""
         changed = np.flatnonzero(self._counted != self.present)
         self._counted = self.present.copy()
-        for each in self._tallies:
-            tally = each.tally
-            for n in changed[each.mask[changed]].tolist():
-                d = tally.codes[n]
-                each.nodes[d] += 1 if self.present[n] else -1
-                tally.counted[d] = each.nodes[d] > 0
-            if each.fixed is not None:
-                here = np.where(each.mask & self.present, tally.matches @ self.counts + each.fixed, 0)
-                tally.counts[:] = domain_sum(tally.codes, tally.size, here)
+        for joining in self._joining:
+            joining.count(changed, self.present, self.counts)
 
     def places(self, g: int, a: int) -> Bools:
         """Return bool[N], the nodes to which one pod of class g on node a may move now."""
@@ -134,24 +102,23 @@ class PoolState(PlanState):
     def lasting(self, g: int) -> Bools:
         """Return bool[N], the nodes that never accept a pod of the class, regardless of other moves.
 
-        Insufficient room on an empty node is left out. So is affinity and anti-affinity, which change with
+        Insufficient room on an empty node is left out. So are affinity and anti-affinity, which change with
         moves.
         """
         rejected = self.never(g).copy()
-        for rule in self.rules:
-            if rule is not self.fit and rule is not self._affinity:
-                rejected |= rule.never(g)
+        for rule in self.lasting_rules:
+            rejected |= rule.never(g)
         return rejected
 
     def near_or_apart(self, g: int) -> bool:
-        """Return True if required affinity or anti-affinity restricts where pods of the class may run."""
-        return self._affinity.concerned(g)
+        """Return True if a rule whose exclusions change with moves restricts where pods of the class may run."""
+        return any(rule.concerned(g) for rule in self.rules if rule is not self.fit and rule not in self.lasting_rules)
 
     def mark(self) -> Mark:
         """Return a copy of the state."""
         return Mark(
-            self.counts.copy(), self.arrived.copy(), self.present.copy(), self.cordoned.copy(), list(self._done), self.skews.saved(),
-            self.providers,
+            self.counts.copy(), self.arrived.copy(), self.present.copy(), self.cordoned.copy(), list(self._done),
+            [residents.saved() for residents in self.residents.values()],
         )  # fmt: skip
 
     def back_to(self, mark: Mark) -> None:
@@ -160,8 +127,8 @@ class PoolState(PlanState):
             self._put(g, n, int(mark.counts[g, n] - self.counts[g, n]), int(mark.arrived[g, n] - self.arrived[g, n]))
         self.present, self.cordoned, self._done = mark.present.copy(), mark.cordoned.copy(), list(mark.done)
         self._count_domains()
-        self.skews.restore(mark.skews)
-        self.providers = mark.providers
+        for residents, saved in zip(self.residents.values(), mark.residents, strict=True):
+            residents.restore(saved)
 
     def undo_all(self, steps: list[Step], length: int) -> None:
         """Undo steps until ``length`` steps remain."""

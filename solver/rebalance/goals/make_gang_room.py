@@ -12,7 +12,6 @@ from kubestow.solver.rebalance.goals.make_room import INFEASIBLE_COST, RoomMaker
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 
 #: Domains that are tried for one gang.
 MAX_DOMAINS = 24
@@ -104,12 +103,12 @@ def _fill(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: 
     are bound for good, after all moves. The steps may stay in the builder.
     """
     before = len(builder.steps)
-    affinity = InterPodAffinity.of(builder.state.rules)
-    vouched = [] if region is None else affinity.vouch(gang.classes, region)
+    vouched = [(face, face.vouch(gang.classes, region)) for face in builder.state.faces if region is not None]
     whole = _members(builder, room_maker, gang, region, limit)
     steps = builder.steps[before:]
     builder.rewind_to(before)
-    affinity.unvouch(vouched)
+    for face, by in vouched:
+        face.unvouch(by)
     if not whole:
         return None
     cells: dict[tuple[int, int], int] = {}

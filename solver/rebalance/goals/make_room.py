@@ -14,7 +14,6 @@ from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
-from kubestow.solver.rules.node_ports.rule import clash
 
 #: Moves in a chain.
 MAX_CHAIN_MOVES = 8
@@ -46,7 +45,6 @@ class RoomMaker:
         # int64[N, R]: free resources and those held by pods that may leave
         self._offer: Ints = self.state.fit.free + self.state.counts[moving].T @ self._holds[moving]
         self._most = np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
-        self._carriers = [(h, term) for h, cls in enumerate(cluster.classes) for term in cls.anti]
         self._conflicting: dict[int, dict[int, list[Ids]]] = {}
         ranks = np.unique(cluster.priority[self.problem.evictable], return_inverse=True)[1]
         self._loss: Ints = np.full(cluster.n_classes, INFEASIBLE_COST, dtype=np.int64)  # of an eviction: pods of higher priority cost more
@@ -126,23 +124,17 @@ class RoomMaker:
     def _conflicts(self, g: int) -> dict[int, list[Ids]]:
         """Return for each conflicting class the domains that it cannot share with a pod of class g.
 
-        Conflicts are anti-affinity of either side and host ports. In such a domain,
-        exactly the pods of these classes have to leave, without exception.
+        In such a domain, exactly the pods of these classes have to leave, without exception.
 
         Returns:
             By class, arrays of domain numbers, int32[N], -1: none.
         """
         if g not in self._conflicting:
             cluster, conflicts = self.problem.cluster, dict[int, dict[str, Ids]]()
-            mine = cluster.classes[g]
-            against = [(h, term.key) for term in mine.anti for h in cluster.matching(term.matcher).tolist()]
-            against += [(h, term.key) for h, term in self._carriers if cluster.matches(term.matcher)[g]]
-            for h, key in against:
-                conflicts.setdefault(h, {})[key] = cluster.domains(key)[0]
             nodes = np.arange(cluster.n_nodes, dtype=np.int32)
-            for h, cls in enumerate(cluster.classes) if mine.ports else ():
-                if clash(mine.ports, cls.ports):
-                    conflicts.setdefault(h, {})[""] = nodes
+            for face in sorted(self.state.faces, key=lambda face: face.rule.local):  # whole domains before single nodes
+                for h, key in face.conflicts(g):
+                    conflicts.setdefault(h, {})[key] = cluster.domains(key)[0] if key else nodes
             self._conflicting[g] = {h: list(keys.values()) for h, keys in conflicts.items()}
         return self._conflicting[g]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +13,9 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver import rules
 from kubestow.solver.bind_order.gang_units import Binder
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
-from kubestow.solver.rebalance.problem.resident_rules import Providers, Skews
-from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.base import CapacityRule, Rule
+from kubestow.solver.rules.plan_state import PlanPods
+from kubestow.solver.rules.residents import ResidentPods
 
 
 @dataclass(slots=True)
@@ -35,7 +35,10 @@ class PlanState:
     Attributes:
         counts: Running pods now, int64[G, N].
         arrived: Running pods that steps placed, int64[G, N]. Pods that never moved leave a node before these.
+        pods: These pods, as the rules read them.
         rules: Every rule, in this state.
+        faces: The plan face of each.
+        residents: By rule, the resident pods that moves of others can make break it.
     """
 
     def __init__(self, problem: RebalanceProblem) -> None:
@@ -43,18 +46,20 @@ class PlanState:
         self.counts = np.zeros_like(problem.start)
         self.arrived = np.zeros_like(problem.start)
         self.rules: list[Rule] = rules.build(problem.cluster)
-        self._affinity = InterPodAffinity.of(self.rules)
-        self._spread = PodTopologySpread.of(self.rules)
-        self.fit = NodeResourcesFit.of(self.rules)
+        self.faces = [rules.plan_face(rule) for rule in self.rules]
+        self.fit = CapacityRule.of(self.rules)
         self._moving = [self._watchers(g) for g in range(problem.cluster.n_classes)]
         self._asked = list(self._moving)
         self._static: dict[int, Bools] = {}
         self._extra: list[bool] = [bool(row.any()) for row in problem.extra]
-        self.skews = Skews(self._spread)
+        self.pods = PlanPods(problem, self.counts, self.arrived)
+        self.residents: dict[str, ResidentPods[Any]] = {
+            face.rule.name: face.residents(face.rule, self.pods) for face in self.faces if face.residents is not None
+        }
         for g, n in zip(*(index.tolist() for index in np.nonzero(problem.start)), strict=True):
             self._put(g, n, int(problem.start[g, n]), 0)
-        self.skews.begin()
-        self.providers = Providers(problem, self._affinity, self.counts, self.arrived)
+        for residents in self.residents.values():
+            residents.begin()
         self._done: list[_Done] = []
         self._reserved = np.flatnonzero(problem.reserve.any(axis=1))
         self._waiting = {g: self._fitting(g) for g in np.flatnonzero((problem.extra < 0).any(axis=1)).tolist()}
@@ -63,9 +68,9 @@ class PlanState:
         """Return the rules whose verdict on the class can change."""
         return [r for r in self.rules if not r.static and (r is self.fit or r.concerned(g))]
 
-    def judge_only_by(self, g: int, kinds: tuple[type[Rule], ...]) -> None:
-        """Judge landings of the class only by these kinds of rules and by every rule's ``never``: a relaxation."""
-        self._asked[g] = [rule for rule in self._moving[g] if isinstance(rule, kinds)]
+    def judge_only_by(self, g: int, names: Container[str]) -> None:
+        """Judge landings of the class only by these rules and by every rule's ``never``: a relaxation."""
+        self._asked[g] = [rule for rule in self._moving[g] if rule.name in names]
 
     def keep_waiting(self, other: PlanState, classes: Bools) -> None:
         """Copy another state's requirements for waiting resizes, for the given classes bool[G]."""
@@ -92,7 +97,8 @@ class PlanState:
                 rule.remove(g, n, -placed)
         if self._extra[g]:
             self.fit.free[n] -= (k - placed) * self.problem.extra[g]
-        self.skews.put(g, n, k, placed=placed)
+        for residents in self.residents.values():
+            residents.put(g, n, k, placed=placed)
         self.counts[g, n] += k
         self.arrived[g, n] += placed
 
@@ -116,7 +122,8 @@ class PlanState:
         for rule in self._asked[g]:
             mask &= ~rule.rejects(g)
         mask &= ~self.blocks_waiting_resizes(g)
-        for fine in (self.providers.landing(g), self.skews.landing(g)):
+        for residents in self.residents.values():
+            fine = residents.landing(g)
             if fine is not None:
                 mask &= fine
         if a >= 0:
@@ -127,12 +134,9 @@ class PlanState:
     def prefer_own_domain(self, g: int, a: int, mask: Bools) -> Bools:
         """Return a mask of nodes restricted to the domain of node a, for one constraint after the other, where nodes remain.
 
-        The constraints are those with DoNotSchedule for which a pod of class g counts. Many moves inside a
-        domain share a wave; moves between domains often go one at a time.
+        Many moves inside a domain share a wave; moves between domains often go one at a time.
         """
-        own = {index for _, index in self._spread.own(g) if index is not None}
-        for i in sorted({*self._spread.feeds(g), *own}):
-            codes = self._spread.tallies[i].codes
+        for codes in (codes for face in self.faces for codes in face.move_domains(g)):
             here = mask & (codes == codes[a])
             mask = here if codes[a] >= 0 and here.any() else mask
         return mask
@@ -170,7 +174,7 @@ class PlanState:
         if back and self.problem.once[g]:
             return False
         self._put(g, a, -1, -back)
-        fine = self.providers.gone(g) and self.skews.gone(g)
+        fine = self._unharmed(g)
         self._put(g, a, 1, back)
         return fine
 
@@ -178,9 +182,13 @@ class PlanState:
         """Return the (class, node) of resident pods that would miss a pod of class g evicted from node a."""
         back = self._placed_first(g, a, 1)
         self._put(g, a, -1, -back)
-        missing = self.providers.missing(g)
+        missing = [pod for residents in self.residents.values() for pod in residents.missing(g)]
         self._put(g, a, 1, back)
         return missing
+
+    def _unharmed(self, g: int) -> bool:
+        """Return True if no resident pod is worse off while a pod of class g, absent now, stays away."""
+        return all(residents.gone(g) for residents in self.residents.values())
 
     def accepts(self, step: Step) -> bool:
         """Return True if the step of one pod is accepted now."""
@@ -199,7 +207,7 @@ class PlanState:
         for step in steps:
             self.apply(step)
         crowded = self.waits and self._short_with(np.zeros_like(self.problem.cluster.demand[0])).any()
-        if not crowded and all(self.providers.gone(g) and self.skews.gone(g) for g in {g for g, _, _ in part}):
+        if not crowded and all(self._unharmed(g) for g in {g for g, _, _ in part}):
             return steps  # no resident pod is worse off
         for step in reversed(steps):
             self.undo(step)
@@ -237,12 +245,9 @@ class PlanState:
         for rule in self.rules:
             if rule is self.fit:
                 mask = self._unfit(g, nodes) > 0
-            elif rule is self._affinity:
-                mask = self._affinity.repelled(g, nodes) | self.providers.lacking(g, nodes)
-            elif rule is self._spread:
-                mask = self.skews.over(g, nodes)
             else:
-                mask = rule.broken_by(g, nodes)
+                residents = self.residents.get(rule.name)
+                mask = rule.broken_by(g, nodes) if residents is None else residents.broken(g, nodes)
             if mask.any():
                 found[rule.name] = np.asarray(mask, dtype=bool)
         return found

@@ -18,10 +18,6 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_cycle
-from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
-from kubestow.solver.rules.node_ports.rule import NodePorts
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 #: Classes that are searched together. The number of states grows exponentially with them.
 MAX_CLASSES: Final = 12
@@ -152,20 +148,14 @@ def _cycles(waiting: Sequence[Step]) -> list[set[int]]:
 
 
 def _matched(state: PlanState, g: int) -> Bools:
-    """Return the classes whose pods a rule of class g counts, bool[G]: its required affinity and spread."""
-    found = np.zeros(len(state.counts), dtype=bool)
-    affinity, spread = InterPodAffinity.of(state.rules), PodTopologySpread.of(state.rules)
-    index = affinity.attraction(g)
-    if index is not None:
-        found |= affinity.attractions[index].matches
-    for _, tally in spread.own(g):
-        if tally is not None:
-            found |= spread.tallies[tally].matches
-    return found
+    """Return the classes without whose pods a rule may get stricter for class g, bool[G]."""
+    known = (face.counted(g) for face in state.faces)
+    matched: Bools = np.logical_or.reduce([np.zeros(len(state.counts), dtype=bool), *(mask for mask in known if mask is not None)])
+    return matched
 
 
 def _closed(problem: RebalanceProblem, state: PlanState, group: Collection[int]) -> tuple[int, ...]:
-    """Return the group with all classes that its required affinity and spread count, transitively.
+    """Return the group with all classes that its rules count, transitively.
 
     Empty if the group gets too large.
     """
@@ -293,18 +283,10 @@ def _without(problem: RebalanceProblem, full: PlanState, away: Bools) -> PlanSta
         full: The start state with them.
     """
     state = PlanState(problem)
-    state.providers.broken = full.providers.broken
     state.keep_waiting(full, ~away)
-    affinity, spread = InterPodAffinity.of(state.rules), PodTopologySpread.of(state.rules)
-    for index, attraction in enumerate(affinity.attractions):
-        if (attraction.matches & away).any():
-            state.providers.holders[index] = []
-    for index, tally in enumerate(spread.tallies):
-        if (tally.matches & away).any():
-            state.skews.release(index)
+    for name, residents in state.residents.items():
+        residents.relax(full.residents[name], away)
     for g in np.flatnonzero(problem.movable | problem.pending).tolist():
-        exact = (NodeResourcesFit, NodePorts) if (_matched(state, g) & away).any() else (
-            NodeResourcesFit, NodePorts, InterPodAffinity, PodTopologySpread,
-        )  # fmt: skip
-        state.judge_only_by(g, exact)
+        depends = (_matched(state, g) & away).any()
+        state.judge_only_by(g, [f.rule.name for f in state.faces if f.monotone or not (depends or f.counted(g) is None)])
     return state

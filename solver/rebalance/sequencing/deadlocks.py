@@ -62,7 +62,7 @@ def break_deadlocks(greedy: GreedyPass) -> bool:
 
 def _places(greedy: GreedyPass, g: int, a: int) -> list[int]:
     """Return nodes for a stopover: first those that no pod is to come to, then those with the most room."""
-    remaining, fit = greedy.remaining, greedy.fit
+    remaining, fit = greedy.remaining, greedy.state.fit
     nodes = np.flatnonzero(greedy.state.landing(g, a))
     if greedy.rng is not None:
         return [int(n) for n in greedy.rng.sample(nodes.tolist(), min(MAX_SPARE_NODES, len(nodes)))]

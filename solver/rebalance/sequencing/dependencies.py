@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from kubestow.models.cluster.cluster import Cluster
-from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
+from kubestow.solver.rules.base import CapacityRule, Rule
+from kubestow.solver.rules.plans import PlanFace
 
 
 class Dependencies:
@@ -15,28 +18,18 @@ class Dependencies:
         simple: Per class, True if capacity is the only rule that concerns it.
     """
 
-    def __init__(self, cluster: Cluster, rules: list[Rule]) -> None:
+    def __init__(self, cluster: Cluster, faces: Sequence[PlanFace[Any]]) -> None:
         classes = range(cluster.n_classes)
+        rules: list[Rule] = [face.rule for face in faces]
         self.cross_node = [any(not r.local and r.concerned(g) for r in rules) for g in classes]
-        self.simple = [not any(r.concerned(g) for r in rules if not isinstance(r, NodeResourcesFit)) for g in classes]
+        self.simple = [not any(r.concerned(g) for r in rules if not isinstance(r, CapacityRule)) for g in classes]
         self._edges: list[list[int]] = []
-        by_topic: dict[object, set[int]] = {}
+        owners: dict[int, set[int]] = {}
         for g in classes:
-            cls = cluster.classes[g]
-            topics: list[object] = [t.matcher for t in cls.anti]
-            topics += [s.matcher for s in cls.spread if s.matcher is not None]
-            topics += [cls.affinity.full] if cls.affinity is not None else []
-            for topic in topics:
-                by_topic.setdefault(topic, set()).add(g)
-        for topic, owners in by_topic.items():
-            assert isinstance(topic, int)
-            self._edges.append(sorted(owners | set(cluster.matching(topic).tolist())))
-        claims: dict[str, list[int]] = {}
-        for g in classes:
-            for key in cluster.classes[g].claims:
-                claims.setdefault(key, []).append(g)
-        self._edges += [edge for edge in claims.values() if len(edge) > 1]
-        self._edges += [list(link) for rule in rules for link in rule.order_links()]
+            for selector in (selector for face in faces for selector in face.selectors(g)):
+                owners.setdefault(selector, set()).add(g)
+        self._edges += [sorted(mine | set(cluster.matching(selector).tolist())) for selector, mine in owners.items()]
+        self._edges += [link for face in faces for link in face.links()]
         self._of: list[list[int]] = [[] for _ in classes]
         for i, edge in enumerate(self._edges):
             for g in edge:

@@ -19,8 +19,6 @@ from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing.dependencies import Dependencies
 from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
 from kubestow.solver.rebalance.sequencing.remaining_moves import RemainingMoves
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 
 
 class GreedyPass:
@@ -43,8 +41,6 @@ class GreedyPass:
     ) -> None:
         self.problem, self.state, self.remaining, self.links, self.over, self.rng = problem, state, remaining, links, over, rng
         self.steps: list[Step] = []
-        self.fit = NodeResourcesFit.of(state.rules)
-        self._spread = PodTopologySpread.of(state.rules)
         self._dirty = set(remaining.active())
         largest = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
         self.size: Ints = (problem.cluster.demand * 1000 // largest).max(axis=1, initial=0)  # thousandths of the largest node
@@ -136,8 +132,8 @@ class GreedyPass:
         sinks = [b for b in self.remaining.sinks(g) if mask[b]]
         if self.rng is not None:
             self.rng.shuffle(sinks)
-        level = self._spread.level(g) if len(sinks) > 1 and self._spread.touches(g) else None
-        sinks.sort(key=lambda b: (0 if level is None else int(level[b]), 0 if self.rng is not None else int(self.remaining.leaving[b])))
+        levels = [level for face in self.state.faces if (level := face.level(g)) is not None] if len(sinks) > 1 else []
+        sinks.sort(key=lambda b: (*(int(level[b]) for level in levels), 0 if self.rng is not None else int(self.remaining.leaving[b])))
         return sinks
 
     def _local(self, g: int) -> None:
@@ -148,7 +144,7 @@ class GreedyPass:
             if not sources or not remaining.sinks(g):
                 break
             sinks = self._open_sinks(g, self.state.landing(g, sources[0]))
-            room = self.fit.room(g) if self.links.simple[g] and sinks and not self.state.waits else None
+            room = self.state.fit.room(g) if self.links.simple[g] and sinks and not self.state.waits else None
             for b in sinks:
                 space = 1 if room is None else int(room[b])
                 while space and sources and remaining.of[g].get(b, 0) > 0:

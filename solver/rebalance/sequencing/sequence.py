@@ -22,7 +22,6 @@ from kubestow.solver.rebalance.sequencing.disruption_budgets import respect_budg
 from kubestow.solver.rebalance.sequencing.effort import Effort
 from kubestow.solver.rebalance.sequencing.greedy_pass import GreedyPass
 from kubestow.solver.rebalance.sequencing.remaining_moves import RemainingMoves
-from kubestow.solver.rebalance.target.affinity_openings import openings
 from kubestow.solver.rebalance.waves.wave_limit import fits
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -114,9 +113,9 @@ class _Ordering:
         if not self.needed:
             return OrderResult([], fewest=True)
         self.state = PlanState(problem)
-        if not all(opening.allows(self.target) for opening in openings(problem, self.state.providers.rule, self.state.counts)):
+        if not all(face.attainable(problem, self.state.counts, self.target) for face in self.state.faces):
             return OrderResult(None, exhausted=True, stuck=remaining.moves())
-        self.links = Dependencies(problem.cluster, self.state.rules)
+        self.links = Dependencies(problem.cluster, self.state.faces)
         self.study = DeadlockStudy(problem, self.state, self.target, lambda: self.effort.over(CONFINED_TIME_FRACTION))
         self._attempt(None, 1.0)
         if self._direct:

@@ -6,33 +6,30 @@ order of the steps. See docs/model.md (The plan) and docs/algorithms/plans.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import gcd
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.cells import Cells
-from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.problem.reachable_nodes import reach
+from kubestow.solver.rules import plan_face
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
+from kubestow.solver.rules.end_states import EndStateModel
 
 #: Values of one table of end states. CP-SAT expands a table; beyond this size a single clause is cheaper.
 MAX_TABLE_VALUES = 60_000
 
 
-class TargetModel(PlacementModel):
+class TargetModel(EndStateModel):
     """The CP-SAT model of a plan's end state, of the whole cluster or of a part.
 
     Attributes:
         left: Per pending class, pods that get no node; per running class, pods that are evicted.
-        y: Arrivals per cell where there can be any.
-        unmoved: Pods that the model does not move, int64[G, N].
-        unmoved_arrived: Pods of ``unmoved`` that arrived, int64[G, N].
 
     Args:
         rules: The rules, in the state of the fixed pods.
@@ -42,6 +39,8 @@ class TargetModel(PlacementModel):
             start.
         room: Result of :func:`reach`, if known.
     """
+
+    problem: RebalanceProblem
 
     def __init__(
         self,
@@ -70,8 +69,7 @@ class TargetModel(PlacementModel):
             if not (problem.pending[g] or problem.evictable[g]):
                 self.model.add(variable == 0)
         for rule in rules:
-            if isinstance(rule, GangScheduling) and problem.cluster.gangs:
-                rule.encode(self)
+            plan_face(rule).encode_always(self)
         for n in self.nodes():
             self._capacity(n)
         self._limits()
@@ -103,31 +101,6 @@ class TargetModel(PlacementModel):
 
     # --- queries of the rules
     # -----------------------------------------------------------------------------------------------------
-
-    def count_unmoved(self, classes: Sequence[int], nodes: Ids | Ints) -> int:
-        """Return the number of pods of these classes on these nodes that the model does not move."""
-        return int(self.unmoved[np.asarray(classes)[:, None], nodes].sum()) if self.partial and len(classes) else 0
-
-    def arriving(self, classes: Iterable[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
-        """Return literals such that at least one is true if a pod of these classes arrives on these nodes."""
-        listed = list(classes)
-        if self.partial and listed and self.unmoved_arrived[np.asarray(listed)[:, None], nodes].any():
-            return [self.true]
-        here = [v for g in listed for n in nodes.tolist() if (v := self.y.get((g, n))) is not None]
-        literal = self.any_of(here)
-        return [] if literal is None else [literal]
-
-    def present(self, classes: Sequence[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
-        """Return literals such that at least one is true if a pod of these classes is on these nodes at the end."""
-        if self.count_unmoved(classes, nodes):
-            return [self.true]
-        literal = self.any_of(self.cells(classes, nodes))
-        return [] if literal is None else [literal]
-
-    @property
-    def true(self) -> cp_model.IntVar:
-        """A literal that is always true."""
-        return self.model.new_constant(1)
 
     def confine(self, classes: Sequence[int], reachable: Sequence[Ints], detours: Sequence[int]) -> cp_model.IntVar | None:
         """Restrict some classes to the states that steps can reach.
@@ -167,7 +140,6 @@ class TargetModel(PlacementModel):
     # --- capacity and limits ------------------------------------------------------------------------------------------------
 
     def fits_on(self, n: int, g: int) -> list[cp_model.IntVar]:
-        """Return literals that imply that pods of class g on the node satisfy NodeResourcesFit; none if they never do."""
         problem, demand = self.problem, self.cluster.demand
         found = []
         for r in (-1, *np.flatnonzero(demand[g]).tolist()):

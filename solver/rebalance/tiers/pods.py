@@ -14,7 +14,6 @@ from kubestow.solver.rebalance.target.rules import TargetRules
 from kubestow.solver.rebalance.tiers.measures import Measures
 from kubestow.solver.rebalance.tiers.tier import Tier
 from kubestow.solver.rules.eligibility import fits
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 
 
 class DrainedTier(Tier):
@@ -69,8 +68,8 @@ class BrokenRulesTier(Tier):
                 points.add(variable, -1, 0, model.upper(g, n))
             else:
                 upper = model.upper(g, n)
-                if name == NodeResourcesFit.name and problem.extra[g].any():
-                    variable = model.staying(g, n)  # arriving pods hold exactly their requests
+                if (g, n, name) in rules.never_arriving:
+                    variable = model.staying(g, n)
                 pods = model.model.new_int_var(0, upper, "")
                 for clear in literals:
                     model.model.add(pods >= variable - upper * clear)

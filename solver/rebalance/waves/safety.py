@@ -1,26 +1,18 @@
 """The test that a step may join a wave: it and the other steps of the wave stay valid in every phase.
 
-Rules that only get stricter with more pods are checked with all arriving pods present and no leaving pod gone.
-A step accepted then is accepted in every phase. Because these rules are symmetric, the steps that joined before
-stay accepted. Affinity and spread have modules of their own.
+The wave guard of each rule decides (:class:`kubestow.solver.rules.plans.WaveGuard`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import Any
 
-import numpy as np
-
-from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.waves.affinity import Supports
 from kubestow.solver.rebalance.waves.ordering import Order
-from kubestow.solver.rebalance.waves.spread import SkewsOfWave
-from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
-from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
+from kubestow.solver.rules.waves import WaveGuard
 
 
 class WaveRules:
@@ -37,13 +29,13 @@ class WaveRules:
 
     def __init__(self, problem: RebalanceProblem, steps: Sequence[Step]) -> None:
         self.problem, self.state = problem, PlanState(problem)
-        self._fit = NodeResourcesFit.of(self.state.rules)
-        self._supports, self._skews = Supports(self.state), SkewsOfWave(self.state)
-        self._supports.loosen(steps)
-        self._skews.loosen(steps)
-        self.order = Order(self.state, self._supports, self._skews, steps)
-        self._rules: dict[int, list[Rule]] = {}
-        self._asks: dict[int, Ints] = {}
+        pods, residents = self.state.pods, self.state.residents
+        faces = self.state.faces
+        self._guards = [face.guard(face.rule, pods, residents.get(face.rule.name)) for face in faces if face.guard is not None]
+        for guard in self._guards:
+            guard.begin(steps)
+        self.order = Order(problem, self._guards, steps)
+        self._concerned: dict[int, list[WaveGuard[Any]]] = {}
         self.remaining_evictions = [budget.allowed for budget in problem.budgets]
         self._clear()
 
@@ -70,14 +62,24 @@ class WaveRules:
         budget = self.budget(step)
         if budget is not None and self.remaining_evictions[budget] < 1:
             return False
-        if not self._present(step) or not self._apart(step) or not self._accepted(step, reserved) or not self._supports.join(step):
+        guards = self._guards_of(step.g)
+        if not self._present(step) or not self._apart(step) or not self._accepted(step, guards, reserved):
             return False
-        if not self._skews.join(step):
-            self._supports.back(step)
-            return False
-        self._supports.settle(step)
+        for i, guard in enumerate(guards):
+            if not guard.join(step):
+                for joined in guards[:i]:
+                    joined.back(step)
+                return False
+        for guard in guards:
+            guard.settle(step)
         self._take(step)
         return True
+
+    def _guards_of(self, g: int) -> list[WaveGuard[Any]]:
+        """Return the rules whose verdict on the class can change."""
+        if g not in self._concerned:
+            self._concerned[g] = [guard for guard in self._guards if guard.rule.concerned(g)]
+        return self._concerned[g]
 
     def force(self, step: Step, *, in_place: bool = False) -> None:
         """Add the first step of a wave, or the steps of a unit one after the other, which are accepted as is.
@@ -85,8 +87,8 @@ class WaveRules:
         Args:
             in_place: The pod leaves first, in a wave of its own.
         """
-        self._supports.force(step)
-        self._skews.force(step)
+        for guard in self._guards:
+            guard.force(step)
         self._in_place = in_place
         self._take(step)
 
@@ -97,7 +99,7 @@ class WaveRules:
         self.wave_steps.append(step)
         self._into.update(self.order.places(step.g, step.b))
         self._from.update(self.order.places(step.g, step.a))
-        self._into.update(self.order.single(step.g))
+        self._into.update(self.order.exclusive(step.g))
         if self._in_place:
             self.state.apply(step)
             return
@@ -115,36 +117,16 @@ class WaveRules:
     def _apart(self, step: Step) -> bool:
         """Return True if the step shares no exclusive key with a step of the wave."""
         order = self.order
-        if any(key in self._into for key in (*order.single(step.g), *order.places(step.g, step.a))):
+        if any(key in self._into for key in (*order.exclusive(step.g), *order.places(step.g, step.a))):
             return False
         return not any(key in self._into or key in self._from for key in order.places(step.g, step.b))
 
-    def _accepted(self, step: Step, reserved: Sequence[int]) -> bool:
-        g, a, b = step.g, step.a, step.b
-        if b < 0:
+    def _accepted(self, step: Step, guards: Sequence[WaveGuard[Any]], reserved: Sequence[int]) -> bool:
+        if step.b < 0:
             return True
-        asks = self._asks.get(g)
-        if asks is None:
-            asks = self._asks[g] = np.flatnonzero(self.problem.cluster.demand[g])
-            self._rules[g] = [
-                r for r in self.state.rules if r.concerned(g) and not (r.static or isinstance(r, NodeResourcesFit | PodTopologySpread))
-            ]
-        demand = self.problem.cluster.demand
-        free = self._fit.free[b] - (demand[list(reserved)].sum(axis=0) if reserved else 0)
-        if int(self._fit.slots[b]) - len(reserved) < 1 or (free[asks] < demand[g, asks]).any():
+        if self.state.waits and self.state.blocks_waiting_resizes(step.g)[step.b]:
             return False
-        if self.state.waits and self.state.blocks_waiting_resizes(g)[b]:
-            return False
-        for rule in self._rules[g]:
-            out = a >= 0 and not rule.local and not rule.arrivals_only
-            if out:
-                rule.remove(g, a)
-            refused = bool(rule.rejects(g)[b])
-            if out:
-                rule.place(g, a)
-            if refused:
-                return False
-        return True
+        return all(guard.accepts(step, reserved) for guard in guards)
 
     # --- the end of a wave --------------------------------------------------------------------------------------------------------
 
@@ -156,8 +138,8 @@ class WaveRules:
             budget = self.budget(step)
             if budget is not None:
                 self.remaining_evictions[budget] += step.b >= 0
-        self._supports.commit(self.wave_steps)
-        self._skews.commit(self.wave_steps)
+        for guard in self._guards:
+            guard.commit(self.wave_steps)
         steps = self.wave_steps
         self._clear()
         return steps

@@ -15,6 +15,7 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.updates.update_input import MAX_UNAVAILABLE, read_update
+from kubestow.solver import rules
 from kubestow.solver.devices.result import devices
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.refused_pods import refuse_domain_blocking
@@ -23,7 +24,6 @@ from kubestow.solver.rollout.updates.remedies import UpdateRemedies
 from kubestow.solver.rollout.updates.search import UpdateCourse, UpdateSearch
 from kubestow.solver.rollout.updates.state import UpdateEvent, UpdateProblem, UpdateState
 from kubestow.solver.rollout.verified_result import verified
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
@@ -109,14 +109,15 @@ class _UpdateDocument:
         if self.state.cluster.devices is None:
             return [(event, []) for event in events]
         state, steps = UpdateState(self.search.problem), []
-        allocating = DynamicResources.of(state.rules)
+        faces = [rules.plan_face(rule) for rule in state.rules]
         assert state.cluster.devices is not None
         for event in events:
             state.apply(event)
             got: list[doc.DeviceResult] = []
-            if event.what == "bind" and allocating.concerned(state.kind(event.member)):
-                picks = allocating.taken(state.kind(event.member), event.node)[-1]
-                got = devices(state.cluster.devices, state.members[event.member].index, picks)
+            taken = (face.picks(state.kind(event.member), event.node) for face in faces) if event.what == "bind" else ()
+            for picks in taken:
+                if picks is not None:
+                    got = devices(state.cluster.devices, state.members[event.member].index, picks)
             steps.append((event, got))
         return steps
 

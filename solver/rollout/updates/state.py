@@ -20,7 +20,6 @@ from kubestow.models.workloads.updates.update_input import Update
 from kubestow.solver import rules
 from kubestow.solver.rollout.attachments import RolloutAttachments
 from kubestow.solver.rollout.state import RolloutProblem, compiled, other_running_pods
-from kubestow.solver.rules.dynamic_resources.rule import DynamicResources
 
 
 @dataclass(frozen=True)
@@ -162,11 +161,6 @@ class UpdateState:
         """Return a key that is equal for states with the same continuations."""
         paths = tuple(path for rule in self.rules if (path := rule.path()) is not None)
         return tuple(sorted((k, -2 if n is None else n) for k, n in self.where.items())), paths, self._attached.key()
-
-    def devices(self, k: int) -> list[object]:
-        """Return the device rule, if it concerns a pod."""
-        allocating = DynamicResources.of(self.rules)
-        return [allocating] if self.cluster.devices is not None and allocating.concerned(self.kind(k)) else []
 
     # --- steps --------------------------------------------------------------------------------------------------------------
 

@@ -283,15 +283,16 @@ class InterPodAffinity(AffinityUnits, AffinityWords, AffinityRemedies):
     # --- encoding face ----------------------------------------------------------------------------------------------------
 
     def encode(self, encoding: PlacementModel) -> None:
-        for r, owners in zip(self._repulsions, self._owners(), strict=True):
+        for r, owners in self.repulsions():
             if owners:
                 with encoding.about(("among", r.term), sorted({*owners, *np.flatnonzero(r.matches).tolist()})):
                     encode_repulsion(encoding, r, owners)
         AffinityEncoder(encoding, self._attractions, self._attraction_of).run()
 
-    def _owners(self) -> list[list[int]]:
+    def repulsions(self) -> Iterator[tuple[Repulsion, list[int]]]:
+        """Yield each anti-affinity term with the classes that have it."""
         owners: list[list[int]] = [[] for _ in self._repulsions]
         for g, own in enumerate(self._own):
             for i in own:
                 owners[i].append(g)
-        return owners
+        yield from zip(self._repulsions, owners, strict=True)

@@ -10,19 +10,12 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
-from kubestow.models.kube.pod_spec import Port
+from kubestow.models.kube.pod_spec import ANY, Port, ports_clash
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 from kubestow.solver.rules.node_ports.remedies import PortRemedies
 from kubestow.solver.rules.node_ports.words import PortWords
-
-ANY = "*"
-
-
-def clash(mine: frozenset[Port], others: frozenset[Port]) -> bool:
-    """Return True if pods with these host ports cannot share a node."""
-    return any(a[1:] == b[1:] and (a[0] == b[0] or ANY in (a[0], b[0])) for a in mine for b in others)
 
 
 class NodePorts(PortWords, PortRemedies):
@@ -96,7 +89,7 @@ class NodePorts(PortWords, PortRemedies):
     def exclusions(self) -> Iterator[tuple[Ints, Ints, str | None]]:
         ports = {g: cls.ports for g, cls in enumerate(self.cluster.classes) if cls.ports}
         for g, mine in ports.items():
-            excluded = [h for h, others in ports.items() if clash(mine, others)]
+            excluded = [h for h, others in ports.items() if ports_clash(mine, others)]
             yield np.array([g]), np.array(excluded, dtype=np.int64), None
 
     def encode(self, encoding: PlacementModel) -> None:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, Spread, domain_sum
-from kubestow.models.kube.selectors import Bools
 from kubestow.solver.ortools import cp_model
-from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rules.end_states import EndStateModel, EndStates
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread, SpreadTally
-
-#: (class, node, rule) -> literals that must all hold for the pods not to break the rule
-Broken: TypeAlias = "dict[tuple[int, int, str], list[cp_model.IntVar]]"
 
 
 class SkewEncoder:
@@ -23,12 +18,11 @@ class SkewEncoder:
 
     Args:
         rule: PodTopologySpread in the state of the fixed pods.
-        start: Per class, the nodes where pods break the rule at the start, bool[N].
-        broken: See :class:`kubestow.solver.rebalance.target.rules.TargetRules`.
     """
 
-    def __init__(self, model: TargetModel, rule: PodTopologySpread, start: Mapping[int, Bools], broken: Broken) -> None:
-        self.model, self.rule, self.start, self.broken = model, rule, start, broken
+    def __init__(self, states: EndStates, rule: PodTopologySpread) -> None:
+        self.model, self.rule, self.broken = states.model, rule, states.broken
+        self.start = states.start.get(rule.name, {})
         self._counters: dict[int, _Counter] = {}
 
     def run(self) -> None:
@@ -114,7 +108,7 @@ class _Counter:
         variables: Variables of the other pods, by domain.
     """
 
-    def __init__(self, model: TargetModel, tally: SpreadTally) -> None:
+    def __init__(self, model: EndStateModel, tally: SpreadTally) -> None:
         self.model, self.tally = model, tally
         counting = np.flatnonzero(tally.matches)
         self.start = tally.counts + self._inside(model.problem.start[counting])

@@ -15,9 +15,9 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.ortools import cp_model
-from kubestow.solver.rebalance.problem.problem import RebalanceProblem
-from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rules.end_states import EndStateModel
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.plan_state import PlanProblem
 
 
 @dataclass
@@ -46,7 +46,7 @@ class AffinityOpenings:
         return not (used & ~self.start_domains).any() or (not self.bound and int(np.count_nonzero(used)) == 1)
 
 
-def openings(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
+def openings(problem: PlanProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
     """Return the :class:`AffinityOpenings` of each key, for affinity terms that no fixed pod and only their owners match.
 
     Args:
@@ -67,7 +67,7 @@ def openings(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) ->
     return found
 
 
-def encode(model: TargetModel, rule: InterPodAffinity) -> None:
+def encode(model: EndStateModel, rule: InterPodAffinity) -> None:
     """Add the constraints of :class:`AffinityOpenings` to the model of the end state.
 
     Args:

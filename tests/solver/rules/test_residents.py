@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rules.inter_pod_affinity.residents import Providers
+from kubestow.solver.rules.pod_topology_spread.residents import Skews
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import apart, case_of, class_of, even, near, running
 
@@ -38,6 +40,14 @@ def _landing(state: PlanState, name: str, a: int) -> list[int]:
 
 def _gone(state: PlanState, name: str, a: int) -> bool:
     return state.may_go(class_of(state.problem, name), a)
+
+
+def _providers(state: PlanState) -> Providers:
+    return cast(Providers, state.residents["InterPodAffinity"])
+
+
+def _skews(state: PlanState) -> Skews:
+    return cast(Skews, state.residents["PodTopologySpread"])
 
 
 # --- required affinity ------------------------------------------------------------------------------------------------------------------
@@ -117,7 +127,7 @@ def test_the_last_of_its_kind_stands_by_itself() -> None:
 def test_who_misses_others(zones: tuple[str, str], lacking: list[bool]) -> None:
     """Without the key a pod is nowhere; then the other is alone with it, and needs nobody."""
     state = _state(*_zones(*zones), *(_web(f"p{i}", f"n{i}", affinity=near("web", ZONE)) for i in range(2)))
-    assert state.providers.lacking(0, np.array([0, 1])).tolist() == lacking
+    assert _providers(state).lacking(0, np.array([0, 1])).tolist() == lacking
 
 
 # --- spreads ----------------------------------------------------------------------------------------------------------------------------
@@ -184,23 +194,23 @@ def test_who_was_moved_to_where_others_broke_the_constraint_breaks_it_no_more() 
 
 def test_a_guard_forgets_what_is_taken_back() -> None:
     state = _spread("n0", "n1", "n2")
-    kept = [(g.holders.tolist(), g.placed.tolist(), g.excess.tolist()) for g in state.skews._guards]
+    kept = [(g.holders.tolist(), g.placed.tolist(), g.excess.tolist()) for g in _skews(state)._guards]
     assert kept == [([2, 1], [0, 0], [0, 0])]
     step = Step(0, 0, 2)
     state.apply(step)
-    assert [(g.holders.tolist(), g.placed.tolist()) for g in state.skews._guards] == [([1, 2], [0, 1])]
+    assert [(g.holders.tolist(), g.placed.tolist()) for g in _skews(state)._guards] == [([1, 2], [0, 1])]
     state.undo(step)
-    assert [(g.holders.tolist(), g.placed.tolist(), g.excess.tolist()) for g in state.skews._guards] == kept
+    assert [(g.holders.tolist(), g.placed.tolist(), g.excess.tolist()) for g in _skews(state)._guards] == kept
 
 
 def test_over_takes_each_pod_out_of_the_minimum() -> None:
     state = _spread("n0", "n0", "n0", "n2")  # 3/1
-    assert state.skews.over(0, np.array([0, 1, 2])).tolist() == [True, True, False]
+    assert _skews(state).broken(0, np.array([0, 1, 2])).tolist() == [True, True, False]
     alone = _spread("n0", zones="z")
-    assert alone.skews.over(0, np.array([0])).tolist() == [False]  # without itself the minimum is nought
+    assert _skews(alone).broken(0, np.array([0])).tolist() == [False]  # without itself the minimum is nought
 
 
 def test_a_node_without_the_key_breaks_the_constraint() -> None:
     state = _state(*_zones("z", ""), *(_web(f"p{i}", f"n{i}", spread=even("web", ZONE)) for i in range(2)))
-    assert state.skews.over(0, np.array([0, 1])).tolist() == [False, True]
+    assert _skews(state).broken(0, np.array([0, 1])).tolist() == [False, True]
     assert state.broken() == {"PodTopologySpread": 1}

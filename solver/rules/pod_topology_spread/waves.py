@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints, domain_sum
-from kubestow.solver.rebalance.problem.problem import Step
-from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rules.plan_state import PlanPods, PlanStep
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread, SpreadTally
+from kubestow.solver.rules.waves import Keys, SymmetricGuard
 
 #: Exceeds any number of pods; means "no limit" or "no value".
 _UNBOUNDED_COUNT = 2**40
@@ -97,7 +98,7 @@ class _Skew:
         tally = self.tally
         return int(tally.codes[n]) if n >= 0 and tally.eligible[n] and tally.matches[g] else -1
 
-    def shift(self, step: Step, sign: int) -> None:
+    def shift(self, step: PlanStep, sign: int) -> None:
         e, d = self.domain(step.g, step.a), self.domain(step.g, step.b)
         if e >= 0:
             self.low[e] -= sign
@@ -131,20 +132,16 @@ def _within(counts: Ints, low: Ints, guard: _SkewGuard) -> bool:
     return own - second <= guard.max_skew
 
 
-class SkewsOfWave:
-    """All tallies of the DoNotSchedule constraints.
+class SkewsOfWave(SymmetricGuard[PodTopologySpread]):
+    """All tallies of the DoNotSchedule constraints."""
 
-    Attributes:
-        state: The start at first; after each wave the state that it leaves.
-    """
-
-    def __init__(self, state: PlanState) -> None:
-        self.state = state
-        self.rule = PodTopologySpread.of(state.rules)
+    def __init__(self, rule: PodTopologySpread, pods: PlanPods, residents: Any) -> None:
+        super().__init__(rule, pods, residents)
+        self._before: list[tuple[_SkewGuard, int, int]] = []  # landings before the last join
         self._skews = [_Skew(tally) for tally in self.rule.tallies]
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
-        for g in range(state.problem.cluster.n_classes):
-            start = state.problem.start[g]
+        for g in range(self.cluster.n_classes):
+            start = pods.problem.start[g]
             for spread, index in self.rule.own(g):
                 if index is None:
                     continue
@@ -158,7 +155,7 @@ class SkewsOfWave:
                 for d in np.flatnonzero(guard.holders).tolist():
                     guard.limit(d)
 
-    def inside(self, step: Step) -> dict[int, int]:
+    def inside(self, step: PlanStep) -> dict[int, int]:
         """Return the tallies that a move inside one domain does not change, each with the domain.
 
         The move is accepted under them before and after any other step. No domain exceeds the others by more
@@ -176,7 +173,16 @@ class SkewsOfWave:
         own = {index for _, index in self.rule.own(g) if index is not None}
         return sorted(i for i in {*self.rule.feeds(g), *own} if not self._skews[i].loose)
 
-    def loosen(self, steps: Sequence[Step]) -> None:
+    def class_keys(self, g: int) -> Keys:
+        return [("skew", i) for i in self.topics(g)]
+
+    def free_keys(self, step: PlanStep) -> Keys:
+        return [("skew", i) for i in self.inside(step)]
+
+    def accepts(self, step: PlanStep, reserved: Sequence[int]) -> bool:
+        return True  # join counts landings exactly
+
+    def begin(self, steps: Sequence[PlanStep]) -> None:
         """Mark the tallies that no order of these steps can break. The steps are those of the whole plan."""
         for step in steps:
             for i in self.topics(step.g):
@@ -197,46 +203,41 @@ class SkewsOfWave:
             # any number of moves in one domain can share a wave; in several, one each if maxSkew is 1
             skew.apart = max(counts.values(), default=0) > len(counts)
 
-    def join(self, step: Step) -> bool:
-        """Add a step to the wave if it and the wave's other steps stay valid in every phase.
-
-        Returns:
-            True if the step was added.
-        """
+    def join(self, step: PlanStep) -> bool:
         inside = self.inside(step)
         topics = [self._skews[i] for i in self.topics(step.g)]
         if any(skew.shut for skew in topics) or any(self._skews[i].home not in (-1, d) for i, d in inside.items()):
             return False
         for skew in topics:
             skew.shift(step, 1)
-        before = self._land(step)
+        self._before = self._land(step)
         if all(skew.fine() for skew in topics):
-            self._settle(inside)
             return True
-        for guard, d, value in reversed(before):
-            guard.landing[d] = value
-        for skew in topics:
-            skew.shift(step, -1)
+        self.back(step)
         return False
 
-    def force(self, step: Step) -> None:
-        """Add the first step of a wave, which is accepted as is."""
+    def back(self, step: PlanStep) -> None:
+        for guard, d, value in reversed(self._before):
+            guard.landing[d] = value
+        for i in self.topics(step.g):
+            self._skews[i].shift(step, -1)
+
+    def settle(self, step: PlanStep) -> None:
+        """Restrict the wave to the domains of a move inside them."""
+        for i, d in self.inside(step).items():
+            if self._skews[i].apart:
+                self._skews[i].home = d
+
+    def force(self, step: PlanStep) -> None:
         topics = [self._skews[i] for i in self.topics(step.g)]
         for skew in topics:
             skew.shift(step, 1)
         self._land(step)
         for skew in topics:
             skew.shut = not skew.fine()
-        self._settle(self.inside(step))
+        self.settle(step)
 
-    def _settle(self, inside: dict[int, int]) -> None:
-        """Restrict the wave to the domains of a move inside them."""
-        for i, d in inside.items():
-            if self._skews[i].apart:
-                self._skews[i].home = d
-
-    def commit(self, steps: Iterable[Step]) -> None:
-        """End the wave. The state is the one after it."""
+    def commit(self, steps: Iterable[PlanStep]) -> None:
         for step in steps:
             for n in (step.a, step.b):
                 if n >= 0:
@@ -254,7 +255,7 @@ class SkewsOfWave:
                     for guard in skew.guards.values():
                         guard.landing[d] = -_UNBOUNDED_COUNT
 
-    def _land(self, step: Step) -> list[tuple[_SkewGuard, int, int]]:
+    def _land(self, step: PlanStep) -> list[tuple[_SkewGuard, int, int]]:
         """Record the landing of a step under its constraints; return the previous records."""
         before = []
         for spread, index in self.rule.own(step.g) if step.b >= 0 else ():
@@ -271,8 +272,8 @@ class SkewsOfWave:
 
     def _hold(self, g: int, n: int) -> None:
         """Update the holders of constraints from the state."""
-        now = int(self.state.counts[g, n]), int(self.state.arrived[g, n])
-        before = self._known.get((g, n), (int(self.state.problem.start[g, n]), 0))
+        now = int(self.pods.counts[g, n]), int(self.pods.arrived[g, n])
+        before = self._known.get((g, n), (int(self.pods.problem.start[g, n]), 0))
         self._known[g, n] = now
         for spread, index in self.rule.own(g) if now != before else ():
             if index is None:

@@ -15,8 +15,8 @@ from kubestow.solver import rules
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing.sequence import order
-from kubestow.solver.rebalance.target.affinity_openings import encode, openings
 from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rules.inter_pod_affinity.domain_openings import encode, openings
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext

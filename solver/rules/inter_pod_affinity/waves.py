@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.rebalance.problem.problem import Step
-from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.models.cluster.cluster import AffinityTerm, Ids, Ints
+from kubestow.solver.rules.inter_pod_affinity.residents import Providers
 from kubestow.solver.rules.inter_pod_affinity.rule import InterPodAffinity
+from kubestow.solver.rules.plan_state import PlanPods, PlanStep
+from kubestow.solver.rules.waves import Keys, SymmetricGuard
 
 
 class _Support:
@@ -47,16 +48,14 @@ class _Support:
             cells.clear()
 
 
-class Supports:
-    """All sets of affinity terms.
+class Supports(SymmetricGuard[InterPodAffinity]):
+    """All sets of affinity terms, and the order of landings under anti-affinity."""
 
-    Attributes:
-        state: The state with all pods that the wave brings, before any pod leaves.
-    """
+    residents: Providers
 
-    def __init__(self, state: PlanState) -> None:
-        self.state = state
-        self.rule = InterPodAffinity.of(state.rules)
+    def __init__(self, rule: InterPodAffinity, pods: PlanPods, residents: Providers) -> None:
+        super().__init__(rule, pods, residents)
+        self._terms: dict[int, list[tuple[int, Ids]]] = {}
         self._supports = [_Support(a.counts) for a in self.rule.attractions]
         self._came: Counter[tuple[int, int]] = Counter()
 
@@ -65,7 +64,37 @@ class Supports:
         own = self.rule.attraction(g)
         return sorted(i for i in {*self.rule.feeds(g), *([] if own is None else [own])} if not self._supports[i].loose)
 
-    def loosen(self, steps: Sequence[Step]) -> None:
+    def begin(self, steps: Sequence[PlanStep]) -> None:
+        self._terms = self._related({step.g for step in steps})
+        self._loosen(steps)
+
+    def _related(self, moving: set[int]) -> dict[int, list[tuple[int, Ids]]]:
+        """Return, by class, the number and domains of moving classes' anti-affinity terms that concern it."""
+        ids: dict[AffinityTerm, int] = {}
+        found: dict[int, dict[int, Ids]] = {}
+        for g in sorted(moving):
+            for term in self.cluster.classes[g].anti:
+                codes = self.cluster.domains(term.key)[0]
+                if term not in ids:
+                    ids[term] = len(ids)
+                    for h in self.cluster.matching(term.matcher).tolist():
+                        found.setdefault(h, {})[ids[term]] = codes
+                found.setdefault(g, {})[ids[term]] = codes
+        return {g: list(terms.items()) for g, terms in found.items()}
+
+    def class_keys(self, g: int) -> Keys:
+        return [("affinity", i) for i in self.topics(g)]
+
+    def step_keys(self, step: PlanStep) -> Keys:
+        return [("anti", i, int(codes[step.b])) for i, codes in self._terms.get(step.g, ()) if step.b >= 0 and codes[step.b] >= 0]
+
+    def waits(self, step: PlanStep) -> Keys:
+        return [("repelled", i) for i, _ in self._terms.get(step.g, ())]
+
+    def wakes(self, step: PlanStep) -> Keys:
+        return self.waits(step) if step.a >= 0 else []
+
+    def _loosen(self, steps: Sequence[PlanStep]) -> None:
         """Mark the sets of terms that no order of these steps can break. The steps are those of the whole plan."""
         for step in steps:
             self._shift(step, 1)
@@ -85,24 +114,18 @@ class Supports:
             support.staying = [count.copy() for count in terms.counts]
             support.clear()
 
-    def join(self, step: Step) -> bool:
-        """Add a step to the wave if it and the wave's other steps stay valid in every phase.
-
-        Returns:
-            True if the step was added.
-        """
+    def join(self, step: PlanStep) -> bool:
         self._shift(step, 1)
         if self._fine(step):
             return True
         self._shift(step, -1)
         return False
 
-    def back(self, step: Step) -> None:
-        """Undo :meth:`join`."""
+    def back(self, step: PlanStep) -> None:
         self._shift(step, -1)
 
-    def settle(self, step: Step) -> None:
-        """Record the pods that the landing of a joined step needs. Called before the state includes the landing."""
+    def settle(self, step: PlanStep) -> None:
+        """Record the pods that the landing needs."""
         own = self.rule.attraction(step.g)
         if step.b < 0:
             return
@@ -115,16 +138,14 @@ class Supports:
             else:
                 support.shut = True
 
-    def force(self, step: Step) -> None:
-        """Add the first step of a wave, which is accepted as is."""
+    def force(self, step: PlanStep) -> None:
         self._shift(step, 1)
         if not self._fine(step):
             for i in self.topics(step.g):
                 self._supports[i].shut = True
         self.settle(step)
 
-    def commit(self, steps: Iterable[Step]) -> None:
-        """End the wave. The state is the one after it."""
+    def commit(self, steps: Iterable[PlanStep]) -> None:
         for step in steps:
             for i in self.rule.feeds(step.g):
                 for k, (codes, counts) in enumerate(zip(self.rule.attractions[i].codes, self.rule.attractions[i].counts, strict=True)):
@@ -137,7 +158,7 @@ class Supports:
                 support.clear()
         self._came.clear()
 
-    def _shift(self, step: Step, sign: int) -> None:
+    def _shift(self, step: PlanStep, sign: int) -> None:
         if step.a < 0:
             return
         own = self.rule.attraction(step.g)
@@ -156,7 +177,7 @@ class Supports:
                     if own == i:
                         support.leaving[k][step.g, step.a] += sign
 
-    def _fine(self, step: Step) -> bool:
+    def _fine(self, step: PlanStep) -> bool:
         for i in self.rule.feeds(step.g):
             support = self._supports[i]
             if support.loose:
@@ -180,16 +201,14 @@ class Supports:
             codes[n] >= 0 and self._supports[i].least(k, int(codes[n])) >= 1 for k, codes in enumerate(self.rule.attractions[i].codes)
         )
 
-    def _new(self, i: int, step: Step) -> bool:
+    def _new(self, i: int, step: PlanStep) -> bool:
         """Return True if a step brings a match and its pod had no match's domain before."""
         return step.b >= 0 and (step.a < 0 or not self.rule.attractions[i].any_key[step.a])
 
     def _lonely(self, i: int) -> bool:
         """Return True if the only match has the terms itself: it needs no other as long as no other comes."""
         terms = self.rule.attractions[i]
-        return terms.total <= 1 and any(
-            bool(terms.matches[h]) and bool(self.state.counts[h].any()) for h in self.state.providers.holders[i]
-        )
+        return terms.total <= 1 and any(bool(terms.matches[h]) and bool(self.pods.counts[h].any()) for h in self.residents.holders[i])
 
     def _kept(self, i: int, k: int, d: int) -> bool:
         """Return True if all pods in a domain that have the terms keep a match near in every phase of the wave."""
@@ -198,12 +217,12 @@ class Supports:
         if staying >= 2:
             return True
         members = self.rule.cluster.members(terms.keys[k])[d]
-        for h in self.state.providers.holders[i]:
+        for h in self.residents.holders[i]:
             own = int(bool(terms.matches[h]))
-            for n in members[self.state.counts[h, members] > 0].tolist():
+            for n in members[self.pods.counts[h, members] > 0].tolist():
                 came = self._came[h, n]
-                there, arrived = int(self.state.counts[h, n]) - came, int(self.state.arrived[h, n]) - came
-                if not there or (not arrived and self.state.providers.broken[h][n]):
+                there, arrived = int(self.pods.counts[h, n]) - came, int(self.pods.arrived[h, n]) - came
+                if not there or (not arrived and self.residents.broken_at_start[h][n]):
                     continue
                 if staying - (own if there > support.leaving[k][h, n] else 0) < 1:
                     return False
