@@ -5,6 +5,9 @@ A policy is YAML, and all fields are optional. Results carry the values that dif
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -40,6 +43,22 @@ class Multipliers(_Section, frozen=True):
     requiredAffinity: Annotated[_Multiplier, Meta(description="The implicit weight of required pod affinity.")] = 1
     topologySpread: Annotated[_Multiplier, Meta(description="ScheduleAnyway constraints.")] = 1
     containerAffinity: Annotated[_Multiplier, Meta(description="Container-affinity annotations.")] = 1
+
+
+def families(package: str, path: Iterable[str]) -> list[type]:
+    """Return the named classes in a package of families of preferences, in the order of their multipliers.
+
+    Args:
+        package: The package's name. It has a module for each family.
+        path: Its ``__path__``.
+
+    Raises:
+        ValueError: A family has no multiplier.
+    """
+    modules = [import_module(f"{package}.{module.name}") for module in iter_modules(path)]
+    kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+    named = {str(vars(kind)["name"]): kind for kind in kinds if "name" in vars(kind)}
+    return [named[name] for name in sorted(named, key=Multipliers.__struct_fields__.index)]
 
 
 class DefaultConstraint(_Section, frozen=True):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from kubestow.checker.objective.families.base import Family, Scene
-from kubestow.models.documents.families import found
+from kubestow.models.documents import policy
 
-KINDS: Final = tuple(kind for kind in found(__name__, __path__) if issubclass(kind, Family))
+KINDS: Final = tuple(kind for kind in policy.families(__name__, __path__) if issubclass(kind, Family))
 
 
 def named(recounts: str) -> frozenset[str]:

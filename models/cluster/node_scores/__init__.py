@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from kubestow.models.cluster.node_scores.base import NodeScores
-from kubestow.models.documents.families import found
-from kubestow.models.documents.policy import Policy
+from kubestow.models.documents import policy
 
-KINDS: Final = tuple(kind for kind in found(__name__, __path__) if issubclass(kind, NodeScores))
+KINDS: Final = tuple(kind for kind in policy.families(__name__, __path__) if issubclass(kind, NodeScores))
 
 
-def weighed(policy: Policy) -> list[type[NodeScores]]:
-    """Return the families that the policy gives any weight."""
-    return [kind for kind in KINDS if getattr(policy.multipliers, kind.name)]
+def weighed(weights: policy.Policy) -> list[type[NodeScores]]:
+    """Return the families that a policy gives any weight."""
+    return [kind for kind in KINDS if getattr(weights.multipliers, kind.name)]

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from kubestow.models.cluster.cluster import Cluster
-from kubestow.models.documents.families import found
+from kubestow.models.documents import policy
 from kubestow.solver.objective.families.base import Family
 from kubestow.solver.rules.base import Rule
 
-KINDS: Final = tuple(kind for kind in found(__name__, __path__) if issubclass(kind, Family))
+KINDS: Final = tuple(kind for kind in policy.families(__name__, __path__) if issubclass(kind, Family))
 
 
 def build(cluster: Cluster, rules: Sequence[Rule]) -> tuple[Family, ...]:
