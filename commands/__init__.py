@@ -17,17 +17,11 @@ if TYPE_CHECKING:
     import click
 
 VERSION: Final = "0.1.0"
-#: Commands that ``--help`` lists first, in this order. All others follow by name.
-_LISTED_FIRST: Final = (
-    "solve", "fit", "size", "survive", "upgrade", "rebalance", "apply", "verify", "explain", "audit", "check", "batch", "nodes", "report",
-    "generate", "capture", "completion", "doctor",
-)  # fmt: skip
 _FOLDER: Final = os.path.dirname(os.path.abspath(__file__))
 
 
 def _found() -> tuple[str, ...]:
-    names = {name for name in os.listdir(_FOLDER) if os.path.isfile(os.path.join(_FOLDER, name, "run.py"))}
-    return (*(name for name in _LISTED_FIRST if name in names), *sorted(names - set(_LISTED_FIRST)))
+    return tuple(name for name in sorted(os.listdir(_FOLDER)) if os.path.isfile(os.path.join(_FOLDER, name, "run.py")))
 
 
 class Commands(Mapping[str, "click.Command"]):
