@@ -36,18 +36,15 @@ if _OWNS_SIGNALS:
         pass  # not the main thread, which alone can handle signals
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from importlib import import_module
 from types import FrameType
 from typing import Any, cast
 
 import click
 
-from kubestow.commands import VERSION
-from kubestow.commands.common.cluster.choice import PLUGIN
-from kubestow.commands.common.exit_codes import INTERRUPTED, OUTSIDE, fail, say, why_not
+from kubestow.commands import COMMANDS, VERSION
+from kubestow.commands.common.cluster_choice import PLUGIN
+from kubestow.commands.common.exit_codes import INTERRUPTED, OUTSIDE, Aborted, fail, say, why_not
 from kubestow.commands.common.help_text import write_summaries
-from kubestow.commands.common.interrupts import Aborted
 
 # Large arrays are mostly sparse. Pages of 2 MiB would reserve unused memory, and each takes up to 5 ms.
 # See https://numpy.org/doc/stable/reference/global_state.html.
@@ -55,32 +52,6 @@ os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 
 #: Environment variable that completion scripts set; see :data:`kubestow.commands.completion.shells.VARIABLE`.
 _COMPLETE = "_KUBESTOW_COMPLETE"
-#: Modules of commands that are not in ``kubestow.commands.<name>``.
-_MODULES = {
-    "batch": "kubestow.commands.batch.command",
-    "completion": "kubestow.commands.completion.command",
-    "doctor": "kubestow.commands.doctor.command",
-}
-
-
-class _Commands(Mapping[str, click.Command]):
-    """The commands by name. The module of a command is imported on first access."""
-
-    _names = (
-        "solve", "fit", "size", "survive", "upgrade", "rebalance", "apply", "verify", "explain", "audit", "check", "batch", "nodes",
-        "report", "generate", "capture", "completion", "doctor",
-    )  # fmt: skip
-
-    def __getitem__(self, name: str) -> click.Command:
-        if name not in self._names:
-            raise KeyError(name)
-        return cast(click.Command, getattr(import_module(_MODULES.get(name, f"kubestow.commands.{name}")), name))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -101,6 +72,13 @@ def _answer_interrupts(how: Any) -> None:
             signal.signal(signal.SIGINT, how)
 
 
+def _complete(group: click.Group, program: str, shell: str) -> None:
+    """Print the completions of the line of a shell, and end the process."""
+    from kubestow.commands.completion.answer import answer
+
+    answer(group, program, shell)
+
+
 class _Group(click.Group):
     """A command group that reports external errors as one line with an exit code."""
 
@@ -109,9 +87,7 @@ class _Group(click.Group):
         kwargs.setdefault("prog_name", PLUGIN if _PROGRAM == "kubectl-stow" else "kubestow")
         kwargs.setdefault("complete_var", _COMPLETE)
         if (shell := os.environ.get(_COMPLETE)) and "_" not in shell:  # otherwise the request comes from click's own scripts
-            from kubestow.commands.completion.answer import answer
-
-            answer(self, kwargs["prog_name"], shell)
+            _complete(self, kwargs["prog_name"], shell)
         return super().main(*args, **kwargs)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -135,7 +111,7 @@ class _Group(click.Group):
             _answer_interrupts(signal.SIG_IGN)  # output is complete: another ^C must not change the exit code
 
 
-@click.group(cls=_Group, commands=cast(Any, _Commands()), context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.group(cls=_Group, commands=cast(Any, COMMANDS), context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(VERSION, prog_name="kubestow")
 def main() -> None:
     """Offline placement optimiser for Kubernetes.
@@ -155,9 +131,7 @@ def plugin() -> None:
 
 def complete_plugin() -> None:
     """Print the completions of ``kubectl stow`` for kubectl, which calls the program kubectl_complete-stow."""
-    from kubestow.commands.completion.answer import answer
-
-    answer(main, PLUGIN, "kubectl")
+    _complete(main, PLUGIN, "kubectl")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from kubestow.checker.claims.statement import assumptions
 from kubestow.checker.violation import InternalFault
 from kubestow.commands.core import goals, judging, reading
 from kubestow.commands.core.judging import Result
+from kubestow.commands.core.waiting_pods import WaitingPods
 from kubestow.models.catalogue import catalogue as catalogues
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.documents import policy as policies
@@ -30,6 +31,7 @@ from kubestow.models.workloads.expand import Expansion
 from kubestow.report.documents import results
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.runtime.options import Engine, OnProgress, Options, Progress
+from kubestow.solver.solve import place
 
 __all__ = [
     "Edits", "Explanation", "Input", "InputError", "InternalFault", "Limits", "NodeExplanation", "Options", "Placement", "PlanOptions",
@@ -155,8 +157,6 @@ def solve(
         on_progress: Callback for progress, called in the thread of the search.
         stop: Event that ends the search with the incumbent.
     """
-    from kubestow.solver.solve import place
-
     resolved = _options(_input(given), options)
     of_input = given._asked
     resolved = replace(
@@ -249,7 +249,7 @@ def explain(
     _expect("pod", pod, str, type(None))
     _expect("workload", workload, str, type(None))
     resolved = _options(_input(given), options or Options(time_limit=10.0))
-    waiting = judging.WaitingPods(given.snapshot, given.policy, resolved.include_gated, resolved.daemon_namespaces)
+    waiting = WaitingPods(given.snapshot, given.policy, resolved.include_gated, resolved.daemon_namespaces)
     verdicts = waiting.judge(pod=pod, workload=workload)
     if per_node:
         return results.node_explanation(verdicts, given.notes, given.snapshot.gates)

@@ -11,7 +11,7 @@ import runpy
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -81,7 +81,7 @@ def text() -> str:
     marked = re.findall(r"^<!-- (?:help|options): (\w+) -->$", template, re.MULTILINE)
     if Counter(marked) != Counter([*cli.main.commands, *cli.main.commands]):
         raise ValueError(f"{TEMPLATE.name}: expected the markers help and options once for each command, found {', '.join(marked)}")
-    page = _page()
+    page = _page(dict.fromkeys(marked))
 
     def block(found: re.Match[str]) -> str:
         kind, name = found[1], found[2]
@@ -90,10 +90,12 @@ def text() -> str:
     return re.sub(r"^<!-- (help|options|common)(?:: (\w+))? -->$", block, template, flags=re.MULTILINE)
 
 
-def _page() -> Page:
+def _page(names: Iterable[str]) -> Page:
+    """Return the options of these commands. Common options are in the order of the commands."""
     with click.Context(cli.main, info_name="kubestow", **cli.main.context_settings) as parent:
         options = {}
-        for name, command in cli.main.commands.items():
+        for name in names:
+            command = cli.main.commands[name]
             with click.Context(command, info_name=name, parent=parent) as context:
                 groups = grouped(command, context)
             # Without --help: click caches its names from the first context that any caller makes.

@@ -22,7 +22,7 @@ runpy.run_path(str(Path(__file__).resolve().parents[1] / "cli.py"))
 
 from kubestow import cli  # noqa: E402
 from kubestow.commands import VERSION  # noqa: E402
-from kubestow.commands.common.cluster.choice import PLUGIN  # noqa: E402
+from kubestow.commands.common.cluster_choice import PLUGIN  # noqa: E402
 from kubestow.commands.common.help_text import grouped  # noqa: E402
 
 _CODES: Final = (

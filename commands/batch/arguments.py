@@ -8,8 +8,10 @@ from typing import Final
 
 import click
 
-from kubestow.commands.batch.task import COMMANDS, command_of
+from kubestow.commands import COMMANDS
 
+#: Commands that a batch can run.
+BATCHED: Final = ("audit", "solve", "explain", "rebalance", "fit", "size", "survive", "upgrade")
 #: Parameters of inner commands that the batch sets itself: output, format and verbosity.
 RESERVED: Final = frozenset({"output", "forms", "everything", "quiet", "verbose", "help", "write_baseline", "jobs", "dask", "series"})
 
@@ -114,9 +116,9 @@ def split(own: click.Command, tokens: Sequence[str]) -> tuple[list[str], list[st
     """
     ours = by_name(own)
     first = _first(tokens, ours)
-    if first not in COMMANDS:
+    if first not in BATCHED:
         return list(tokens), []
-    theirs = by_name(command_of(first))
+    theirs = by_name(COMMANDS[first])
     given, others = read(tokens, theirs | ours)
     mine = [token for each in given if each.spelt in ours for token in each.tokens()]
     inner = [each for each in given if each.spelt not in ours]
@@ -144,7 +146,7 @@ def check(command: str, options: Iterable[str]) -> None:
     Raises:
         click.UsageError: the command's own message about a wrong option.
     """
-    inner = command_of(command)
+    inner = COMMANDS[command]
     try:
         with inner.make_context(command, [*options, "--", "snapshot.json"]):
             pass

@@ -13,6 +13,11 @@ from kubestow.commands.common.exit_codes import fail
 from kubestow.models.documents.batch import Row
 from kubestow.report.documents.output import write_file
 
+try:
+    import fcntl
+except ImportError:  # this platform has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 RESULTS: Final = "results"
 _JOURNAL: Final = "rows.jsonl"
 _LOCK: Final = ".lock"
@@ -112,11 +117,8 @@ def _locked(path: str) -> IO[Any] | None:
     """Open and lock a file; None if another process holds the lock. The lock ends with the process."""
     file = open(path, "ab")  # noqa: SIM115 (open as long as the batch runs)
     try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:
-        pass  # this platform has no such locks
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
         return None

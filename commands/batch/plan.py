@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import click
 
+from kubestow.commands import COMMANDS
 from kubestow.commands.batch import arguments
-from kubestow.commands.batch.task import COMMANDS, command_of
+from kubestow.commands.batch.arguments import BATCHED
 from kubestow.models.documents import settings_file
 from kubestow.models.documents.batch import BatchPlan
 from kubestow.models.snapshot.snapshot import InputError
@@ -55,7 +56,7 @@ def read(path: str) -> TaskPlan:
     sets: dict[tuple[str, tuple[str, ...]], OptionSet] = {}
     for label, where, command, options in _combinations(found, problems):
         if command is None:
-            problems.append(f"{where}: expected command, one of {', '.join(COMMANDS)}")
+            problems.append(f"{where}: expected command, one of {', '.join(BATCHED)}")
             continue
         before = len(problems)
         tokens = _tokens(command, options, base, where, problems)
@@ -84,8 +85,8 @@ def _combinations(plan: BatchPlan, problems: list[str]) -> Iterator[tuple[str, s
         for chosen in _matrix(plan.matrix, problems):
             label = ", ".join(f"{name}={_word(value)}" for name, value in chosen.items())
             command = chosen.get("command", plan.command)
-            if command is not None and command not in COMMANDS:
-                problems.append(f"matrix.command: {command!r} is none of {', '.join(COMMANDS)}")
+            if command is not None and command not in BATCHED:
+                problems.append(f"matrix.command: {command!r} is none of {', '.join(BATCHED)}")
                 continue
             yield label, "matrix", command, {**plan.options, **{k: v for k, v in chosen.items() if k != "command"}}
     else:
@@ -143,7 +144,7 @@ def _is_value(value: object) -> bool:
 
 def _tokens(command: str, options: Mapping[str, Any], base: str, where: str, problems: list[str]) -> tuple[str, ...]:
     """Return the options of a plan as command-line arguments, and append problems to ``problems``."""
-    known = arguments.by_name(command_of(command))
+    known = arguments.by_name(COMMANDS[command])
     tokens: list[str] = []
     for name, value in options.items():
         spelt = f"--{name}" if len(name) > 1 else f"-{name}"

@@ -17,6 +17,8 @@ from kubestow.report.documents.csv_rows import series as series_csv
 from kubestow.report.documents.output import write_files, write_stdout
 from kubestow.report.documents.results import encode
 from kubestow.report.page.fleet import page as fleet
+from kubestow.report.terminal import canvas
+from kubestow.report.terminal.fleet import summary as terminal
 
 
 def of(rows: Iterable[Row], *, tasks: int, shard: str | None = None, notes: Iterable[str] = ()) -> BatchSummary:
@@ -58,8 +60,5 @@ def show(summary: BatchSummary, form: str | None, *, everything: bool) -> None:
 
 
 def _table(summary: BatchSummary, *, everything: bool) -> bytes:
-    from kubestow.report.terminal import canvas
-    from kubestow.report.terminal.fleet import summary as terminal
-
     surface = replace(canvas.standard_output(), everything=everything)
     return canvas.render(list(terminal.table(summary, surface)), surface)

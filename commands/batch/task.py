@@ -7,15 +7,11 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import click
 
-from kubestow.commands import VERSION
+from kubestow.commands import COMMANDS, VERSION
 from kubestow.solver.executors.files import digest_of
-
-#: Commands that a batch can run.
-COMMANDS: Final = ("audit", "solve", "explain", "rebalance", "fit", "size", "survive", "upgrade")
 
 
 @dataclass(frozen=True)
@@ -80,17 +76,9 @@ def instead(option: str, of_path: Mapping[str, str]) -> str:
     return of_path.get(option) or (f"{name}={of_path[path]}" if equals and path in of_path else option)
 
 
-def command_of(name: str) -> click.Command:
-    """Return the click command of this name."""
-    from importlib import import_module
-
-    found: click.Command = getattr(import_module(f"kubestow.commands.{name}"), name)
-    return found
-
-
 def input_files(command: str, options: Sequence[str]) -> Iterator[str]:
     """Yield the files and folders that options name, also as ``NAME=FILE``."""
-    takes = {spelt: p for p in command_of(command).params if isinstance(p, click.Option) and not p.is_flag for spelt in p.opts}
+    takes = {spelt: p for p in COMMANDS[command].params if isinstance(p, click.Option) and not p.is_flag for spelt in p.opts}
     for spelt, value in itertools.pairwise(options):
         if spelt in takes:
             there = os.path.exists if isinstance(takes[spelt].type, click.Path) else os.path.isfile

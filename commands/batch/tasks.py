@@ -9,10 +9,11 @@ from typing import Final
 
 import msgspec
 
+from kubestow.commands import COMMANDS
 from kubestow.commands.batch import arguments
 from kubestow.commands.batch.history import Past
 from kubestow.commands.batch.plan import OptionSet, TaskPlan
-from kubestow.commands.batch.task import BatchTask, command_of, make
+from kubestow.commands.batch.task import BatchTask, make
 from kubestow.commands.common.exit_codes import BAD_INPUT
 from kubestow.models.documents.batch import Row
 
@@ -90,5 +91,5 @@ def renamed(row: Row, task: BatchTask) -> Row:
 
 def workers_of(each: OptionSet) -> int | None:
     """Return the value of --workers in an option set; None without it."""
-    given, _ = arguments.read(each.options, arguments.by_name(command_of(each.command)))
+    given, _ = arguments.read(each.options, arguments.by_name(COMMANDS[each.command]))
     return next((int(g.value) for g in reversed(given) if g.option.name == "workers" and g.value is not None), None)

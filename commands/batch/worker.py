@@ -15,11 +15,17 @@ from typing import Final
 
 import click
 
+from kubestow.commands import COMMANDS
 from kubestow.commands.batch import rows, utilisation
-from kubestow.commands.batch.task import BatchTask, command_of, instead
+from kubestow.commands.batch.task import BatchTask, instead
 from kubestow.commands.common.exit_codes import BAD_INPUT, INTERRUPTED, OUTSIDE, why_not
 from kubestow.models.documents.batch import Row
 from kubestow.solver.executors.files import SharedPath, local_path
+
+try:
+    import resource
+except ImportError:  # this platform has no such limits
+    resource = None  # type: ignore[assignment]
 
 WRONG_USAGE_CODE: Final = 2
 #: Error numbers of a full disk.
@@ -119,7 +125,7 @@ def within(task: BatchTask, share: int) -> tuple[str, ...]:
 
     A deterministic search keeps its number of workers, which affects its result.
     """
-    names = {p.name for p in command_of(task.command).params if isinstance(p, click.Option)}
+    names = {p.name for p in COMMANDS[task.command].params if isinstance(p, click.Option)}
     own = "workers" not in names or "--workers" in task.options or "--deterministic" in task.options
     return (*(("--jobs", "1") if "jobs" in names else ()), *(() if own else ("--workers", str(share))))
 
@@ -146,7 +152,7 @@ def perform(task: BatchTask, target: str, memory: int | None = None, more: tuple
 def _run(arguments: list[str], name: str) -> tuple[int, bool]:
     """Return the exit code, and True if the disk was full."""
     try:
-        code = command_of(name).main(arguments, prog_name=f"kubestow {name}", standalone_mode=False)
+        code = COMMANDS[name].main(arguments, prog_name=f"kubestow {name}", standalone_mode=False)
     except click.exceptions.Exit as end:
         return end.exit_code, False
     except click.UsageError as error:
@@ -168,11 +174,9 @@ def _said(line: str, code: int = BAD_INPUT) -> int:
 @contextlib.contextmanager
 def _at_most(memory: int | None) -> Iterator[None]:
     """Limit the address space while a task runs. Beyond the limit, allocations and the task fail."""
-    if memory is None or not os.path.exists("/proc/self/statm"):
+    if memory is None or resource is None or not os.path.exists("/proc/self/statm"):
         yield
         return
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm", encoding="ascii") as sizes:
         now = int(sizes.read().split()[0]) * resource.getpagesize()

@@ -1,6 +1,5 @@
-"""Shared parts of commands: option bundles, reading of input, ^C, checking of results, output and exit codes.
+"""Shared parts of the declarations of commands: options, the dataclasses that carry them, help and exit codes.
 
-Start at :mod:`kubestow.commands.common.options` for options, and at :mod:`kubestow.commands.common.searching` for the course of a search
-from its options to its exit code. May import everything except ``cli`` and the commands. Only ``options``, ``exit_codes`` and
-``interrupts`` are light enough for module level; commands import the others in their bodies.
+Start at :mod:`kubestow.commands.common.options`. All modules are light enough for the declaration of a command, except those that they
+import inside functions: ``context_namespace``, ``input_folder`` and ``option_parsing``.
 """

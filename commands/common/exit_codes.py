@@ -18,6 +18,10 @@ OUTSIDE: Final = (OSError, MemoryError, RecursionError, UnicodeError)
 DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
 
 
+class Aborted(KeyboardInterrupt):
+    """A second ^C, while a search still runs in its thread."""
+
+
 def say(text: str) -> None:
     """Write one line to standard error; ignore a closed stream."""
     from kubestow.report.documents.output import one_line

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import click
 
+from kubestow.commands.common.overwriting import refuse_overwriting
+
 #: Heading of the options that are not in a shared group.
 OWN_GROUP: Final = "Options"
 #: Shared options by group: names of click parameters, in the order of ``--help``.
@@ -30,8 +32,6 @@ class GroupedCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. Refuse if an output file is also an input file."""
-        from kubestow.commands.common.overwriting import refuse_overwriting
-
         refuse_overwriting(ctx)
         return super().invoke(ctx)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
+
+#: A click callback: the value of an option after it is checked.
+Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
 #: Output formats of kubectl's -o and of kubestow's -f. Users type them after -o out of habit.
 _FORMS = frozenset(
@@ -30,28 +34,21 @@ def listed(ctx: click.Context, param: click.Parameter, value: str | Sequence[str
     return names
 
 
-def size(ctx: click.Context, param: click.Parameter, value: str | None, or_else: str = "") -> int | None:
-    """Parse a size in bytes (click callback). ``or_else`` names further accepted values in the message."""
-    if value is None:
-        return None
-    from kubestow.models.kube.quantity import QuantityError, ceil, parse
+def parsed(name: str) -> Callback:
+    """Return a click callback of :mod:`kubestow.commands.common.option_parsing`, which is imported when the option has a value.
 
-    try:
-        found = ceil(parse(value))
-    except QuantityError:
-        found = 0
-    if found <= 0:
-        raise click.BadParameter(f"{value!r} is not a size (expected bytes such as 500M or 2Gi{or_else})", ctx, param)
-    return found
+    Args:
+        name: Its name in :data:`kubestow.commands.common.option_parsing.PARSERS`.
+    """
 
+    def parse(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is None or value == ():
+            return value
+        from kubestow.commands.common.option_parsing import PARSERS
 
-def bounded_input(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Limit the size of every input file while the command runs."""
-    if value is not None:
-        limit = None if value == "none" else size(ctx, param, value, ", or none")
-        from kubestow.models.snapshot.sources import at_most
+        return PARSERS[name](ctx, param, value)
 
-        ctx.with_resource(at_most(limit))
+    return parse
 
 
 def output_path(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -63,14 +60,4 @@ def output_path(ctx: click.Context, param: click.Parameter, value: str | None) -
             f"-f {word} chooses the form" if word in forms else f"-f chooses the form: {', '.join(forms)}" if forms else "the form is fixed"
         )
         raise click.UsageError(f"-o {word}: -o names the file to write; {hint} (a file of this name is ./{word})", ctx)
-    return value
-
-
-def namespace_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Check that a value is a valid namespace name (click callback)."""
-    if value is not None:
-        from kubestow.models.snapshot.object_names import LABEL_TEXT, is_label
-
-        if not is_label(value):
-            raise click.BadParameter(f"{value!r} is not a namespace name: {LABEL_TEXT}")
     return value

@@ -12,11 +12,10 @@ from typing import Any
 
 import click
 
-from kubestow.commands.common import version_options
-from kubestow.commands.common.cluster import choice
-from kubestow.commands.common.cluster.choice import ClusterChoice
+from kubestow.commands.common import cluster_choice, version_options
+from kubestow.commands.common.cluster_choice import ClusterChoice
 from kubestow.commands.common.exit_codes import refuse
-from kubestow.commands.common.option_values import bounded_input, listed, namespace_name, output_path, positive
+from kubestow.commands.common.option_values import listed, output_path, parsed, positive
 from kubestow.report.writers import writers_of
 
 #: A function that adds an option to a command.
@@ -148,15 +147,24 @@ class WorkerChoices:
     dask: str | None = None
 
 
-def bundled(**bundles: type[Any]) -> Decorator:
-    """Pass options to a command as dataclasses: each bundle takes the options that have the names of its fields."""
-    fields = {name: {field.name for field in dataclasses.fields(bundle)} for name, bundle in bundles.items()}
+def requested(request: type[Any], **bundles: type[Any]) -> Decorator:
+    """Pass all options to a command as one dataclass.
+
+    Args:
+        request: The dataclass. It has a field for each option, except those in bundles.
+        bundles: Fields of the request that are dataclasses themselves: each takes the options that have the names of its fields. A field of
+            type dict takes all options that belong to no other field.
+    """
+    own = {field.name for field in dataclasses.fields(request)}
+    fields = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in bundles.items() if kind is not dict}
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(**given: Any) -> None:
-            made = {name: bundle(**{key: given.pop(key) for key in fields[name] & given.keys()}) for name, bundle in bundles.items()}
-            command(**made, **given)
+            made = {name: bundles[name](**{key: given.pop(key) for key in names & given.keys()}) for name, names in fields.items()}
+            made |= {name: given.pop(name) for name in own & given.keys()}
+            others = {name: given for name, kind in bundles.items() if kind is dict}
+            command(request(**made, **(others or given)))
 
         return call
 
@@ -179,7 +187,7 @@ def in_order(*options: Decorator) -> Decorator:
 #: Snapshot files only. A result belongs to one snapshot, so a new capture cannot replace it.
 snapshot_files: Decorator = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, required=True, type=FILE)
 #: Snapshot files, or the options of a cluster to capture.
-snapshots: Decorator = choice.snapshots
+snapshots: Decorator = cluster_choice.snapshots
 
 
 def output_file(text: str) -> Decorator:
@@ -260,7 +268,7 @@ scope = in_order(click.option("--include-gated", is_flag=True, help="Treat pods 
 namespace: Decorator = click.option(
     "-n",
     "--namespace",
-    callback=namespace_name,
+    callback=parsed("namespace"),
     metavar="NAMESPACE",
     help="Namespace of manifest objects that have none.  [default: default]",
 )
@@ -348,7 +356,7 @@ strict: Decorator = click.option(
 max_input: Decorator = click.option(
     "--max-input",
     metavar="SIZE",
-    callback=bounded_input,
+    callback=parsed("max_input"),
     expose_value=False,
     help="Refuse input files larger than this when unpacked: 500M, 2Gi, none.  [default: a quarter of the free memory]",
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import click
@@ -21,8 +21,6 @@ _OUTPUTS: Final = frozenset({"output", "forms", "save_snapshot", "write_baseline
 #: A baseline may be updated in place: the input file may also be the output.
 _UPDATED: Final = ("baseline", "write_baseline")
 _STDIN: Final = "-"
-#: API group of kubestow's own documents.
-_OWN_GROUP: Final = "kubestow.dev/"
 
 
 class NamedPath(NamedTuple):
@@ -97,33 +95,10 @@ def _is_read(found: Identity, each: NamedPath) -> bool:
     if each.path == _STDIN:
         return found == _stream(sys.stdin)
     if os.path.isdir(each.path):
-        from kubestow.models.snapshot import sources
+        from kubestow.commands.common.input_folder import read_paths
 
-        inside = sources.files([each.path], lambda *_: None)
-        return any(identity(file.path) == found and not _is_result(file.path) for file in inside)
+        return any(identity(path) == found for path in read_paths(each.path))
     return identity(each.path) == found
-
-
-def _is_result(path: str) -> bool:
-    """Return True if a file holds no Kubernetes objects: an earlier result, or values of a chart."""
-    from kubestow.models.snapshot import bundles, sources
-    from kubestow.models.snapshot.bundles import reads_as_json
-    from kubestow.models.snapshot.decode import JSON_ERRORS, head_of
-    from kubestow.models.snapshot.yaml_reader import YamlError, documents
-
-    try:
-        data = sources.read(path)
-        as_json = reads_as_json(data, path)
-        if bundles.is_stray(data, path, as_json=as_json):
-            return True
-        versions = [head_of(data).apiVersion] if as_json else [_version(each) for each in documents(data) if each is not None]
-    except (ValueError, YamlError, *JSON_ERRORS):
-        return False
-    return all(isinstance(version, str) and version.startswith(_OWN_GROUP) for version in versions)
-
-
-def _version(document: object) -> object:
-    return document.get("apiVersion") if isinstance(document, Mapping) else None
 
 
 def _stream(stream: Any) -> Identity | None:

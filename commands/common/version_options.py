@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import click
+
+from kubestow.commands.common.option_values import parsed
 
 #: Copy of :data:`kubestow.models.kube.feature_gates.VERSIONS`, whose import would slow ``--help`` down.
 _VERSIONS = ("1.34", "1.35", "1.36", "1.37")
@@ -20,20 +21,6 @@ class _VersionType(click.Choice[str]):
         return super().convert(found[1] if found else value, param, ctx)
 
 
-def _gates(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, bool], ...]:
-    from kubestow.models.kube.feature_gates import GateError, parse_gate
-
-    found: dict[str, bool] = {}
-    for text in (part.strip() for each in value for part in each.split(",")):
-        try:
-            gate, on = parse_gate(text)
-        except GateError as error:
-            raise click.BadParameter(str(error)) from None
-        if found.setdefault(gate, on) != on:
-            raise click.BadParameter(f"{gate} is both true and false")
-    return tuple(found.items())
-
-
 version = click.option(
     "--kubernetes-version",
     type=_VersionType(_VERSIONS),
@@ -43,7 +30,7 @@ feature_gates = click.option(
     "--feature-gate",
     "feature_gates",
     multiple=True,
-    callback=_gates,
+    callback=parsed("feature_gates"),
     metavar="NAME=true|false",
     help="Turn a feature gate of Kubernetes on or off; repeatable.  [default: the version's defaults]",
 )

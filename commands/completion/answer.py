@@ -12,6 +12,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
+from kubestow.commands.batch.arguments import BATCHED, by_name, unfit
 from kubestow.commands.completion import shells, values
 
 #: Limits in seconds of CPU time and of clock time. The shell blocks meanwhile.
@@ -42,12 +43,9 @@ def complete(main: click.Group, program: str, before: Sequence[str], word: str) 
 
 def _of_batch(main: click.Group, program: str, before: Sequence[str], word: str) -> list[CompletionItem[str]]:
     """Return the candidates for a batch: its own options, and those of the inner command."""
-    from kubestow.commands.batch.arguments import by_name, unfit
-    from kubestow.commands.batch.task import COMMANDS
-
-    start = next((at for at, each in enumerate(before) if each in COMMANDS), None)
+    start = next((at for at, each in enumerate(before) if each in BATCHED), None)
     if start is None:
-        commands = [] if word.startswith("-") or before[-1].startswith("-") else [name for name in COMMANDS if name.startswith(word)]
+        commands = [] if word.startswith("-") or before[-1].startswith("-") else [name for name in BATCHED if name.startswith(word)]
         return [*map(CompletionItem, commands), *_completed(main, program, before, word, "batch")]
     if before[-1] in by_name(main.commands["batch"]):
         return _completed(main, program, ["batch", before[-1]], word, "batch")

@@ -11,9 +11,12 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 #: Copy of :data:`kubestow.models.kube.kinds.WORKLOADS`, whose import would be too slow for a shell.
 WORKLOADS: Final = ("ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "Job", "CronJob", "ReplicationController", "PodTemplate")
+#: Copy of :data:`kubestow.models.workloads.rollout_input.ROLLING`, for the same reason.
+ROLLING: Final = ("Deployment", "StatefulSet", "DaemonSet")
 #: Maximum unpacked size of a file in bytes; larger files are skipped.
 _MAX_FILE_BYTES: Final = 2**29
 #: Names that are safe in a shell. Kubernetes has no others, and a terminal might interpret them.
@@ -51,6 +54,11 @@ class CompletionNames:
     workloads: dict[str, list[str]] = field(default_factory=dict)
     labels: dict[str, None] = field(default_factory=dict)
 
+    def rolling(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the workloads that can be rolled out, each with its kinds."""
+        for name, kinds in self.workloads.items():
+            yield name, [kind for kind in ROLLING if kind in kinds]
+
     def label_keys(self) -> list[str]:
         """Return the keys of the labels."""
         return sorted({label.partition("=")[0] for label in self.labels})
@@ -85,8 +93,6 @@ def _objects(data: bytes, path: str) -> Iterator[_ListedObject]:
         else:
             yield from _unfolded(decoded if isinstance(decoded, list) else [decoded])
             return
-    from kubestow.models.snapshot.yaml_reader import YamlError, documents
-
     try:
         for document in documents(data):
             found = _converted(document)

@@ -105,10 +105,7 @@ def _scaled(line: _CompletionLine, word: str) -> Candidates:
 
 def _rolling(line: _CompletionLine, word: str) -> Candidates:
     """Yield the workloads that can be rolled out, with their kind if the name is ambiguous."""
-    from kubestow.models.workloads.rollout_input import ROLLING
-
-    for name, kinds in line.names.workloads.items():
-        found = [kind for kind in ROLLING if kind in kinds]
+    for name, found in line.names.rolling():
         yield from ((name if len(found) == 1 else f"{kind}/{name}", "") for kind in found)
 
 

@@ -1,27 +1,25 @@
-"""Checking of results, and explanation of pending pods."""
+"""Checking of results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from kubestow.checker.capacity.document import check_capacity
 from kubestow.checker.claims.statement import not_checked
+from kubestow.checker.placement import check
+from kubestow.checker.plan.plan import verify_plan
+from kubestow.checker.rollout import verify_rollout
 from kubestow.checker.violation import Violation
 from kubestow.models.cluster import unmodelled
 from kubestow.models.documents.capacity import Capacity
-from kubestow.models.documents.placement import Cause, Edits, Placement
-from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.documents.placement import Edits, Placement
+from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.documents.upgrade import Upgrade
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import Expansion
-
-if TYPE_CHECKING:
-    from kubestow.models.catalogue.catalogue import Catalogue
-    from kubestow.solver.explain.per_node import PodVerdict
-    from kubestow.solver.explain.unplaced import Left
 
 Result = Placement | RebalancePlan | Capacity
 
@@ -78,8 +76,6 @@ def judge(snapshot: Snapshot, result: Result, given: GivenManifests, earlier: Se
         return _judge_edited(snapshot, result, given)
     if not isinstance(result, Placement):
         raise InputError([f"a {result.kind} cannot have a rollout"])
-    from kubestow.checker.rollout import verify_rollout
-
     edited = given.edit(snapshot, ref.edits, manifests=False).snapshot
     revision = given.revision(snapshot, ref.edits)
     return JudgedResult(edited, revision, list(verify_rollout(edited, result, revision)), not_checked(result))
@@ -92,14 +88,10 @@ def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Given
         names = [", ".join(listed) or "nothing" for listed in (found.workloads, ref.workloads)]
         raise InputError([f"-w adds {names[0]}, the result was made with {names[1]}"])
     if isinstance(result, Placement):
-        from kubestow.checker.placement import check
-
         verdict = check(found.snapshot, result)
         return JudgedResult(
             found.snapshot, None, [*verdict.violations, *_unsaid(found.snapshot, result)], not_checked(result, verdict.unjudged)
         )
-    from kubestow.checker.capacity.document import check_capacity
-
     of_capacity = check_capacity(snapshot, found.snapshot, result)
     return JudgedResult(found.snapshot, None, [*of_capacity.violations, *unsaid_within(found.snapshot, result)], of_capacity.open)
 
@@ -131,63 +123,9 @@ def unsaid_within(snapshot: Snapshot, result: Capacity) -> list[Violation]:
 
 
 def _plan_violations(snapshot: Snapshot, plan: RebalancePlan, earlier: Sequence[Snapshot]) -> list[Violation]:
-    from kubestow.checker.plan.plan import verify_plan
-
     if plan.snapshot.sha256 != snapshot.sha256:
         why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
         return [Violation("", "", plan.kind, why)]
     grace = plan.executionGrace
     known = earlier if earlier or grace is None or not grace.earlier else None
     return list(verify_plan(snapshot, plan, claims=True, earlier=known))
-
-
-@dataclass(frozen=True)
-class WaitingPods:
-    """The pending pods of a snapshot.
-
-    Attributes:
-        snapshot: The snapshot.
-        policy: The policy.
-        include_gated: True to treat gated pods as pending.
-        exempt: Namespaces exempt from required anti-affinity; empty for those of the policy.
-    """
-
-    snapshot: Snapshot
-    policy: Policy
-    include_gated: bool = False
-    exempt: tuple[str, ...] = ()
-
-    def judge(self, **only: Any) -> list[PodVerdict]:
-        """Return the accepting nodes of each pod. ``only`` restricts the pod, workload or node.
-
-        Raises:
-            InputError: no such pod, workload or node, or a pod that cannot be read.
-        """
-        from kubestow.solver.explain import per_node
-
-        options = {**only, "include_gated": self.include_gated, "daemon_namespaces": self._exempt, "policy": self.policy}
-        try:
-            return per_node.explain(self.snapshot, **options)
-        except per_node.UnknownPod as error:
-            raise InputError([f"{'--workload' if only.get('workload') is not None else '--pod'}: {error}"]) from None
-        except per_node.UnknownNode as error:
-            raise InputError([f"--node: {error}: no such node in the snapshot"]) from None
-
-    def questions(self, verdicts: Sequence[PodVerdict], *, whole: bool = False) -> list[Left]:
-        """Return the pods and gangs to explain: those that fit nowhere; with ``whole``, all pods as one group."""
-        from kubestow.solver.explain.unplaced import asked
-
-        return asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers)
-
-    def causes(self, unplaced: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
-        """Return minimal causes and remedies. ``catalogue``: shapes to buy; ``stop``: an event that ends the search."""
-        from kubestow.solver.explain.unplaced import explain_left
-        from kubestow.solver.runtime.options import Options
-        from kubestow.solver.runtime.run_context import RunContext
-
-        options = Options(time_limit=seconds, daemon_namespaces=self._exempt, policy=self.policy, catalogue=catalogue)
-        return [cause for _, cause in explain_left(self.snapshot, list(unplaced), [], RunContext.start(options, stop))]
-
-    @property
-    def _exempt(self) -> tuple[str, ...]:
-        return self.exempt or self.policy.daemonNamespaces

@@ -14,9 +14,12 @@ from kubestow.models.documents.capacity import Capacity
 from kubestow.models.documents.placement import Edits, Placement, SnapshotRef
 from kubestow.models.documents.policy import Policy
 from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.edits.edits import apply
 from kubestow.models.execution.execution_grace import time_of
+from kubestow.models.gangs import unreadable
 from kubestow.models.kube import kinds
 from kubestow.models.kube.feature_gates import FeatureGates, GateError
+from kubestow.models.numa import container_classes
 from kubestow.models.numa.annotations import has_hints
 from kubestow.models.snapshot import settling, sources
 from kubestow.models.snapshot import snapshot as snapshots
@@ -84,13 +87,9 @@ def settle(snapshot: Snapshot, request: Reading) -> list[str]:
     _share(snapshot)
     warnings = list(snapshot.warnings)
     if request.whole and any(has_hints(pod) for pod in snapshot.pods):
-        from kubestow.models.numa import container_classes
-
         snapshot.omissions += container_classes.omissions(snapshot, policy or policies.DEFAULT)
         warnings += container_classes.warnings(snapshot, policy) if policy is not None else []
     if request.gangs:
-        from kubestow.models.gangs import unreadable
-
         snapshot.omissions += unreadable.set_aside(snapshot)
     _name_undecided(snapshot)
     _name_buffers(snapshot)
@@ -249,8 +248,6 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
     """
     if manifests is None and edits is None:
         return Expansion(snapshot)
-    from kubestow.models.edits.edits import apply
-
     found = apply(snapshot, manifests, edits or Edits())
     _share(found.snapshot)
     _name_undecided(found.snapshot)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import types
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -21,14 +18,8 @@ from tests.commands.fakes import Fakes, Run
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(snapshots, "load", fakes.load)
-    replaced: dict[str, dict[str, Any]] = {
-        "kubestow.solver.solve": {"place": fakes.place},
-        "kubestow.checker.placement": {"check": fakes.check},
-    }
-    for name, members in replaced.items():
-        module = types.ModuleType(name)
-        module.__dict__.update(members)
-        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("kubestow.commands.solve.run.place", fakes.place)
+    monkeypatch.setattr("kubestow.commands.core.judging.check", fakes.check)
     monkeypatch.setattr(explaining, "explain", fakes.explain)
     return fakes
 

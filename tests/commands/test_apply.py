@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubestow import cli
-from kubestow.commands.applying import rounds
+from kubestow.commands.apply import rounds
 from kubestow.live.apply.outcome import RunOutcome
 from kubestow.live.apply.steps import PodOrigin, RunStep
 from kubestow.models.documents.rebalance_plan import Limits

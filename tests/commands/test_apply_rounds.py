@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kubestow.commands.applying import round_files, rounds
+from kubestow.commands.apply import round_files, rounds
 from kubestow.commands.common.exit_codes import say
 from kubestow.models.documents.journal import Run
 from kubestow.models.snapshot.snapshot import InputError

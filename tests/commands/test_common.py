@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tomllib
 from pathlib import Path
 
@@ -114,7 +113,7 @@ def test_what_an_engine_cannot_read_is_bad_input(run: Run, fakes: Fakes, monkeyp
     def too_big(*args: object, **kwargs: object) -> None:
         raise InputError(["Pod prod/x: spec: memory does not fit 64 bits"])
 
-    monkeypatch.setattr(sys.modules["kubestow.solver.solve"], "place", too_big)
+    monkeypatch.setattr("kubestow.commands.solve.run.place", too_big)
     monkeypatch.setattr(explaining, "explain", too_big)
     for command in ("solve", "explain"):
         result = run(command, "x")

@@ -6,9 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-import types
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -80,20 +78,10 @@ class Fakes:
 def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(snapshots, "load", fakes.load)
-    replaced: dict[str, dict[str, Any]] = {
-        "kubestow.solver.rebalance.rebalance": {"rebalance": fakes.rebalance},
-        "kubestow.checker.plan.plan": {"verify_plan": fakes.verify},
-        "kubestow.report.terminal.rebalance_plan": {
-            "plan_table": fakes.table,
-            "plan_line": lambda plan, seconds: f"{len(plan.moves)} moves",
-        },
-    }
-    for name, members in replaced.items():
-        module = types.ModuleType(name)
-        module.__dict__.update(members)
-        monkeypatch.setitem(sys.modules, name, module)
-        package, _, last = name.rpartition(".")
-        monkeypatch.setattr(import_module(package), last, module, raising=False)
+    monkeypatch.setattr("kubestow.commands.rebalance.run.find", fakes.rebalance)
+    monkeypatch.setattr("kubestow.commands.core.judging.verify_plan", fakes.verify)
+    monkeypatch.setattr("kubestow.commands.rebalance.run.plan_table", fakes.table)
+    monkeypatch.setattr("kubestow.commands.rebalance.run.plan_line", lambda plan, seconds: f"{len(plan.moves)} moves")
     return fakes
 
 

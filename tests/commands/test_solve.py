@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -71,7 +70,7 @@ def test_a_result_that_the_checker_refused_is_one_line(run: Run, fakes: Fakes, m
     def broken(*args: object, **kwargs: object) -> Placement:
         raise InternalFault("prod/web-1 on n1: NodePorts")
 
-    monkeypatch.setattr(sys.modules["kubestow.solver.solve"], "place", broken)
+    monkeypatch.setattr("kubestow.commands.solve.run.place", broken)
     result = run("solve", "x")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "kubestow: internal fault, please report it: prod/web-1 on n1: NodePorts\n"

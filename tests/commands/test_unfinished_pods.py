@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubestow.commands.applying import unfinished_pods
-from kubestow.commands.applying.unfinished_pods import UnfinishedPods, used_up
+from kubestow.commands.apply import unfinished_pods
+from kubestow.commands.apply.unfinished_pods import UnfinishedPods, used_up
 from kubestow.models.documents.placement import SnapshotRef
 from kubestow.models.documents.rebalance_plan import Obstacle, RebalancePlan, Summary
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects

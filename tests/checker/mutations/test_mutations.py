@@ -16,8 +16,8 @@ import click
 import pytest
 
 from kubestow.checker.claims.statement import assumptions
-from kubestow.commands.common import judging
 from kubestow.commands.common.options import Streams
+from kubestow.commands.running import judging
 from kubestow.models.documents.placement import Placement
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.snapshot.snapshot import InputError

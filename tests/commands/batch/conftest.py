@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubestow import cli
-from kubestow.commands.batch import command
+from kubestow.commands.batch import run
 from tests.objects import node, pod
 
 _R = TypeVar("_R")
@@ -64,7 +64,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def batch(here: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    monkeypatch.setattr(command, "_workers", lambda *_: Inline())
+    monkeypatch.setattr(run, "_workers", lambda *_: Inline())
 
     def invoke(*arguments: str, stdin: str | None = None) -> Result:
         result = CliRunner().invoke(cli.main, ["batch", *arguments], input=stdin)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
+from kubestow.commands.batch import batch
 from kubestow.commands.batch.arguments import check, split
-from kubestow.commands.batch.command import batch
 
 
 @pytest.mark.parametrize(

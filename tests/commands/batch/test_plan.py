@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from kubestow.commands.batch import plan
-from kubestow.commands.batch.task import COMMANDS
+from kubestow.commands.batch.arguments import BATCHED
 from kubestow.models.documents.batch import Batched
 from kubestow.models.snapshot.snapshot import InputError
 
@@ -111,4 +111,4 @@ def test_a_bad_plan_is_told_by_file_and_field(tmp_path: Path, text: str, why: st
 
 
 def test_documents_and_the_command_line_know_the_same_commands() -> None:
-    assert get_args(Batched) == COMMANDS
+    assert get_args(Batched) == BATCHED

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubestow import cli
-from kubestow.commands.batch.task import COMMANDS as OF_BATCH
-from kubestow.commands.common.cluster.choice import PLUGIN
+from kubestow.commands.batch.arguments import BATCHED as OF_BATCH
+from kubestow.commands.common.cluster_choice import PLUGIN
 from kubestow.models.snapshot.snapshot import load
 from tests.live.capture_stand_in import TABLE, Server, calls, install
 from tests.live.test_redact import objects_of

@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 from click.testing import CliRunner
 
 from kubestow import cli
-from kubestow.commands.common.cluster.choice import PLUGIN
+from kubestow.commands.common.cluster_choice import PLUGIN
 from kubestow.commands.completion import shells
 
 _ROOT = Path(cli.__file__).resolve().parent

@@ -17,6 +17,7 @@ from kubestow.commands.completion import names
 from kubestow.commands.completion.answer import complete
 from kubestow.commands.completion.values import BY_METAVAR
 from kubestow.models.kube import kinds
+from kubestow.models.workloads import rollout_input
 from tests.objects import node, pod
 
 _ROOT = Path(cli.__file__).resolve().parent
@@ -130,6 +131,7 @@ def test_every_metavar_that_names_something_of_a_cluster_is_known() -> None:
 
 def test_workloads_are_those_of_the_rest() -> None:
     assert set(names.WORKLOADS) == set(kinds.WORKLOADS)
+    assert names.ROLLING == rollout_input.ROLLING
 
 
 @pytest.mark.parametrize("form", ["json", "json.gz", "yaml", "typed", "array", "folder"])

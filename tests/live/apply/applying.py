@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kubestow.checker.final_state import Ends, ends
 from kubestow.checker.journal.judge import judge_journal
-from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.apply.remaining_steps import judge_rest
 from kubestow.live.api.connect import connect
 from kubestow.live.api.connection import ConnectionLimits
 from kubestow.live.api.live_cluster import LiveCluster

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.apply.remaining_steps import judge_rest
 from kubestow.live.apply.drift import Document, DoneChanges, DriftVerdict, check
 from kubestow.live.redact import Keeper
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.apply.remaining_steps import judge_rest
 from kubestow.live.apply.differences.found import Drift, summed_up
 from kubestow.live.apply.drift import Document, DoneChanges, DriftWatch, Now, Rejection, compare, remaining_document
 from kubestow.models.documents.rebalance_plan import Eviction, RebalancePlan

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.apply.remaining_steps import judge_rest
 from kubestow.live.apply.differences.nodes import opened
 from kubestow.live.apply.drift import DoneChanges, DriftWatch, Now, compare, remaining_document
 from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan

@@ -15,7 +15,7 @@ import pytest
 
 from kubestow.checker.final_state import ends
 from kubestow.checker.plan.plan import summary
-from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.apply.remaining_steps import judge_rest
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.drift import Document

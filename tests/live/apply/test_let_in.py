@@ -6,7 +6,7 @@ import asyncio
 import re
 from pathlib import Path
 
-from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.apply.remaining_steps import judge_rest
 from kubestow.live.api.answers import Object
 from kubestow.live.apply.run import RunOptions
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef

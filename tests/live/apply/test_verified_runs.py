@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kubestow import cli
-from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.apply.remaining_steps import judge_rest
 from kubestow.live.api.connect import connect
 from kubestow.live.api.live_cluster import LiveCluster
 from kubestow.live.apply.fence import Pauses

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kubestow.checker.journal.judge import Judgement, ReleaseClusters, judge_gated
-from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.apply.remaining_steps import judge_rest
 from kubestow.live.api.connect import connect
 from kubestow.live.api.connection import ConnectionLimits
 from kubestow.live.api.live_cluster import LiveCluster

@@ -1,0 +1,77 @@
+"""The work of ``kubestow audit``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
+
+from kubestow.audit.catalogue import CODES
+from kubestow.audit.run import AuditOptions, examine
+from kubestow.commands import VERSION
+from kubestow.commands.audit import AuditRequest, Beside
+from kubestow.commands.common.exit_codes import DONE, VIOLATED
+from kubestow.commands.core import reading
+from kubestow.commands.running import findings, inputs, output, searching
+from kubestow.commands.running.worker_pool import workers
+from kubestow.models.documents.findings.audit import to_builtins
+from kubestow.models.positions import find
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.findings import outcomes
+from kubestow.report.terminal.findings import audit as terminal
+from kubestow.report.writers import WrittenResult
+
+
+def run(request: AuditRequest) -> NoReturn:
+    """Find the problems and write them."""
+    streams = request.streams
+    picked = findings.chosen(request.chosen, CODES)
+    pool = workers(request.sharing)
+    policy = inputs.read_policy(request.choices)
+    run = searching.SearchRun(streams)
+    cluster = inputs.load(streams, gangs=False, of=policy)
+    with sources.keeping() as files:
+        snapshot = inputs.edit(cluster, streams).snapshot
+    known = inputs.history(snapshot, request.since, request.execution_grace, policy, streams)
+    audit_options = AuditOptions(
+        policy,
+        request.choices.daemon_namespaces,
+        chosen=picked,
+        history=known,
+        time_limit=request.time_limit,
+        machine_labels=request.machine_labels,
+        stage_labels=request.stage_labels,
+    )
+    judging = _judging(request.beside, snapshot)
+    found, reported = run.search(partial(examine, snapshot, audit_options, pool=pool))
+    if judging is not None:
+        run.search(partial(judging, found, audit_options))
+    found.notes += snapshot.notes
+    reading.stamp(found.snapshot, snapshot)
+    rules = {code: rule for code, rule in CODES.items() if picked.has(code)}
+    titles = {code: rule.title for code, rule in rules.items()}
+    output.write_document(
+        streams,
+        lambda surface: terminal.audit_table(found, titles, surface),
+        partial(to_builtins, found),
+        WrittenResult(
+            found,
+            snapshot,
+            VERSION,
+            run.seconds,
+            lambda: outcomes.of_audit(found, rules, request.fail_on, streams.snapshots, find.read(streams.manifests, files).of),
+        ),
+    )
+    findings.end(run, request.chosen, reported, VIOLATED if terminal.failing(found, request.fail_on) else DONE, terminal.audit_line(found))
+
+
+def _judging(beside: Beside, snapshot: Snapshot) -> Callable[..., None] | None:
+    """Read the files and return a function that adds their judgement to an audit. None without files."""
+    if beside.descheduler_policy is None and not beside.karpenter:
+        return None
+    from kubestow.audit import other_controllers as others  # slow to import: the engines of plans and of capacity
+
+    catalogue = inputs.read_catalogue(beside.catalogue)
+    given = inputs.checked(lambda: others.read(snapshot, beside.descheduler_policy, beside.karpenter, catalogue))
+    return partial(others.judge_others, snapshot, given)

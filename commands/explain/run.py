@@ -1,0 +1,102 @@
+"""The work of ``kubestow explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+from typing import NoReturn
+
+import click
+
+from kubestow.commands.common.exit_codes import DONE, fail, say
+from kubestow.commands.common.options import Streams
+from kubestow.commands.explain import ExplainRequest
+from kubestow.commands.running import inputs, output, searching
+from kubestow.commands.running.pending import Pending
+from kubestow.models.admission.deprecated_labels import idle_terms
+from kubestow.models.cluster.storage.attachments import held_elsewhere
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents import csv_rows, results
+from kubestow.report.terminal import answers
+from kubestow.report.terminal.causes import causes as causes_text
+from kubestow.report.terminal.workloads import owners
+from kubestow.report.writers import WrittenResult
+from kubestow.solver.explain.affinity_matrix import matrix
+from kubestow.solver.explain.per_node import UnknownPod
+
+
+def run(request: ExplainRequest) -> NoReturn:
+    """Judge the pods and write the explanation."""
+    streams, subject, edits = request.streams, request.subject, request.edits
+    nodes = inputs.read_catalogue(request.catalogue)
+    changes = inputs.what_if(edits, streams, catalogue=nodes)
+    policy = inputs.read_policy(request.choices)
+    run = searching.SearchRun(streams)
+    snapshot = inputs.load(streams, policy if subject.affinity is None else None, whole=subject.affinity is None, empty=bool(edits["buy"]))
+    snapshot = inputs.edit(snapshot, streams, changes).snapshot
+    remaining_catalogue = nodes.without(edits["buy"]) if nodes is not None else None
+    if subject.affinity is not None:
+        _explain_affinity(streams, snapshot, policy, subject.affinity)
+    pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
+    pending = Pending(run, snapshot, policy, request.choices)
+    verdicts = pending.judge(pod=pod, workload=workload, node=node)
+    _warn_of_gates(streams, snapshot, pod)
+    claim_notes = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
+    inputs.note(claim_notes)
+    idle = _idle(streams, snapshot, {verdict.pod for verdict in verdicts})
+    causes = (
+        pending.causes(verdicts, request.time_limit, whole=workload is not None, catalogue=remaining_catalogue)
+        if node is None and not per_node
+        else []
+    )
+    owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
+    output.write_document(
+        streams,
+        lambda surface: [
+            *answers.explanation(verdicts, surface, per_node=per_node, owned=owned()),
+            *causes_text(causes, owned()),
+        ],
+        lambda: results.explain_document(
+            verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *claim_notes, *idle], gates=snapshot.gates
+        ),
+        csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
+        result=WrittenResult(None, snapshot),
+    )
+    run.end(DONE)
+
+
+def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name: str) -> NoReturn:
+    """Write the container affinity of a pod or workload and exit."""
+
+    try:
+        found = inputs.checked(lambda: matrix(snapshot, name, policy))
+    except UnknownPod as error:
+        fail([f"--affinity: {error}"])
+    for warning in () if streams.quiet else found.warnings:
+        say(f"warning: {warning}")
+    output.write_document(
+        streams,
+        lambda _: answers.affinity_table(found),
+        lambda: results.affinity_document(found),
+        csv=lambda: csv_rows.affinity(found),
+        result=WrittenResult(None, snapshot),
+    )
+    raise click.exceptions.Exit(DONE)
+
+
+def _idle(streams: Streams, snapshot: Snapshot, pods: Collection[str]) -> list[str]:
+    """Print and return notes on rules that have no effect because of deprecated labels."""
+    notes = idle_terms((pod for pod in snapshot.pods if pod_key(pod) in pods), snapshot.nodes)
+    for note in notes if not streams.quiet else ():
+        say(f"note: {note}")
+    return notes
+
+
+def _warn_of_gates(streams: Streams, snapshot: Snapshot, name: str | None) -> None:
+    """Warn that a gated pod is judged as if it had no scheduling gates."""
+    for pod in snapshot.pods if name is not None and not streams.quiet else ():
+        if pod.spec.schedulingGates and f"{pod.metadata.namespace}/{pod.metadata.name}" == name:
+            gates = ", ".join(gate.name for gate in pod.spec.schedulingGates)
+            say(f"warning: {name} has scheduling gates ({gates}) and is judged as if they were removed")
