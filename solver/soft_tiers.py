@@ -14,8 +14,8 @@ from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.objective import report
 from kubestow.solver.objective.assign_zones import assign, value_of
 from kubestow.solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
-from kubestow.solver.objective.families.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import AssignedZones
 from kubestow.solver.objective.tie_break import PodCosts, Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext

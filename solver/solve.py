@@ -35,9 +35,9 @@ from kubestow.solver.explain.undecided import is_undecided, most_placed
 from kubestow.solver.explain.unplaced import explain_left, left_of
 from kubestow.solver.numa.zone_pools import bits
 from kubestow.solver.objective.domain_evenness import DOMAINS
-from kubestow.solver.objective.families.container_affinity import Pools
 from kubestow.solver.objective.gap_notes import gap_notes
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import Pools
 from kubestow.solver.objective.tie_break import Strategy, choose
 from kubestow.solver.placed_tiers import PROVED, PlacedAnswer, PlacedSearch
 from kubestow.solver.refused_pods import refuse_domain_blocking

@@ -16,6 +16,7 @@ from kubestow.solver import rules
 from kubestow.solver.bounds.coarse_node_patterns import CoarseNodePatterns, MergedNodes
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.objective import encoding
+from kubestow.solver.objective.domain_sums import DomainGraph
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.placement_model import build_model
 
@@ -53,7 +54,7 @@ class Coarse:
         self.encoding = build_model(merged, coupling, Cells(cells, dict(enumerate(fit))))
         self._capacity(sub)
         objective = Objective(merged, active)
-        self.graphs: dict[str, list[encoding.DomainGraph]] = {}
+        self.graphs: dict[str, list[DomainGraph]] = {}
         self.points = encoding.encode(self.encoding, objective, graphs=self.graphs)
         for (g, n), variable in self.encoding.x.items():
             self.points.add(variable, int(points[g, n] - objective.node_points(g)[n]), 0, self.encoding.upper(g, n))

@@ -14,7 +14,7 @@ from kubestow.models.cluster.cluster import Ids, Ints, single
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.objective.encoding import DomainGraph, DomainSum
+from kubestow.solver.objective.domain_sums import DomainGraph, DomainSum
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.graph import connected

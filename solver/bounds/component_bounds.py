@@ -24,8 +24,8 @@ from kubestow.solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoo
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective import encoding as objective_encoding
-from kubestow.solver.objective.families.pairs import PreferenceTerm
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import PreferenceTerm
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule

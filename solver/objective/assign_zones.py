@@ -15,9 +15,9 @@ from kubestow.solver.cpsat.solver import new_solver
 from kubestow.solver.numa import zone_pools
 from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
 from kubestow.solver.numa.zone_pools import Free, PoolItem
-from kubestow.solver.objective.container_expression import node_points
-from kubestow.solver.objective.families.container_affinity import AssignedZones, ContainerAffinity, Pools
+from kubestow.solver.objective.families.container_affinity import ContainerAffinity
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import AssignedZones, Pools
 from kubestow.solver.ortools import cp_model
 
 TOTAL_ZONE_SECONDS = 0.5  #: Deterministic seconds of CP-SAT for the NUMA zones of all nodes together.
@@ -190,7 +190,7 @@ def _best(
     node.close()
     points = Points()
     numbers = {g: model.new_constant(k) for g, k in upper.items() if g in containers.involved}
-    node_points(model, containers, node, n, numbers, upper, 1, points)
+    containers.node_points(model, node, n, numbers, upper, 1, points)
     # Among the best zones, prefer those nearest to the start, which the kubelet would choose.
     same = _kept(model, cluster, node, pods, start)
     weights = [*((len(pods) + 1) * w for w in points.weights), *(1 for _ in same)]

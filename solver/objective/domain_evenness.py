@@ -17,8 +17,8 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.cpsat.linear_sum import Encodes, Points
-from kubestow.solver.objective.families.topology_spread import SoftTally
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import SoftTally
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits

@@ -8,8 +8,8 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ids, Ints, domain_sum, single
 from kubestow.solver.objective.domain_evenness import counting
-from kubestow.solver.objective.families.pairs import PreferenceTerm
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import PreferenceTerm
 from kubestow.solver.rules.base import on_nodes
 from kubestow.solver.rules.batch_limits import Level
 

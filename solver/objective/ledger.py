@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.documents import placement as doc
 from kubestow.models.kube.objects import Pod, controller_of, pod_key
+from kubestow.solver.objective.shapes import AssignedZones, SoftTally
 from kubestow.solver.objective.sparse_placement import SparsePlacement
-
-if TYPE_CHECKING:
-    from kubestow.solver.objective.families.base import Family
-    from kubestow.solver.objective.families.container_affinity import AssignedZones
-    from kubestow.solver.objective.families.topology_spread import SoftTally
-    from kubestow.solver.objective.preferences import Objective
 
 #: Pods on each node, per class and workload.
 _Pods = list[dict[str, dict[int, int]]]
+
+
+class WeightedFamily(Protocol):
+    """The part of a family that entries need."""
+
+    name: ClassVar[str]
+    multiplier: int
+
+
+class ReportedObjective(Protocol):
+    """The part of the objective that the report needs."""
+
+    cluster: Cluster
+    tallies: list[SoftTally]
+
+    def excesses(self, placed: SparsePlacement, tallies: Iterable[int]) -> dict[int, int]:
+        """Return the pods above maxSkew of soft spread constraints, by constraint."""
 
 
 def workload(pod: Pod) -> str:
@@ -44,7 +56,7 @@ class Ledger:
         gained: Weighted points by workload.
     """
 
-    def __init__(self, objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones) -> None:
+    def __init__(self, objective: ReportedObjective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones) -> None:
         self._tallies = objective.tallies
         self.counts, self.sequence, self.zones = counts, sequence, zones
         self.placed, self.total = SparsePlacement(counts), counts.sum(axis=1)
@@ -53,20 +65,20 @@ class Ledger:
         self.gained: dict[str, int] = {}
         self._book: dict[tuple[str, str, str], tuple[int, int]] = {}
 
-    def skewed(self, family: Family) -> Iterator[tuple[SoftTally, int]]:
+    def skewed(self, family: WeightedFamily) -> Iterator[tuple[SoftTally, int]]:
         """Yield the violated soft spread constraints of a family, with the number of pods above their maxSkew."""
         for i, above in self.excesses.items():
             if above and self._tallies[i].family == family.name:
                 yield self._tallies[i], above
 
-    def enter(self, family: Family, owner: str, text: str, pods: int, lost: int) -> None:
+    def enter(self, family: WeightedFamily, owner: str, text: str, pods: int, lost: int) -> None:
         """Enter the raw points that some pods of a workload lost by one preference."""
         lost *= family.multiplier
         if lost > 0:
             before = self._book.get((owner, family.name, text), (0, 0))
             self._book[owner, family.name, text] = (before[0] + pods, before[1] + lost)
 
-    def share(self, family: Family, g: int, text: str, lost: Ints) -> None:
+    def share(self, family: WeightedFamily, g: int, text: str, lost: Ints) -> None:
         """Share out the raw points that the class's pods lost on each of their nodes (``lost``), by number of pods."""
         if not lost.any():
             return

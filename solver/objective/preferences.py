@@ -13,9 +13,8 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.solver.objective import families
 from kubestow.solver.objective.families.base import Family
-from kubestow.solver.objective.families.container_affinity import AssignedZones, ContainerAffinity
-from kubestow.solver.objective.families.pairs import PreferenceTerm
-from kubestow.solver.objective.families.topology_spread import SoftTally
+from kubestow.solver.objective.families.container_affinity import ContainerAffinity
+from kubestow.solver.objective.shapes import AssignedZones, PreferenceTerm, SoftTally
 from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.base import Rule
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.documents import placement as doc
-from kubestow.solver.objective.families.container_affinity import AssignedZones
 from kubestow.solver.objective.ledger import Ledger
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import AssignedZones
 
 MAX_LISTED = 50  #: Unmet preferences listed in a document.
 

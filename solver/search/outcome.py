@@ -12,9 +12,9 @@ from kubestow.models.documents.placement import TierResult
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.cpsat.model import PlacementModel
-from kubestow.solver.objective.families.container_affinity import AssignedZones
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import AssignedZones
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.search.local_search import LocalSearch
 

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kubestow import cli
-from kubestow.commands.batch import command
+from kubestow.commands.batch import run as batch_run
 from tests.commands.batch.conftest import Inline
 from tests.histories import captured, written
 from tests.objects import Object, node, pod
@@ -134,7 +134,7 @@ def test_since_is_for_plans_alone_where_results_are_verified(tmp_path: Path) -> 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``batch`` do its tasks in this process."""
-    monkeypatch.setattr(command, "_workers", lambda *_: Inline())
+    monkeypatch.setattr(batch_run, "_workers", lambda *_: Inline())
 
 
 @pytest.mark.usefixtures("in_process")

@@ -3,8 +3,8 @@
 The objective, the model, the incremental score, the bounds and the searches know three shapes and no family:
 
 * points of a pod for its node (:meth:`Family.row`);
-* weighted terms between pods (:class:`kubestow.solver.objective.families.pairs.PreferenceTerm`);
-* soft spread constraints (:class:`kubestow.solver.objective.families.topology_spread.SoftTally`).
+* weighted terms between pods (:class:`kubestow.solver.objective.shapes.PreferenceTerm`);
+* soft spread constraints (:class:`kubestow.solver.objective.shapes.SoftTally`).
 
 A family whose points have another shape names the classes in ``involved`` and overrides the methods of the last section."""
 
@@ -12,19 +12,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.objective.ledger import Ledger
+from kubestow.solver.objective.shapes import PreferenceTerm, SoftTally
 from kubestow.solver.rules.base import Rule
-
-if TYPE_CHECKING:
-    from kubestow.solver.cpsat.linear_sum import Points
-    from kubestow.solver.cpsat.model import PlacementModel
-    from kubestow.solver.objective.families.pairs import PreferenceTerm
-    from kubestow.solver.objective.families.topology_spread import SoftTally
-    from kubestow.solver.objective.ledger import Ledger
 
 
 class Family(ABC):

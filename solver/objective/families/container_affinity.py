@@ -8,42 +8,23 @@ Source: specification of container affinity, sections 4 and 5."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.numa.containers import ContainerClass
+from kubestow.models.numa.node_topology import NumaTree
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.numa.zone_patterns import NodeZones, levels
 from kubestow.solver.numa.zone_pools import closeness
+from kubestow.solver.objective.domain_sums import DomainSum, product
 from kubestow.solver.objective.families.base import Family
 from kubestow.solver.objective.ledger import Ledger, workload
+from kubestow.solver.objective.shapes import Pools
+from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import Rule
-
-if TYPE_CHECKING:
-    from kubestow.models.numa.node_topology import NumaTree
-    from kubestow.solver.cpsat.linear_sum import Points
-    from kubestow.solver.cpsat.model import PlacementModel
-
-Pools = tuple[int | None, ...]  # one per container; None: anywhere on the node
-
-
-@dataclass
-class AssignedZones:
-    """NUMA zones of a placement.
-
-    Attributes:
-        pools: Per (class, node), for each pod there in bind order, the pool of each container.
-        points: Raw points of container affinity.
-        elsewhere: Nodes where the kubelet would take other zones than those chosen.
-        zoneless: (class, container) with hints but without zones, because there were too many patterns.
-    """
-
-    pools: dict[tuple[int, int], list[Pools]] = field(default_factory=dict)
-    points: int = 0
-    elsewhere: list[int] = field(default_factory=list)
-    zoneless: set[tuple[int, int]] = field(default_factory=set)
 
 
 class ContainerAffinity(Family):
@@ -158,10 +139,69 @@ class ContainerAffinity(Family):
     # --- a shape of its own ---------------------------------------------------------------------------------------------------
 
     def encode(self, encoding: PlacementModel, points: Points) -> None:
-        if self.involved:
-            from kubestow.solver.objective import container_expression
+        for n in range(encoding.cluster.n_nodes if self.involved else 0):
+            pods = {g: encoding.x[g, n] for g in self.involved if (g, n) in encoding.x}
+            if pods:
+                upper = {g: encoding.upper(g, n) for g in pods}
+                self.node_points(encoding.model, encoding.zones.get(n), n, pods, upper, self.multiplier, points)
 
-            container_expression.encode(encoding, self, points)
+    def node_points(
+        self,
+        model: cp_model.CpModel,
+        zones: NodeZones | None,
+        n: int,
+        pods: Mapping[int, cp_model.IntVar],
+        upper: Mapping[int, int],
+        multiplier: int,
+        points: Points,
+    ) -> None:
+        """Add container affinity on one node. Within a pod, each zone pattern has its points. Across pods, the containers in
+        each set of zones that own a predicate are multiplied with those that satisfy it."""
+        levels_of = self.levels
+        zones = zones if n in self.zoned else None
+        here = [g for g in pods if g in self.involved]
+
+        def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> DomainSum:
+            """Return the number of the (class, container) inside a set of zones (None: anywhere on the node)."""
+            parts: dict[int, tuple[cp_model.IntVar, int]] = {}
+            high = 0
+            for g, i in containers:
+                layout = zones.layouts.get(g) if zones is not None else None
+                inside: list[cp_model.IntVar] = []
+                if spot is None:
+                    inside = [pods[g]]
+                elif layout is not None:
+                    inside = [p.pods for p in layout.patterns if (pool := layout.pool(p, i)) is not None and pool & spot == pool]
+                high += upper[g] if inside else 0
+                for each in inside:
+                    parts[each.index] = (each, parts.get(each.index, (each, 0))[1] + 1)
+            return DomainSum(model, frozenset(g for g, _ in containers), list(parts.values()), high)
+
+        for g in here:
+            points.add(pods[g], multiplier * int(self.static(g)[n]), 0, upper[g])
+            layout = zones.layouts.get(g) if zones is not None else None
+            for pattern in layout.patterns if layout is not None and zones is not None else ():
+                assert layout is not None
+                assert zones is not None
+                pools = [layout.pool(pattern, i) for i in range(len(layout.containers.requests))]
+                points.add(pattern.pods, multiplier * self.inside(g, zones.tree, pools), 0, layout.upper)
+            if layout is None and n in self.zoned:  # no zones to choose: anywhere on the node
+                points.add(pods[g], multiplier * levels_of.sameNode * sum(w for _, _, w in self.class_of(g).inner), 0, upper[g])
+        base = levels_of.sameNode if n in self.zoned else levels_of.sameZone
+        spots: list[tuple[int | None, int]] = [(None, base)] if base else []
+        spots += levels(zones.tree, levels_of) if zones is not None else []
+        for predicate in self.predicates(here):
+            owners, satisfying = self.owners(predicate, here), self.satisfying(predicate, here)
+            for spot, gain in spots:
+                matched = meeting(satisfying, spot)
+                for weight in sorted({w for _, _, w in owners}) if matched.variables else ():
+                    own = [(g, i) for g, i, w in owners if w == weight]
+                    owned = meeting(own, spot)
+                    if owned.variables:
+                        product(model, owned, matched, weight * gain * multiplier, points)
+                        alone = meeting([e for e in own if e in set(satisfying)], spot)
+                        for each in alone.variables:
+                            points.add(each, -weight * gain * multiplier * alone.parts[each.index], 0, int(each.proto.domain[1]))
 
     def links(self) -> Iterator[list[int]]:
         if self.repels:  # every class that takes room in NUMA zones

@@ -7,74 +7,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Pull, domain_sum
+from kubestow.models.cluster.cluster import Cluster, Ints, Pull, domain_sum
 from kubestow.solver.objective.families.base import Family
 from kubestow.solver.objective.ledger import Ledger
-from kubestow.solver.objective.sparse_placement import SparsePlacement
+from kubestow.solver.objective.shapes import PreferenceTerm
 from kubestow.solver.rules.base import Rule
-
-
-@dataclass
-class PreferenceTerm:
-    """A distinct (matched pods, topologyKey) with all its owners.
-
-    Attributes:
-        family: Family of the preference.
-        multiplier: The family's multiplier.
-        order: Place of the first owner among the owners of all terms of all families.
-        key: Topology key.
-        codes: Domain of each node, [N].
-        size: Number of domains, D.
-        matches: Matched classes.
-        fixed_matched: Matched fixed pods per domain, [D].
-        fixed_owned: Weights of owning fixed pods per domain, [D].
-        own: Raw points per pod, by owning class.
-    """
-
-    family: str
-    multiplier: int
-    order: int
-    key: str
-    codes: Ids
-    size: int
-    matches: frozenset[int]
-    fixed_matched: Ints
-    fixed_owned: Ints
-    own: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def fixed(self) -> bool:
-        """True if fixed pods take part."""
-        return bool(self.fixed_matched.any() or self.fixed_owned.any())
-
-    def static(self, g: int) -> Ints:
-        """Return int64[D]: points of one pod of class g with the fixed pods, in both directions."""
-        return np.asarray(self.own.get(g, 0) * self.fixed_matched + int(g in self.matches) * self.fixed_owned, dtype=np.int64)
-
-    def value(self, placed: SparsePlacement) -> int:
-        """Return the points between pending pods."""
-        matched = placed.per_domain(sorted(self.matches), self.codes, self.size)
-        total = 0
-        for g, weight in self.own.items():
-            domains, pods = placed.in_domains(g, self.codes)
-            total += weight * (int(pods @ matched[domains]) - int(g in self.matches) * int(pods.sum()))
-        return total
-
-    def best(self, cluster: Cluster, placed: Ints) -> int:
-        """Return the points of placed pods (int64[G]) with all pulls met and only unavoidable repulsion."""
-        total, matched = 0, int(placed[sorted(self.matches)].sum())
-        for g, weight in self.own.items():
-            pods = int(placed[g])
-            if weight > 0:
-                total += weight * pods * (matched - int(g in self.matches))
-            elif g in self.matches and cluster.nodes.with_keys([self.key]).all():
-                each, more = divmod(pods, domains := max(1, self.size))
-                total += weight * (each * (each - 1) * (domains - more) + (each + 1) * each * more)
-        return total
 
 
 class PairFamily(Family):

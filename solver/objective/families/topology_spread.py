@@ -6,82 +6,19 @@ is this project's own objective (docs/preferences.md)."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from kubestow.models.cluster.cluster import Cluster, Ids, Ints, SoftSpread, single
+from kubestow.models.cluster.cluster import Cluster, Ids, SoftSpread
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.objective.families.base import Family
 from kubestow.solver.objective.ledger import Ledger, workload
-from kubestow.solver.objective.sparse_placement import SparsePlacement
+from kubestow.solver.objective.shapes import SoftTally
 from kubestow.solver.rules.base import Rule, kinds
 
 #: Points lost per pod above maxSkew of a ScheduleAnyway constraint.
 SKEW_COST: Final = 100
-
-
-@dataclass
-class SoftTally:
-    """A distinct ScheduleAnyway constraint.
-
-    Attributes:
-        family: Family of the constraint.
-        multiplier: The family's multiplier.
-        cost: Raw points lost per pod above min + maxSkew.
-        spread: The constraint.
-        codes: Domain of each node, [N]; -1 if the node is not eligible.
-        size: Number of domains, D.
-        base: Counted fixed pods per domain, [D].
-        counted: Eligible domains, [D].
-        usable: Domains that set the minimum, [D].
-        matches: Counted classes.
-        owners: Classes that carry the constraint.
-    """
-
-    family: str
-    multiplier: int
-    cost: int
-    spread: SoftSpread
-    codes: Ids
-    size: int
-    base: Ints
-    counted: Bools
-    usable: Bools
-    matches: Ids
-    owners: list[int]
-
-    @cached_property
-    def single(self) -> bool:
-        """True if every domain is one node."""
-        return single(self.codes, self.size)
-
-    @cached_property
-    def _all_usable(self) -> bool:
-        return bool(self.usable.all())
-
-    def floor(self, counts: Ints) -> int:
-        """Return the minimum of ``counts``, int64[D], over the domains that set it."""
-        return int((counts if self._all_usable else counts[self.usable]).min())
-
-    @cached_property
-    def _all_counted(self) -> bool:
-        return bool(self.counted.all())
-
-    def excess(self, counts: Ints) -> int:
-        """Return the number of pods above min + maxSkew, over all domains.
-
-        Args:
-            counts: Counted pods in each domain, int64[D].
-        """
-        limit = self.floor(counts) + self.spread.max_skew
-        return int(np.maximum((counts if self._all_counted else counts[self.counted]) - limit, 0).sum())
-
-    def arriving(self, placed: SparsePlacement) -> Ints:
-        """Return int64[D]: the counts of a placement."""
-        return self.base + placed.per_domain(self.matches.tolist(), self.codes, self.size)
 
 
 class TopologySpread(Family):

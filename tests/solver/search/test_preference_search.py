@@ -16,8 +16,8 @@ from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.objective.assign_zones import value_of
-from kubestow.solver.objective.families.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import AssignedZones
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.search import preference_search

@@ -19,8 +19,8 @@ from kubestow.solver import rules
 from kubestow.solver.bounds.component import ClassComponent
 from kubestow.solver.executors.second_process import Channel, SecondProcess
 from kubestow.solver.objective.assign_zones import value_of
-from kubestow.solver.objective.families.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.shapes import AssignedZones
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
