@@ -17,9 +17,9 @@ import msgspec
 
 from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.models.kube import device_objects, kinds, objects, storage_objects, workload_objects
-from kubestow.models.kube.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES, meant
 from kubestow.models.kube.closed_nodes import CLOSED_BY
 from kubestow.models.numa.nri_annotations import BALLOON, FALSE, NO_HINTS, TRUE
+from kubestow.models.snapshot.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES, meant
 from kubestow.models.snapshot.api_types import Unread
 from kubestow.models.snapshot.decode import JSON_ERRORS, DocumentReader
 from kubestow.models.snapshot.interning import is_of_node_policy

@@ -20,13 +20,13 @@ from kubestow.models.execution import execution_grace
 from kubestow.models.gangs import gangs
 from kubestow.models.gangs.declarations import Groups
 from kubestow.models.gangs.markers import members
-from kubestow.models.kube.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES, meant
 from kubestow.models.kube.lenient_decode import shorten
 from kubestow.models.kube.objects import Pod, is_terminal, is_terminating, pod_key
 from kubestow.models.kube.quantity import QuantityError
 from kubestow.models.numa.annotations import TAGS, has_hints
 from kubestow.models.numa.container_affinity import AffinityEntry, AnnotationError, parse_annotations, reaches, views
 from kubestow.models.numa.container_expressions import ContainerView, Expression
+from kubestow.models.snapshot.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES, meant
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import InputError
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from kubestow.models.kube import kinds, objects, quantity
-from kubestow.models.snapshot.bundles import reads_as_json
 from kubestow.models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, documents_of, head_of, is_list
+from kubestow.models.snapshot.texts.bundles import reads_as_json
 from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 #: Fields of pod specs and containers that placement reads. Security contexts are read in part, for notes.

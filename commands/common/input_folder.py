@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kubestow.models.snapshot import bundles, sources
+from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.decode import JSON_ERRORS, head_of
+from kubestow.models.snapshot.texts import bundles
 from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 #: API group of kubestow's own documents.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kubestow.models.kube import objects
-from kubestow.models.kube.affinity_keys import KEYS
+from kubestow.models.snapshot.affinity_keys import KEYS
 
 #: ``kubestow.dev/tags.<container>: key=value,key=value`` gives a container tags, which no Kubernetes object
 #: states.

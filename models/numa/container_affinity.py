@@ -14,12 +14,12 @@ from functools import lru_cache
 from typing import Final
 
 from kubestow.models.kube import objects
-from kubestow.models.kube.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES
 from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
 from kubestow.models.kube.pod_spec import qos_class
 from kubestow.models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load
 from kubestow.models.numa.annotations import TAGS
 from kubestow.models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
+from kubestow.models.snapshot.affinity_keys import AFFINITY, ANTI_AFFINITY, PREFIXES
 
 #: Largest absolute weight; larger ones are clamped.
 MAX_WEIGHT: Final = 1000

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from kubestow.models.kube import quantity
-from kubestow.models.kube.affinity_keys import KEYS, meant
 from kubestow.models.kube.lenient_decode import did_you_mean, shorten
 from kubestow.models.kube.objects import Container, Pod
 from kubestow.models.kube.pod_spec import GUARANTEED, qos_class
+from kubestow.models.snapshot.affinity_keys import KEYS, meant
 from kubestow.models.snapshot.interning import is_of_node_policy
 
 POLICY: Final = "resource-policy.nri.io"

@@ -13,8 +13,8 @@ from kubestow.models.positions import json_nodes, yaml_nodes
 from kubestow.models.positions.field_path import place
 from kubestow.models.positions.nodes import SourceLines, SourceNode
 from kubestow.models.snapshot import sources
-from kubestow.models.snapshot.bundles import reads_as_json
 from kubestow.models.snapshot.decode import MAX_LIST_DEPTH, is_list
+from kubestow.models.snapshot.texts.bundles import reads_as_json
 
 #: Helm's comment above each rendered object.
 _TEMPLATE: Final = re.compile(r"^# Source: (\S.*?)[ \t\r]*$", re.MULTILINE)

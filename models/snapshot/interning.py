@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from kubestow.models.kube import affinity_keys, defaults, objects
+from kubestow.models.kube import defaults, objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.validation import pods as validation
+from kubestow.models.snapshot import affinity_keys
 
 _T = TypeVar("_T")
 

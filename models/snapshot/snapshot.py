@@ -27,11 +27,12 @@ from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import plain, shorten
 from kubestow.models.kube.validation import stored
 from kubestow.models.kube.validation.kinds import problems as validation_problems
-from kubestow.models.snapshot import api_types, bundles, duplicate_keys, exports, inputs, interning, settling, sources, workload_status
+from kubestow.models.snapshot import api_types, duplicate_keys, interning, settling, sources, workload_status
 from kubestow.models.snapshot.capture_info import Capture, capture_info
 from kubestow.models.snapshot.decode import DocumentReader, identity_of
 from kubestow.models.snapshot.gc_pause import no_gc
 from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
+from kubestow.models.snapshot.texts import bundles, exports, inputs
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
 from kubestow.models.snapshot.yaml_reader import YamlError, documents
 

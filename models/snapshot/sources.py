@@ -22,7 +22,7 @@ _SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 #: POSIX and GNU archives have this at a fixed position of the first header.
 _TAR_MAGIC: Final = b"ustar"
-_TAR_MAGIC_BYTE: Final = 257
+_TAR_MAGIC_OFFSET_BYTES: Final = 257
 #: Formats of compression by the first bytes of a file.
 _COMPRESSIONS: Final[dict[bytes, tuple[str, type[gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile]]]] = {
     b"\x1f\x8b": ("gzip", gzip.GzipFile),
@@ -156,7 +156,7 @@ def read(path: str) -> bytes:
 
 def is_archive(data: bytes) -> bool:
     """Return True if decompressed data are a .tar or .zip archive."""
-    return data.startswith(ZIP_MAGICS) or data[_TAR_MAGIC_BYTE : _TAR_MAGIC_BYTE + len(_TAR_MAGIC)] == _TAR_MAGIC
+    return data.startswith(ZIP_MAGICS) or data[_TAR_MAGIC_OFFSET_BYTES : _TAR_MAGIC_OFFSET_BYTES + len(_TAR_MAGIC)] == _TAR_MAGIC
 
 
 def is_named_like_input(name: str) -> bool:

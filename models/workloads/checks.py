@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from kubestow.models.kube import defaults, device_objects, objects, workload_objects
-from kubestow.models.kube.affinity_keys import PREFIXES, meant
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import plain, shorten
 from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 from kubestow.models.kube.validation.texts import forbidden
 from kubestow.models.numa.annotations import TAGS
+from kubestow.models.snapshot.affinity_keys import PREFIXES, meant
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import OwnedPods
 from kubestow.models.workloads.replicas import REPLICAS, stated_pods

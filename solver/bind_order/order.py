@@ -20,7 +20,7 @@ from kubestow.solver.bind_order.gang_units import Binder
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.rules import having
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.graph import connected
+from kubestow.solver.runtime.graph import connected
 
 RESTARTS = 20  #: Randomised passes, for small groups.
 MAX_STATES = 20_000  #: States visited by the exhaustive search.

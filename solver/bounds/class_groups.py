@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.graph import connected
+from kubestow.solver.runtime.graph import connected
 
 
 def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:

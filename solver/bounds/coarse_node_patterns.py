@@ -17,7 +17,7 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.objective.domain_sums import DomainGraph, DomainSum
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.ortools import cp_model
-from kubestow.solver.rules.graph import connected
+from kubestow.solver.runtime.graph import connected
 
 #: Parts with more variables are omitted, even if their nodes are merged as far as possible. The limit is high because most points of
 #: attraction come from single nodes.

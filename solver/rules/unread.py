@@ -11,8 +11,8 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.solver import rules
 
 #: Fields of PodClass for preferences and the order of tiers.
-SOFT_FIELDS = frozenset({"priority", "prefers", "images", "pulls", "soft_spread"})
-#: Where the value of a field of PodClass comes from.
+SOFT_FIELDS = frozenset({"priority", "prefers", "scores", "pulls", "soft_spread"})
+#: Field of the pod that a field of PodClass is read from.
 _SOURCES = {
     "node_rule": "spec.affinity.nodeAffinity",
     "tolerations": "spec.tolerations",

@@ -27,7 +27,7 @@ def test_ortools_is_imported_by_the_first_model() -> None:
 
 def test_a_stand_in_has_the_attributes_of_its_module() -> None:
     assert ortools.cp_model.CpModel().__class__.__module__ == "ortools.sat.python.cp_model"
-    assert ortools.cp_model.OPTIMAL is pickle.loads(pickle.dumps(ortools.cp_model.OPTIMAL))
+    assert pickle.loads(pickle.dumps(ortools.cp_model.OPTIMAL)) == ortools.cp_model.OPTIMAL
     assert ortools.mathopt.SolverType.GLOP.name == "GLOP"
 
 

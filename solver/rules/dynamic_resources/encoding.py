@@ -25,7 +25,7 @@ from kubestow.solver.devices.claim_modes import Bundle, Mode, Take, bundles, mod
 from kubestow.solver.devices.device_groups import DeviceGroup, DeviceGroups
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.dynamic_resources.words import DeviceShortage, SharedClaim
-from kubestow.solver.rules.graph import connected
+from kubestow.solver.runtime.graph import connected
 
 #: Largest factor of a row; larger ones are rounded.
 _MAX_FACTOR = 2**40

@@ -17,7 +17,7 @@ from kubestow.models.cluster.cluster import AffinityTerm, Ids, Ints, RequiredAff
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.ortools import cp_model
-from kubestow.solver.rules.graph import strongly_connected
+from kubestow.solver.runtime.graph import strongly_connected
 
 
 @dataclass

@@ -10,8 +10,8 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.graph import strongly_connected
 from kubestow.solver.rules.inter_pod_affinity.encoding import Attraction, Repulsion
+from kubestow.solver.runtime.graph import strongly_connected
 
 
 class AffinityUnits(Rule):

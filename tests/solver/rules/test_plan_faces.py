@@ -12,6 +12,7 @@ from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.rules.gang_scheduling.rule import GangScheduling
 from kubestow.solver.rules.node_resources_fit.rule import NodeResourcesFit
 from kubestow.solver.rules.pod_topology_spread.rule import PodTopologySpread
 from kubestow.solver.runtime.options import Options
@@ -25,8 +26,10 @@ Object = dict[str, Any]
 
 @pytest.fixture
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the plan faces of all rules out, except capacity, and spread, which may exceed maxSkew as far as at the start."""
-    known = {kind: face for kind, face in rules.PLAN_FACES.items() if kind in (NodeResourcesFit, PodTopologySpread)}
+    """Leave the plan faces of all rules out, except capacity, spread, which may exceed maxSkew as far as at the start, and gangs, which
+    are no rule about single pods."""
+    kept = (NodeResourcesFit, PodTopologySpread, GangScheduling)
+    known = {kind: face for kind, face in rules.PLAN_FACES.items() if kind in kept}
     monkeypatch.setattr(rules, "PLAN_FACES", known)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kubestow.models.snapshot.snapshot import InputError, load
 from kubestow.report.documents import yaml_text
-from tests.models.snapshot.test_bundles import listed
+from tests.models.snapshot.texts.test_bundles import listed
 from tests.objects import node, pod
 
 NODES = listed("NodeList", node("n"), bare=True)

@@ -98,7 +98,7 @@ def _is_null(value: object) -> bool:
 
 
 def refusal(data: bytes) -> str | None:
-    """Return what a file is and how to get objects instead; None if it may hold objects."""
+    """Return the kind of a file with the way to objects; None if it may hold objects."""
     message = _MESSAGE.match(data)
     if message is not None:
         line = (message[1] + message[2]).decode("utf-8", "replace").strip()

@@ -1,4 +1,4 @@
-"""The keys of the container-affinity annotations, and keys that were probably meant to be one of them.
+"""The keys of the container-affinity annotations, and misspelt ones.
 
 Source: https://github.com/containers/nri-plugins/blob/main/docs/resource-policy/container-affinity.md.
 """

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from kubestow import cli
 from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.snapshot import InputError, load
-from tests.models.snapshot.test_bundles import listed, put
+from tests.models.snapshot.texts.test_bundles import listed, put
 from tests.objects import node, pod
 
 FILES = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kubestow.models.snapshot import archives, bundles, exports, sources
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.texts import archives, bundles, exports
 
 
 class Text(NamedTuple):

@@ -1,0 +1,1 @@
+"""The texts that a snapshot is read from: files, archives, bundles, and exports of other tools."""
