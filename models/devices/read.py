@@ -36,6 +36,11 @@ def inventory(
     return _InventoryReader(snapshot, nodes, reads, constrained).read(released)
 
 
+def visible_devices(snapshot: Snapshot) -> Inventory:
+    """Return every device that some node of a snapshot can see."""
+    return inventory(snapshot, NodeColumns(snapshot.nodes))
+
+
 class _InventoryReader:
     def __init__(self, snapshot: Snapshot, nodes: NodeColumns, reads: Collection[Read] | None, constrained: Collection[str]) -> None:
         self.snapshot, self.nodes, self.gates = snapshot, nodes, snapshot.gates

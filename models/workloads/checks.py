@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from kubestow.models.cel import selectors as device_selectors
 from kubestow.models.kube import defaults, device_objects, objects, workload_objects
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.lenient_decode import plain, shorten
@@ -104,8 +105,6 @@ def unknown_templates(spec: objects.PodSpec, namespace: str, path: str, snapshot
 
 def unreadable_selectors(obj: Any, gates: FeatureGates) -> Iterator[str]:
     """Yield device selectors of a DeviceClass, ResourceClaim or ResourceClaimTemplate that an API server would reject."""
-    from kubestow.models.cel import selectors as device_selectors
-
     if not device_selectors.available():
         return
     for path, selectors in _device_selectors(obj):

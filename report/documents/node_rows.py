@@ -105,10 +105,9 @@ def _finish(row: NodeRow) -> None:
 
 def _add_devices(snapshot: Snapshot, rows: dict[str, NodeRow]) -> None:
     """Count the devices that each node can use, and the unallocated ones."""
-    from kubestow.models.devices.read import inventory  # importing numpy takes longer than building rows
-    from kubestow.models.kube.selectors import NodeColumns as Nodes
+    from kubestow.models.devices.read import visible_devices  # importing numpy takes longer than building rows
 
-    found = inventory(snapshot, Nodes(snapshot.nodes))
+    found = visible_devices(snapshot)
     in_use = found.books.in_use | (found.books.shares > 0)
     for n, node in enumerate(snapshot.nodes):
         row = rows.get(node.metadata.name or "")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
 from typing import Any, Protocol, TypeVar
 
 from kubestow.solver.executors.cores import cores
@@ -103,8 +104,6 @@ def interrupts_held() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    from multiprocessing import resource_tracker
-
     received: list[int] = []
     answers: dict[int, Any] = {}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())

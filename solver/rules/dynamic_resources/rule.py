@@ -26,6 +26,7 @@ from kubestow.solver.devices.supply import supply
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule
 from kubestow.solver.rules.batch_limits import BatchLimits
 from kubestow.solver.rules.dynamic_resources.encoding import DeviceEncoder
+from kubestow.solver.rules.dynamic_resources.node_order import DeviceOrder
 from kubestow.solver.rules.dynamic_resources.remedies import DeviceRemedies
 from kubestow.solver.rules.dynamic_resources.words import DeviceWords
 
@@ -295,8 +296,6 @@ class DynamicResources(DeviceWords, DeviceRemedies):
         return BatchLimits(one=self.reaches(g), one_per_node=self.concerned(g))
 
     def node_order(self, rules: Sequence[Rule], n: int, pods: dict[int, int]) -> tuple[list[int] | None, bool]:
-        from kubestow.solver.rules.dynamic_resources.node_order import DeviceOrder
-
         return DeviceOrder(self, self.state, rules).find(n, pods)
 
     def encode(self, encoding: PlacementModel) -> None:

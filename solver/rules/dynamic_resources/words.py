@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kubestow.solver.devices.shortage import claims_asked
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.facts import FactPart
 from kubestow.solver.rules.wording import listed
@@ -93,8 +94,6 @@ class DeviceWords(Rule):
 
 
 def _requested(demand: DeviceDemand | None) -> str:
-    from kubestow.solver.devices.shortage import claims_asked
-
     if demand is None:
         return "nothing"
     resources = [f"{each.count} {each.resource}" for each in demand.extended]
