@@ -44,7 +44,7 @@ class AdmittedPods:
     own: dict[str, list[Pod]]
     others: list[Pod]
 
-    def beside(self, state: Snapshot, change: WorkloadChange, settled: Collection[str]) -> Snapshot:
+    def at_start_of(self, state: Snapshot, change: WorkloadChange, settled: Collection[str]) -> Snapshot:
         """Return the cluster at the start of a rollout: with the Deployment's own pending pods; other pending pods
         count in quotas only.
 
@@ -227,7 +227,7 @@ class QuotaClusters:
             shrunk = [pod for pod in now.pods if pod_key(pod) not in mine]
             places = range(len(shrunk) - len(before), len(shrunk))
             there = replace(now, pods=[*shrunk, *self._pods(self.start, other).values()])
-            admission = admission.beside(self._read(there, places, new, policy))
+            admission = admission.with_higher_usage(self._read(there, places, new, policy))
         return old, len(made), admission
 
     def _read(self, state: Snapshot, old: Sequence[int], new: Pod | None, policy: Policy) -> RolloutAdmission:

@@ -124,7 +124,7 @@ class Placing:
         change = verdict.change
         if any(each is not change and not each.refused and each.action != "unchanged" for each in self.changes) or self.over():
             return verdict
-        state = self.waiting.beside(self.start, change, set())
+        state = self.waiting.at_start_of(self.start, change, set())
         return followed(verdict, state, lambda state, name: roll_out(state, name, None, self._limited(), stop=self.stop))
 
     # --- orders of events -------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Placing:
                 continue
             name = f"Deployment/{change.namespace}/{change.name}"
             try:
-                begun = self.waiting.beside(state, change, course.settled)
+                begun = self.waiting.at_start_of(state, change, course.settled)
                 placement = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
             except InputError as error:
                 course.halts[change.ref] = Rolled(0, True, "; ".join(error.problems))
@@ -229,7 +229,7 @@ class Placing:
             return False
         try:
             others = self._others(change)
-            freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
+            freest = self.waiting.at_start_of(without(self.start, others), change, {other.ref for other in self.changes})
             freest.left_out += [pod for other in others for pod in remaining(other, self.start, self.options)]
             placement = roll_out(
                 freest, f"Deployment/{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop

@@ -16,7 +16,7 @@ from kubestow.commands.common.selecting import FindingSelection
 
 
 @dataclass(frozen=True)
-class Beside:
+class OtherControllers:
     """Configuration files of the descheduler and of Karpenter, whose decisions are judged as well."""
 
     descheduler_policy: str | None = None
@@ -32,7 +32,7 @@ class AuditRequest:
     choices: PolicyChoices
     chosen: FindingSelection
     sharing: WorkerChoices
-    beside: Beside
+    others: OtherControllers
     fail_on: str
     time_limit: float
     machine_labels: tuple[str, ...]
@@ -42,9 +42,9 @@ class AuditRequest:
 
     def check(self) -> None:
         """Refuse contradictory options."""
-        beside = self.beside
-        self.streams.check(beside.descheduler_policy, beside.catalogue, *beside.karpenter, *self.since)
-        refuse(beside.catalogue is not None and not beside.karpenter, "--catalogue requires --karpenter")
+        others = self.others
+        self.streams.check(others.descheduler_policy, others.catalogue, *others.karpenter, *self.since)
+        refuse(others.catalogue is not None and not others.karpenter, "--catalogue requires --karpenter")
 
 
 def _keys(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.workers
 @options.table_output("Audit")
 @options.exempting
-@requested(AuditRequest, streams=Streams, choices=PolicyChoices, chosen=FindingSelection, sharing=WorkerChoices, beside=Beside)
+@requested(AuditRequest, streams=Streams, choices=PolicyChoices, chosen=FindingSelection, sharing=WorkerChoices, others=OtherControllers)
 def audit(request: AuditRequest) -> None:
     """Find scheduling problems of a cluster, present and future.
 

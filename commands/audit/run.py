@@ -9,7 +9,7 @@ from typing import NoReturn
 from kubestow.audit.catalogue import CODES
 from kubestow.audit.run import AuditOptions, examine
 from kubestow.commands import VERSION
-from kubestow.commands.audit import AuditRequest, Beside
+from kubestow.commands.audit import AuditRequest, OtherControllers
 from kubestow.commands.common.exit_codes import DONE, VIOLATED
 from kubestow.commands.core import reading
 from kubestow.commands.running import findings, inputs, output, searching
@@ -43,7 +43,7 @@ def run(request: AuditRequest) -> NoReturn:
         machine_labels=request.machine_labels,
         stage_labels=request.stage_labels,
     )
-    judging = _judging(request.beside, snapshot)
+    judging = _judging(request.others, snapshot)
     found, reported = run.search(partial(examine, snapshot, audit_options, pool=pool))
     if judging is not None:
         run.search(partial(judging, found, audit_options))
@@ -66,12 +66,12 @@ def run(request: AuditRequest) -> NoReturn:
     findings.end(run, request.chosen, reported, VIOLATED if terminal.failing(found, request.fail_on) else DONE, terminal.audit_line(found))
 
 
-def _judging(beside: Beside, snapshot: Snapshot) -> Callable[..., None] | None:
+def _judging(controllers: OtherControllers, snapshot: Snapshot) -> Callable[..., None] | None:
     """Read the files and return a function that adds their judgement to an audit. None without files."""
-    if beside.descheduler_policy is None and not beside.karpenter:
+    if controllers.descheduler_policy is None and not controllers.karpenter:
         return None
     from kubestow.audit import other_controllers as others  # slow to import: the engines of plans and of capacity
 
-    catalogue = inputs.read_catalogue(beside.catalogue)
-    given = inputs.checked(lambda: others.read(snapshot, beside.descheduler_policy, beside.karpenter, catalogue))
+    catalogue = inputs.read_catalogue(controllers.catalogue)
+    given = inputs.checked(lambda: others.read(snapshot, controllers.descheduler_policy, controllers.karpenter, catalogue))
     return partial(others.judge_others, snapshot, given)

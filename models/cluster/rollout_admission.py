@@ -116,7 +116,7 @@ class RolloutAdmission:
         """True if a new pod is charged more than it requests."""
         return any(each.each > each.requested for each in self.dimensions)
 
-    def beside(self, other: RolloutAdmission) -> RolloutAdmission:
+    def with_higher_usage(self, other: RolloutAdmission) -> RolloutAdmission:
         """Return for each dimension the amounts of ``self`` or ``other`` (same workload) with the higher initial usage."""
         by_key = {(each.quota, each.resource): each for each in other.dimensions}
         pairs = ((each, by_key.get((each.quota, each.resource), each)) for each in self.dimensions)

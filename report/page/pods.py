@@ -43,7 +43,7 @@ class Columns:
             "priority": [self._priority[i] for i in pods],
             "place": [[view[i] for i in pods] for view in places.place],
             "zones": {str(place): [[name, zones] for name, zones in places.zones[i]] for place, i in at},
-            "anew": changed_requests,
+            "recreated": changed_requests,
             "state": [places.state[i] for i in pods],
         }
 

@@ -29,7 +29,7 @@ const stepName = (step) => (typeof step.pod === "number" ? P.name[step.pod] : st
 
 // The request of a pod at a position. A recreated pod loses an in-place resize.
 const need = (measure, p, at = state.at) => {
-  const recreated = P.anew && P.anew[p];
+  const recreated = P.recreated && P.recreated[p];
   return recreated && madeAgain(p, at) ? recreated[MEASURES.indexOf(measure)] : D.shapes[P.shape[p]][measure];
 };
 const workloadName = (w) => (w < 0 ? "no workload" : D.workloads[w].name);

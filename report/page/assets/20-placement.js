@@ -47,7 +47,7 @@ function usageAt(at) {
     const from = P.place[0];
     const to = placesAt(at);
     for (let p = 0; p < to.length; p += 1) {
-      if (from[p] === to[p] && !(P.anew && P.anew[p])) continue;
+      if (from[p] === to[p] && !(P.recreated && P.recreated[p])) continue;
       for (const [n, sign, then] of [[from[p], -1, 0], [to[p], 1, at]]) {
         if (n < 0) continue;
         made.cpu[n] += sign * need("cpu", p, then);

@@ -16,7 +16,7 @@ from kubestow.solver.capacity.series.deciding import deciding
 from kubestow.solver.capacity.series.search import Joint, SeriesIncumbent
 from kubestow.solver.capacity.size.brands import menus
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.purchase_cluster import World, world
+from kubestow.solver.capacity.size.purchase_cluster import PurchaseBase, purchase_base
 from kubestow.solver.capacity.size.search import SizeOutcome, SizeSearch
 from kubestow.solver.capacity.size.size import MAX_CHECK_TO_COMPILE_RATIO, PREFERENCE_TIME_FRACTION, answer, reference
 from kubestow.solver.runtime.deadline import Deadline
@@ -55,18 +55,20 @@ def size_series(
     report("compile")
     if requests[0].mode == "from-scratch":
         options = replace(options, from_scratch=True)
-    worlds = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, requests, strict=True)]
-    offered = menus(worlds, catalogue, options)
+    purchase_bases = [purchase_base(snapshot, each, options.edits) for snapshot, each in zip(snapshots, requests, strict=True)]
+    offered = menus(purchase_bases, catalogue, options)
     compiled = time.monotonic()
     checking = min(MAX_CHECK_TO_COMPILE_RATIO * (compiled - started), (options.time_limit or 0.0) / 3)
     clock = (started if began is None else began) - checking - min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    searches = [SizeSearch(each, one, catalogue, question, context) for each, one, question in zip(worlds, offered, requests, strict=True)]
+    searches = [
+        SizeSearch(each, one, catalogue, question, context) for each, one, question in zip(purchase_bases, offered, requests, strict=True)
+    ]
     outcome = _search(searches, catalogue, context)
     solved = time.monotonic()
-    part = None if options.time_limit is None else options.time_limit / len(worlds)
+    part = None if options.time_limit is None else options.time_limit / len(purchase_bases)
     after = replace(context, options=replace(options, time_limit=part))
-    answers = {i: answer(worlds[i], offered[i], catalogue, requests[i], outcome.of(i), after) for i in outcome.to_answer}
+    answers = {i: answer(purchase_bases[i], offered[i], catalogue, requests[i], outcome.of(i), after) for i in outcome.to_answer}
     result = answers[outcome.chosen]
     for i, each in answers.items():
         _stamp(each, snapshots[i])
@@ -75,7 +77,7 @@ def size_series(
         result.unmodelled += [entry for entry in each.unmodelled if (entry.pod, entry.field, entry.effect) not in known]
     if outcome.infeasible_index is not None:
         result.notes.append(f"no purchase places all pods of the snapshot of {result.snapshot.capturedAt}")
-    result.series = [_moment(worlds[i], options, outcome, i, answers.get(i)) for i in range(len(worlds))]
+    result.series = [_moment(purchase_bases[i], options, outcome, i, answers.get(i)) for i in range(len(purchase_bases))]
     if not options.deterministic:
         seconds = time.monotonic() - solved
         result.seconds = doc.Seconds(compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(seconds, 3))
@@ -135,14 +137,14 @@ def _alone(searches: Sequence[SizeSearch], context: RunContext) -> list[SizeOutc
             return outcomes + [SizeOutcome() for _ in searches[i + 1 :]]
         remaining_seconds = context.options.time_limit
         own = context.part(None if remaining_seconds is None else max(0.05, remaining_seconds * ALONE_TIME_FRACTION / len(searches)))
-        outcomes.append(SizeSearch(search.world, search.menu, search.catalogue, search.request, own).run())
+        outcomes.append(SizeSearch(search.purchase_base, search.menu, search.catalogue, search.request, own).run())
         context.deadline.charge(own.deadline.elapsed())
         if outcomes[-1].infeasible:
             return outcomes + [SizeOutcome() for _ in searches[i + 1 :]]
     return outcomes
 
 
-def _moment(cluster: World, options: Options, outcome: _SeriesOutcome, i: int, part: Sizing | None) -> Moment:
+def _moment(cluster: PurchaseBase, options: Options, outcome: _SeriesOutcome, i: int, part: Sizing | None) -> Moment:
     """Return the document's entry for a snapshot.
 
     Args:

@@ -18,7 +18,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.daemon_sets import target
 from kubestow.solver import rules
-from kubestow.solver.capacity.size.purchase_cluster import World
+from kubestow.solver.capacity.size.purchase_cluster import PurchaseBase
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import alone, demand_with_slots, room_with_slots
 from kubestow.solver.runtime.options import Options
@@ -112,7 +112,7 @@ class Menu:
         return np.flatnonzero(reach == 0).tolist()
 
 
-def menu(world: World, catalogue: Catalogue, options: Options, failing: str | None = None) -> Menu:
+def menu(purchase_base: PurchaseBase, catalogue: Catalogue, options: Options, failing: str | None = None) -> Menu:
     """Compile the pending pods against every offer.
 
     Args:
@@ -121,16 +121,16 @@ def menu(world: World, catalogue: Catalogue, options: Options, failing: str | No
     Raises:
         InputError: Quantities that cannot be summed.
     """
-    return menus([world], catalogue, options, failing)[0]
+    return menus([purchase_base], catalogue, options, failing)[0]
 
 
-def menus(worlds: Sequence[World], catalogue: Catalogue, options: Options, failing: str | None = None) -> list[Menu]:
-    """Compile the pending pods of several worlds against every offer, as :func:`menu` does.
+def menus(purchase_bases: Sequence[PurchaseBase], catalogue: Catalogue, options: Options, failing: str | None = None) -> list[Menu]:
+    """Compile the pending pods of several purchase_bases against every offer, as :func:`menu` does.
 
-    All menus have the same brands in the same order. A brand joins offers that no world distinguishes.
+    All menus have the same brands in the same order. A brand joins offers that no base distinguishes.
     """
     listed = [offer for offer in catalogue.offers if offer.shape.most != 0]
-    shown = [_with_offers(world, listed, options, failing) for world in worlds]
+    shown = [_with_offers(purchase_base, listed, options, failing) for purchase_base in purchase_bases]
     offered = list(range(len(listed)))
     if not any(value > 0 for value in catalogue.excess.values()):  # otherwise nodes without pods may offset spot nodes
         offered = [i for i in offered if any(each.eligibility[:, each.new[i]].any() for each in shown)]
@@ -139,8 +139,8 @@ def menus(worlds: Sequence[World], catalogue: Catalogue, options: Options, faili
 
 
 @dataclass
-class _OfferedWorld:
-    """A world with one node of each offer.
+class _OfferedNodes:
+    """A base with one node of each offer.
 
     Attributes:
         new: These nodes, in the order of the offers.
@@ -181,9 +181,9 @@ class _OfferedWorld:
         )  # fmt: skip
 
 
-def _with_offers(world: World, listed: Sequence[Offer], options: Options, failing: str | None) -> _OfferedWorld:
-    snapshot = world.expanded([(unlimited(offer), 1) for offer in listed]).snapshot
-    names = world.new_nodes(snapshot)
+def _with_offers(purchase_base: PurchaseBase, listed: Sequence[Offer], options: Options, failing: str | None) -> _OfferedNodes:
+    snapshot = purchase_base.expanded([(unlimited(offer), 1) for offer in listed]).snapshot
+    names = purchase_base.new_nodes(snapshot)
     snapshot = bound_as(snapshot, _residents(snapshot, frozenset(names)))
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
@@ -191,7 +191,7 @@ def _with_offers(world: World, listed: Sequence[Offer], options: Options, failin
     active = rules.build(cluster)
     eligibility = np.maximum(alone(cluster, active), 0)  # independent of the other purchased nodes
     keys = sorted({*_keys(cluster), *((failing,) if failing is not None else ())})
-    return _OfferedWorld(cluster, [place[name] for name in names], active, eligibility, keys)
+    return _OfferedNodes(cluster, [place[name] for name in names], active, eligibility, keys)
 
 
 def unlimited(offer: Offer) -> Offer:
@@ -219,7 +219,7 @@ def _keys(cluster: Cluster) -> list[str]:
     return sorted(keys - {HOSTNAME})
 
 
-def _brands(shown: Sequence[_OfferedWorld], listed: Sequence[Offer], offered: Iterable[int]) -> list[list[int]]:
+def _brands(shown: Sequence[_OfferedNodes], listed: Sequence[Offer], offered: Iterable[int]) -> list[list[int]]:
     """Return the brands as lists of indices of offers.
 
     A brand has the cheapest offers of one shape that differ only in a zone that no rule reads.

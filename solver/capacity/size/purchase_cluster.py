@@ -19,7 +19,7 @@ _CONTROL_PLANE_LABELS = tuple(f"node-role.kubernetes.io/{role}" for role in ("co
 
 
 @dataclass(frozen=True)
-class World:
+class PurchaseBase:
     """The cluster without a purchase: the snapshot, the caller's edits and the nodes to remove.
 
     Attributes:
@@ -57,7 +57,7 @@ class World:
         return [node.metadata.name or "" for node in snapshot.nodes if node.metadata.name not in known]
 
 
-def world(snapshot: Snapshot, request: SizeOptions, edits: Edits | None) -> World:
+def purchase_base(snapshot: Snapshot, request: SizeOptions, edits: Edits | None) -> PurchaseBase:
     """Return the cluster on which purchases are tried.
 
     Raises:
@@ -75,4 +75,4 @@ def world(snapshot: Snapshot, request: SizeOptions, edits: Edits | None) -> Worl
         base = msgspec.structs.replace(base, removeNodes=[*base.removeNodes, *gone], rehouse=True)
     if request.buffers and any(each is not None and each.capacity_buffers for each in (snapshot, request.manifests)):
         base = msgspec.structs.replace(base, buffers=True)
-    return World(snapshot, request.manifests, base, gone, apply(snapshot, request.manifests, base))
+    return PurchaseBase(snapshot, request.manifests, base, gone, apply(snapshot, request.manifests, base))

@@ -20,7 +20,7 @@ from kubestow.solver.capacity.size.master import UNEVEN, Master, groups_of
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.packing import Packer, Stock, values
 from kubestow.solver.capacity.size.plan import Bought, PurchasePlan, cost_of, counts_of, local, plan_of, start_of, unplaced_of
-from kubestow.solver.capacity.size.purchase_cluster import World
+from kubestow.solver.capacity.size.purchase_cluster import PurchaseBase
 from kubestow.solver.capacity.size.quotas import guess
 from kubestow.solver.capacity.size.relaxation import SOLVE_TIME_FRACTION, Incumbent, Relaxed
 from kubestow.solver.capacity.size.trial import PurchaseTrial, Start, attempt
@@ -73,9 +73,9 @@ class SizeOutcome(Incumbent):
 class SizeSearch(Relaxed):
     """The search of one snapshot over the offers of ``menu``."""
 
-    def __init__(self, world: World, menu: Menu, catalogue: Catalogue, request: SizeOptions, context: RunContext) -> None:
+    def __init__(self, purchase_base: PurchaseBase, menu: Menu, catalogue: Catalogue, request: SizeOptions, context: RunContext) -> None:
         super().__init__([menu], catalogue, request, context)
-        self.world, self.menu = world, menu
+        self.purchase_base, self.menu = purchase_base, menu
         self.incumbent: SizeOutcome = SizeOutcome()
         self.local = local(menu, catalogue, request)
         self.monotone = not any(s.key == HOSTNAME for cls in menu.cluster.classes for s in cls.spread)
@@ -267,7 +267,7 @@ class SizeSearch(Relaxed):
         began = time.monotonic()
         context = self.context.part(max(1.0, self.context.deadline.left() * share))
         bought = self.menu.purchase(counts)
-        trial = attempt(self.world, [(unlimited(offer), k) for offer, k in bought] if free else bought, context, start)
+        trial = attempt(self.purchase_base, [(unlimited(offer), k) for offer, k in bought] if free else bought, context, start)
         self.context.deadline.charge(context.deadline.elapsed())
         self._tried = max(self._tried, time.monotonic() - began)
         return trial

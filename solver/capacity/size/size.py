@@ -29,7 +29,7 @@ from kubestow.solver.capacity.size.brands import Menu, menu, unlimited
 from kubestow.solver.capacity.size.cost_accounting import account, notes, replaced
 from kubestow.solver.capacity.size.misfits import misfits
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.purchase_cluster import World, world
+from kubestow.solver.capacity.size.purchase_cluster import PurchaseBase, purchase_base
 from kubestow.solver.capacity.size.search import MAX_REFUTATION_NODES, SizeOutcome, SizeSearch, spent
 from kubestow.solver.capacity.size.surviving import MAX_CERTIFICATES, certificate, check_label, combined
 from kubestow.solver.capacity.size.trial import PurchaseTrial, Start, attempt
@@ -86,7 +86,7 @@ def size(
     report("compile")
     if request.mode == "from-scratch":
         options = replace(options, from_scratch=True)
-    cluster = world(snapshot, request, options.edits)
+    cluster = purchase_base(snapshot, request, options.edits)
     if request.survive is not None:
         check_label(snapshot.nodes, catalogue, request.survive)
     offered = menu(cluster, catalogue, options, request.survive.key if request.survive is not None else None)
@@ -112,7 +112,9 @@ def size(
     return result
 
 
-def answer(cluster: World, offered: Menu, catalogue: Catalogue, request: SizeOptions, outcome: SizeOutcome, context: RunContext) -> Sizing:
+def answer(
+    cluster: PurchaseBase, offered: Menu, catalogue: Catalogue, request: SizeOptions, outcome: SizeOutcome, context: RunContext
+) -> Sizing:
     """Return the checked document of a search's result, without seconds.
 
     Raises:
@@ -145,7 +147,7 @@ def answer(cluster: World, offered: Menu, catalogue: Catalogue, request: SizeOpt
 def _without_buffers(snapshot: Snapshot, catalogue: Catalogue, request: SizeOptions, context: RunContext) -> Cost | None:
     """Return the cost of the cheapest nodes that need not hold the chunks of CapacityBuffers; None if none are found."""
     request, options = replace(request, buffers=False), context.options
-    cluster = world(snapshot, request, options.edits)
+    cluster = purchase_base(snapshot, request, options.edits)
     offered = menu(cluster, catalogue, options, request.survive.key if request.survive is not None else None)
     if offered.hopeless():
         return None
@@ -167,7 +169,7 @@ def _buffers(snapshot: Snapshot, placement: doc.Placement) -> list[BufferRoom]:
 
 
 def _survive(
-    cluster: World, outcome: SizeOutcome, placement: doc.Placement, catalogue: Catalogue, request: SizeOptions, context: RunContext
+    cluster: PurchaseBase, outcome: SizeOutcome, placement: doc.Placement, catalogue: Catalogue, request: SizeOptions, context: RunContext
 ) -> tuple[doc.Placement | None, Survival | None]:
     """Add what failures need to the incumbent, in place; return the final placement and its certificate.
 
@@ -202,7 +204,7 @@ def placed_at(placement: doc.Placement) -> dict[str, dict[int, int]]:
     return counts
 
 
-def _sizing(cluster: World, catalogue: Catalogue, request: SizeOptions, options: Options, outcome: SizeOutcome) -> Sizing:
+def _sizing(cluster: PurchaseBase, catalogue: Catalogue, request: SizeOptions, options: Options, outcome: SizeOutcome) -> Sizing:
     trial = outcome.trial
     snapshot = cluster.before.snapshot if trial is None else trial.expansion.snapshot
     edits = cluster.base if trial is None else cluster.edits(trial.bought)
@@ -232,7 +234,7 @@ def _sizing(cluster: World, catalogue: Catalogue, request: SizeOptions, options:
     )
 
 
-def _unmodelled(cluster: World, options: Options) -> list[doc.Unmodelled]:
+def _unmodelled(cluster: PurchaseBase, options: Options) -> list[doc.Unmodelled]:
     """Return the unmodelled fields of pending pods, for a result without a placement."""
     snapshot = cluster.before.snapshot
     pending = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated).pending
@@ -240,7 +242,7 @@ def _unmodelled(cluster: World, options: Options) -> list[doc.Unmodelled]:
     return [*options.unmodelled, *cluster.before.unmodelled, *named]
 
 
-def reference(snapshot: Snapshot, options: Options, cluster: World, edits: doc.Edits) -> doc.SnapshotRef:
+def reference(snapshot: Snapshot, options: Options, cluster: PurchaseBase, edits: doc.Edits) -> doc.SnapshotRef:
     """Return the reference to the cluster that an answer is about."""
     pending = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated).pending
     return doc.SnapshotRef(
@@ -251,7 +253,7 @@ def reference(snapshot: Snapshot, options: Options, cluster: World, edits: doc.E
     )  # fmt: skip
 
 
-def _placement(cluster: World, trial: PurchaseTrial, options: Options, context: RunContext) -> doc.Placement:
+def _placement(cluster: PurchaseBase, trial: PurchaseTrial, options: Options, context: RunContext) -> doc.Placement:
     """Return the placement that proves a purchase, with improved preferences."""
     shown = _shown(cluster, trial, options)
     if trial.answer.counts.any() and not context.over() and int(np.count_nonzero(trial.eligibility)) <= MAX_PREFERENCE_PAIRS:
@@ -262,7 +264,7 @@ def _placement(cluster: World, trial: PurchaseTrial, options: Options, context: 
     return document(trial.cluster, shown, trial.answer)
 
 
-def _shown(cluster: World, trial: PurchaseTrial, options: Options) -> Options:
+def _shown(cluster: PurchaseBase, trial: PurchaseTrial, options: Options) -> Options:
     """Return the options for the placement of a trial."""
     return replace(
         options,
@@ -296,7 +298,7 @@ def _together(trial: PurchaseTrial, context: RunContext) -> list[doc.Cause]:
     return causes
 
 
-def _much_bought(cluster: World, offered: Menu, context: RunContext) -> tuple[list[doc.Cause], str]:
+def _much_bought(cluster: PurchaseBase, offered: Menu, context: RunContext) -> tuple[list[doc.Cause], str]:
     """Return the causes why pods stay unplaced with many nodes of every offer, and a note that names that purchase."""
     each = max(1, min(int(offered.count.sum()), MAX_REFUTATION_NODES // max(1, len(offered.brands))))
     bought = [(unlimited(offer), count) for offer, count in offered.purchase([each] * len(offered.brands))]

@@ -16,7 +16,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.workloads.expand import Expansion
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import most_in_order
-from kubestow.solver.capacity.size.purchase_cluster import World
+from kubestow.solver.capacity.size.purchase_cluster import PurchaseBase
 from kubestow.solver.construction.greedy import complete
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.placed_tiers import PlacedAnswer, PlacedSearch
@@ -92,20 +92,22 @@ class _Started(PlacedSearch):
         return PlacedAnswer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
 
 
-def attempt(world: World, bought: Sequence[tuple[Offer, int]], context: RunContext, start: Start | None = None) -> PurchaseTrial:
+def attempt(
+    purchase_base: PurchaseBase, bought: Sequence[tuple[Offer, int]], context: RunContext, start: Start | None = None
+) -> PurchaseTrial:
     """Place the pending pods on the cluster with a purchase.
 
     Args:
         start: A packing that is likely to succeed.
     """
     options = context.options
-    expansion = world.expanded(bought)
+    expansion = purchase_base.expanded(bought)
     scope = select(expansion.snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     cluster = compile_cluster(expansion.snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     active = rules.build(cluster)
     eligibility = possible(cluster, active)
     objective = Objective(cluster, active)
-    names = world.new_nodes(expansion.snapshot)
+    names = purchase_base.new_nodes(expansion.snapshot)
     search = _Started(objective, active, eligibility, context)
     if start is not None:
         search.start = np.minimum(start.counts(cluster, names), eligibility)

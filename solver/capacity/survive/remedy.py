@@ -100,7 +100,7 @@ class _RemedySearch:
     pool: WorkerPool | None = None
     why: str = ""
     floor: int = 0
-    _worlds: dict[Counts, FailureSearch] = field(default_factory=dict)
+    _trial_clusters: dict[Counts, FailureSearch] = field(default_factory=dict)
     _looks: dict[tuple[Counts, Failed], ScenarioVerdict] = field(default_factory=dict)
     _verdicts: dict[tuple[Counts, Failed], ScenarioVerdict] = field(default_factory=dict)
     _cured: dict[tuple[Counts, Failed], bool | None] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class _RemedySearch:
 
     def _measure(self) -> None:
         """Compute the room that the worst failures lack."""
-        base = self._world((0,) * len(self.offers))
+        base = self._trial_cluster((0,) * len(self.offers))
         edited, fresh = one_of_each(self.snapshot, self.offers)
         more = FailureSearch(edited, self.request, domains(edited, self.request), self.context)
         for failed in self.known[:_MAX_MEASURED_FAILURES]:
@@ -148,24 +148,24 @@ class _RemedySearch:
 
     # --- queries --------------------------------------------------------------------------------------------------------
 
-    def _world(self, counts: Counts) -> FailureSearch:
+    def _trial_cluster(self, counts: Counts) -> FailureSearch:
         """Return the search for failures of the cluster with a purchase. The latest ones are cached."""
-        if counts not in self._worlds:
+        if counts not in self._trial_clusters:
             edits = edits_of(self.offers, counts)
             edited = apply(self.snapshot, None, edits).snapshot if any(counts) else self.snapshot
-            self._worlds[counts] = FailureSearch(edited, self.request, domains(edited, self.request), self.context)
-            while len(self._worlds) > _MAX_CACHED_CLUSTERS:
-                self._worlds.pop(next(iter(self._worlds)))
-        return self._worlds[counts]
+            self._trial_clusters[counts] = FailureSearch(edited, self.request, domains(edited, self.request), self.context)
+            while len(self._trial_clusters) > _MAX_CACHED_CLUSTERS:
+                self._trial_clusters.pop(next(iter(self._trial_clusters)))
+        return self._trial_clusters[counts]
 
     def _quick(self, counts: Counts, failed: Failed) -> ScenarioVerdict | None:
         """Return the verdict of bounds and construction on a failure, with a purchase. None if the nodes that fail are not in it."""
         key = counts, failed
         if key not in self._looks:
-            world = self._world(counts)
-            if any(name not in world.nodes for name in failed):
+            trial_cluster = self._trial_cluster(counts)
+            if any(name not in trial_cluster.nodes for name in failed):
                 return None
-            self._looks[key] = world.decide(failed, self._part(_FAILURE_TIME_FRACTION), quick=True)
+            self._looks[key] = trial_cluster.decide(failed, self._part(_FAILURE_TIME_FRACTION), quick=True)
             self.context.deadline.charge(_QUICK_SECONDS)
             self.context.report("remedy", detail=f"{len(self._looks)} failures tried, now with {self._describe(counts)}")
         return self._looks[key]
@@ -174,10 +174,10 @@ class _RemedySearch:
         """Return the number of pods that stay pending after a failure, with a purchase, in the best answer found."""
         key = counts, failed
         if key not in self._verdicts:
-            world, part = self._world(counts), self._part(_FAILURE_TIME_FRACTION)
-            verdict = world.decide(failed, part)
+            trial_cluster, part = self._trial_cluster(counts), self._part(_FAILURE_TIME_FRACTION)
+            verdict = trial_cluster.decide(failed, part)
             if self.request.preemption and not verdict.survives:
-                verdict = decide_preempting(world.snapshot, world.gone(failed), self.request, verdict, part)
+                verdict = decide_preempting(trial_cluster.snapshot, trial_cluster.gone(failed), self.request, verdict, part)
             self._verdicts[key] = verdict
             self.context.deadline.charge(part.deadline.elapsed())
         return len(self._verdicts[key].pending)
@@ -198,9 +198,9 @@ class _RemedySearch:
         if not self.request.preemption:
             if look.least:
                 return False
-            world = self._world(counts)
-            if look.displaced * len(world.snapshot.nodes) <= _MAX_MODEL_PAIRS:  # a separate model is faster than a full search
-                aftermath, options = after(world.snapshot, world.gone(failed), self.request), self.context.options
+            trial_cluster = self._trial_cluster(counts)
+            if look.displaced * len(trial_cluster.snapshot.nodes) <= _MAX_MODEL_PAIRS:  # a separate model is faster than a full search
+                aftermath, options = after(trial_cluster.snapshot, trial_cluster.gone(failed), self.request), self.context.options
                 question = PlacementQuestion(
                     aftermath.snapshot, tuple(aftermath.back), len(aftermath.back), options.exempt, hard(options.policy)
                 )
@@ -240,7 +240,7 @@ class _RemedySearch:
             part = replace(self._part(_CERTIFICATE_TIME_FRACTION).options, causes=False)
             self.context.deadline.charge(part.time_limit or 0.0)
             self.context.report("remedy", detail=f"the certificate with {self._describe(counts)}")
-            survival = survive(self._world(counts).snapshot, self.request, part, stop=self.context.stop, pool=self.pool)
+            survival = survive(self._trial_cluster(counts).snapshot, self.request, part, stop=self.context.stop, pool=self.pool)
             new = [tuple(each.failed) for each in survival.counterexamples]
             self.known[:0] = [failed for failed in new if failed not in self.known]
             self._certified[counts] = True if survival.certified else False if new else None

@@ -79,12 +79,12 @@ def _daemon(state: UpdateState, controller: Controller) -> str:
             f"stuck at node {name[state.members[refused].slot]}: its new pod cannot be created: {refusal[1] if refusal is not None else ''}"
         )
     stuck = [k for k in state.waiting() if state.members[k].new]
-    beside = [name[state.members[k].slot] for k in stuck if len(state.at(state.members[k].slot)) > 1]
+    nodes_of_two = [name[state.members[k].slot] for k in stuck if len(state.at(state.members[k].slot)) > 1]
     alone = without_pod(state)
     parts = []
-    if beside:
+    if nodes_of_two:
         text = "the new pod does not fit next to the old one, which stays until the new one runs"
-        parts.append(f"stuck on node{'s' * (len(beside) > 1)} {listed(beside)}: {text} (maxSurge {update.surge})")
+        parts.append(f"stuck on node{'s' * (len(nodes_of_two) > 1)} {listed(nodes_of_two)}: {text} (maxSurge {update.surge})")
     if alone:
         parts.append(f"node{'s' * (len(alone) > 1)} without a pod: {listed(alone)}")
     if not parts and update.strategy == "OnDelete":

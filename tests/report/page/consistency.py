@@ -93,7 +93,7 @@ def _pods(data: Data, part: Data, nodes: int, views: int) -> None:
     for name, most in (("workload", len(data["workloads"])), ("shape", len(data["shapes"])), ("priority", len(data["priorities"]))):
         assert all(0 <= at < most for at in part[name])
     assert all(0 <= state <= 6 for state in part["state"])
-    assert all(0 <= int(p) < count for p in (*part["zones"], *part["anew"]))
+    assert all(0 <= int(p) < count for p in (*part["zones"], *part["recreated"]))
 
 
 def _groups(data: Data, nodes: int, views: int) -> None:

@@ -53,7 +53,7 @@ def blank(nodes: int = 0) -> Document:
         "workloads": [],
         "priorities": [0],
         "shapes": [],
-        "pods": {"name": [], "workload": [], "shape": [], "priority": [], "place": [[]], "zones": {}, "anew": {}, "state": []},
+        "pods": {"name": [], "workload": [], "shape": [], "priority": [], "place": [[]], "zones": {}, "recreated": {}, "state": []},
         "usage": [{"cpu": [0] * nodes, "memory": [0] * nodes, "pods": [0] * nodes}],
         "waves": [],
         "obstacles": [],

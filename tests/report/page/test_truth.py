@@ -59,7 +59,7 @@ def test_a_resize_in_place_is_forgotten_by_the_wave_that_moves_the_pod(report: O
     result = plan(snapshot, 5)
     data = build(snapshot, result, version="1")
     early = {str(step["pod"]) for wave in data["waves"][:-1] for step in wave["steps"] if step["to"] >= 0}
-    assert early & data["pods"]["anew"].keys()
+    assert early & data["pods"]["recreated"].keys()
     truth.check(report(data), snapshot, result)
 
 

@@ -18,7 +18,7 @@ from kubestow.models.snapshot.capture_info import Capture
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.purchase_cluster import world
+from kubestow.solver.capacity.size.purchase_cluster import purchase_base
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.exact import ExactEngine
@@ -125,7 +125,7 @@ def brute_series(
 ) -> tuple[int, int] | None:
     """Return the same of the cheapest purchase that does for each of several snapshots."""
     offers, request = offered.offers, questions[0]
-    clusters = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, questions, strict=True)]
+    clusters = [purchase_base(snapshot, each, options.edits) for snapshot, each in zip(snapshots, questions, strict=True)]
     tried = []
     for counts in itertools.product(range(max_nodes + 1), repeat=len(offers)):
         by_shape: dict[str, int] = {}
