@@ -179,11 +179,13 @@ class PlacedSearch:
 
     def _fill(self, answer: PlacedAnswer) -> None:
         """Place pods that take shares of devices again, if some are unplaced."""
-        until = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
+        until = (
+            self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
+        )
 
         def over() -> bool:
             self.deadline.charge(self.parameters.filling_seconds)
-            return self.stop.is_set() or self.deadline.left() <= until
+            return self.stop.is_set() or self.deadline.remaining() <= until
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         counts = ShareFilling(self.cluster, active, self.eligibility, answer.counts, seed=self.options.seed).run(over)
@@ -194,11 +196,13 @@ class PlacedSearch:
 
     def _fill_exactly(self, answer: PlacedAnswer) -> None:
         """Place all pods again if there is almost no slack."""
-        until = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
+        until = (
+            self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
+        )
 
         def over() -> bool:
             self.deadline.charge(self.parameters.insertion_seconds)
-            return self.stop.is_set() or self.deadline.left() <= until
+            return self.stop.is_set() or self.deadline.remaining() <= until
 
         counts = fill_exactly(self.cluster, self.eligibility, seed=self.options.seed, over=over)
         if counts is not None:
@@ -213,7 +217,7 @@ class PlacedSearch:
         unplaced = int(fits(self.cluster, self.eligibility).sum() - answer.counts.sum())
         patience = self.parameters.patience + self.parameters.patience_per_pod * unplaced
         share = self.parameters.repair_fraction if self.cluster.devices is None else self.parameters.device_repair_fraction
-        seconds, started = min(self.deadline.left(), self.parameters.max_budget_seconds) * share, time.monotonic()
+        seconds, started = min(self.deadline.remaining(), self.parameters.max_budget_seconds) * share, time.monotonic()
         calls = last = 0
 
         def progress() -> float:
@@ -246,10 +250,10 @@ class PlacedSearch:
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
-        until = self.deadline.left()
+        until = self.deadline.remaining()
 
         def over() -> bool:
-            return self.stop.is_set() or self.deadline.left() <= until
+            return self.stop.is_set() or self.deadline.remaining() <= until
 
         def charge() -> None:
             self.deadline.charge(self.parameters.insertion_seconds)
@@ -258,18 +262,20 @@ class PlacedSearch:
             nowhere: Bools = np.asarray(eligibility.sum(axis=0) == 0)  # room that does not count
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
             encoding = build_model(site, rules.build(site), eligibility=eligibility)
-            encoding.model.add(encoding.sum(list(encoding.left.values())) <= sum(encoding.fits) - needed)
+            encoding.model.add(encoding.sum(list(encoding.unplaced.values())) <= sum(encoding.fits) - needed)
             tight = len(encoding.x) <= self.parameters.tight_limit
-            answer = CpSat(self.context).run(encoding.model, (self.deadline.left() - until) * self.parameters.site_fraction, tight=tight)
+            answer = CpSat(self.context).run(
+                encoding.model, (self.deadline.remaining() - until) * self.parameters.site_fraction, tight=tight
+            )
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
         packing = GangPacking(self.cluster, self.eligibility, self.options.exempt, self.options.seed, over, charge, ask)
-        end = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.pack_fraction
+        end = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * self.parameters.pack_fraction
         for number, k in enumerate(gangs):
-            if self.stop.is_set() or self.deadline.left() <= end:
+            if self.stop.is_set() or self.deadline.remaining() <= end:
                 break
-            until = self.deadline.left() - (self.deadline.left() - end) / min(self.parameters.gangs_at_once, len(gangs) - number)
+            until = self.deadline.remaining() - (self.deadline.remaining() - end) / min(self.parameters.gangs_at_once, len(gangs) - number)
             self.deadline.charge(self.parameters.compile_seconds)
             counts = packing.pack(answer.counts, k)
             if counts is not None and self._obeyed(counts):
@@ -286,7 +292,7 @@ class PlacedSearch:
 
     def _bound_tiers(self, answer: PlacedAnswer) -> None:
         """Bound the tiers by linear relaxation."""
-        seconds = min(self.deadline.left(), self.parameters.relax_seconds) * self.parameters.relax_fraction
+        seconds = min(self.deadline.remaining(), self.parameters.relax_seconds) * self.parameters.relax_fraction
         placed, steady = self.cluster.per_priority(answer.counts.sum(axis=1)), self.options.deterministic
         bounds = placed_bounds(self.cluster, self.eligibility, placed, seconds=seconds, deterministic=steady, stop=self.stop)
         self.deadline.charge(seconds)
@@ -302,10 +308,10 @@ class PlacedSearch:
 
     def _tighten(self, answer: PlacedAnswer, tight: TightPacking, share: float) -> None:
         """Bound each tier by node patterns, choose the pods that stay out, and pack the others."""
-        end = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * share
+        end = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * share
         for p in sorted(answer.bounds, reverse=True):
             placed = self.cluster.per_priority(answer.counts.sum(axis=1))
-            seconds = self.deadline.left() - end
+            seconds = self.deadline.remaining() - end
             if placed[p] == answer.bounds[p]:
                 continue
             if seconds <= 0 or self.stop.is_set():
@@ -317,7 +323,7 @@ class PlacedSearch:
             for wanted in (*range(answer.bounds[p] - 1, placed[p], -1), answer.bounds[p]):
                 if counts is None and self._of_priority(answer, p) < wanted:
                     share = 1 if wanted == answer.bounds[p] else 2
-                    counts = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.left() - end) / share)
+                    counts = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.remaining() - end) / share)
                 self._take_over(answer, counts)
                 counts = None
             if self._of_priority(answer, p) > placed[p] and not self._complete(answer):
@@ -358,9 +364,11 @@ class PlacedSearch:
         answer.engine = "lns"
         active = rules.replay(self.cluster, answer.sequence)
         search = LocalSearch(self.objective, active, self.eligibility, answer.counts, seed=self.options.seed)
-        keep = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * (0.9 if self.objective.empty else 0.5)
+        keep = self.deadline.remaining() - min(self.deadline.remaining(), self.parameters.max_budget_seconds) * (
+            0.9 if self.objective.empty else 0.5
+        )
         lns = Lns(search, CpSat(self.context))
-        lns.place(fits(self.cluster, self.eligibility), lambda: self.deadline.left() <= keep)
+        lns.place(fits(self.cluster, self.eligibility), lambda: self.deadline.remaining() <= keep)
         self._adopt(answer, search.counts)
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()

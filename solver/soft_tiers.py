@@ -148,7 +148,7 @@ class _LaterTiersSearch:
             self._even_out(costs, PARAMETERS.domains_seconds, domains=True)
             self._update(tier, domains)
         requested = self.context.options.search_strategy
-        seconds = PARAMETERS.reserve_fraction * self.context.deadline.left() if requested else self._allowance()
+        seconds = PARAMETERS.reserve_fraction * self.context.deadline.remaining() if requested else self._allowance()
         self._prove(tier, domains, seconds, PARAMETERS.domains_variables)
         self._above.append(domains)
         return tier
@@ -163,13 +163,13 @@ class _LaterTiersSearch:
             self._even_out(costs, PARAMETERS.moves_seconds)
             self._update(tier, strategy)
         max_variables = MAX_SOFT_MODEL_VARIABLES if requested else PARAMETERS.unrequested_variables
-        self._prove(tier, strategy, self.context.deadline.left() if requested else allowance, max_variables)
+        self._prove(tier, strategy, self.context.deadline.remaining() if requested else allowance, max_variables)
         return tier
 
     def _late(self) -> bool:
         """Return whether nothing more may start: a stop was requested, or time is up by the clock."""
         context = self.context
-        return context.stop.is_set() or (not context.options.deterministic and context.deadline.left() <= 0)
+        return context.stop.is_set() or (not context.options.deterministic and context.deadline.remaining() <= 0)
 
     def _allowance(self) -> float:
         """Return the CP-SAT seconds for a tier that was not requested."""
@@ -208,14 +208,14 @@ class _LaterTiersSearch:
         def report(value: int, bound: int) -> None:
             context.report(context.phase, tier.tier, value, min(bound, tier.bound))
 
-        seconds = min(seconds, context.deadline.left())
+        seconds = min(seconds, context.deadline.remaining())
         self._update(tier, measure, self._exact().break_ties(measure, best, seconds, report, above=self._above))
 
     def _even_out(self, costs: PodCosts | None, most_seconds: float, *, domains: bool = False) -> None:
         """Move single pods to emptier nodes, or with ``domains`` only to emptier domains, without losing preferences."""
         best = self.best
         search = best.local_search(self.objective, self.eligibility, seed=self.context.options.seed)
-        seconds = min(max(PARAMETERS.moves_fraction * self.context.deadline.left(), 0.01), most_seconds)
+        seconds = min(max(PARAMETERS.moves_fraction * self.context.deadline.remaining(), 0.01), most_seconds)
         started, calls = time.monotonic(), 0
         max_calls = 3 * len(search.pairs) // search.block + 2
 

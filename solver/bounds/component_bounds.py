@@ -101,7 +101,7 @@ class Components:
     def bound_jointly(self, cpsat: CpSat) -> None:
         """Bound all groups together by the room that they share. Nothing is done once a run has found no prices: room then
         never limits a group, or the program is too large for simplex."""
-        wholes, remaining_seconds = self._wholes(), cpsat.deadline.left()
+        wholes, remaining_seconds = self._wholes(), cpsat.deadline.remaining()
         total = sum(bound for _, bound in wholes)
         if self._shared is not None and (total == self._shared[0] or self.prices is None or remaining_seconds > self._share_at):
             return
@@ -114,7 +114,7 @@ class Components:
         joint_bound = self._room.bound(groups, cpsat)
         before = total if self._shared is None else self._shared[1]
         self._shared = total, before if joint_bound is None else min(before, joint_bound)
-        self._share_at = cpsat.deadline.left() - self.share_every * (remaining_seconds - cpsat.deadline.left())
+        self._share_at = cpsat.deadline.remaining() - self.share_every * (remaining_seconds - cpsat.deadline.remaining())
 
     def loss(self, i: int, counts: Ints) -> int:
         """Return by how many points a placement int64[G, N] falls short of a group's bound. For a group with unproved parts,
@@ -267,7 +267,7 @@ class Components:
         made = domains.program()
         if made is None:
             return
-        seconds = min(DOMAIN_PROGRAM_SECONDS, cpsat.deadline.left())
+        seconds = min(DOMAIN_PROGRAM_SECONDS, cpsat.deadline.remaining())
         deterministic = cpsat.options.deterministic
         bound = best_bound(*made, seconds=seconds, deterministic=deterministic, stop=cpsat.stop)
         cpsat.deadline.charge(len(made[0].rows) / NONZEROS_PER_SECOND)

@@ -105,7 +105,7 @@ class SharedRoom:
         cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
         other_points = sum(group.other_points for group in groups)
         if len(program.rows) > safe_dual_bounds.SIMPLEX_LIMIT:
-            seconds = min(FIRST_ORDER_SECONDS, cpsat.deadline.left())
+            seconds = min(FIRST_ORDER_SECONDS, cpsat.deadline.remaining())
             return other_points + best_bound(
                 program, objective, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop
             )

@@ -1,6 +1,6 @@
-"""The CP-SAT model to which rules add their constraints: x[g, n] pods of class g on node n, and left[g] unplaced pods.
+"""The CP-SAT model to which rules add their constraints: x[g, n] pods of class g on node n, and unplaced[g].
 
-One equation per class (Σ x + left = pods that fit anywhere) is equivalent to a bound per class and a sum over the tier,
+One equation per class (Σ x + unplaced = pods that fit anywhere) is equivalent to a bound per class and a sum over the tier,
 but solves a hundred times faster. Only eligible (class, node) pairs get a variable, bounded by the maximum pods on the
 node."""
 
@@ -37,7 +37,7 @@ class PlacementModel:
         self._on: dict[int, list[int]] = {}
         self._any: dict[tuple[int, ...], cp_model.IntVar] = {}
         self._wide: set[int] = set()
-        self.left: dict[int, cp_model.IntVar] = {}
+        self.unplaced: dict[int, cp_model.IntVar] = {}
         self.zones: dict[int, NodeZones] = {}
         self.zoneless: set[tuple[int, int]] = set()  # (class, container) with hints but no zones: too many patterns
         for g, (nodes, caps) in part.cells.items():
@@ -49,8 +49,8 @@ class PlacementModel:
                 if upper > 1:
                     self._wide.add(variable.index)
                 self._on.setdefault(n, []).append(g)
-            self.left[g] = self.model.new_int_var(0, self.fits[g], "")
-            self.model.add(self.sum([*self.variables(g, nodes), self.left[g]]) == self.fits[g])
+            self.unplaced[g] = self.model.new_int_var(0, self.fits[g], "")
+            self.model.add(self.sum([*self.variables(g, nodes), self.unplaced[g]]) == self.fits[g])
 
     def _new_model(self) -> cp_model.CpModel:
         return cp_model.CpModel()
@@ -160,7 +160,7 @@ class PlacementModel:
     def hold(self, unplaced: Mapping[int, int]) -> None:
         """Require that at most ``unplaced[priority]`` eligible pods of each priority stay unplaced (0 if not given)."""
         tiers: dict[int, list[cp_model.IntVar]] = {}
-        for g, variable in self.left.items():
+        for g, variable in self.unplaced.items():
             tiers.setdefault(int(self.cluster.priority[g]), []).append(variable)
         for priority, members in sorted(tiers.items()):
             self.model.add(self.sum(members) <= unplaced.get(priority, 0))

@@ -128,7 +128,7 @@ class CpSat:
         self, encoding: PlacementModel, pods: Ints | Mapping[tuple[int, int], int], *, objective: bool = False
     ) -> list[int] | None:
         """Return :meth:`PlacementModel.assignment`, within a fraction of the remaining time."""
-        seconds = min(10.0, max(0.2, self.deadline.left() / 4))
+        seconds = min(10.0, max(0.2, self.deadline.remaining() / 4))
         return encoding.assignment(pods, seconds=seconds, deterministic=self.options.deterministic, objective=objective)
 
     def done(self) -> bool:

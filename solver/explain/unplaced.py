@@ -142,14 +142,16 @@ def explain_left(
     together = replace(together, chosen_here=here)
     together = together if claims is None else replace(together, resource_claims=claims)
     explained = []
-    options, seconds = context.options, context.deadline.left()
+    options, seconds = context.options, context.deadline.remaining()
 
     def part(of: float) -> RunContext:
         """Return the context of a part of the work with this time limit."""
         return RunContext.start(Options(time_limit=of, seed=options.seed, deterministic=options.deterministic), context.stop)
 
     for number, entry in enumerate(groups[:MAX_EXPLAINED]):
-        remaining_seconds = seconds * (1 - number / min(MAX_EXPLAINED, len(groups))) if options.deterministic else context.deadline.left()
+        remaining_seconds = (
+            seconds * (1 - number / min(MAX_EXPLAINED, len(groups))) if options.deterministic else context.deadline.remaining()
+        )
         if context.stop.is_set() or (number and remaining_seconds <= 0):
             break
         share = max(0.5, min(remaining_seconds, MIN_SECONDS), remaining_seconds / (min(MAX_EXPLAINED, len(groups)) - number))

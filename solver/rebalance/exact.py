@@ -127,7 +127,9 @@ class ExactPlanSearch:
             gone = -int(change[~problem.pending].sum())
             max_steps = problem.limits.maxMoves + bound + gone
         self.deadline.charge(CHECK_SECONDS)
-        return order(problem, counts, self.context, seconds=max(0.1, self.deadline.left() * ORDER_TIME_FRACTION), steps_at_most=max_steps)
+        return order(
+            problem, counts, self.context, seconds=max(0.1, self.deadline.remaining() * ORDER_TIME_FRACTION), steps_at_most=max_steps
+        )
 
     def _record_open(self, relaxed: _Relaxed, ordered: OrderResult) -> None:
         """Record the possible values of the end state unless they are known."""
@@ -162,7 +164,7 @@ class ExactPlanSearch:
                 self._record_open(relaxed, ordered)
             return
         self._record_open(relaxed, ordered)
-        self.model.forbid(relaxed.counts, [g for g in sorted(self.model.left) if problem.movable[g] or problem.pending[g]])
+        self.model.forbid(relaxed.counts, [g for g in sorted(self.model.unplaced) if problem.movable[g] or problem.pending[g]])
 
     def _confine(self, relaxed: _Relaxed, ordered: OrderResult) -> bool:
         """Confine classes to the states that they can reach.
@@ -213,7 +215,7 @@ class ExactPlanSearch:
         Returns:
             The end state; None if none reaches ``least`` or none is found in time.
         """
-        began = self.deadline.left()
+        began = self.deadline.remaining()
         solution = self.cpsat.assignment(self.model, counts)
         reached: list[int] = []
         proved, equal_so_far = True, True  # equal_so_far: equal to ``least`` in all tiers so far
@@ -237,7 +239,7 @@ class ExactPlanSearch:
                 attempt.maximize(target)
                 if solution is not None:
                     add_hint(attempt, solution)
-                share = max(0.0, self.deadline.left() - began * (1 - MODEL_TIME_FRACTION)) / (size - t)
+                share = max(0.0, self.deadline.remaining() - began * (1 - MODEL_TIME_FRACTION)) / (size - t)
                 answer = self.cpsat.run(attempt, max(share, 0.05), self._reporter(t), tight=len(self.model.x) <= MAX_TIGHT_VARIABLES)
                 if answer.status == cp_model.INFEASIBLE and floor is not None:
                     # no remaining end state is as good as the plan, so the plan's values bound the remaining

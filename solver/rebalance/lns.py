@@ -47,7 +47,7 @@ class PlanLns:
 
     def __init__(self, values: PlanObjective, goals: Sequence[str], context: RunContext) -> None:
         problem = values.problem
-        self.problem, self.values, self.context, self.remaining_seconds = problem, values, context, context.deadline.left
+        self.problem, self.values, self.context, self.remaining_seconds = problem, values, context, context.deadline.remaining
         self.cpsat = CpSat(context)
         self.rng = np.random.default_rng(context.options.seed)
         self._active = rules.build(problem.cluster)

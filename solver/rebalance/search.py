@@ -31,7 +31,7 @@ MAX_STRAIGHTEN_SECONDS = 60.0
 
 def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str], context: RunContext) -> PlanSearchResult:
     """Return the best steps that the engine finds in time."""
-    options, remaining_seconds = context.options, context.deadline.left
+    options, remaining_seconds = context.options, context.deadline.remaining
     if problem.limits.maxWaves == 0:
         nothing = values.of_steps([])
         return PlanSearchResult([], nothing, list(nothing))
@@ -80,7 +80,7 @@ def _straighten(values: PlanObjective, result: PlanSearchResult, context: RunCon
     counts = values.problem.end(result.steps)
     moves = sum(step.k for step in result.steps if step.a >= 0 and step.b >= 0)
     if moves > values.problem.moves(counts):
-        ordered = order(values.problem, counts, context, seconds=max(1.0, min(context.deadline.left() / 4, MAX_STRAIGHTEN_SECONDS)))
+        ordered = order(values.problem, counts, context, seconds=max(1.0, min(context.deadline.remaining() / 4, MAX_STRAIGHTEN_SECONDS)))
         steps = within_waves(values, ordered.steps) if ordered.steps is not None else result.steps
         if (reached := values.of_steps(steps)) > result.values:
             result.steps, result.values = steps, reached

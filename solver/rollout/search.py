@@ -192,7 +192,7 @@ class RolloutSearch:
         encoding.model.maximize(encoding.weighted_sum(variables, weights))
         cpsat, sure = CpSat(self.context), True
         for _ in range(MAX_CUTS):
-            answer = cpsat.run(encoding.model, self.context.deadline.left() * PACKING_TIME_FRACTION)
+            answer = cpsat.run(encoding.model, self.context.deadline.remaining() * PACKING_TIME_FRACTION)
             if answer.solution is None:
                 return RolloutPacking([], proved=False)
             counts = encoding.counts(answer.solution)

@@ -30,13 +30,13 @@ class Deadline:
         """Return the elapsed seconds."""
         return self._spent if self._deterministic else time.monotonic() - self._started
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Return the remaining seconds; a huge number without a limit."""
         return (UNLIMITED_SECONDS if self._limit is None else self._limit) - self.elapsed()
 
     def grant(self, solver: cp_model.CpSolver, seconds: float) -> None:
         """Cap a solve at the smaller of ``seconds`` and the remaining time."""
-        seconds = min(seconds, self.left())
+        seconds = min(seconds, self.remaining())
         if seconds != float("inf"):
             if self._deterministic:
                 solver.parameters.max_deterministic_time = max(seconds, 0.01)

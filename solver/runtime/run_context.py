@@ -48,4 +48,4 @@ class RunContext:
 
     def over(self) -> bool:
         """Return whether time is up or a stop was requested."""
-        return self.stop.is_set() or self.deadline.left() <= 0
+        return self.stop.is_set() or self.deadline.remaining() <= 0

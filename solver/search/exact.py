@@ -82,7 +82,9 @@ class ExactEngine:
 
     def _missing(self, model: cp_model.CpModel, priority: int) -> cp_model.LinearExprT:
         """Return the expression for the unplaced pods of a tier that fit somewhere."""
-        return cp_model.LinearExpr.sum([model.get_int_var_from_proto_index(self.encoding.left[g].index) for g in self.members[priority]])
+        return cp_model.LinearExpr.sum(
+            [model.get_int_var_from_proto_index(self.encoding.unplaced[g].index) for g in self.members[priority]]
+        )
 
     # --- tiers ----------------------------------------------------------------------------------------------------------
 
@@ -93,9 +95,9 @@ class ExactEngine:
         """
         while not self.context.over():
             model = self.encoding.model.clone()
-            for unplaced in self.encoding.left.values():
+            for unplaced in self.encoding.unplaced.values():
                 model.add(model.get_int_var_from_proto_index(unplaced.index) == 0)
-            answer = self.cpsat.run(model, self.deadline.left() * 0.6, tight=len(self.encoding.x) <= MAX_TIGHT_VARIABLES)
+            answer = self.cpsat.run(model, self.deadline.remaining() * 0.6, tight=len(self.encoding.x) <= MAX_TIGHT_VARIABLES)
             if answer.solution is None or self._adopt(best, self.encoding.counts(answer.solution)):
                 return
 
@@ -108,12 +110,12 @@ class ExactEngine:
             p: Priority of the tier.
             tiers_left: Number of tiers, including this one, that share the remaining time.
         """
-        seconds = self.deadline.left() / tiers_left
+        seconds = self.deadline.remaining() / tiers_left
         nearly = max(MIN_NARROW_PODS, self.fits[p] // NARROW_SEARCH_DIVISOR)
         if self.fits[p] - self._placed(best.counts, p) > nearly:
             self._search(best, p, seconds / 2, at_most=nearly)
         if self._placed(best.counts, p) < best.bounds[p]:
-            self._search(best, p, self.deadline.left() / tiers_left)
+            self._search(best, p, self.deadline.remaining() / tiers_left)
 
     def _search(self, best: ExactOutcome, p: int, seconds: float, *, at_most: int | None = None) -> None:
         """Search for a better placement of a tier, with at most ``at_most`` unplaced pods, or (None) hinted with the incumbent."""

@@ -241,7 +241,7 @@ class ClassGroups:
         return 0
 
     def _remaining(self) -> float:
-        return self._context.deadline.left()
+        return self._context.deadline.remaining()
 
     def _report(self, value: int, bound: int) -> None:
         self._context.report(self._context.phase, "soft", value, bound)

@@ -108,12 +108,12 @@ class Lns:
         encoding = build_model(self.cluster, search.rules, part)
         self.cpsat.deadline.charge(BUILD_SECONDS_PER_VARIABLE * len(encoding.x))
         tiers: dict[int, list[int]] = {}
-        for g in encoding.left:
+        for g in encoding.unplaced:
             tiers.setdefault(int(self.cluster.priority[g]), []).append(g)
         terms, weights = [], []
         lower, weight = 0, 1  # maximum total weight of the lower tiers, and weight of a pod of the last one
         for p, classes in sorted(tiers.items()):
-            unplaced = [encoding.left[g] for g in classes]
+            unplaced = [encoding.unplaced[g] for g in classes]
             if p > priority:
                 encoding.model.add(encoding.sum(unplaced) == 0)
                 continue
@@ -150,7 +150,7 @@ class Lns:
         before = search.take_out(chosen.free)
         encoding = build_model(self.cluster, search.rules, self._part(chosen))
         self.cpsat.deadline.charge(BUILD_SECONDS_PER_VARIABLE * len(encoding.x))
-        for unplaced in encoding.left.values():
+        for unplaced in encoding.unplaced.values():
             encoding.model.add(unplaced == 0)
         encoding.model.maximize(self.points(encoding).expression())
         add_hint(encoding.model, self.cpsat.assignment(encoding, chosen.free, objective=True) or ())
@@ -171,7 +171,7 @@ class Lns:
 
     def _now(self) -> float:
         """Return seconds since an arbitrary origin, by the clock or deterministic."""
-        return -self.cpsat.deadline.left()
+        return -self.cpsat.deadline.remaining()
 
     def _part(self, chosen: Neighbourhood, extra: Mapping[int, int] | None = None) -> Cells:
         pods = dict(extra or {})

@@ -322,7 +322,7 @@ class PreferenceSearch:
         return turns
 
     def _remaining(self) -> float:
-        return self.deadline.left()
+        return self.deadline.remaining()
 
     def _report(self, value: int, bound: int) -> None:
         self.context.report(self.context.phase, "soft", value, bound)

@@ -60,7 +60,7 @@ class SecondSearch:
 
     def begin(self, best: SoftOutcome) -> None:
         """Start the process from a placement, if it is time."""
-        remaining_seconds = self._cpsat.deadline.left()
+        remaining_seconds = self._cpsat.deadline.remaining()
         if (
             not self._wanted
             or time.monotonic() - self._began < SECOND_LIMITS.start_seconds

@@ -155,8 +155,8 @@ class TightPacking:
         return charged
 
     def _until(self, seconds: float) -> Callable[[], bool]:
-        end = self.context.deadline.left() - seconds
-        return lambda: self.context.stop.is_set() or self.context.deadline.left() <= max(end, 0.0)
+        end = self.context.deadline.remaining() - seconds
+        return lambda: self.context.stop.is_set() or self.context.deadline.remaining() <= max(end, 0.0)
 
     def _patience(self, repacking: Repacking, over: Callable[[], bool]) -> Callable[[], bool]:
         best, since = repacking.worst(), 0

@@ -48,10 +48,10 @@ def in_state(snapshot: Snapshot, state: str, context: RunContext, sure: Sequence
     Args:
         sure: A valid placement of the pending real pods, used if the search finds none as good.
     """
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * STATE_FRACTION))
+    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * STATE_FRACTION))
     room = headroom(snapshot, state, limited)
     if room.left and sure and not any(entry.devices for entry in sure):
-        room = headroom_with(snapshot, state, sure, context.part(max(MIN_PART_SECONDS, context.deadline.left() * STATE_FRACTION)))
+        room = headroom_with(snapshot, state, sure, context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * STATE_FRACTION)))
     context.deadline.charge(COMPILE_SECONDS + limited.deadline.elapsed())
     return room
 

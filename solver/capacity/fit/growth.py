@@ -39,7 +39,7 @@ def growth(
         if context.over():
             yield None
             continue
-        limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * min(1.0, MAX_KIND_TIME_RATIO / (len(kinds) - number))))
+        limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * min(1.0, MAX_KIND_TIME_RATIO / (len(kinds) - number))))
         same = _keeps_placements(instance.cluster, instance.cluster.nodes.names.index(shape.like))
         with_node = question.with_node(shape.like)
         zones = question.keep is not None and question.keep.of == "zone"

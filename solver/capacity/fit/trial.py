@@ -88,7 +88,7 @@ class FitTrial(PlacedSearch):
     def _decide(self, share: tuple[int, int]) -> FitVerdict:
         """Return the verdict of the exact model, in which every pod must be placed."""
         encoding = build_model(self.cluster, rules.build(self.cluster), eligibility=self.eligibility)
-        for unplaced in encoding.left.values():
+        for unplaced in encoding.unplaced.values():
             encoding.model.add(unplaced == 0)
         if self.room is not None:
             self.room.encode(encoding)

@@ -79,7 +79,7 @@ def _replicas(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> U
         return None
     cluster = full.cluster
     active = rules.build(cluster)
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.left()))
+    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining()))
     search = PlacedSearch(Objective(cluster, active), active, full.eligibility, limited)
     answer = search.run()
     context.deadline.charge(limited.deadline.elapsed())
@@ -113,7 +113,7 @@ class _Units:
         return self.best
 
     def _try(self, k: int) -> None:
-        limited = self.context.part(max(MIN_PART_SECONDS, self.context.deadline.left() * TRIAL_TIME_FRACTION))
+        limited = self.context.part(max(MIN_PART_SECONDS, self.context.deadline.remaining() * TRIAL_TIME_FRACTION))
         instance = self.question.at(k)
         verdict = self.tried[k] = FitTrial(instance, limited).ask()
         self.context.deadline.charge(limited.deadline.elapsed())

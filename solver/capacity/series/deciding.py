@@ -50,11 +50,11 @@ def _fewest(order: Sequence[int], enough: Callable[[Sequence[int]], bool]) -> li
 def _integer_bound(joint: Joint, chosen: Sequence[int]) -> int:
     """Return the lower bound of some snapshots by their integer relaxation."""
     masters = joint.models(chosen)
-    answer = masters[0].cheapest(joint.cpsat, joint.context.deadline.left() * BOUND_TIME_FRACTION)
+    answer = masters[0].cheapest(joint.cpsat, joint.context.deadline.remaining() * BOUND_TIME_FRACTION)
     if answer.status == cp_model.INFEASIBLE:
         return joint.incumbent.bound
     return 0 if answer.bound is None else answer.bound * masters[0].unit
 
 
 def _linear_bound(joint: Joint, chosen: Sequence[int]) -> int:
-    return joint.linear(chosen, joint.context.deadline.left() * BOUND_TIME_FRACTION)
+    return joint.linear(chosen, joint.context.deadline.remaining() * BOUND_TIME_FRACTION)

@@ -88,7 +88,7 @@ class Joint(Relaxed):
             self._linear()
         if pairs <= MAX_JOINT_PAIRS and not self.context.over():
             self.masters = self.models(range(len(self.menus)))
-            end = self.context.deadline.left() * (1 - PROPOSAL_TIME_FRACTION) if pairs > MAX_INTEGER_PAIRS else 0.0
+            end = self.context.deadline.remaining() * (1 - PROPOSAL_TIME_FRACTION) if pairs > MAX_INTEGER_PAIRS else 0.0
             self._costs(end)
             if incumbent.trials and incumbent.cost == incumbent.bound and self._sound:
                 self._counts()
@@ -203,7 +203,7 @@ class Joint(Relaxed):
             self._repair(counts)
 
     def _packs(self, counts: Sequence[int]) -> bool:
-        seconds = self.context.deadline.left() * TRIAL_TIME_FRACTION
+        seconds = self.context.deadline.remaining() * TRIAL_TIME_FRACTION
         for i in self.order:
             if not self.masters[i].packs(counts, self.cpsat, seconds):
                 self.unpacked.setdefault(i, []).append(counts)

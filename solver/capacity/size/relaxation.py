@@ -71,7 +71,7 @@ class Relaxed:
         """Update the bound by the linear relaxation."""
         incumbent = self.incumbent
         if not incumbent.proved:
-            bound = self.linear(range(len(self.menus)), self.context.deadline.left() * LINEAR_TIME_FRACTION)
+            bound = self.linear(range(len(self.menus)), self.context.deadline.remaining() * LINEAR_TIME_FRACTION)
             incumbent.bound = max(incumbent.bound, min(bound, incumbent.cost) if incumbent.known else bound)
             self._report()
 
@@ -93,8 +93,8 @@ class Relaxed:
     def _costs(self, end: float) -> None:
         """Try proposals, the cheapest first, until the remaining time is at most ``end``."""
         incumbent, first = self.incumbent, self.masters[0]
-        while not self.context.over() and self.context.deadline.left() > end:
-            answer = first.cheapest(self.cpsat, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+        while not self.context.over() and self.context.deadline.remaining() > end:
+            answer = first.cheapest(self.cpsat, self.context.deadline.remaining() * SOLVE_TIME_FRACTION)
             if answer.status == cp_model.INFEASIBLE:
                 if incumbent.known and self._sound:
                     incumbent.bound = incumbent.cost
@@ -107,7 +107,7 @@ class Relaxed:
                 return
             proposal = first.nodes(answer.solution)
             if answer.status == cp_model.OPTIMAL and answer.bound is not None:
-                fewest = first.fewest(self.cpsat, answer.bound, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+                fewest = first.fewest(self.cpsat, answer.bound, self.context.deadline.remaining() * SOLVE_TIME_FRACTION)
                 proposal = proposal if fewest.solution is None else first.nodes(fewest.solution)
             if self._packs(proposal) and not self._try(proposal):
                 self._repair_failed(proposal)
@@ -118,7 +118,7 @@ class Relaxed:
         """Reduce the number of nodes at the same cost."""
         incumbent, first = self.incumbent, self.masters[0]
         while not self.context.over():
-            answer = first.fewest(self.cpsat, incumbent.cost // first.unit, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+            answer = first.fewest(self.cpsat, incumbent.cost // first.unit, self.context.deadline.remaining() * SOLVE_TIME_FRACTION)
             if answer.status == cp_model.INFEASIBLE and self._sound:
                 incumbent.least = incumbent.count
             if answer.bound is not None and self._sound:

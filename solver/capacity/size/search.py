@@ -88,7 +88,7 @@ class SizeSearch(Relaxed):
             self._pack()
         if self.pairs <= MAX_INTEGER_PAIRS and not self.context.over():
             self.masters = [Master(self.menu, self.catalogue, self.request)]
-            end = self.context.deadline.left() * (1 - MASTER_TIME_FRACTION) if self.plan is not None else 0.0
+            end = self.context.deadline.remaining() * (1 - MASTER_TIME_FRACTION) if self.plan is not None else 0.0
             self._costs(end)
             if incumbent.known and incumbent.cost == incumbent.bound and self._sound:
                 self._counts()
@@ -163,14 +163,14 @@ class SizeSearch(Relaxed):
     def _best(self, packer: Packer, stock: Stock) -> list[Bought] | None:
         """Return the best of several packings, in a fraction of the time."""
         best: list[Bought] | None = None
-        until = self.context.deadline.left() * (1 - PACKING_TIME_FRACTION)
+        until = self.context.deadline.remaining() * (1 - PACKING_TIME_FRACTION)
         for _ in range(MAX_PACKINGS):
-            began = self.context.deadline.left()
+            began = self.context.deadline.remaining()
             self.context.deadline.charge(PACKING_SECONDS_PER_POD * int(self.menu.count.sum()))
             nodes = packer.pack(Stock(stock.free.copy(), stock.by_place.copy()))
             if nodes is not None and (best is None or cost_of(PurchasePlan(nodes), self.local) < cost_of(PurchasePlan(best), self.local)):
                 best = nodes
-            remaining_seconds = self.context.deadline.left()
+            remaining_seconds = self.context.deadline.remaining()
             if nodes is None or remaining_seconds - (began - remaining_seconds) < until or self.context.over():
                 break
         return best
@@ -180,7 +180,7 @@ class SizeSearch(Relaxed):
         assert self.plan is not None
         improver = Improver(self.local, self.rates, self.cpsat, self.rng)
         while not self.context.over() and not self.incumbent.proved:
-            remaining_seconds = self.context.deadline.left()
+            remaining_seconds = self.context.deadline.remaining()
             if remaining_seconds < MIN_TRIAL_TIME_RATIO * self._tried:
                 return
             end = (
@@ -194,7 +194,7 @@ class SizeSearch(Relaxed):
                 plan = self.plan
                 assert plan is not None
                 met = cost_of(plan, self.local) <= self.incumbent.bound
-                return met or self.context.over() or self.context.deadline.left() <= end
+                return met or self.context.over() or self.context.deadline.remaining() <= end
 
             def better() -> None:
                 assert self.plan is not None
@@ -211,7 +211,7 @@ class SizeSearch(Relaxed):
     # --- costs ------------------------------------------------------------------------------------------------------------------
 
     def _packs(self, counts: Sequence[int]) -> bool:
-        return self.masters[0].packs(counts, self.cpsat, self.context.deadline.left() * TRIAL_TIME_FRACTION)
+        return self.masters[0].packs(counts, self.cpsat, self.context.deadline.remaining() * TRIAL_TIME_FRACTION)
 
     def _repair_failed(self, counts: Sequence[int]) -> None:
         self.incumbent.infeasible = not self.incumbent.known and self._refuted()
@@ -237,7 +237,9 @@ class SizeSearch(Relaxed):
     def _even(self) -> None:
         """Prefer, among purchases of equal cost, one that stays even when nodes are added in the catalogue's other domains."""
         incumbent, first = self.incumbent, self.masters[0]
-        answer = first.even(self.cpsat, incumbent.cost // first.unit, incumbent.count, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+        answer = first.even(
+            self.cpsat, incumbent.cost // first.unit, incumbent.count, self.context.deadline.remaining() * SOLVE_TIME_FRACTION
+        )
         if answer is None or self.context.over():
             return
         if answer.solution is not None and (trial := self.attempt(first.nodes(answer.solution))).complete:
@@ -265,7 +267,7 @@ class SizeSearch(Relaxed):
             share: Fraction of the remaining time.
         """
         began = time.monotonic()
-        context = self.context.part(max(1.0, self.context.deadline.left() * share))
+        context = self.context.part(max(1.0, self.context.deadline.remaining() * share))
         bought = self.menu.purchase(counts)
         trial = attempt(self.purchase_base, [(unlimited(offer), k) for offer, k in bought] if free else bought, context, start)
         self.context.deadline.charge(context.deadline.elapsed())

@@ -151,7 +151,7 @@ def _without_buffers(snapshot: Snapshot, catalogue: Catalogue, request: SizeOpti
     offered = menu(cluster, catalogue, options, request.survive.key if request.survive is not None else None)
     if offered.hopeless():
         return None
-    limited = context.part(max(1.0, context.deadline.left() * WITHOUT_BUFFERS_TIME_FRACTION))
+    limited = context.part(max(1.0, context.deadline.remaining() * WITHOUT_BUFFERS_TIME_FRACTION))
     outcome = SizeSearch(cluster, offered, catalogue, request, limited).run()
     context.deadline.charge(limited.deadline.elapsed())
     return None if outcome.trial is None else Cost(float(number(outcome.cost)), float(number(outcome.bound)))
@@ -257,7 +257,7 @@ def _placement(cluster: PurchaseBase, trial: PurchaseTrial, options: Options, co
     """Return the placement that proves a purchase, with improved preferences."""
     shown = _shown(cluster, trial, options)
     if trial.answer.counts.any() and not context.over() and int(np.count_nonzero(trial.eligibility)) <= MAX_PREFERENCE_PAIRS:
-        seconds = min((options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION, 10.0, max(0.1, context.deadline.left()))
+        seconds = min((options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION, 10.0, max(0.1, context.deadline.remaining()))
         strategy = choose(trial.cluster, options.policy.strategy) if options.search_strategy else None
         within = RunContext.start(replace(shown, time_limit=seconds), context.stop, context.report)
         improve_later(trial.objective, trial.eligibility, trial.answer, strategy, within)

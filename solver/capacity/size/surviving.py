@@ -53,7 +53,7 @@ def certificate(
     """
     assert request.survive is not None
     options = replace(
-        context.options, time_limit=max(1.0, context.deadline.left() * CERTIFICATE_TIME_FRACTION), edits=placement.snapshot.edits
+        context.options, time_limit=max(1.0, context.deadline.remaining() * CERTIFICATE_TIME_FRACTION), edits=placement.snapshot.edits
     )
     remaining_catalogue = _left(trial.bought, catalogue, request)
     try:

@@ -132,7 +132,7 @@ def _placed(
 def _headroom(snapshot: Snapshot, request: SurviveOptions, survival: Survival, context: RunContext) -> None:
     """Fill in the headroom of CapacityBuffers after each failure, and check it."""
     context.report("headroom")
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * _HEADROOM_TIME_FRACTION))
+    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * _HEADROOM_TIME_FRACTION))
     survival.headroom, notes = after_failures(snapshot, request, survival.outcomes, limited)
     survival.notes += notes
     insist(list(headroom_faults(snapshot, survival)))

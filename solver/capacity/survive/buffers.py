@@ -73,7 +73,7 @@ class _Derived:
         instance = self._instance
         if instance is None or not instance.derivable(instance.nodes(gone).tolist()):
             return None
-        limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * STATE_FRACTION))
+        limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * STATE_FRACTION))
         room = self._reader.read(instance.surviving(gone), state, limited)
         context.deadline.charge(COMPILE_SECONDS + limited.deadline.elapsed())
         return room

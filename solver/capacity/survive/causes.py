@@ -44,7 +44,7 @@ def explain(search: FailureSearch, verdicts: FailureVerdicts, ways: float | None
         if context.stop.is_set() or (ways is None and context.over()):
             break
         context.report("causes", detail=f"{number} of {len(worst)} counterexamples")
-        limit = context.deadline.left() * CAUSE_TIME_FRACTION if context.options.time_limit is not None else MAX_CAUSE_SECONDS
+        limit = context.deadline.remaining() * CAUSE_TIME_FRACTION if context.options.time_limit is not None else MAX_CAUSE_SECONDS
         more = 0.0 if ways is None else ways / len(worst) / 2
         contexts = search.part(min(limit, MAX_CAUSE_SECONDS) + more), None if ways is None else search.part(more)
         cause = _cause(search.snapshot, search.gone(failed), search.request, verdicts.verdicts[failed], contexts)

@@ -95,17 +95,17 @@ def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequen
     for _ in range(2):
         encoding = encode(problem)
         stay = encoding.model.clone()
-        for v in [encoding.left[g] for g in problem.victims]:
+        for v in [encoding.unplaced[g] for g in problem.victims]:
             stay.add(v == 0)
         for g in problem.own:
-            stay.add(encoding.left[g] == encoding.fits[g])
-        if CpSat(context).run(stay, context.deadline.left() / 4).solution is not None:
+            stay.add(encoding.unplaced[g] == encoding.fits[g])
+        if CpSat(context).run(stay, context.deadline.remaining() / 4).solution is not None:
             _on_their_nodes(problem, encoding)
             return _PreemptionModel(problem, encoding, exact)
         trial = encoding.model.clone()
         trial.add(encoding.sum(_own(encoding, problem)) == sum(encoding.fits[g] for g in problem.own))
-        trial.minimize(encoding.sum([encoding.left[g] for g in problem.victims]))
-        answer = CpSat(context).run(trial, context.deadline.left() / 4)
+        trial.minimize(encoding.sum([encoding.unplaced[g] for g in problem.victims]))
+        answer = CpSat(context).run(trial, context.deadline.remaining() / 4)
         if answer.solution is None:
             return None
         odd = set(_gone(problem, encoding, answer.solution))
@@ -119,7 +119,7 @@ def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequen
 
 def _own(encoding: PlacementModel, problem: EvictionProblem) -> list[cp_model.IntVar]:
     """Return the variables that count pending pods of each class that must return."""
-    return [encoding.left[g] for g in problem.own]
+    return [encoding.unplaced[g] for g in problem.own]
 
 
 def _gone(problem: EvictionProblem, encoding: PlacementModel, solution: Sequence[int]) -> list[int]:
@@ -151,12 +151,12 @@ def _search(built: _PreemptionModel, aftermath: After, before: ScenarioVerdict, 
     problem, encoding = built.problem, built.encoding
     unfit = before.displaced - sum(encoding.fits[g] for g in problem.own)
     waiting, weights = encoding.sum(_own(encoding, problem)), weights_of(problem)
-    gone = encoding.weighted_sum([encoding.left[g] for g in problem.victims], [weights[g] for g in problem.victims])
+    gone = encoding.weighted_sum([encoding.unplaced[g] for g in problem.victims], [weights[g] for g in problem.victims])
     verdict, sure = replace(before, bound=before.displaced - unfit if built.exact else before.displaced, by=None), built.exact
     for _ in range(MAX_CUTS):
         first = encoding.model.clone()
         first.minimize(waiting)
-        answer = CpSat(context).run(first, context.deadline.left() / 2)
+        answer = CpSat(context).run(first, context.deadline.remaining() / 2)
         if answer.bound is not None and sure:
             verdict.bound = min(verdict.bound, before.displaced - unfit - answer.bound)
         if answer.solution is None:
@@ -165,7 +165,7 @@ def _search(built: _PreemptionModel, aftermath: After, before: ScenarioVerdict, 
         second = encoding.model.clone()
         second.add(waiting <= sum(solution[v.index] for v in _own(encoding, problem)))
         second.minimize(gone)
-        solution = CpSat(context).run(second, context.deadline.left() / 2).solution or solution
+        solution = CpSat(context).run(second, context.deadline.remaining() / 2).solution or solution
         counts = encoding.counts(solution)
         better, exhausted = _bound(built, aftermath, counts, _gone(problem, encoding, solution), context)
         if better is not None:

@@ -247,7 +247,7 @@ class _RemedySearch:
         return self._certified[counts]
 
     def _part(self, share: float) -> RunContext:
-        return self.context.part(max(0.5, self.context.deadline.left() * share))
+        return self.context.part(max(0.5, self.context.deadline.remaining() * share))
 
     def _describe(self, counts: Counts) -> str:
         return ", ".join(f"{n}:{offer.text}" for n, offer in zip(counts, self.offers, strict=True) if n) or "no more nodes"

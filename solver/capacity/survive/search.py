@@ -145,7 +145,9 @@ class FailureSearch:
         """Return True if work in progress is abandoned: after ^C, or if workers are late."""
         options = self.context.options
         late = options.time_limit is not None and not options.deterministic
-        return self.context.stop.is_set() or (late and self.context.deadline.left() < -1 - MAX_LATE_FRACTION * (options.time_limit or 0.0))
+        return self.context.stop.is_set() or (
+            late and self.context.deadline.remaining() < -1 - MAX_LATE_FRACTION * (options.time_limit or 0.0)
+        )
 
     def _look(self, verdicts: FailureVerdicts) -> None:
         composition = self._single() if self.request.at_once > 1 else None
@@ -172,7 +174,7 @@ class FailureSearch:
     def _quick(self, failed: Failed, *, even: bool = False) -> Part:
         self.context.deadline.charge(QUICK_SECONDS)
         clock = self.context.options.time_limit is not None and not self.context.options.deterministic
-        return Part(failed, "even" if even else "quick", max(self.context.deadline.left(), MIN_PART_SECONDS) if clock else None)
+        return Part(failed, "even" if even else "quick", max(self.context.deadline.remaining(), MIN_PART_SECONDS) if clock else None)
 
     def _single(self) -> Composition:
         """Return the composition of certificates for single failures.
@@ -213,7 +215,10 @@ class FailureSearch:
         unclosed = [failed for failed in verdicts.worst() if not verdicts.verdicts[failed].closed]
         self._solve(verdicts, unclosed[:MAX_TIGHTENED_FAILURES], WORST_TIME_FRACTION)
         untightened = unclosed[MAX_TIGHTENED_FAILURES:]
-        if self.context.options.time_limit is None or len(untightened) * MIN_FAILURE_SECONDS <= self.context.deadline.left() * self._width:
+        if (
+            self.context.options.time_limit is None
+            or len(untightened) * MIN_FAILURE_SECONDS <= self.context.deadline.remaining() * self._width
+        ):
             self._solve(verdicts, untightened)
 
     def _preempt(self, verdicts: FailureVerdicts, failures: Sequence[Failed]) -> None:
@@ -239,7 +244,7 @@ class FailureSearch:
         """Return the seconds for one of ``number`` failures that share a fraction of the remaining time."""
         if self.context.options.time_limit is None:
             return None
-        seconds = max(self.context.deadline.left() * share * min(1, self._width / number), MIN_PART_SECONDS)
+        seconds = max(self.context.deadline.remaining() * share * min(1, self._width / number), MIN_PART_SECONDS)
         self.context.deadline.charge(seconds)
         return seconds
 

@@ -116,7 +116,7 @@ class NodePacking:
         for b, room in enumerate(bins):
             for r in range(demand.shape[1]):
                 _row(model, [row[b] for row in x], demand[:, r].tolist(), int(room[r]))
-        answer = self._cpsat.run(model, min(MODEL_SECONDS, self._context.deadline.left()), None, tight=False)
+        answer = self._cpsat.run(model, min(MODEL_SECONDS, self._context.deadline.remaining()), None, tight=False)
         return answer.status == cp_model.INFEASIBLE
 
     def _solve(
@@ -148,7 +148,7 @@ class NodePacking:
             model.add(cp_model.LinearExpr.sum(variables) <= int(state.fit.slots[b]))
             for r in range(len(cluster.resources)):
                 _row(model, variables, [int(cluster.demand[g, r]) for g in here], int(state.fit.free[b, r]))
-        answer = self._cpsat.run(model, min(MODEL_SECONDS, self._context.deadline.left()), None, tight=False)
+        answer = self._cpsat.run(model, min(MODEL_SECONDS, self._context.deadline.remaining()), None, tight=False)
         if answer.solution is None:
             return answer.status, None
         solution = answer.solution

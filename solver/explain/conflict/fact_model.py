@@ -84,7 +84,7 @@ class FactEncoding(PlacementModel):
         self._add_totals()
         for rule in rules:
             self._encode(rule)
-        self.model.add(self.sum(list(self.left.values())) <= sum(self.fits) - needed)
+        self.model.add(self.sum(list(self.unplaced.values())) <= sum(self.fits) - needed)
 
     def _bar(self, rule: Rule, g: int) -> None:
         for topic, mask in rule.bars(g):
@@ -147,7 +147,7 @@ class FactEncoding(PlacementModel):
                 if self.fits[g] > 1:
                     self._wide.add(total.index)
             # Redundant, because propagation does not see it through the sums.
-            self.model.add(cp_model.LinearExpr.sum([*(self._totals[g, cell] for cell in parts), self.left[g]]) == self.fits[g])
+            self.model.add(cp_model.LinearExpr.sum([*(self._totals[g, cell] for cell in parts), self.unplaced[g]]) == self.fits[g])
 
     def totals(self) -> Iterator[tuple[Ints, list[cp_model.IntVar]]]:
         """Yield for each cell its nodes, and the pods of each class there."""

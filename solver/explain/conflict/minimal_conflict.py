@@ -53,7 +53,7 @@ def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | N
         None if the rules together allow a placement (its bind order is not checked), or if nothing is known
             in time.
     """
-    seconds = context.deadline.left()
+    seconds = context.deadline.remaining()
     pods = [pod_key(question.snapshot.pods[i]) for i in question.pods]
     hopeless = _hopeless(question)
     if hopeless is not None:

@@ -33,7 +33,7 @@ def order_cause(question: PlacementQuestion, context: RunContext) -> Cause | Non
     alone = replace(cluster, gangs=[], classes=[replace(c, gang=None) for c in cluster.classes])
     for k in range(question.needed - 1, -1, -1):
         encoding = build_model(alone, rules.build(alone))
-        encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.left.values())) == k)
+        encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.unplaced.values())) == k)
         order = in_some_order(alone, encoding, context)
         if order.placed is not None:
             facts = list(_facts(alone, order.placed[1], question.needed))

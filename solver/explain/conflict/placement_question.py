@@ -90,7 +90,7 @@ class PlacementQuestion:
             if cell not in encoding.x:
                 return False
             encoding.model.add(encoding.x[cell] >= pods)
-        placed = sum(encoding.fits) - encoding.sum(list(encoding.left.values()))
+        placed = sum(encoding.fits) - encoding.sum(list(encoding.unplaced.values()))
         encoding.model.add(placed >= self.needed + len(pinned))
         order = in_some_order(cluster, encoding, context)
         return True if order.placed is not None else False if order.refuted else None
@@ -122,7 +122,7 @@ def in_some_order(cluster: Cluster, encoding: PlacementModel, context: RunContex
     """
     sure = True
     for _ in range(MAX_CUTS):
-        answer = CpSat(context).run(encoding.model, context.deadline.left(), tight=len(encoding.x) <= 2_000)
+        answer = CpSat(context).run(encoding.model, context.deadline.remaining(), tight=len(encoding.x) <= 2_000)
         if answer.solution is None:
             return Bindable(refuted=sure and answer.status == cp_model.INFEASIBLE)
         counts = encoding.counts(answer.solution)

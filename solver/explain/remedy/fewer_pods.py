@@ -118,15 +118,15 @@ def _bound(question: PlacementQuestion, pods: Sequence[int] | None, section: Tim
         others = sum(i not in free for i in cls.pods)
         if encoding.fits[g] < others:
             return None
-        encoding.model.add(encoding.left[g] <= encoding.fits[g] - others)
+        encoding.model.add(encoding.unplaced[g] <= encoding.fits[g] - others)
     others = len(question.pods) - len(free)
-    unplaced = encoding.sum(list(encoding.left.values()))
+    unplaced = encoding.sum(list(encoding.unplaced.values()))
     top = min(sum(encoding.fits) - others, (question.needed if pods is None else len(free)) - 1)
     encoding.model.add(unplaced >= sum(encoding.fits) - others - top)
     encoding.model.minimize(unplaced)
     answer = section.solve(encoding.model, share / 2)
     if answer.solution is None:
         return None
-    placed = sum(encoding.fits) - others - sum(answer.solution[v.index] for v in encoding.left.values())
+    placed = sum(encoding.fits) - others - sum(answer.solution[v.index] for v in encoding.unplaced.values())
     bound = top if answer.bound is None else sum(encoding.fits) - others - answer.bound
     return placed, bound == placed

@@ -176,7 +176,7 @@ def _price(problem: EvictionProblem, g: int, n: int) -> int:
 
 
 def _value(built: _EvictionModel, solution: Sequence[int]) -> int:
-    return sum(built.weights[g] * solution[built.encoding.left[g].index] for g in built.problem.victims)
+    return sum(built.weights[g] * solution[built.encoding.unplaced[g].index] for g in built.problem.victims)
 
 
 def _search_without_model(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
@@ -234,9 +234,9 @@ def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
             return None
         problem = eviction_problem(question, chosen)
         encoding = encode(problem)
-        placed = sum(encoding.fits[g] for g in problem.own) - encoding.sum([encoding.left[g] for g in problem.own])
+        placed = sum(encoding.fits[g] for g in problem.own) - encoding.sum([encoding.unplaced[g] for g in problem.own])
         weights = weights_of(problem)
-        gone = encoding.weighted_sum([encoding.left[g] for g in problem.victims], [weights[g] for g in problem.victims])
+        gone = encoding.weighted_sum([encoding.unplaced[g] for g in problem.victims], [weights[g] for g in problem.victims])
         trial = encoding.model.clone()
         trial.add(placed == 0)
         trial.minimize(gone)
@@ -281,7 +281,7 @@ def _keep_gangs(problem: EvictionProblem, encoding: PlacementModel) -> None:
     """Require that each running gang keeps its minimum, or is evicted whole."""
     for gang in problem.gangs:
         members = sum(problem.cluster.classes[g].count for g in gang.classes)
-        staying = members - encoding.sum([encoding.left[g] for g in gang.classes])
+        staying = members - encoding.sum([encoding.unplaced[g] for g in gang.classes])
         if not gang.whole:
             encoding.model.add(staying >= gang.least)
             continue

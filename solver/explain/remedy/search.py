@@ -53,7 +53,7 @@ def find_remedies(
         context: Its deadline is for all queries. Changes that are not decided within the fraction of one
             query are left out.
     """
-    clock = TimeSlices(context, context.deadline.left())
+    clock = TimeSlices(context, context.deadline.remaining())
     search = _RemedyQuery(question, frozenset(rules), clock, limit)
     search.run()
     return search.remedies[:limit]
@@ -197,7 +197,7 @@ class _RemedyQuery:
         listed = [*_raises(cluster), *(idea for idea in ideas(cluster) if ";" not in idea.remedy.arguments.get("workload", ""))]
         pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
         for a, b in pairs:
-            if not self.clock.left() or len(self.remedies) >= self.limit:
+            if not self.clock.remaining() or len(self.remedies) >= self.limit:
                 return
             first, second = listed[a], listed[b]
             if (self._touches(self._loosens(first)) or self._touches(self._loosens(second))) and not _same(first, second):

@@ -31,12 +31,12 @@ class TimeSlices:
     seconds: float
     _outer: TimeSlices | None = None
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Return the remaining seconds; 0 after a stop."""
         if self.context.stop.is_set():
             return 0.0
-        own = max(0.0, self.context.deadline.left())
-        return own if self._outer is None else min(own, self._outer.left())
+        own = max(0.0, self.context.deadline.remaining())
+        return own if self._outer is None else min(own, self._outer.remaining())
 
     def _part(self, seconds: float) -> RunContext:
         options = self.context.options
@@ -46,12 +46,12 @@ class TimeSlices:
 
     def section(self, share: float) -> TimeSlices:
         """Return the time for a part of the work: this fraction of the whole time, limited by the remaining time."""
-        seconds = min(self.seconds * share, self.left())
+        seconds = min(self.seconds * share, self.remaining())
         return TimeSlices(self._part(seconds), seconds, _outer=self)
 
     def ask(self, question: PlacementQuestion, share: float = 0.125) -> bool | None:
         """Return whether the pods can be placed, using at most this fraction of the whole time; None if time runs out."""
-        granted = min(self.seconds * share, self.left())
+        granted = min(self.seconds * share, self.remaining())
         if granted <= 0:
             return None
         answer = question.feasible(self._part(granted))
@@ -64,12 +64,12 @@ class TimeSlices:
         Args:
             tight: True to use the full linear relaxation.
         """
-        granted = min(self.seconds * share, self.left())
+        granted = min(self.seconds * share, self.remaining())
         if granted <= 0:
             return CpSatAnswer(cp_model.UNKNOWN, None, None)
         part = self._part(granted)
         answer = CpSat(part).run(model, granted, tight=tight)
-        self._charge(granted - part.deadline.left())
+        self._charge(granted - part.deadline.remaining())
         return answer
 
     def _charge(self, seconds: float) -> None:

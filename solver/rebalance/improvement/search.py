@@ -74,7 +74,7 @@ class ImprovementSearch:
 
     def __init__(self, values: PlanObjective, result: PlanSearchResult, context: RunContext) -> None:
         self.values, self.problem, self.result, self.context = values, values.problem, result, context
-        self.parameters, self.cpsat, self.remaining_seconds = PARAMETERS, CpSat(context), context.deadline.left
+        self.parameters, self.cpsat, self.remaining_seconds = PARAMETERS, CpSat(context), context.deadline.remaining
         self._tier = next(t for t, tier in enumerate(values.tiers) if isinstance(tier, ImprovementTier))
         counts = self.problem.end(result.steps)
         self.search = MovingSearch(values, state_of(self.problem, counts), self._limits(counts), seed=context.options.seed)

@@ -29,7 +29,7 @@ class TargetModel(EndStateModel):
     """The CP-SAT model of a plan's end state, of the whole cluster or of a part.
 
     Attributes:
-        left: Per pending class, pods that get no node; per running class, pods that are evicted.
+        unplaced: Per pending class, pods that get no node; per running class, pods that are evicted.
 
     Args:
         rules: The rules, in the state of the fixed pods.
@@ -65,7 +65,7 @@ class TargetModel(EndStateModel):
         self._over: set[tuple[int, int]] = set()  # the same where the model moves no pod that requests the resource
         self._met: dict[tuple[int, int, int], cp_model.IntVar | None] = {}  # (node, resource, largest total request)
         self._arrivals()
-        for g, variable in self.left.items():
+        for g, variable in self.unplaced.items():
             if not (problem.pending[g] or problem.evictable[g]):
                 self.model.add(variable == 0)
         for rule in rules:
@@ -230,21 +230,21 @@ class TargetModel(EndStateModel):
 
     def _at_most_gone(self, chosen: Bools, limit: int) -> None:
         """Limit the evictions among some classes (bool[G]) to ``limit``."""
-        here = [g for g in self.left if chosen[g]]
+        here = [g for g in self.unplaced if chosen[g]]
         before = int((self.problem.start - self.unmoved)[chosen].sum()) - sum(self.fits[g] for g in here)
-        self.model.add(self.sum([self.left[g] for g in here]) <= limit - before)
+        self.model.add(self.sum([self.unplaced[g] for g in here]) <= limit - before)
 
     def _limit_waves(self) -> None:
         """Limit the pods of each budget that leave a node, moved or evicted, to the allowance over the plan's waves."""
         problem, leaving = self.problem, dict[int, list[cp_model.IntVar]]()
-        for g, variable in (*((g, v) for (g, _), v in self.y.items()), *self.left.items()) if problem.eviction_limits else ():
+        for g, variable in (*((g, v) for (g, _), v in self.y.items()), *self.unplaced.items()) if problem.eviction_limits else ():
             if problem.movable[g] and problem.guarded[g] >= 0:
                 leaving.setdefault(int(problem.guarded[g]), []).append(variable)
         pods = problem.start.sum(axis=1)
         for b, variables in leaving.items():
             chosen, limit = (problem.guarded == b) & problem.movable, problem.eviction_limits[b]
             if int(pods[chosen].sum()) > limit:
-                gone = int((problem.start - self.unmoved)[chosen].sum()) - sum(self.fits[g] for g in self.left if chosen[g])
+                gone = int((problem.start - self.unmoved)[chosen].sum()) - sum(self.fits[g] for g in self.unplaced if chosen[g])
                 self.model.add(self.sum(variables) <= limit - int(self.unmoved_arrived[chosen].sum()) - gone)
 
     @property

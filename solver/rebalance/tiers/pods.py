@@ -83,7 +83,7 @@ class _PriorityTier(Tier):
     def _absent(self, chosen: Bools, rules: TargetRules) -> Points:
         """Return -1 for each pod of the chosen classes (bool[G]) without a node."""
         points = Points()
-        for g, absent in rules.model.left.items():
+        for g, absent in rules.model.unplaced.items():
             if chosen[g]:
                 points.add(absent, -1, 0, rules.model.fits[g])
         return points
@@ -106,7 +106,7 @@ class PlacedTier(_PriorityTier):
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         chosen = self._chosen(measures.problem)
         points = self._absent(chosen, rules)
-        points.constant = sum(rules.model.fits[g] for g in rules.model.left if chosen[g])
+        points.constant = sum(rules.model.fits[g] for g in rules.model.unplaced if chosen[g])
         return points
 
 

@@ -102,11 +102,11 @@ class GangScheduling(GangWords, GangRemedies):
         Members that keep their nodes count, and tie the others to their domain.
         """
         for k, gang in enumerate(self.cluster.gangs):
-            classes = [g for g in gang.classes if g in encoding.left]
+            classes = [g for g in gang.classes if g in encoding.unplaced]
             if not classes:
                 continue
             model = encoding.model
-            unplaced = [encoding.left[g] for g in classes]
+            unplaced = [encoding.unplaced[g] for g in classes]
             limit = sum(encoding.fits[g] for g in classes)
             staying, needed = self.placed[k], gang.needed
             if limit and needed > max(1, staying):
@@ -116,7 +116,7 @@ class GangScheduling(GangWords, GangRemedies):
                     whole = model.new_bool_var("")
                     model.add(encoding.weighted_sum([*unplaced, whole], [*(1 for _ in unplaced), needed]) <= limit)
                     for g in classes:
-                        model.add(encoding.weighted_sum([encoding.left[g], whole], [1, encoding.fits[g]]) >= encoding.fits[g])
+                        model.add(encoding.weighted_sum([encoding.unplaced[g], whole], [1, encoding.fits[g]]) >= encoding.fits[g])
             codes, inside = self._codes[k], self._inside[k]
             if codes is None or inside is None:
                 continue

@@ -97,7 +97,7 @@ class AffinityTarget:
             if index is None or cls.affinity is None:
                 continue
             a, own = rule.attractions[index], int(cls.affinity.itself)
-            if g not in model.left and not any(a.matches[h] for h in model.left):
+            if g not in model.unplaced and not any(a.matches[h] for h in model.unplaced):
                 continue
             cells: dict[tuple[int, ...], list[int]] = {}
             here = np.flatnonzero(model.unmoved[g]) if model.partial else np.zeros(0, dtype=np.int64)

@@ -133,7 +133,7 @@ class NodeResourcesFit(CapacityWords, CapacityRule):
             if whole > 2**40 or not any(space > slack for space in room):
                 continue
             missing = encoding.model.new_int_var(0, whole, "")
-            encoding.model.add(encoding.weighted_sum([*encoding.left.values()], [demand[g] for g in encoding.left]) == missing)
+            encoding.model.add(encoding.weighted_sum([*encoding.unplaced.values()], [demand[g] for g in encoding.unplaced]) == missing)
             for n, space in enumerate(room):
                 if space > slack:
                     here = encoding.classes_on(n)

@@ -35,7 +35,7 @@ class SkewEncoder:
                     guards.setdefault((index, spread.max_skew, spread.min_domains), {})[g] = spread
         for (index, max_skew, min_domains), owners in guards.items():
             tally = self.rule.tallies[index]
-            if not any(g in model.left and (g in owners or tally.matches[g]) for g in model.left):
+            if not any(g in model.unplaced and (g in owners or tally.matches[g]) for g in model.unplaced):
                 continue
             if index not in self._counters:
                 self._counters[index] = _Counter(model, tally)

@@ -115,7 +115,7 @@ def best(cluster: Cluster, unplaced: dict[int, int]) -> tuple[PlacementModel, in
     encoding = build_model(cluster, active)
     points = objective_encoding.encode(encoding, Objective(cluster, active))
     for priority, limit in unplaced.items():
-        members = [encoding.left[g] for g in np.flatnonzero(cluster.priority == priority).tolist()]
+        members = [encoding.unplaced[g] for g in np.flatnonzero(cluster.priority == priority).tolist()]
         encoding.model.add(encoding.sum(members) <= limit)
     encoding.model.maximize(points.expression())
     solver = cp_model.CpSolver()

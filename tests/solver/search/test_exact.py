@@ -86,7 +86,7 @@ def test_greedy_is_a_complete_feasible_hint() -> None:
     encoding = build_model(cluster, rules.build(cluster))
     values = encoding.assignment(built.counts)
     assert values is not None
-    encoding.model.minimize(encoding.sum([*encoding.left.values()]))
+    encoding.model.minimize(encoding.sum([*encoding.unplaced.values()]))
     for index, value in enumerate(values):
         encoding.model.add_hint(encoding.model.get_int_var_from_proto_index(index), value)
     solver = cp_model.CpSolver()

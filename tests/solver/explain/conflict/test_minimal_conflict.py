@@ -302,7 +302,7 @@ def impossible(placement_question: PlacementQuestion) -> bool:
     """By the ordinary model."""
     cluster = placement_question.cluster()
     encoding = build_model(cluster, rules.build(cluster))
-    encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.left.values())) >= placement_question.needed)
+    encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.unplaced.values())) >= placement_question.needed)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     status = solver.solve(encoding.model)
