@@ -19,7 +19,7 @@ from kubestow.live.gates.serve_lease import MAX_UIDS, WHOLE, serve
 from kubestow.models.execution.template_nodes import GATE, TemplateNodes
 from tests.api_server import Behaviour
 from tests.live.gates.stage import Stage, workload
-from tests.live.gates.test_serving import NODES, QUICK, until
+from tests.live.gates.test_serving import NODES, STEADY, until
 from tests.objects import Object, node, pod
 from tests.tiers import quick_where
 
@@ -32,7 +32,7 @@ def served(stage: Stage, folder: Path, use: Callable[[], Awaitable[None]], inter
     """Run a server while something is done; ``interval``: seconds between reminders."""
 
     async def both(gates: Gates) -> None:
-        task = asyncio.create_task(serve(replace(gates, holding=GateMemory(interval)), "one", QUICK))
+        task = asyncio.create_task(serve(replace(gates, holding=GateMemory(interval)), "one", STEADY))
         try:
             await use()
             assert not task.done()

@@ -20,8 +20,7 @@ from tests.live.gates.stage import Stage, Told, workload
 from tests.objects import node, pod
 
 NODES = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="4")]
-QUICK = Times(duration=2, renew=0.05, margin=0.5, skew=0.1)
-#: Like QUICK, but a Lease that a busy machine cannot let expire: it changes hands only when it is released.
+#: Times of a Lease that a busy machine cannot let expire: it changes hands only when it is released.
 STEADY = Times(duration=60, renew=0.05, margin=0.5, skew=0.1)
 
 
@@ -37,7 +36,7 @@ def is_replaced(stage: Stage, gone: str, counts: dict[str, int]) -> bool:
 
 def served(stage: Stage, folder: Path, use: Callable[[], Awaitable[None]]) -> None:
     async def both(gates: Gates) -> None:
-        task = asyncio.create_task(serve(gates, "one", QUICK))
+        task = asyncio.create_task(serve(gates, "one", STEADY))
         try:
             await use()
             assert not task.done()
