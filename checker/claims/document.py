@@ -11,7 +11,7 @@ from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
-ENGINES = ("exact", "greedy", "lns")
+ENGINES = ("exact", "greedy", "lns", "kube-scheduler")
 
 
 def document_claims(snapshot: Snapshot, placement: Placement, refusals: Mapping[str, str | None]) -> Iterator[Violation]:

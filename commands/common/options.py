@@ -324,6 +324,13 @@ policy = in_order(
     ),
 )
 
+scheduler_config: Decorator = click.option(
+    "--scheduler-config",
+    metavar="FILE",
+    type=READ,
+    help="KubeSchedulerConfiguration, or a ConfigMap with one: profiles, weights and arguments of the points.",
+)
+
 #: Options that make a search repeatable.
 repeatable = in_order(
     click.option("--seed", type=SEED, default=0, metavar="N", help="Seed of the search."),

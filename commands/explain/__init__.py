@@ -23,6 +23,7 @@ class ExplainSubject:
         workload: [KIND/][NAMESPACE/]NAME of one workload.
         node: Name of one node.
         per_node: True to list the rejecting rules of every node.
+        scores: True to list the points of kube-scheduler for every feasible node.
         affinity: NAMESPACE/NAME of the pod or workload whose container affinity is printed instead.
     """
 
@@ -30,13 +31,16 @@ class ExplainSubject:
     workload: str | None
     node: str | None
     per_node: bool
+    scores: bool
     affinity: str | None
 
     def check(self) -> None:
         """Refuse contradictory options."""
-        others = (self.pod, self.workload, self.node, self.per_node or None)
-        text = "--affinity goes with neither --pod, --workload, --node nor --per-node"
+        others = (self.pod, self.workload, self.node, self.per_node or None, self.scores or None)
+        text = "--affinity goes with neither --pod, --workload, --node, --per-node nor --scores"
         refuse(self.affinity is not None and any(other is not None for other in others), text)
+        refuse(self.scores and self.per_node, "--scores and --per-node do not go together")
+        refuse(self.scores and self.pod is None and self.workload is None, "--scores needs --pod or --workload")
         refuse(self.pod is not None and self.workload is not None, "--pod and --workload do not go together")
 
 
@@ -47,6 +51,7 @@ class ExplainRequest:
     streams: Streams
     subject: ExplainSubject
     choices: PolicyChoices
+    scheduler_config: str | None
     time_limit: float
     catalogue: str | None
     edits: dict[str, Any]
@@ -64,6 +69,10 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @click.option("--workload", metavar="WORKLOAD", help="Only the pods of this workload, [KIND/][NAMESPACE/]NAME, each and all together.")
 @click.option("--node", metavar="NODE", help="Only this node.")
 @click.option("--per-node", is_flag=True, help="List all rejecting rules of every node.")
+@click.option(
+    "--scores", is_flag=True, help="List the points that kube-scheduler gives each feasible node, by plugin; with --pod or --workload."
+)
+@options.scheduler_config
 @click.option(
     "--affinity", callback=_pod_name, metavar="NS/NAME", help="Print the container affinity matrix of this pod or workload instead."
 )

@@ -10,13 +10,15 @@ import click
 
 from kubestow.commands.common.exit_codes import DONE, fail, say
 from kubestow.commands.common.options import Streams
-from kubestow.commands.explain import ExplainRequest
+from kubestow.commands.explain import ExplainRequest, ExplainSubject
 from kubestow.commands.running import inputs, output, searching
 from kubestow.commands.running.pending import Pending
 from kubestow.models.admission.deprecated_labels import idle_terms
 from kubestow.models.cluster.storage.attachments import held_elsewhere
+from kubestow.models.documents.placement import Cause
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube.objects import pod_key
+from kubestow.models.scheduler.profiles import DEFAULT_SCHEDULER
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.documents import csv_rows, results
 from kubestow.report.terminal import answers
@@ -24,7 +26,8 @@ from kubestow.report.terminal.causes import causes as causes_text
 from kubestow.report.terminal.workloads import owners
 from kubestow.report.writers import WrittenResult
 from kubestow.solver.explain.affinity_matrix import matrix
-from kubestow.solver.explain.per_node import UnknownPod
+from kubestow.solver.explain.per_node import PodVerdict, UnknownPod
+from kubestow.solver.kube_scheduler.score_tables import Scorer, unmodelled
 
 
 def run(request: ExplainRequest) -> NoReturn:
@@ -42,13 +45,18 @@ def run(request: ExplainRequest) -> NoReturn:
     pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
     pending = Pending(run, snapshot, policy, request.choices)
     verdicts = pending.judge(pod=pod, workload=workload, node=node)
+    schedulers = inputs.read_schedulers(request.scheduler_config)
+    unread = unmodelled(schedulers)
+    inputs.note_omissions(unread, streams)
+    if subject.scores:
+        verdicts = _scored(Scorer(schedulers, policy, request.choices.daemon_namespaces), snapshot, verdicts)
     _warn_of_gates(streams, snapshot, pod)
     claim_notes = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
     inputs.note(claim_notes)
     idle = _idle(streams, snapshot, {verdict.pod for verdict in verdicts})
     causes = (
         pending.causes(verdicts, request.time_limit, whole=workload is not None, catalogue=remaining_catalogue)
-        if node is None and not per_node
+        if node is None and not per_node and not subject.scores
         else []
     )
     owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
@@ -59,12 +67,27 @@ def run(request: ExplainRequest) -> NoReturn:
             *causes_text(causes, owned()),
         ],
         lambda: results.explain_document(
-            verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *claim_notes, *idle], gates=snapshot.gates
+            verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *claim_notes, *idle, *unread], gates=snapshot.gates
         ),
-        csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
+        csv=lambda: _rows(subject, verdicts, causes, snapshot),
         result=WrittenResult(None, snapshot),
     )
     run.end(DONE)
+
+
+def _rows(subject: ExplainSubject, verdicts: list[PodVerdict], causes: list[Cause], snapshot: Snapshot) -> bytes:
+    """Return the explanation as comma-separated values."""
+    if subject.scores:
+        return csv_rows.explanation_scores(verdicts)
+    return csv_rows.explanation_per_node(verdicts) if subject.per_node else csv_rows.explanation(verdicts, causes, snapshot)
+
+
+def _scored(scorer: Scorer, snapshot: Snapshot, verdicts: list[PodVerdict]) -> list[PodVerdict]:
+    """Return the verdicts with the points of kube-scheduler, and print the pods that no profile schedules."""
+    scored = scorer.scored(snapshot, verdicts)
+    names = {pod_key(pod): pod.spec.schedulerName or DEFAULT_SCHEDULER for pod in snapshot.pods}
+    inputs.note([f"{each.pod}: no profile has its schedulerName {names[each.pod]}: no points" for each in scored if each.scores is None])
+    return scored
 
 
 def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name: str) -> NoReturn:

@@ -36,7 +36,7 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 #: Pseudo label key of gang members. Real label keys cannot contain NUL.
-_MEMBER = "\0gang"
+GANG_LABEL = "\0gang"
 
 #: Fields of a pod's spec that do not affect placement, or that :class:`TemplateReader` reads in another way (nodeName of mirror pods,
 #: volumes as claims, gangs). All other fields distinguish pods, including fields added later.
@@ -291,13 +291,13 @@ class TemplateReader:
         gang = self.gangs[self._gang_of[index]] if index in self._gang_of else None
         if gang is None or gang.key is None or gang.required or not self.policy.multipliers.podAffinity:
             return ()
-        matcher = self.matchers.add((None, (LabelRequirement(_MEMBER, "In", (gang.name,)),)))
+        matcher = self.matchers.add((None, (LabelRequirement(GANG_LABEL, "In", (gang.name,)),)))
         return (Pull(matcher, gang.key, gangs.PREFERRED_TOPOLOGY_POINTS, "podAffinity"),)
 
     def labels(self, template: ClassTemplate) -> dict[str, str]:
         """Return the labels of a pod for selectors. Gang members get an additional key that no real label can have."""
         labels = template.pod.metadata.labels or {}
-        return labels if template.gang is None else {**labels, _MEMBER: self.gangs[template.gang].name}
+        return labels if template.gang is None else {**labels, GANG_LABEL: self.gangs[template.gang].name}
 
     def _soft_spread(self, pod: Pod) -> list[tuple[int, objects.TopologySpreadConstraint, tuple[str, ...]]]:
         if not self.policy.multipliers.topologySpread:

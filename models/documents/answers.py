@@ -109,6 +109,11 @@ class PodCounts(Doc, omit_defaults=True):
     ]
     node: Annotated[str | None, Meta(description="Its current node, or null. The pod is checked as if it were removed from there.")] = None
     rejectedThere: Annotated[list[str], Meta(description="The rules that reject it on its current node.")] = []
+    scores: Annotated[
+        dict[str, dict[str, int]] | None,
+        Meta(description="With `--scores`: kube-scheduler's weighted points by feasible node and plugin, best node first."),
+    ] = None
+    total: Annotated[dict[str, int] | None, Meta(description="With `--scores`: the sum of the points of each node.")] = None
 
 
 class Explanation(Doc, omit_defaults=True):

@@ -153,6 +153,13 @@ class Reason(Doc):
     message: Annotated[str, Meta(description="The problem in a few words.")]
 
 
+class Preemption(Doc):
+    """Pods that kube-scheduler would evict for a pod."""
+
+    node: Annotated[str, Meta(description="The node on which they run, which the pod would get.")]
+    victims: Annotated[list[str], Meta(description="The pods to evict, namespace/name, most important first.")]
+
+
 class Unplaced(Doc, omit_defaults=True):
     """A pod without a node. A placement is complete even if pods remain that only SchedulingGates rejects."""
 
@@ -161,6 +168,8 @@ class Unplaced(Doc, omit_defaults=True):
         list[Reason], Meta(description="The rules that reject it after all other pods are placed; SchedulingGates alone if it is gated.")
     ]
     gang: Annotated[str | None, Meta(description="The gang of the pod, namespace/name, or null.")] = None
+    schedulerMessage: Annotated[str | None, Meta(description="In a simulation: kube-scheduler's own message on the pod.")] = None
+    preemption: Annotated[Preemption | None, Meta(description="In a simulation: the pods that kube-scheduler would evict for it.")] = None
 
     @property
     def gated(self) -> bool:
@@ -312,7 +321,12 @@ class Placement(Doc):
     """A placement of all pending pods."""
 
     snapshot: Annotated[SnapshotRef, Meta(description="The snapshot and the options that decide which pods are placed.")]
-    engine: Annotated[str, Meta(description="The engine that computed it: greedy, exact or lns. The last two use CP-SAT.")]
+    engine: Annotated[
+        str,
+        Meta(
+            description="The engine that computed it: greedy, exact or lns (the last two use CP-SAT), or kube-scheduler (simulated)."
+        ),
+    ]
     status: Annotated[
         Status,
         Meta(description="Optimal if every requested tier is proved, infeasible if it is proved that nothing fits, else feasible."),

@@ -6,13 +6,16 @@ import re
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import inspect
 
+from kubestow.models.kube.lenient_decode import did_you_mean
 from kubestow.models.snapshot import sources, yaml_reader
 from kubestow.models.snapshot.snapshot import InputError
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 #: A step of a msgspec path: a field, a list index, or any key of a mapping.
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]|(\[\.\.\.\])")
+_UNKNOWN_FIELD: Final = re.compile(r"Object contains unknown field `([^`]*)`")
 #: Largest mapping, in keys, that is searched for the key at fault. Each key costs a conversion.
 _MAX_SEARCHED_KEYS: Final = 1000
 
@@ -37,8 +40,20 @@ def document(path: str, name: str) -> Any:
         InputError: The file cannot be read, is not YAML, or has several documents.
     """
     try:
-        found: list[Any] = [d for d in yaml_reader.documents(sources.read(path)) if d is not None]
-    except (yaml_reader.YamlError, ValueError) as error:
+        return parsed(path, sources.read(path), name)
+    except ValueError as error:
+        raise InputError([f"{path}: {error}"]) from error
+
+
+def parsed(path: str, text: str | bytes, name: str) -> Any:
+    """Return the one document in a text as plain values, or an empty mapping if the text is empty.
+
+    Raises:
+        InputError: The text is not YAML, or has several documents. The message begins with ``path``.
+    """
+    try:
+        found: list[Any] = [d for d in yaml_reader.documents(text) if d is not None]
+    except yaml_reader.YamlError as error:
         raise InputError([f"{path}: {error}"]) from error
     if len(found) > 1:
         raise InputError([f"{path}: expected one {name}, found {len(found)} documents"])
@@ -56,7 +71,20 @@ def fitted(path: str, plain: object, kind: type[_T]) -> _T:
     except msgspec.ValidationError as error:
         what, _, where = str(error).rpartition(" - at `")
         problem = f"{_named(plain, where.rstrip('`'), kind, str(error)).removeprefix('$.')}: {what}" if what else str(error)
+        unknown = _UNKNOWN_FIELD.match(str(error))
+        problem += did_you_mean(unknown[1], _fields(inspect.type_info(kind))) if unknown else ""
         raise InputError([f"{path}: {kind.__name__}: {problem}"]) from error
+
+
+def _fields(kind: inspect.Type) -> set[str]:
+    """Return the names of all fields in a type, at any depth."""
+    found: set[str] = set()
+    if isinstance(kind, inspect.StructType):
+        found |= {field.encode_name for field in kind.fields}
+    inner = [field.type for field in kind.fields] if isinstance(kind, inspect.StructType) else []
+    inner += [getattr(kind, name) for name in ("item_type", "value_type", "type") if isinstance(getattr(kind, name, None), inspect.Type)]
+    inner += getattr(kind, "types", ())
+    return found.union(*map(_fields, inner)) if inner else found
 
 
 def _named(plain: object, where: str, kind: type[msgspec.Struct], problem: str) -> str:

@@ -20,6 +20,7 @@ from kubestow.models.documents.sizing import Sizing
 from kubestow.models.documents.survival import Survival
 from kubestow.models.documents.upgrade import Upgrade
 from kubestow.models.kube.objects import pod_key
+from kubestow.models.scheduler.profiles import SCORE_WEIGHTS
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import PodOwners
 from kubestow.report.documents import devices
@@ -98,6 +99,17 @@ def explanation_per_node(verdicts: Sequence[PodVerdict]) -> bytes:
             yield from ((v.pod, node, "no", "; ".join(rules)) for node, rules in v.rejected.items())
 
     return encode(("pod", "node", "feasible", "rejected_by"), rows())
+
+
+def explanation_scores(verdicts: Sequence[PodVerdict]) -> bytes:
+    """Return a row per pod and feasible node, best first, with the points of each plugin; empty where a plugin skips the pod."""
+
+    def rows() -> Iterator[Row]:
+        for v in verdicts:
+            for node, points in (v.scores or {}).items():
+                yield v.pod, node, sum(points.values()), *(points.get(plugin) for plugin in SCORE_WEIGHTS)
+
+    return encode(("pod", "node", "total", *SCORE_WEIGHTS), rows())
 
 
 def affinity(matrix: Matrix) -> bytes:

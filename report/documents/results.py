@@ -100,7 +100,10 @@ def explanation(
 ) -> answers.Explanation:
     """Return the number of feasible nodes per pod and of rejected nodes per rule, with causes if given."""
     counts = [
-        answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v), v.runs_on, list(v.rejected.get(v.runs_on or "", []))) for v in verdicts
+        answers.PodCounts(
+            v.pod, len(v.feasible), nodes_per_rule(v), v.runs_on, list(v.rejected.get(v.runs_on or "", [])), v.scores, v.totals()
+        )
+        for v in verdicts
     ]
     return answers.Explanation(counts, list(causes), list(notes), gates.version, dict(gates.given))
 

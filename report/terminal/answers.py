@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # importing numpy takes longer than printing an answer
 
 #: Maximum number of columns of a matrix. Wider ones are listed pair by pair.
 _MAX_MATRIX_COLUMNS = 8
+#: Maximum number of nodes in a table of points.
+_MAX_SCORED_NODES = 20
 
 
 def verdict_line(violations: Sequence[RuleViolation], result: Result) -> str:
@@ -114,7 +116,9 @@ def explanation(
         if first.runs_on is not None:
             yield _where_it_runs(first)
         yield title.append(": ").append(f"{len(first.feasible):,} of {counted(total, 'node')} feasible", style=style)
-        if per_node:
+        if first.scores is not None:
+            yield from _scores(first.scores, surface)
+        elif per_node:
             yield Padding(_matrix(first, surface), (0, 0, 1, 2))
         else:
             yield from _by_rule(first, surface)
@@ -122,13 +126,19 @@ def explanation(
 
 def _alike(verdicts: Sequence[PodVerdict]) -> list[list[PodVerdict]]:
     """Return groups of equal verdicts. Pods of one class share their lists, which avoids most comparisons."""
-    shared: dict[tuple[int, int], list[PodVerdict]] = {}
+    shared: dict[tuple[int, ...], list[PodVerdict]] = {}
     for v in verdicts:
-        shared.setdefault((id(v.feasible), id(v.rejected)), []).append(v)
+        shared.setdefault((id(v.feasible), id(v.rejected), id(v.scores)), []).append(v)
     groups: dict[object, list[PodVerdict]] = {}
     for members in shared.values():
         v = members[0]
-        key = (v.runs_on, tuple(v.feasible), tuple((n, tuple(r)) for n, r in v.rejected.items()), tuple(sorted(v.messages.items())))
+        key = (
+            v.runs_on,
+            repr(v.scores),
+            tuple(v.feasible),
+            tuple((n, tuple(r)) for n, r in v.rejected.items()),
+            tuple(sorted(v.messages.items())),
+        )
         groups.setdefault(key, []).extend(members)
     return list(groups.values())
 
@@ -171,6 +181,20 @@ def _matrix(verdict: PodVerdict, surface: Surface) -> RenderableType:
     for node, rejecting in nodes:
         table.add_row(Name(node), *_mark(rejecting), plain(", ".join(sorted(rejecting)), style="yellow"))
     return table
+
+
+def _scores(scores: Mapping[str, Mapping[str, int]], surface: Surface) -> Iterator[RenderableType]:
+    """Yield a table of the points of each node by plugin, best first."""
+    plugins = list(dict.fromkeys(plugin for points in scores.values() for plugin in points))
+    shown = list(scores)[: surface.limit(_MAX_SCORED_NODES)]
+    table = grid("node", "total", *plugins, right=tuple(range(1, len(plugins) + 2)))
+    for node in shown:
+        table.add_row(Name(node), f"{sum(scores[node].values()):,}", *(f"{scores[node].get(plugin, 0):,}" for plugin in plugins))
+    if scores:
+        yield inset(table)
+    if len(shown) < len(scores):
+        yield inset(plain(f"and {counted(len(scores) - len(shown), 'more node')} (--all lists them)"))
+    yield Text()
 
 
 def _mark(rejecting: frozenset[str]) -> tuple[Text]:

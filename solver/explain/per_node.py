@@ -38,6 +38,7 @@ class PodVerdict:
         rejected: For every other node, the plugin names of the rules that reject it.
         messages: A few words per rule.
         runs_on: The node of a bound pod.
+        scores: Weighted points of kube-scheduler by feasible node and plugin, best node first. None if not asked for.
     """
 
     pod: str
@@ -45,6 +46,11 @@ class PodVerdict:
     rejected: dict[str, list[str]]
     messages: dict[str, str]
     runs_on: str | None = None
+    scores: dict[str, dict[str, int]] | None = None
+
+    def totals(self) -> dict[str, int] | None:
+        """Return the sum of the points of each node."""
+        return None if self.scores is None else {node: sum(points.values()) for node, points in self.scores.items()}
 
 
 def explain(

@@ -21,6 +21,7 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.explanation_faces import ExplanationFaces
 from kubestow.solver.rules.facts import FactPart
 from kubestow.solver.rules.placement_faces import PlacementFaces
+from kubestow.solver.rules.refusals import Refusal
 from kubestow.solver.rules.wording import listed
 
 _T = TypeVar("_T", bound=np.generic)
@@ -185,6 +186,7 @@ class StaticRule(Rule):
     """A rule whose verdict depends only on pod and node."""
 
     text: ClassVar[str]
+    scheduler_text: ClassVar[str | None] = None  # the reason of kube-scheduler, if it has such a plugin
     static = local = any_order = tracks_moves = True
     first_come = supplied = whole_units = settled = survives_merging = for_good = False
     reaches, batch, repairable, order_links = Rule.reaches, Rule.batch, Rule.repairable, Rule.order_links
@@ -201,6 +203,12 @@ class StaticRule(Rule):
 
     def message(self, g: int, rejected: Bools) -> str:
         return self.text
+
+    def refusals(self, g: int) -> list[Refusal]:
+        rejected = self.never(g)
+        if self.scheduler_text is None:
+            return super().refusals(g)
+        return [Refusal(self.scheduler_text, rejected, rejected)] if rejected.any() else []
 
     def sentence(self, part: FactPart) -> str:
         words = listed(self.message(g, part.barred) for g in part.classes)

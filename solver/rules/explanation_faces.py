@@ -10,8 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.refusals import Refusal
 from kubestow.solver.rules.wording import listed
 
 if TYPE_CHECKING:
@@ -68,6 +71,15 @@ class ExplanationFaces(ABC):
     @abstractmethod
     def message(self, g: int, rejected: Bools) -> str:
         """Return a few words on why pods of class g are rejected on these nodes."""
+
+    def refusals(self, g: int) -> list[Refusal]:
+        """Return the reasons of kube-scheduler for the nodes that reject one more pod of class g.
+
+        A node may have several. By default it is this rule's own message, and evicting pods helps if the rule counts pods.
+        """
+        rejected = self.rejects(g)
+        lasting = rejected if not self.helped_by_fewer_pods else np.zeros_like(rejected)
+        return [Refusal(f"node(s) rejected by {self.name} ({self.message(g, rejected)})", rejected, lasting)] if rejected.any() else []
 
     def encode_leaving(self, encoding: PlacementModel, leavers: Leavers) -> None:
         """Add the constraints for an instance in which running pods may leave: these are pending pods that stay or are unplaced."""

@@ -18,6 +18,7 @@ from kubestow.solver.rules.inter_pod_affinity.encoding import AffinityEncoder, A
 from kubestow.solver.rules.inter_pod_affinity.remedies import AffinityRemedies
 from kubestow.solver.rules.inter_pod_affinity.units import AffinityUnits
 from kubestow.solver.rules.inter_pod_affinity.words import AffinityWords
+from kubestow.solver.rules.refusals import Refusal
 
 
 class InterPodAffinity(AffinityUnits, AffinityWords, AffinityRemedies):
@@ -112,6 +113,22 @@ class InterPodAffinity(AffinityUnits, AffinityWords, AffinityRemedies):
 
     def rejects(self, g: int) -> Bools:
         return self._repelled(g) | self._lacks_provider(g)
+
+    def refusals(self, g: int) -> list[Refusal]:
+        """Return the first reason that applies to each node, in kube-scheduler's order (filtering.go, Filter)."""
+        nothing = np.zeros(self.cluster.n_nodes, dtype=bool)
+        lacks, own, of_others = self._lacks_provider(g), nothing.copy(), nothing.copy()
+        for i in self._own[g]:
+            own |= on_nodes(self._repulsions[i].matching > 0, self._repulsions[i].codes)
+        for i in self._matching[g]:
+            of_others |= on_nodes(self._repulsions[i].owners > 0, self._repulsions[i].codes)
+        own &= ~lacks
+        found = (
+            Refusal("node(s) didn't match pod affinity rules", lacks, lacks),
+            Refusal("node(s) didn't match pod anti-affinity rules", own, nothing),
+            Refusal("node(s) didn't satisfy existing pods anti-affinity rules", of_others & ~lacks & ~own, nothing),
+        )
+        return [refusal for refusal in found if refusal.nodes.any()]
 
     def alike(self, g: int) -> Hashable:
         if self._never[g] is not self._nowhere:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.facts import FactPart
+from kubestow.solver.rules.refusals import Refusal
 
 
 class PortWords(Rule):
@@ -11,6 +14,11 @@ class PortWords(Rule):
 
     drop_rank = 100
     counts_nominated = helped_by_new_nodes = helped_by_fewer_pods = True
+
+    def refusals(self, g: int) -> list[Refusal]:
+        rejected = self.rejects(g)
+        text = "node(s) didn't have free ports for the requested pod ports"
+        return [Refusal(text, rejected, np.zeros_like(rejected))] if rejected.any() else []
 
     def sentence(self, part: FactPart) -> str:
         several = len(part.view.pods(part.classes)) > 1

@@ -18,6 +18,7 @@ from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule
 from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
 from kubestow.solver.rules.facts import CellModel, Leavers
 from kubestow.solver.rules.node_resources_fit.words import CapacityWords
+from kubestow.solver.rules.refusals import Refusal
 
 
 class NodeResourcesFit(CapacityWords, CapacityRule):
@@ -47,6 +48,14 @@ class NodeResourcesFit(CapacityWords, CapacityRule):
     def admits(self, g: int, n: int) -> bool:
         asks = self._asks[g]
         return bool(self.slots[n] >= 1 and (self.free[n, asks] >= self.cluster.demand[g, asks]).all())
+
+    def refusals(self, g: int) -> list[Refusal]:
+        """Return a reason for each resource that lacks, and one for pod slots (fit.go, fitsRequest)."""
+        cluster, demand = self.cluster, self.cluster.demand[g]
+        beyond = (demand > cluster.allocatable).any(axis=1)  # more than an empty node has
+        found = [("Too many pods", self.slots < 1)]
+        found += [(f"Insufficient {cluster.resources[r]}", self.free[:, r] < demand[r]) for r in self._asks[g].tolist()]
+        return [Refusal(text, nodes, nodes & beyond) for text, nodes in found if nodes.any()]
 
     def alike(self, g: int) -> Hashable:
         asks: bytes = self.cluster.demand[g].tobytes()

@@ -22,6 +22,7 @@ class NodeUnschedulable(StaticRule):
     """A cordoned node rejects pods that do not tolerate its unschedulable taint."""
 
     name = "NodeUnschedulable"
+    scheduler_text = "node(s) were unschedulable"
     for_good = True
     reads = ("tolerations",)
     helped_by_uncordoning = True
@@ -46,6 +47,7 @@ class NodeName(StaticRule):
     """A pod that names its node (a static pod, represented by its mirror pod) runs only there."""
 
     name = "NodeName"
+    scheduler_text = "node(s) didn't match the requested node name"
     for_good = True
     reads = ("node_name",)
     drop_rank = 190
@@ -68,6 +70,7 @@ class TaintToleration(TolerationRemedies):
     """NoSchedule and NoExecute taints reject unless they are tolerated."""
 
     name = "TaintToleration"
+    scheduler_text = "node(s) had untolerated taint(s)"
     for_good = True
     reads = ("tolerations",)
     of_nodes_alike = True
@@ -110,6 +113,7 @@ class NodeAffinity(SelectionWords, SelectionRemedies):
     """nodeSelector and required node affinity."""
 
     name = "NodeAffinity"
+    scheduler_text = "node(s) didn't match Pod's node affinity/selector"
     for_good = True
     reads = ("node_rule",)
     of_nodes_alike = True
@@ -126,6 +130,7 @@ class NodeDeclaredFeatures(StaticRule):
     """A pod that needs a feature of the kubelet goes only to nodes that declare it."""
 
     name = "NodeDeclaredFeatures"
+    scheduler_text = "node(s) didn't match Pod's required features"
     for_good = True
     reads = ("features",)
     of_nodes_alike = True

@@ -21,6 +21,7 @@ from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
 from kubestow.solver.rules.batch_limits import BatchLimits, Level
 from kubestow.solver.rules.pod_topology_spread.remedies import SpreadRemedies
 from kubestow.solver.rules.pod_topology_spread.words import SpreadWords
+from kubestow.solver.rules.refusals import Refusal
 
 
 @dataclass
@@ -136,6 +137,23 @@ class PodTopologySpread(SpreadWords, SpreadRemedies):
             full = tally.counts + int(spread.itself) - tally.floor(spread.min_domains) > spread.max_skew
             mask |= on_nodes(full, tally.codes)
         return mask
+
+    def refusals(self, g: int) -> list[Refusal]:
+        """Return the reason of the first constraint that rejects each node (filtering.go, Filter)."""
+        text = "node(s) didn't match pod topology spread constraints"
+        lacking, skewed = np.zeros(self.cluster.n_nodes, dtype=bool), np.zeros(self.cluster.n_nodes, dtype=bool)
+        for spread, index in self._of[g]:
+            codes, _ = self.cluster.domains(spread.key)
+            lacking |= (codes < 0) & ~skewed
+            if index is not None:
+                tally = self._tallies[index]
+                full = tally.counts + int(spread.itself) - tally.floor(spread.min_domains) > spread.max_skew
+                skewed |= on_nodes(full, tally.codes) & ~lacking
+        found = (
+            Refusal(f"{text} (missing required label)", lacking, lacking),
+            Refusal(text, skewed, np.zeros_like(skewed)),
+        )
+        return [refusal for refusal in found if refusal.nodes.any()]
 
     def breaks(self, g: int) -> Bools:
         """Return bool[N], the nodes where one more pod of class g is accepted, but breaks a constraint in the final state.

@@ -1,0 +1,1 @@
+"""The configuration of kube-scheduler: profiles, plugins, weights and arguments."""
