@@ -25,17 +25,20 @@ from kubestow.models.documents.policy import Policy
 from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
 from kubestow.models.documents.sizing import Sizing
 from kubestow.models.kube.feature_gates import VERSIONS
+from kubestow.models.scheduler import configuration
+from kubestow.models.scheduler.profiles import profiles as scheduler_profiles
 from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import Expansion
 from kubestow.report.documents import results
+from kubestow.solver.kube_scheduler.simulate import simulate as simulate_scheduler
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.runtime.options import Engine, OnProgress, Options, Progress
 from kubestow.solver.solve import place
 
 __all__ = [
     "Edits", "Explanation", "Input", "InputError", "InternalFault", "Limits", "NodeExplanation", "Options", "Placement", "PlanOptions",
-    "Policy", "Progress", "RebalancePlan", "Verification", "explain", "load", "rebalance", "solve", "verify",
+    "Policy", "Progress", "RebalancePlan", "Verification", "explain", "load", "rebalance", "simulate", "solve", "verify",
 ]  # fmt: skip
 
 #: A file or, for a snapshot, also a directory.
@@ -169,6 +172,43 @@ def solve(
     )
     placement = place(given.snapshot, resolved, on_progress=on_progress, stop=stop)
     return _signed(placement, given)
+
+
+def simulate(
+    given: Input,
+    options: Options | None = None,
+    *,
+    scheduler_config: Path | None = None,
+    runs: int = 1,
+    stop: threading.Event | None = None,
+) -> Placement:
+    """Return the placement that kube-scheduler itself would choose, one pod at a time.
+
+    >>> placement = simulate(load("instances/quickstart.yaml"))
+    >>> placement.engine, len(placement.assignments), [pod.pod for pod in placement.unplaced]
+    ('kube-scheduler', 13, ['shop/report-0', 'shop/report-1'])
+
+    Args:
+        given: The input from :func:`load`, with its policy.
+        options: Only ``seed``, ``include_gated`` and ``daemon_namespaces`` are used.
+        scheduler_config: The file of a KubeSchedulerConfiguration, or of a ConfigMap that holds one. None: the defaults.
+        runs: Number of simulations, each with a seed of its own. The result is that of the first, with the outcomes of all.
+        stop: Event that ends the simulation; the remaining pods stay unplaced.
+
+    Raises:
+        InputError: The configuration cannot be read.
+        ValueError: ``runs`` is below 1.
+    """
+    if runs < 1:
+        raise ValueError(f"runs: {runs} is below 1")
+    resolved = replace(
+        _options(_input(given), options),
+        workloads=given.workloads,
+        edits=given._asked.edits,
+        unmodelled=tuple(given._expansion.unmodelled),
+    )
+    profiles = None if scheduler_config is None else scheduler_profiles(*configuration.read(_paths([scheduler_config])[0]))
+    return _signed(simulate_scheduler(given.snapshot, resolved, profiles, runs=runs, stop=stop), given)
 
 
 def rebalance(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kubestow.checker.claims import reasons
 from kubestow.checker.claims.document import document_claims
+from kubestow.checker.claims.preemption import SCHEDULER, preemption_faults
 from kubestow.checker.claims.preferences import preference_claims
 from kubestow.checker.devices import entry as devices
 from kubestow.checker.judge import Fault, Judge
@@ -123,7 +124,7 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         pods = [snapshot.pods[place] for place in bound.places]
         policy = placement.policy or DEFAULT
         judge = Judge(snapshot, pods, exempt=placement.snapshot.daemonNamespaces, crowd=crowd, policy=policy)
-        found += _bound(judge, bound, pods, named=False)
+        found += _bound(judge, bound, pods, named=False) + _final(judge)
         for entry, pod in zip(bound.entries, pods, strict=True):
             why_others = judge.other_devices(pod, entry.devices)
             found += [Violation(entry.pod, entry.node, devices.RULE, why) for why in why_others]
@@ -132,7 +133,7 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
 
 
 def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bool = True) -> list[Violation]:
-    """Bind unit by unit; return the faults of each unit and of the final state.
+    """Bind unit by unit; return the faults of each unit.
 
     Args:
         judge: The state of the cluster.
@@ -164,8 +165,12 @@ def _bound(judge: Judge, bound: Turns, pods: Sequence[objects.Pod], *, named: bo
             report(entry, faults)
         for entry, pod in unit:
             compare(entry, pod)
-    found += [Violation(objects.pod_key(pod), node, "PodTopologySpread", why) for pod, node, why in judge.final_faults()]
     return found
+
+
+def _final(judge: Judge) -> list[Violation]:
+    """Return the faults of the final state, which a scheduler that never looks back does not prevent."""
+    return [Violation(objects.pod_key(pod), node, "PodTopologySpread", why) for pod, node, why in judge.final_faults()]
 
 
 def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> CheckedPlacement:
@@ -187,6 +192,8 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     policy = placement.policy or DEFAULT
     judge = Judge(snapshot, [*pods, *waiting], absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy)
     found += _bound(judge, bound, pods)
+    found += [] if placement.engine == SCHEDULER else _final(judge)
+    found += preemption_faults(placement, crowd)
     found += gangs.gang_faults(snapshot, placement, roster, bound.entries, refusals)
     placed = {crowd.key_of[place]: entry.node for entry, place in zip(bound.entries, bound.places, strict=True)}
     where = Whereabouts(crowd, placed, absent, nodes)

@@ -18,7 +18,7 @@ from kubestow.models.cluster.storage.attachments import held_elsewhere
 from kubestow.models.documents.placement import Cause
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube.objects import pod_key
-from kubestow.models.scheduler.profiles import DEFAULT_SCHEDULER
+from kubestow.models.scheduler.profiles import DEFAULT_SCHEDULER, default_rules, unmodelled
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.report.documents import csv_rows, results
 from kubestow.report.terminal import answers
@@ -27,7 +27,7 @@ from kubestow.report.terminal.workloads import owners
 from kubestow.report.writers import WrittenResult
 from kubestow.solver.explain.affinity_matrix import matrix
 from kubestow.solver.explain.per_node import PodVerdict, UnknownPod
-from kubestow.solver.kube_scheduler.score_tables import Scorer, unmodelled
+from kubestow.solver.kube_scheduler.score_tables import Scorer
 
 
 def run(request: ExplainRequest) -> NoReturn:
@@ -46,7 +46,7 @@ def run(request: ExplainRequest) -> NoReturn:
     pending = Pending(run, snapshot, policy, request.choices)
     verdicts = pending.judge(pod=pod, workload=workload, node=node)
     schedulers = inputs.read_schedulers(request.scheduler_config)
-    unread = unmodelled(schedulers)
+    unread = [*unmodelled(schedulers), *default_rules(schedulers)]
     inputs.note_omissions(unread, streams)
     if subject.scores:
         verdicts = _scored(Scorer(schedulers, policy, request.choices.daemon_namespaces), snapshot, verdicts)

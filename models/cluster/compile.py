@@ -14,7 +14,7 @@ from kubestow.models.cluster.node_scores.base import NodeScores
 from kubestow.models.cluster.templates import ClassTemplate, TemplateReader
 from kubestow.models.cluster.volumes import VolumeTable
 from kubestow.models.devices.table import DeviceTable, device_table
-from kubestow.models.documents.policy import DEFAULT, Policy, node_topologies
+from kubestow.models.documents.policy import DEFAULT, DefaultConstraint, Policy, node_topologies
 from kubestow.models.gangs.gangs import Gang
 from kubestow.models.kube import pod_requests
 from kubestow.models.kube.objects import Pod
@@ -35,10 +35,12 @@ def compile_cluster(
     daemon_namespaces: tuple[str, ...] = (),
     policy: Policy = DEFAULT,
     running: Mapping[int, int] | None = None,
+    hard_spread: Sequence[DefaultConstraint] = (),
 ) -> Cluster:
     """Compile a snapshot into an instance that places the pending pods of ``scope`` among its fixed pods.
 
     ``running`` maps movable running pods to numbers. Pods with different numbers share no class, and none is in a gang.
+    ``hard_spread``: DoNotSchedule constraints of a scheduler for pods without constraints.
 
     Raises:
         InputError: A quantity exceeds 64 bits, or a container-affinity annotation or node topology cannot be read.
@@ -46,8 +48,9 @@ def compile_cluster(
     trees, nodes = _trees(snapshot, policy), NodeColumns(snapshot.nodes)
     devices = _devices(snapshot, scope, nodes, running or {})
     reader = TemplateReader(
-        snapshot, scope, policy, daemon_namespaces=daemon_namespaces, running=running or {}, trees=trees.values(), devices=devices
-    )
+        snapshot, scope, policy, daemon_namespaces=daemon_namespaces, running=running or {}, trees=trees.values(), devices=devices,
+        hard_spread=hard_spread,
+    )  # fmt: skip
     node_index = {name: n for n, name in enumerate(nodes.names)}
     fixed, pending, profiles = _templates(reader, scope, node_index, devices)
     resources, allocatable, slots = _allocatable(nodes, snapshot, devices, [*fixed, *pending])

@@ -6,7 +6,9 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go (buildDefaul
 
 from __future__ import annotations
 
-from kubestow.models.documents.policy import SYSTEM_CONSTRAINTS, Policy
+from collections.abc import Sequence
+
+from kubestow.models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import Snapshot
 
@@ -15,10 +17,11 @@ _Key = tuple[object, ...]
 
 
 class DefaultSpread:
-    """The default constraints of each pod of a snapshot under a policy."""
+    """The default constraints of each pod of a snapshot: ScheduleAnyway ones of a policy, and DoNotSchedule ones of a scheduler."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+    def __init__(self, snapshot: Snapshot, policy: Policy, hard: Sequence[DefaultConstraint] = ()) -> None:
         self._constraints = policy.defaultConstraints if policy.multipliers.topologySpread else ()
+        self._hard = hard
         #: Selectors by namespace and first label. Only pods with that label can be selected.
         self._services: dict[tuple[str, tuple[str, str]], list[dict[str, str]]] = {}
         for service in snapshot.services:
@@ -35,7 +38,7 @@ class DefaultSpread:
                 if owning is not None:
                     self._owners[kind, obj.metadata.namespace or "default", obj.metadata.name or ""] = owning
         self._memo: dict[_Key, objects.LabelSelector | None] = {}
-        self._any = bool(self._constraints and (self._services or self._owners))
+        self._any = bool((self._constraints or hard) and (self._services or self._owners))
 
     def key(self, pod: objects.Pod) -> object:
         """Return a key that is equal for pods with equal default constraints, or None for pods without any."""
@@ -60,6 +63,18 @@ class DefaultSpread:
                 (c.topologyKey,) if self._constraints == SYSTEM_CONSTRAINTS else keys,
             )
             for c in self._constraints
+        ]
+
+    def hard_of(self, pod: objects.Pod) -> list[objects.TopologySpreadConstraint]:
+        """Return the DoNotSchedule default constraints of a pod."""
+        selector = self._selector(pod) if self._hard else None
+        if selector is None:
+            return []
+        return [
+            objects.TopologySpreadConstraint(
+                maxSkew=c.maxSkew, topologyKey=c.topologyKey, whenUnsatisfiable="DoNotSchedule", labelSelector=selector
+            )
+            for c in self._hard
         ]
 
     def _selector(self, pod: objects.Pod) -> objects.LabelSelector | None:

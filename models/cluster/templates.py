@@ -18,7 +18,7 @@ from kubestow.models.cluster.node_scores import weighed
 from kubestow.models.cluster.pod_terms import namespace_labels_of
 from kubestow.models.devices.demand import DeviceDemand
 from kubestow.models.devices.table import DeviceTable
-from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.policy import DefaultConstraint, Policy
 from kubestow.models.gangs import gangs
 from kubestow.models.kube import objects, pod_requests
 from kubestow.models.kube.objects import Pod, PodAffinityTerm
@@ -103,6 +103,7 @@ class TemplateReader:
         running: Mapping[int, int],
         trees: Collection[NumaTree],
         devices: DeviceTable | None = None,
+        hard_spread: Sequence[DefaultConstraint] = (),
     ) -> None:
         self.snapshot, self.policy, self.running = snapshot, policy, running
         self._devices = devices.demands if devices is not None else {}
@@ -112,7 +113,7 @@ class TemplateReader:
         self.namespaces = {*snapshot.namespaces, *(p.metadata.namespace or "default" for p in snapshot.pods)}
         self._selected: dict[Selector, frozenset[str]] = {}
         self.containers = _containers(snapshot, scope, switched(policy, snapshot), rejecting=any(tree.rejects for tree in trees))
-        self.default_spread = DefaultSpread(snapshot, policy)
+        self.default_spread = DefaultSpread(snapshot, policy, hard_spread)
         self._scores = weighed(policy)
         self._refused = refusals(snapshot, policy, daemon_namespaces)
         self.balloons, self.isolated = _balloons(snapshot), _isolated(snapshot)
@@ -229,6 +230,7 @@ class TemplateReader:
 
     def _spread(self, pod: Pod) -> list[tuple[int | None, objects.TopologySpreadConstraint]]:
         constraints = [c for c in pod.spec.topologySpreadConstraints or () if c.whenUnsatisfiable == "DoNotSchedule"]
+        constraints += self.default_spread.hard_of(pod)
         return [(self._counted(pod, constraint), constraint) for constraint in constraints]
 
     def _counted(self, pod: Pod, constraint: objects.TopologySpreadConstraint) -> int | None:

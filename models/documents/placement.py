@@ -309,6 +309,15 @@ class Unmet(Doc):
     lost: Annotated[int, Meta(description="The weighted points lost.")]
 
 
+class SimulatedOutcome(Doc):
+    """One outcome of repeated simulations. Outcomes that give each pod the same node are one."""
+
+    times: Annotated[int, Meta(description="The number of simulations with this outcome.")]
+    seed: Annotated[int, Meta(description="The seed of the first of them.")]
+    placed: Annotated[int, Meta(description="The number of placed pods.")]
+    unplaced: Annotated[list[str], Meta(description="The pods that stay, namespace/name.")] = []
+
+
 class Preferences(Doc):
     """The parts of the soft tier."""
 
@@ -323,9 +332,7 @@ class Placement(Doc):
     snapshot: Annotated[SnapshotRef, Meta(description="The snapshot and the options that decide which pods are placed.")]
     engine: Annotated[
         str,
-        Meta(
-            description="The engine that computed it: greedy, exact or lns (the last two use CP-SAT), or kube-scheduler (simulated)."
-        ),
+        Meta(description="The engine that computed it: greedy, exact or lns (the last two use CP-SAT), or kube-scheduler (simulated)."),
     ]
     status: Annotated[
         Status,
@@ -337,6 +344,9 @@ class Placement(Doc):
     gangs: Annotated[list[GangResult], Meta(description="The gangs with members to be placed.")] = []
     causes: Annotated[list[Cause], Meta(description="The conflicts that leave pods unplaced, with remedies.")] = []
     rollout: Annotated[Rollout | None, Meta(description="The rollout, wave by wave, if one was requested.")] = None
+    outcomes: Annotated[
+        list[SimulatedOutcome], Meta(description="In repeated simulations: the different outcomes, the most frequent first.")
+    ] = []
     unmodelled: Annotated[list[Unmodelled], Meta(description="Fields of the input that kubestow does not model.")] = []
     preferences: Annotated[Preferences | None, Meta(description="The parts of the soft tier.")] = None
     policy: Annotated[Policy | None, Meta(description="The policy of the objective, if it is not the default.")] = None
@@ -350,19 +360,19 @@ class Placement(Doc):
 #: Top-level order of the printed document (msgspec keeps declaration order, which puts defaulted fields last).
 _ORDER: Final = (
     "apiVersion", "kind", "snapshot", "engine", "status", "objective", "assignments", "unplaced", "gangs", "causes", "rollout",
-    "unmodelled", "preferences", "policy", "notes", "seconds", "search",
+    "outcomes", "unmodelled", "preferences", "policy", "notes", "seconds", "search",
 )  # fmt: skip
 
 
 def to_builtins(placement: Placement) -> dict[str, Any]:
     """Return the document as plain dicts and lists, in printed order.
 
-    Leave out null fields (such as ``seconds``, ``policy`` and ``rollout``), an empty ``search``, and empty ``devices``.
+    Leave out null fields (such as ``seconds``, ``policy`` and ``rollout``), an empty ``search`` or ``outcomes``, and empty ``devices``.
     """
     with no_gc():
         plain = msgspec.to_builtins(placement)
         leave_out_no_devices(plain["assignments"])
-    return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
+    return {key: plain[key] for key in _ORDER if plain[key] is not None and (key not in ("search", "outcomes") or plain[key])}
 
 
 def leave_out_no_devices(assignments: Iterable[dict[str, Any]]) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from kubestow.models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Multipliers, Policy
 from kubestow.models.kube.objects import PreferredSchedulingTerm
 from kubestow.models.scheduler.configuration import (
+    DefaultPreemptionArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
@@ -86,12 +87,16 @@ class Profile:
         strategy: The score of NodeResourcesFit, with its resources.
         balanced: Resources that NodeResourcesBalancedAllocation compares.
         spread: ScheduleAnyway constraints of pods that have no constraints.
+        hard_spread: DoNotSchedule constraints of these pods.
         is_spread_by_system: True if these are the system's defaults, which do not require every topology key of a node.
         hard_affinity_weight: Points of each required pod affinity term of another pod that matches.
         ignores_terms_of_others: True if preferred terms of other pods count only for pods with preferred terms.
         added_terms: Preferred node affinity of all pods.
+        percentage: Share of the nodes to find before the scheduler stops looking, in percent; 0 for its default.
         preempts: True if the profile evicts pods of lower priority.
         deallocates: True if it looks for claims to deallocate first.
+        candidates_percentage: Share of the nodes among which preemption looks for candidates, in percent.
+        min_candidates: The least number of these nodes.
         unmodelled: What the profile changes that kubestow does not follow, in words.
     """
 
@@ -100,12 +105,16 @@ class Profile:
     strategy: ScoringStrategy = _LEAST_ALLOCATED
     balanced: tuple[ResourceSpec, ...] = _CPU_AND_MEMORY
     spread: tuple[DefaultConstraint, ...] = SYSTEM_CONSTRAINTS
+    hard_spread: tuple[DefaultConstraint, ...] = ()
     is_spread_by_system: bool = True
     hard_affinity_weight: int = 1
     ignores_terms_of_others: bool = False
     added_terms: tuple[PreferredSchedulingTerm, ...] = ()
+    percentage: int = 0
     preempts: bool = True
     deallocates: bool = True
+    candidates_percentage: int = 10
+    min_candidates: int = 100
     unmodelled: tuple[str, ...] = ()
 
     def policy(self, base: Policy) -> Policy:
@@ -134,24 +143,44 @@ def profiles(configuration: SchedulerConfiguration, arguments: Collection[Mappin
     return {profile.name: profile for profile in found}
 
 
+def unmodelled(found: Mapping[str, Profile] | None) -> list[str]:
+    """Return a sentence for each part of the configuration that kubestow does not follow."""
+    return [f"scheduler profile {profile.name}: {part}" for profile in (found or {}).values() for part in profile.unmodelled]
+
+
+def default_rules(found: Mapping[str, Profile] | None) -> list[str]:
+    """Return a sentence for each profile whose DoNotSchedule default constraints only a simulation follows."""
+    return [f"scheduler profile {each.name}: default constraints DoNotSchedule" for each in (found or {}).values() if each.hard_spread]
+
+
 def _profile(configuration: SchedulerConfiguration, section: ProfileSection, arguments: Mapping[str, Any]) -> Profile:
     fit: NodeResourcesFitArgs = arguments.get("NodeResourcesFit", NodeResourcesFitArgs())
     balanced: NodeResourcesBalancedAllocationArgs = arguments.get("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocationArgs())
     spread: PodTopologySpreadArgs = arguments.get("PodTopologySpread", PodTopologySpreadArgs())
     affinity: InterPodAffinityArgs = arguments.get("InterPodAffinity", InterPodAffinityArgs())
     added = (arguments.get("NodeAffinity") or NodeAffinityArgs()).addedAffinity
-    own = spread.defaultingType == "List"
-    soft = [each for each in spread.defaultConstraints if each.whenUnsatisfiable == "ScheduleAnyway"]
+    preemption: DefaultPreemptionArgs = arguments.get("DefaultPreemption", DefaultPreemptionArgs())
+    own, own_share = spread.defaultingType == "List", section.percentageOfNodesToScore
+    soft, hard = (
+        tuple(DefaultConstraint(each.topologyKey, each.maxSkew) for each in spread.defaultConstraints if each.whenUnsatisfiable == action)
+        for action in ("ScheduleAnyway", "DoNotSchedule")
+    )
     return Profile(
         name=section.schedulerName or DEFAULT_SCHEDULER,
         weights=_weights(section),
         strategy=msgspec.structs.replace(fit.scoringStrategy, resources=_weighted(fit.scoringStrategy.resources)),
         balanced=_weighted(balanced.resources),
-        spread=tuple(DefaultConstraint(each.topologyKey, each.maxSkew) for each in soft) if own else SYSTEM_CONSTRAINTS,
+        spread=soft if own else SYSTEM_CONSTRAINTS,
+        hard_spread=hard,
         is_spread_by_system=not own,
         hard_affinity_weight=affinity.hardPodAffinityWeight,
         ignores_terms_of_others=affinity.ignorePreferredTermsOfExistingPods,
         added_terms=tuple((added.preferredDuringSchedulingIgnoredDuringExecution if added else None) or ()),
+        percentage=next(
+            (each for each in (section.percentageOfNodesToScore, configuration.percentageOfNodesToScore) if each is not None), 0
+        ),
+        candidates_percentage=preemption.minCandidateNodesPercentage,
+        min_candidates=preemption.minCandidateNodesAbsolute,
         preempts=not _is_disabled(section, section.plugins.postFilter, "DefaultPreemption"),
         deallocates=not _is_disabled(section, section.plugins.postFilter, "DynamicResources"),
         unmodelled=tuple(_unmodelled(configuration, section, arguments)),
@@ -191,9 +220,6 @@ def _unmodelled(configuration: SchedulerConfiguration, section: ProfileSection, 
     fit: NodeResourcesFitArgs = arguments.get("NodeResourcesFit", NodeResourcesFitArgs())
     ignored = [*fit.ignoredResources, *(f"{group}/*" for group in fit.ignoredResourceGroups)]
     found += [f"NodeResourcesFit ignores {', '.join(ignored)}"] if ignored else []
-    spread: PodTopologySpreadArgs = arguments.get("PodTopologySpread", PodTopologySpreadArgs())
-    hard = [each.topologyKey for each in spread.defaultConstraints if each.whenUnsatisfiable == "DoNotSchedule"]
-    found += [f"default constraints DoNotSchedule over {', '.join(hard)}"] if hard else []
     added = (arguments.get("NodeAffinity") or NodeAffinityArgs()).addedAffinity
     if added is not None and added.requiredDuringSchedulingIgnoredDuringExecution is not None:
         found.append("NodeAffinity adds required node affinity")

@@ -42,7 +42,12 @@ class ClusterState:
         among = frozenset(low)
         inside = Scope([i for i in scope.fixed if i not in among], [*scope.pending, *low], scope.gated, scope.invisible)
         self.cluster = compile_cluster(
-            snapshot, inside, daemon_namespaces=options.exempt, policy=profile.policy(options.policy), running=dict.fromkeys(low, 0)
+            snapshot,
+            inside,
+            daemon_namespaces=options.exempt,
+            policy=profile.policy(options.policy),
+            running=dict.fromkeys(low, 0),
+            hard_spread=profile.hard_spread,
         )
         self.rules = _in_order(rules.build(self.cluster))
         self.points = NodePoints(self.cluster, profile)

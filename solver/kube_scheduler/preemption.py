@@ -20,9 +20,6 @@ from kubestow.solver.rules.refusals import Refusal
 
 #: Added to each priority before priorities are summed, so that none is negative.
 _PRIORITY_OFFSET: Final = 2**31
-#: Share of the nodes that are looked at for candidates, in percent, and the least number of candidates (DefaultPreemptionArgs).
-CANDIDATES_PERCENT: Final = 10
-MIN_CANDIDATES: Final = 100
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
@@ -66,7 +63,8 @@ class Preemption:
         reasons: list[Refusal] = [Refusal(NOT_HELPFUL, lasting, lasting)] if lasting.any() else []
         candidates: list[Candidate] = []
         potential = np.flatnonzero(~lasting).tolist()
-        enough = max(len(potential) * CANDIDATES_PERCENT // 100, MIN_CANDIDATES)
+        profile = state.profile
+        enough = max(len(potential) * profile.candidates_percentage // 100, profile.min_candidates)
         for n in potential:
             if len(candidates) >= enough and any(not candidate.violations for candidate in candidates):
                 break

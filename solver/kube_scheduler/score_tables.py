@@ -84,12 +84,3 @@ class Scorer:
                 known[key] = {cluster.nodes.names[n]: {name: int(row[n]) for name, row in by_plugin.items()} for n in best}
             found.append(known[key])
         return found
-
-
-def unmodelled(profiles: Mapping[str, Profile] | None) -> list[str]:
-    """Return a sentence for each part of the configuration that kubestow does not follow."""
-    return [
-        f"scheduler profile {profile.name}: {part}: not followed by kubestow"
-        for profile in (profiles or {}).values()
-        for part in profile.unmodelled
-    ]

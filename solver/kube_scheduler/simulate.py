@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -158,7 +158,7 @@ class SchedulerQueue:
             outcome.messages[i] = f"no profile has its schedulerName {self.snapshot.pods[i].spec.schedulerName}"
             return False
         state = self._state(profile, outcome)
-        feasible = self._looked_at(state.feasible(i))
+        feasible = self._looked_at(state.feasible(i), profile.percentage)
         if feasible.any():
             n = self._best(i, state, feasible)
             for each in self._states.values():
@@ -184,10 +184,10 @@ class SchedulerQueue:
         best = nodes[total[nodes] == total[nodes].max()]
         return int(best[0]) if len(best) == 1 else self._choose(i, best)
 
-    def _looked_at(self, feasible: Bools) -> Bools:
+    def _looked_at(self, feasible: Bools, percentage: int) -> Bools:
         """Return the feasible nodes that the scheduler finds before it stops looking, in the order of zones in turn."""
         n_nodes = len(feasible)
-        percent = max(50 - n_nodes // 125, MIN_FEASIBLE_PERCENT)
+        percent = percentage or max(50 - n_nodes // 125, MIN_FEASIBLE_PERCENT)
         wanted = n_nodes if n_nodes < MIN_FEASIBLE_NODES else max(n_nodes * percent // 100, MIN_FEASIBLE_NODES)
         if wanted >= n_nodes:
             return feasible
@@ -214,20 +214,45 @@ def simulate(
     options: Options,
     profiles: Mapping[str, Profile] | None = None,
     *,
+    runs: int = 1,
     stop: threading.Event | None = None,
 ) -> doc.Placement:
     """Return what kube-scheduler would do with the pending pods, checked.
 
     Args:
         profiles: Profiles by schedulerName. None: every pod has the default profile.
+        runs: Number of simulations. The result is that of the first seed, with the different outcomes of all.
+        stop: Ends the simulation where it is; the remaining pods stay unplaced.
 
     Raises:
         InternalFault: The independent checker found the result invalid.
     """
     queue = SchedulerQueue(snapshot, options, profiles)
-    result = _document(queue, queue.run(stop))
+    outcome = queue.run(stop)
+    result = _document(queue, outcome)
+    if runs > 1:
+        result.outcomes = _outcomes(snapshot, options, profiles, outcome, runs, stop)
     insist(verify(snapshot, result))
     return result
+
+
+def _outcomes(
+    snapshot: Snapshot, options: Options, profiles: Mapping[str, Profile] | None, first: Outcome, runs: int, stop: threading.Event | None
+) -> list[doc.SimulatedOutcome]:
+    """Return the different outcomes of several seeds, the most frequent first."""
+    pending = select(snapshot, include_gated=options.include_gated).pending
+    found: dict[frozenset[tuple[int, int]], doc.SimulatedOutcome] = {}
+    for seed in range(options.seed, options.seed + runs):
+        if stop is not None and stop.is_set():
+            break
+        again = first if seed == options.seed else SchedulerQueue(snapshot, replace(options, seed=seed), profiles).run(stop)
+        key = frozenset(again.placed)
+        if key not in found:
+            placed = {i for i, _ in again.placed}
+            stay = [pod_key(snapshot.pods[i]) for i in pending if i not in placed]
+            found[key] = doc.SimulatedOutcome(0, seed, len(placed), stay)
+        found[key].times += 1
+    return sorted(found.values(), key=lambda outcome: (-outcome.times, outcome.seed))
 
 
 def _document(queue: SchedulerQueue, outcome: Outcome) -> doc.Placement:
