@@ -13,7 +13,6 @@ from kubestow.models.documents.placement import Placement
 from kubestow.models.scheduler.profiles import unmodelled
 from kubestow.report.documents import results
 from kubestow.report.terminal import placement as terminal
-from kubestow.report.terminal import simulation
 from kubestow.report.writers import WrittenResult
 from kubestow.solver.kube_scheduler.simulate import simulate
 from kubestow.solver.runtime.options import Options
@@ -47,7 +46,7 @@ def run(request: SimulateRequest) -> NoReturn:
     run.accept(placement, edited.snapshot)
     output.write_document(
         streams,
-        lambda surface: [*terminal.placement(placement, edited.snapshot, surface), *simulation.tables(placement, surface)],
+        lambda surface: [*terminal.placement(placement, edited.snapshot, surface), *terminal.simulation(placement, surface)],
         partial(results.result_document, placement),
         WrittenResult(placement, edited.snapshot, VERSION, lambda: None),
     )

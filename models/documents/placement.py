@@ -313,7 +313,7 @@ class SimulatedOutcome(Doc):
     """One outcome of repeated simulations. Outcomes that give each pod the same node are one."""
 
     times: Annotated[int, Meta(description="The number of simulations with this outcome.")]
-    seed: Annotated[int, Meta(description="The seed of the first of them.")]
+    seed: Annotated[int, Meta(description="The seed of the first such simulation.")]
     placed: Annotated[int, Meta(description="The number of placed pods.")]
     unplaced: Annotated[list[str], Meta(description="The pods that stay, namespace/name.")] = []
 

@@ -44,7 +44,7 @@ class PluginSet(_Section, frozen=True):
 
 
 class Plugins(_Section, frozen=True):
-    """Plugins by extension point. ``multiPoint`` stands for every point that a plugin implements."""
+    """Plugins by extension point. ``multiPoint`` means every point that a plugin implements."""
 
     preEnqueue: PluginSet = PluginSet()
     queueSort: PluginSet = PluginSet()

@@ -176,9 +176,7 @@ def _profile(configuration: SchedulerConfiguration, section: ProfileSection, arg
         hard_affinity_weight=affinity.hardPodAffinityWeight,
         ignores_terms_of_others=affinity.ignorePreferredTermsOfExistingPods,
         added_terms=tuple((added.preferredDuringSchedulingIgnoredDuringExecution if added else None) or ()),
-        percentage=next(
-            (each for each in (section.percentageOfNodesToScore, configuration.percentageOfNodesToScore) if each is not None), 0
-        ),
+        percentage=(configuration.percentageOfNodesToScore if own_share is None else own_share) or 0,
         candidates_percentage=preemption.minCandidateNodesPercentage,
         min_candidates=preemption.minCandidateNodesAbsolute,
         preempts=not _is_disabled(section, section.plugins.postFilter, "DefaultPreemption"),
@@ -192,7 +190,7 @@ def _weighted(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
 
 
 def _is_disabled(section: ProfileSection, point: PluginSet, name: str) -> bool:
-    """Return True if a plugin that is enabled by default is disabled at an extension point or at all of them."""
+    """Return True if a plugin that is enabled by default is disabled at an extension point, or at every one."""
     if any(plugin.name == name for plugin in point.enabled):
         return False
     if any(plugin.name in (name, "*") for plugin in point.disabled):
@@ -210,7 +208,7 @@ def _weights(section: ProfileSection) -> dict[str, int]:
 
 
 def _unmodelled(configuration: SchedulerConfiguration, section: ProfileSection, arguments: Mapping[str, Any]) -> list[str]:
-    """Return what a profile changes that neither rules nor points follow, in words."""
+    """Return the parts of a profile that neither rules nor points follow, in words."""
     plugins = section.plugins
     points: dict[str, PluginSet] = {name: getattr(plugins, name) for name in plugins.__struct_fields__}
     foreign = sorted({plugin.name for point in points.values() for plugin in point.enabled} - IN_TREE)

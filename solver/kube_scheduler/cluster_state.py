@@ -15,7 +15,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.kube_scheduler.node_points import NodePoints
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.refusals import Refusal
+from kubestow.solver.rules.facts import Refusal
 from kubestow.solver.runtime.options import Options
 
 

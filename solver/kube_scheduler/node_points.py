@@ -64,7 +64,7 @@ class NodePoints:
         return {name: points * weights[name] for name, points in found.items() if points is not None and name in weights}
 
     def _taints(self, g: int, feasible: Bools) -> Ints:
-        """Points for few PreferNoSchedule taints that the pod does not tolerate (tainttoleration/taint_toleration.go)."""
+        """Return points for few PreferNoSchedule taints that the pod does not tolerate (tainttoleration/taint_toleration.go)."""
         nodes, tolerations = self.cluster.nodes, self.cluster.toleration_sets[self.cluster.classes[g].tolerations]
         count = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         for n in range(self.cluster.n_nodes):
@@ -73,7 +73,7 @@ class NodePoints:
         return MAX_POINTS - (MAX_POINTS * count // most if most else count)
 
     def _node_affinity(self, g: int, feasible: Bools) -> Ints | None:
-        """Weights of the preferred node affinity terms that a node matches (nodeaffinity/node_affinity.go)."""
+        """Return the weights of the preferred node affinity terms that a node matches (nodeaffinity/node_affinity.go)."""
         cls = self.cluster.classes[g]
         affinity = cls.pod.spec.affinity.nodeAffinity if cls.pod.spec.affinity is not None else None
         if not self._added and not (affinity is not None and affinity.preferredDuringSchedulingIgnoredDuringExecution):
@@ -87,7 +87,7 @@ class NodePoints:
         return MAX_POINTS * raw // most if most else raw
 
     def _images(self, g: int) -> Ints:
-        """Points for images that a node has (imagelocality/image_locality.go)."""
+        """Return points for images that a node has (imagelocality/image_locality.go)."""
         row = dict(self.cluster.classes[g].scores).get("imageLocality")
         zeros = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         return zeros if row is None else self.cluster.node_scores["imageLocality"][row]
@@ -101,7 +101,7 @@ class NodePoints:
         return fixed + self.placed[own].sum(axis=0) if len(own) else fixed
 
     def _spread(self, g: int, feasible: Bools) -> Ints | None:
-        """Points for few matching pods in a node's domains (podtopologyspread/scoring.go)."""
+        """Return points for few matching pods in a node's domains (podtopologyspread/scoring.go)."""
         cluster, own = self.cluster, self.cluster.classes[g].pod.spec.topologySpreadConstraints
         constraints = self._constraints(g)
         if not constraints:
@@ -137,7 +137,7 @@ class NodePoints:
         return [(each.topologyKey, each.maxSkew, counting.get(each.topologyKey)) for each in soft]
 
     def _pod_affinity(self, g: int, feasible: Bools) -> Ints | None:
-        """Weights of the terms of the pod and of other pods that match in a node's domains (interpodaffinity/scoring.go)."""
+        """Return the weights of the terms of the pod and of other pods that match in a node's domains (interpodaffinity/scoring.go)."""
         cls, cluster = self.cluster.classes[g], self.cluster
         own = [pull for pull in cls.pulls if pull.family == "podAffinity" and not self._is_of_gang(pull)]
         if self.profile.ignores_terms_of_others and not own:

@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.kube_scheduler.cluster_state import ClusterState, message, priority_of
-from kubestow.solver.rules.refusals import Refusal
+from kubestow.solver.rules.facts import Refusal
 
 #: Added to each priority before priorities are summed, so that none is negative.
 _PRIORITY_OFFSET: Final = 2**31

@@ -217,7 +217,7 @@ def simulate(
     runs: int = 1,
     stop: threading.Event | None = None,
 ) -> doc.Placement:
-    """Return what kube-scheduler would do with the pending pods, checked.
+    """Simulate kube-scheduler on the pending pods, and have the result checked.
 
     Args:
         profiles: Profiles by schedulerName. None: every pod has the default profile.

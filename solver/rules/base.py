@@ -19,9 +19,8 @@ from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.explanation_faces import ExplanationFaces
-from kubestow.solver.rules.facts import FactPart
+from kubestow.solver.rules.facts import FactPart, Refusal
 from kubestow.solver.rules.placement_faces import PlacementFaces
-from kubestow.solver.rules.refusals import Refusal
 from kubestow.solver.rules.wording import listed
 
 _T = TypeVar("_T", bound=np.generic)

@@ -14,7 +14,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rules.refusals import Refusal
+from kubestow.solver.rules.facts import Refusal
 from kubestow.solver.rules.wording import listed
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.documents.placement import Fact
@@ -133,3 +133,17 @@ class CellModel(Protocol):
 
     def weighted_sum(self, variables: Sequence[cp_model.IntVar], weights: Sequence[int]) -> cp_model.LinearExprT:
         """Return the weighted sum of the variables."""
+
+
+class Refusal(NamedTuple):
+    """A reason of a plugin, as kube-scheduler prints it.
+
+    Attributes:
+        text: The reason, such as ``Insufficient cpu``.
+        nodes: bool[N], the rejected nodes.
+        is_lasting: bool[N], nodes where evicting pods cannot help (kube-scheduler: UnschedulableAndUnresolvable).
+    """
+
+    text: str
+    nodes: Bools
+    is_lasting: Bools

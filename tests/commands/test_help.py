@@ -113,5 +113,5 @@ def test_w_means_manifests_wherever_it_is_taken() -> None:
     assert {p.name for found in taken.values() for p in found} == {"manifests"}
     assert all("--manifests" in p.opts for found in taken.values() for p in found)
     assert {name for name, found in taken.items() if found} == {
-        "solve", "fit", "size", "survive", "apply", "verify", "explain", "audit", "check", "report",
+        "solve", "fit", "size", "survive", "apply", "verify", "explain", "audit", "check", "report", "simulate",
     }  # fmt: skip

@@ -14,11 +14,11 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, on_nodes
 from kubestow.solver.rules.batch_limits import BatchLimits
+from kubestow.solver.rules.facts import Refusal
 from kubestow.solver.rules.inter_pod_affinity.encoding import AffinityEncoder, Attraction, Repulsion, encode_repulsion
 from kubestow.solver.rules.inter_pod_affinity.remedies import AffinityRemedies
 from kubestow.solver.rules.inter_pod_affinity.units import AffinityUnits
 from kubestow.solver.rules.inter_pod_affinity.words import AffinityWords
-from kubestow.solver.rules.refusals import Refusal
 
 
 class InterPodAffinity(AffinityUnits, AffinityWords, AffinityRemedies):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kubestow.solver.rules.base import Rule
-from kubestow.solver.rules.facts import FactPart
-from kubestow.solver.rules.refusals import Refusal
+from kubestow.solver.rules.facts import FactPart, Refusal
 
 
 class PortWords(Rule):

@@ -16,9 +16,8 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import UNLIMITED_PODS, CapacityRule
 from kubestow.solver.rules.batch_limits import UNLIMITED, BatchLimits
-from kubestow.solver.rules.facts import CellModel, Leavers
+from kubestow.solver.rules.facts import CellModel, Leavers, Refusal
 from kubestow.solver.rules.node_resources_fit.words import CapacityWords
-from kubestow.solver.rules.refusals import Refusal
 
 
 class NodeResourcesFit(CapacityWords, CapacityRule):

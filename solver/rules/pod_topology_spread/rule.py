@@ -19,9 +19,9 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.base import UNLIMITED_PODS, Rule, on_nodes
 from kubestow.solver.rules.batch_limits import BatchLimits, Level
+from kubestow.solver.rules.facts import Refusal
 from kubestow.solver.rules.pod_topology_spread.remedies import SpreadRemedies
 from kubestow.solver.rules.pod_topology_spread.words import SpreadWords
-from kubestow.solver.rules.refusals import Refusal
 
 
 @dataclass
