@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,22 +19,28 @@ from kubestow.solver.explain.placed_pods import placed_in
 from kubestow.solver.runtime.run_context import RunContext
 
 
-def one_more(question: FitQuestion, outcome: UnitsFound) -> tuple[FitInstance, PlacementQuestion]:
-    """Return the cluster with one unit more than fits, and the question whether its pods can be placed together."""
+class OneMore(NamedTuple):
+    """The cluster with one unit more than fits, and the question whether its pods can be placed together."""
+
+    instance: FitInstance
+    together: PlacementQuestion
+
+
+def one_more(question: FitQuestion, outcome: UnitsFound) -> OneMore:
+    """Return the cluster with one unit more than fits."""
     instance = question.at(outcome.units + 1)
     pods = tuple(instance.scope.pending)
     options = question.options
-    return instance, PlacementQuestion(instance.snapshot, pods, len(pods), options.exempt, options.policy)
+    return OneMore(instance, PlacementQuestion(instance.snapshot, pods, len(pods), options.exempt, options.policy))
 
 
-def cause_of(
-    question: FitQuestion, outcome: UnitsFound, instance: FitInstance, placement_question: PlacementQuestion, context: RunContext
-) -> Cause | None:
+def cause_of(question: FitQuestion, outcome: UnitsFound, beyond: OneMore, context: RunContext) -> Cause | None:
     """Return the minimal cause why unit n + 1 does not fit.
 
     First look for a conflict that rules out any placement of all pods together. If none is found, fix the
     other pods where the answer puts them, and look for a conflict that rules out the last unit.
     """
+    instance, placement_question = beyond
     last = [key for keys in instance.new for key in keys[len(keys) // (outcome.units + 1) * outcome.units :]]
     cause = minimal_cause(placement_question, context) if outcome.units == outcome.bound else None
     together = len(placement_question.pods)
