@@ -15,24 +15,22 @@ from kubestow.models.documents import fit as doc
 from kubestow.models.documents.placement import Cause, Edits, Placement, Unmodelled
 from kubestow.models.kube.objects import is_terminal
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.buffers.states import of_fit
+from kubestow.solver.capacity.buffers.states import HEADROOM_TIME_FRACTION, of_fit
 from kubestow.solver.capacity.fit.cause import cause_of, one_more
 from kubestow.solver.capacity.fit.growth import growth
 from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion, read
-from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, most_units
+from kubestow.solver.capacity.fit.units import UnitsFound, most_units
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.placed_tiers import PlacedAnswer
 from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.runtime.invocation import Caller, Invocation
 from kubestow.solver.runtime.options import Options
-from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.run_context import MIN_PART_SECONDS, RunContext
 from kubestow.solver.solve import document
 
 #: Fractions of the remaining time: for the answer, and then for its cause.
 ANSWER_TIME_FRACTION = 0.5
 CAUSE_TIME_FRACTION = 0.4
-#: Fraction of the remaining time for the headroom of CapacityBuffers, before the cause.
-HEADROOM_TIME_FRACTION = 0.2
 #: Fraction of the time limit that is reserved for checking the document.
 CHECK_TIME_FRACTION = 0.1
 #: Reserve at least this multiple of the compile time for checking.
@@ -71,8 +69,7 @@ def fit(
     report("fit", "units", outcome.units, outcome.bound)
     context.deadline.charge(limited.deadline.elapsed())
     edited, placement = _placement(replace(question, options=options), outcome)
-    seconds = max(MIN_PART_SECONDS, context.deadline.remaining() * HEADROOM_TIME_FRACTION)
-    headroom = None if context.stop.is_set() else of_fit(edited, placement, context.part(seconds))
+    headroom = None if context.stop.is_set() else of_fit(edited, placement, context.fraction(HEADROOM_TIME_FRACTION))
     cause, grown, notes = _beyond(question, ceiling, outcome, context)
     outcome.bound, grown = (max(outcome.bound, _unruled(question)), []) if _unsure(question) else (outcome.bound, grown)
     run.lap("solve")
@@ -124,9 +121,8 @@ def _beyond(
     if not context.options.deterministic:  # a cluster that is slow to compile is slow to check
         checking = MIN_CHECK_TO_COMPILE_RATIO * (time.monotonic() - began)
         context = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() - checking), context.report)
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * CAUSE_TIME_FRACTION))
-    cause = cause_of(question, outcome, beyond, limited)
-    context.deadline.charge(limited.deadline.elapsed())
+    with context.charged(CAUSE_TIME_FRACTION) as limited:
+        cause = cause_of(question, outcome, beyond, limited)
     grown = list(growth(question, ceiling, outcome, beyond, context))
     notes = [] if cause is not None else ["no cause was found in time for why one more unit does not fit"]
     missing = grown.count(None)

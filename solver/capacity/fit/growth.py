@@ -8,7 +8,7 @@ from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.fit import Growth
 from kubestow.solver.capacity.fit.cause import OneMore
 from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion
-from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, range_of
+from kubestow.solver.capacity.fit.units import UnitsFound, range_of
 from kubestow.solver.explain.remedy.add_nodes import shapes
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -29,7 +29,7 @@ def growth(question: FitQuestion, ceiling: Ceiling, outcome: UnitsFound, beyond:
         if context.over():
             yield None
             continue
-        limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * min(1.0, MAX_KIND_TIME_RATIO / (len(kinds) - number))))
+        limited = context.fraction(min(1.0, MAX_KIND_TIME_RATIO / (len(kinds) - number)))
         same = _keeps_placements(instance.cluster, instance.cluster.nodes.names.index(shape.like))
         with_node = question.with_node(shape.like)
         zones = question.keep is not None and question.keep.of == "zone"

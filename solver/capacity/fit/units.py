@@ -14,8 +14,6 @@ from kubestow.solver.runtime.run_context import RunContext
 
 #: Fraction of the remaining time for one number of units.
 TRIAL_TIME_FRACTION = 0.5
-#: Minimum number of seconds for a part of the work.
-MIN_PART_SECONDS = 0.05
 
 
 @dataclass
@@ -79,10 +77,8 @@ def _replicas(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> U
         return None
     cluster = full.cluster
     active = rules.build(cluster)
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining()))
-    search = PlacedSearch(Objective(cluster, active), active, full.eligibility, limited)
-    answer = search.run()
-    context.deadline.charge(limited.deadline.elapsed())
+    with context.charged(1.0) as limited:
+        answer = PlacedSearch(Objective(cluster, active), active, full.eligibility, limited).run()
     placed = int(answer.counts.sum())
     bound = max(placed, sum(answer.bounds.values()))
     return UnitsFound(placed, bound, None, [(0, n, k) for _, n, k in answer.sequence], answer.engine)
@@ -113,10 +109,9 @@ class _Units:
         return self.best
 
     def _try(self, k: int) -> None:
-        limited = self.context.part(max(MIN_PART_SECONDS, self.context.deadline.remaining() * TRIAL_TIME_FRACTION))
-        instance = self.question.at(k)
-        verdict = self.tried[k] = FitTrial(instance, limited).ask()
-        self.context.deadline.charge(limited.deadline.elapsed())
+        with self.context.charged(TRIAL_TIME_FRACTION) as limited:
+            instance = self.question.at(k)
+            verdict = self.tried[k] = FitTrial(instance, limited).ask()
         if verdict.answer is not None:
             self.best = UnitsFound(k, max(k, self.best.bound), instance, verdict.answer.sequence, verdict.answer.engine)
         elif verdict.more:

@@ -143,9 +143,8 @@ def _without_buffers(snapshot: Snapshot, catalogue: Catalogue, request: SizeOpti
     offered = menu(cluster, catalogue, options, request.survive.key if request.survive is not None else None)
     if offered.hopeless():
         return None
-    limited = context.part(max(1.0, context.deadline.remaining() * WITHOUT_BUFFERS_TIME_FRACTION))
-    outcome = SizeSearch(cluster, offered, catalogue, request, limited).run()
-    context.deadline.charge(limited.deadline.elapsed())
+    with context.charged(WITHOUT_BUFFERS_TIME_FRACTION, 1.0) as limited:
+        outcome = SizeSearch(cluster, offered, catalogue, request, limited).run()
     return None if outcome.trial is None else Cost(float(number(outcome.cost)), float(number(outcome.bound)))
 
 

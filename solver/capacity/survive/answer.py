@@ -14,7 +14,7 @@ from kubestow.models.documents.survival import Survival
 from kubestow.models.edits.binding import placed_as
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.buffers.states import MIN_PART_SECONDS
+from kubestow.solver.capacity.buffers.states import HEADROOM_TIME_FRACTION
 from kubestow.solver.capacity.survive.buffers import after_failures
 from kubestow.solver.capacity.survive.consequences import Stakes
 from kubestow.solver.capacity.survive.failures import domains
@@ -33,8 +33,6 @@ _CERTIFICATE_TIME_FRACTION, _CERTIFICATE_ONLY_TIME_FRACTION = 0.6, 0.9
 _PLACEMENT_TIME_FRACTION = 0.2
 #: Fraction of the time after the certificate for remedies after one failure.
 _REMEDY_TIME_FRACTION = 0.3
-#: Fraction of the remaining time for the headroom of CapacityBuffers.
-_HEADROOM_TIME_FRACTION = 0.2
 #: Maximum number of seconds for remedies after one failure.
 _MAX_REMEDY_SECONDS = 15.0
 
@@ -110,7 +108,7 @@ def _placed(snapshot: Snapshot, options: Options, run: Invocation) -> tuple[Snap
 def _headroom(snapshot: Snapshot, request: SurviveOptions, survival: Survival, context: RunContext) -> None:
     """Fill in the headroom of CapacityBuffers after each failure, and check it."""
     context.report("headroom")
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * _HEADROOM_TIME_FRACTION))
+    limited = context.fraction(HEADROOM_TIME_FRACTION)
     survival.headroom, notes = after_failures(snapshot, request, survival.outcomes, limited)
     survival.notes += notes
     insist(list(headroom_faults(snapshot, survival)))

@@ -26,7 +26,7 @@ from kubestow.solver.capacity.survive.failures import after, domains
 from kubestow.solver.capacity.survive.offers import MissingRoom, NodeOffer, edits_of, offers, one_of_each, room
 from kubestow.solver.capacity.survive.options import ZONE, SurviveOptions
 from kubestow.solver.capacity.survive.preemption import decide_preempting
-from kubestow.solver.capacity.survive.search import Failed, FailureSearch
+from kubestow.solver.capacity.survive.search import QUICK_SECONDS, Failed, FailureSearch
 from kubestow.solver.capacity.survive.survive import survive
 from kubestow.solver.executors.pool import WorkerPool
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
@@ -38,8 +38,6 @@ _MAX_DECISIONS: Final = 2_000
 _MAX_CERTIFICATES: Final = 40
 #: Fractions of the remaining time: for one failure, and for one certificate.
 _FAILURE_TIME_FRACTION, _CERTIFICATE_TIME_FRACTION = 0.2, 0.6
-#: Deterministic seconds charged for bounds and construction of one failure.
-_QUICK_SECONDS: Final = 5e-3
 #: Number of pods times nodes up to which a single model decides a failure.
 _MAX_MODEL_PAIRS: Final = 20_000
 #: Maximum number of purchases whose clusters are kept compiled.
@@ -158,7 +156,7 @@ class RemedySearch:
             if any(name not in trial_cluster.nodes for name in failed):
                 return None
             self._looks[key] = trial_cluster.decide(failed, self._part(_FAILURE_TIME_FRACTION), quick=True)
-            self.context.deadline.charge(_QUICK_SECONDS)
+            self.context.deadline.charge(QUICK_SECONDS)
             self.context.report("remedy", detail=f"{len(self._looks)} failures tried, now with {self._describe(counts)}")
         return self._looks[key]
 
@@ -239,7 +237,7 @@ class RemedySearch:
         return self._certified[counts]
 
     def _part(self, share: float) -> RunContext:
-        return self.context.part(max(0.5, self.context.deadline.remaining() * share))
+        return self.context.fraction(share, 0.5)
 
     def _describe(self, counts: Counts) -> str:
         return ", ".join(f"{n}:{offer.text}" for n, offer in zip(counts, self.offers, strict=True) if n) or "no more nodes"
