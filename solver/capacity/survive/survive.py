@@ -146,12 +146,11 @@ def _notes(search: FailureSearch) -> list[str]:
     notes = []
     waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot, include_gated=True).pending]
     if waiting:
-        some = ", ".join(waiting[:_MAX_LISTED_PODS]) + (", …" if len(waiting) > _MAX_LISTED_PODS else "")
-        notes.append(f"{len(waiting)} pod{_s(waiting)} pending already {'is' if len(waiting) == 1 else 'are'} left out: {some}")
+        verb = "is" if len(waiting) == 1 else "are"
+        notes.append(f"{len(waiting)} pod{_s(waiting)} pending already {verb} left out: {_some(waiting)}")
     lost = search.instance.bare
     if lost:
-        some = ", ".join(lost[:_MAX_LISTED_PODS]) + (", …" if len(lost) > _MAX_LISTED_PODS else "")
-        notes.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {some}")
+        notes.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {_some(lost)}")
     keyless = len(snapshot.nodes) - sum(len(members) for members in search.nodes.values())
     if keyless:
         notes.append(
@@ -166,6 +165,10 @@ def _notes(search: FailureSearch) -> list[str]:
     if search.context.stop.is_set():
         notes.append("interrupted: failures whose outcome is unknown were not decided")
     return notes
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_LISTED_PODS]) + (", …" if len(names) > _MAX_LISTED_PODS else "")
 
 
 def _s(listed: Sequence[str]) -> str:
