@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Unpack
+from typing import Any, Final, NamedTuple, Unpack
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -79,6 +79,15 @@ class _Lost(Exception):
         self.slow = slow
 
 
+class _Call(NamedTuple):
+    """A request without the session that sends it. ``url``: path and query, quoted."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = {}
+    body: Body | None = None
+
+
 class Connection:
     """An :class:`~kubestow.live.api.answers.Api`, made by :func:`kubestow.live.api.connect.connect`.
 
@@ -119,7 +128,7 @@ class Connection:
         headers = {"Content-Type": _PATCHES[patch]} if method == "PATCH" else {}
         if headers and (patch == "json") != isinstance(body, list):
             raise ValueError(f"{method} {path}: a JSON patch is a list, and no other patch is one")
-        answer, data = _accepted(*await self._answered(method, _url(path, more.get("params")), headers, body))
+        answer, data = _accepted(*await self._answered(_Call(method, _url(path, more.get("params")), headers, body)))
         if answer.ok and data.strip():
             try:
                 return ServerAnswer(answer.code, msgspec.json.decode(data), answer.retry_after)
@@ -136,7 +145,7 @@ class Connection:
             Unauthorized: the server refuses the credentials.
             Unreachable: there was no answer.
         """
-        return _accepted(*await self._answered("GET", _url(path, params), {"Accept": accept}, None))
+        return _accepted(*await self._answered(_Call("GET", _url(path, params), {"Accept": accept})))
 
     async def probe(self) -> ServerAnswer:
         """Request the server's version, without retries if the server is not listening.
@@ -144,7 +153,7 @@ class Connection:
         Raises:
             Unreachable: there was no answer.
         """
-        answer, data = await self._answered("GET", "/version", {}, None, patient=False)
+        answer, data = await self._answered(_Call("GET", "/version"), patient=False)
         return ServerAnswer(answer.code, _object(data), answer.retry_after) if answer.ok else answer
 
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[list[bytes]]:
@@ -173,7 +182,7 @@ class Connection:
         for again in (True, False):
             session = await self._current()
             try:
-                response = await self._request(session, "GET", url, {}, None, timeout)
+                response = await self._request(session, _Call("GET", url), timeout)
                 if response.status == 200:
                     return response
                 async with asyncio.timeout(self._limits.timeout):
@@ -186,22 +195,21 @@ class Connection:
 
     # --- one request --------------------------------------------------------------------------------------------------
 
-    async def _answered(
-        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, *, patient: bool = True
-    ) -> tuple[ServerAnswer, bytes]:
+    async def _answered(self, call: _Call, *, patient: bool = True) -> tuple[ServerAnswer, bytes]:
         """Send a request with retries. ``patient``: retry even if the server is not listening."""
-        evicts = method == "POST" and url.partition("?")[0].endswith("/eviction")
+        method, url = call.method, call.url.partition("?")[0]
+        evicts = method == "POST" and url.endswith("/eviction")
         pause, slow = self._limits.pause, 0
         for remaining_tries in reversed(range(self._limits.tries)):
             requested_pause = 0.0
             try:
                 async with self._free:
-                    answer, data = await self._authorised(method, url, headers, body)
+                    answer, data = await self._authorised(call)
             except _Lost as lost:
                 slow += lost.slow
                 again = patient if lost.unsent else method in _REPEATABLE
                 if not remaining_tries or slow > 1 or not again:
-                    raise Unreachable(f"{method} {url.partition('?')[0]}: {lost}") from None
+                    raise Unreachable(f"{method} {url}: {lost}") from None
             else:
                 requested_pause = answer.retry_after or 0.0
                 if (
@@ -215,19 +223,17 @@ class Connection:
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
 
-    async def _authorised(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> tuple[ServerAnswer, bytes]:
+    async def _authorised(self, call: _Call) -> tuple[ServerAnswer, bytes]:
         session = await self._current()
-        answer, data = await self._once(session, method, url, headers, body)
+        answer, data = await self._once(session, call)
         if answer.code == 401 and await self._renew(session):
-            return await self._once(self._session, method, url, headers, body)
+            return await self._once(self._session, call)
         return answer, data
 
-    async def _once(
-        self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Body | None
-    ) -> tuple[ServerAnswer, bytes]:
+    async def _once(self, session: Session, call: _Call) -> tuple[ServerAnswer, bytes]:
         timeout = aiohttp.ClientTimeout(total=self._limits.timeout, sock_connect=self._limits.connect)
         try:
-            response = await self._request(session, method, url, headers, body, timeout)
+            response = await self._request(session, call, timeout)
             data = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientHttpProxyError)
@@ -236,13 +242,11 @@ class Connection:
             raise _Lost(_words(error, seconds), unsent=unsent, slow=slow) from None
         return _answer(response, data), data
 
-    async def _request(
-        self, session: Session, method: str, url: str, headers: Mapping[str, str], body: Body | None, timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
+    async def _request(self, session: Session, call: _Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         sent = session.headers.copy()
-        sent.update(headers)
-        address = URL(session.server + url, encoded=True)  # already quoted
-        found = await session.client.request(method, address, headers=sent, body=body, _request_timeout=timeout)
+        sent.update(call.headers)
+        address = URL(session.server + call.url, encoded=True)  # already quoted
+        found = await session.client.request(call.method, address, headers=sent, body=call.body, _request_timeout=timeout)
         response: aiohttp.ClientResponse = found.response
         return response
 

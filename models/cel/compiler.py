@@ -16,6 +16,10 @@ _CONVERSIONS: Final = ("int", "uint", "double", "duration", "timestamp")
 MAX_STEPS: Final = 1_000_000
 #: Number of items assumed for a list or map of unknown length. Attributes and their lists have fewer.
 _ASSUMED_ITEMS: Final = 64
+#: The functions of Kubernetes on whose values all others of its libraries URL, IP and CIDR are called. With those of the library Format, no
+#: published device selector uses them. Source: staging/src/k8s.io/apiserver/pkg/cel/library (ip.go, cidr.go, urls.go).
+_URLS_AND_ADDRESSES: Final = ("url", "isURL", "ip", "isIP", "cidr", "isCIDR", "isCanonical")
+_UNSUPPORTED: Final = re.compile(r"has|url|URL|ip|IP|cidr|CIDR|format")
 _ERROR: Final = re.compile(r"ERROR: <input>:(\d+:\d+): (.*)")
 
 
@@ -28,8 +32,8 @@ def program(expression: str, dialect: Dialect) -> Any:
     """
     library = environment.checker(dialect)
     try:
-        if "has" in expression:
-            _check_presence(checked_expression.parse(library.compile(expression, disable_check=True).serialize()))
+        if _UNSUPPORTED.search(expression):
+            _check_support(checked_expression.parse(library.compile(expression, disable_check=True).serialize()))
         checked = checked_expression.parse(library.compile(expression).serialize())
     except RuntimeError as error:
         match = _ERROR.search(str(error))
@@ -48,11 +52,14 @@ def program(expression: str, dialect: Dialect) -> Any:
         raise UnsupportedExpression(" ".join(str(error).split())[:400]) from None
 
 
-def _check_presence(parsed: Message) -> None:
+def _check_support(parsed: Message) -> None:
     # The library's checker turns has(device.driver) into device.driver.
     for part in checked_expression.parts(parsed.expr):
         if part.select_expr.test_only and part.select_expr.operand.ident_expr.name == "device":
             raise UnsupportedExpression(f"has(device.{part.select_expr.field})")
+        call = part.call_expr
+        if call.function in _URLS_AND_ADDRESSES or call.target.ident_expr.name == "format":
+            raise UnsupportedExpression(f"the function {call.function} (URLs, addresses and named formats)")
 
 
 def _check_constants(expr: Message, types: dict[int, str]) -> None:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import Any, Final
 
-from kubestow.models.cel import formats, values
+from kubestow.models.cel import values
 from kubestow.models.cel.dialect import Dialect
 from kubestow.models.cel.functions import FUNCTIONS
 
@@ -41,28 +41,15 @@ _KUBERNETES: Final = """
     Quantity.sub(int) Quantity; semver(string) Semver; semver(string, bool) Semver; isSemver(string) bool; isSemver(string, bool) bool;
     Semver.isGreaterThan(Semver) bool; Semver.isLessThan(Semver) bool; Semver.compareTo(Semver) int; Semver.major() int;
     Semver.minor() int; Semver.patch() int; string.find(string) string; string.findAll(string) list<string>;
-    string.findAll(string, int) list<string>; list<~A>.indexOf(~A) int; list<~A>.lastIndexOf(~A) int; url(string) URL;
-    isURL(string) bool; URL.getScheme() string; URL.getHost() string; URL.getHostname() string; URL.getPort() string;
-    URL.getEscapedPath() string; URL.getQuery() map<string, list<string>>; ip(string) IP; isIP(string) bool; ip.isCanonical(string) bool;
-    IP.family() int; IP.isUnspecified() bool; IP.isLoopback() bool; IP.isLinkLocalMulticast() bool; IP.isLinkLocalUnicast() bool;
-    IP.isGlobalUnicast() bool; cidr(string) CIDR; isCIDR(string) bool; CIDR.containsIP(string) bool; CIDR.containsIP(IP) bool;
-    CIDR.containsCIDR(string) bool; CIDR.containsCIDR(CIDR) bool; CIDR.ip() IP; CIDR.prefixLength() int; CIDR.masked() CIDR;
-    Format.validate(string) optional_type<list<string>>; format.named(string) optional_type<Format>
+    string.findAll(string, int) list<string>; list<~A>.indexOf(~A) int; list<~A>.lastIndexOf(~A) int
 """
 #: Standard functions with additional overloads in Kubernetes. They are declared completely, because the library does not merge overloads.
 _NUMBERS: Final = ("int", "uint", "double")
 _ORDERED: Final = (*((kind, kind) for kind in _COMPARED), *((a, b) for a in _NUMBERS for b in _NUMBERS if a != b))
 _COMPARISONS: Final = ("_<_", "_<=_", "_>_", "_>=_")
-_TO_STRING: Final = ("string", "bool", "int", "uint", "double", "bytes", "timestamp", "duration", "IP", "CIDR")
+_TO_STRING: Final = ("string", "bool", "int", "uint", "double", "bytes", "timestamp", "duration")
 _EXTENSIONS: Final = ("two-var-comprehensions", "lists", "sets", "optional", "bindings")
-_TYPES: Final = {
-    "Semver": values.SEMVER,
-    "Quantity": values.QUANTITY,
-    "URL": values.URL,
-    "IP": values.IP,
-    "CIDR": values.CIDR,
-    "Format": values.FORMAT,
-}
+_TYPES: Final = {"Semver": values.SEMVER, "Quantity": values.QUANTITY}
 
 
 _TYPE: Final = re.compile(r"(~?)([\w.]+)(?:<(.*)>)?\Z")
@@ -86,7 +73,7 @@ def _type(text: str) -> dict[str, object]:
 
 
 def _own_signatures() -> list[str]:
-    found = [*_KUBERNETES.split(";"), *(f"format.{name}() Format" for name in formats.NAMES)]
+    found = _KUBERNETES.split(";")
     for kind in _COMPARED:
         found += [f"list<{kind}>.isSorted() bool", f"list<{kind}>.min() {kind}", f"list<{kind}>.max() {kind}"]
     found += [f"list<{kind}>.sum() {kind}" for kind in _SUMMED]
@@ -150,10 +137,5 @@ def evaluation() -> Any:
     """Return the environment that runs rewritten expressions. It does not check them."""
     cel = _cel()
     kinds = cel.Type
-    functions = [
-        cel.FunctionDecl(CALLBACK, [cel.Overload("kubernetes", kinds.DYN, [kinds.STRING, kinds.LIST], False, _call)]),
-        cel.FunctionDecl(
-            "string", [cel.Overload("string_address", kinds.STRING, [kinds(values.IP)], False, lambda value: str(value.text))]
-        ),
-    ]
+    functions = [cel.FunctionDecl(CALLBACK, [cel.Overload("kubernetes", kinds.DYN, [kinds.STRING, kinds.LIST], False, _call)])]
     return cel.NewEnv(values.POOL, config=_config((*_EXTENSIONS, "strings")), variables={"device": kinds.DYN}, functions=functions)

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
-from kubestow.models.cel import addresses, formats, regular_expressions, semantic_versions, urls, values
+from kubestow.models.cel import regular_expressions, semantic_versions, values
 from kubestow.models.cel.condition import CelFault, accepts, no_overload, outside
 from kubestow.models.cel.semantic_versions import SemanticVersion
 from kubestow.models.kube import quantity
@@ -208,7 +208,4 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "@unequal": lambda left, right: not equal(left, right),
     "@contained": lambda item, items: any(_found(x, item) for x in items),
     **regular_expressions.FUNCTIONS,
-    **urls.FUNCTIONS,
-    **addresses.FUNCTIONS,
-    **formats.FUNCTIONS,
 }

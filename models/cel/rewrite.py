@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from kubestow.models.cel import formats, values
+from kubestow.models.cel import values
 from kubestow.models.cel.checked_expression import Message, children, expr, type_name
 from kubestow.models.cel.condition import UnsupportedExpression
 from kubestow.models.cel.environment import CALLBACK, OWN
@@ -48,8 +48,7 @@ def _call(function: str, *arguments: Message) -> Message:
 
 
 def _callback(name: str, arguments: list[Message]) -> Message:
-    call = _call(CALLBACK, _constant(name), expr(list_expr={"elements": arguments}))
-    return _call("optional.ofNonZeroValue", call) if name in formats.OPTIONAL else call
+    return _call(CALLBACK, _constant(name), expr(list_expr={"elements": arguments}))
 
 
 class _Rewriter:

@@ -1,4 +1,4 @@
-"""Values that the CEL library lacks: versions, quantities, URLs and addresses. Inside expressions each is a message of its own type.
+"""Values that the CEL library lacks: versions and quantities. Inside expressions each is a message of its own type.
 
 Equal values are equal messages, so that comparisons inside lists and maps need no special code.
 """
@@ -18,11 +18,7 @@ Opaque: TypeAlias = Any
 
 SEMVER: Final = "kubernetes.Semver"
 QUANTITY: Final = "kubernetes.Quantity"
-URL: Final = "kubernetes.URL"
-FORMAT: Final = "kubernetes.NamedFormat"
-IP: Final = "net.IP"
-CIDR: Final = "net.CIDR"
-OPAQUE: Final = (SEMVER, QUANTITY, URL, FORMAT, IP, CIDR)
+OPAQUE: Final = (SEMVER, QUANTITY)
 
 _STRING: Final = 9
 _BOOL: Final = 8

@@ -168,9 +168,9 @@ def load(
                 intake.problem(text.label, "", refusal)
                 continue
             intake.gathered, reader.implied = (False, (None, None)) if text.group is None else (True, bundles.implied(text.path))
-            with duplicate_keys.looking_through(text.data, digests, text.as_json) as twice:
-                _read(intake, reader, text)
-            for name, message in twice:
+            digests.append(sources.digest(text.data))
+            _read(intake, reader, text)
+            for name, message in duplicate_keys.problems(text.data) if text.as_json else ():
                 intake.problem(text.label, name, message)
             del text
         snapshot = intake.finish()

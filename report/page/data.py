@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from kubestow.models.documents.capacity import Capacity
 from kubestow.models.documents.findings.audit import Audit
 from kubestow.models.documents.placement import Cause, Placement, SnapshotRef
-from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.documents.upgrade import Upgrade
 from kubestow.models.snapshot import scope
@@ -27,17 +26,31 @@ from kubestow.solver.explain.per_node import PodVerdict
 MAX_TEXT_CHARACTERS: Final = 4_000
 
 
+class Shown(TypedDict, total=False):
+    """What the page shows in addition to a result.
+
+    Attributes:
+        violations: Broken rules.
+        verdicts: For pending pods, if no result has them.
+        causes: For pending pods, if no result has them.
+        audit: Findings.
+        capacity: The document about capacity that the result represents on the map.
+    """
+
+    violations: Sequence[RuleViolation]
+    verdicts: Sequence[PodVerdict]
+    causes: Sequence[Cause]
+    audit: Audit | None
+    capacity: Capacity | None
+
+
 def build(
     snapshot: Snapshot,
     result: Placement | RebalancePlan | None,
     *,
-    original: Snapshot | None = None,
-    violations: Sequence[RuleViolation] = (),
-    verdicts: Sequence[PodVerdict] = (),
-    causes: Sequence[Cause] = (),
-    audit: Audit | None = None,
-    capacity: Capacity | None = None,
     version: str,
+    original: Snapshot | None = None,
+    **shown: Unpack[Shown],
 ) -> dict[str, Any]:
     """Return the data of the page for a snapshot, optionally with a result.
 
@@ -48,21 +61,18 @@ def build(
     Args:
         snapshot: The snapshot with the result's edits, manifests and, for a rollout, the pods of ``places.with_new_pods``.
         original: The snapshot before these edits, to mark added nodes and pods.
-        verdicts, causes: For pending pods, if no result has them.
-        capacity: The document about capacity that ``result`` represents on the map.
 
     Raises:
         InputError: The result names pods or nodes that the snapshot lacks, or a quantity cannot be parsed.
     """
     reference = result.snapshot if result is not None else None
-    policy = (result.policy if result is not None else None) or DEFAULT
     scratch, gated = (reference.fromScratch, reference.includeGated) if reference is not None else (False, False)
     chosen = scope.select(snapshot, from_scratch=scratch, include_gated=gated)
     found = places.find(snapshot, result, original)
-    names, of_pod = owners.of_pods(snapshot, found.pods)
-    shapes = Shapes(snapshot, found.pods, of_pod, [name for name, _ in names], policy, chosen)
+    names, of_pod = owned = owners.of_pods(snapshot, found.pods)
+    shapes = Shapes(snapshot, found.pods, owned, places.policy_of(result), chosen)
     columns = pods.Columns(found, shapes, of_pod)
-    node_columns = nodes.columns(snapshot, result, original, policy, found, shapes.notes)
+    node_columns = nodes.columns(snapshot, result, original, found, shapes.notes)
     usage = pods.usage(found, shapes, len(snapshot.nodes))
     counts, grouped = Counter(of_pod), columns.grouped
     data: dict[str, Any] = {
@@ -70,7 +80,8 @@ def build(
         "title": summary.title(snapshot, result),
         "kind": summary.kind(result),
         "snapshot": _of_snapshot(snapshot, reference, len(chosen.pending)),
-        "summary": summary.summary(snapshot, result, found, chosen, policy, violations, usage, node_columns, shapes.notes),
+        "summary": summary.figures(snapshot, result, found, usage, node_columns)
+        | summary.remarks(snapshot, result, chosen.pending, shown.get("violations", ()), shapes.notes),
         "views": found.views,
         "zones": nodes.zones(snapshot)[0],
         "nodes": node_columns,
@@ -80,9 +91,9 @@ def build(
         **_of_pods(columns, len(found.pods)),
         "usage": usage,
         "waves": pods.waves(found, grouped=grouped),
-        **_of_result(result, verdicts, causes, audit),
+        **_of_result(result, shown),
     }
-    if capacity is not None:
+    if (capacity := shown.get("capacity")) is not None:
         _about_capacity(data, snapshot, capacity)
     if (device_columns := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
         data["devices"] = device_columns
@@ -104,14 +115,12 @@ def _of_pods(columns: pods.Columns, count: int) -> dict[str, Any]:
     return {"pods": None, "groups": columns.groups(), "named": columns.single(columns.changed())}
 
 
-def _of_result(
-    result: Placement | RebalancePlan | None, verdicts: Sequence[PodVerdict], causes: Sequence[Cause], audit: Audit | None
-) -> dict[str, Any]:
+def _of_result(result: Placement | RebalancePlan | None, shown: Shown) -> dict[str, Any]:
     """Return the contents of the panels for a result, or for a snapshot without one."""
     return {
         "obstacles": summary.obstacles(result),
-        "unplaced": unplaced(result, verdicts, causes),
-        "audit": summary.audit(audit),
+        "unplaced": unplaced(result, shown.get("verdicts", ()), shown.get("causes", ())),
+        "audit": summary.audit(shown.get("audit")),
         "preferences": summary.preferences(result),
         "search": summary.search(result),
         "rulesBroken": summary.rules_broken(result),

@@ -14,7 +14,7 @@ from kubestow.models.workloads import daemon_sets
 from kubestow.report.documents import numbers
 from kubestow.report.documents.node_rows import zone_of
 from kubestow.report.page import words
-from kubestow.report.page.places import PodPlaces, Result
+from kubestow.report.page.places import PodPlaces, Result, policy_of
 
 UNSCHEDULABLE: Final = 1
 CONTROL_PLANE: Final = 2
@@ -46,16 +46,13 @@ def zones(snapshot: Snapshot) -> tuple[list[dict[str, str]], list[int]]:
     return found, [ids[name] for name in names]
 
 
-def columns(
-    snapshot: Snapshot, result: Result, original: Snapshot | None, policy: Policy, places: PodPlaces, notes: list[str]
-) -> dict[str, Any]:
+def columns(snapshot: Snapshot, result: Result, original: Snapshot | None, places: PodPlaces, notes: list[str]) -> dict[str, Any]:
     """Return ``nodes`` of the page.
 
     Args:
         snapshot: The snapshot.
         result: The result, if any.
         original: The snapshot before edits, if any.
-        policy: Weights and switches of the policy file.
         places: Places of the pods before and after.
         notes: Notes about unreadable data are appended here.
 
@@ -76,7 +73,7 @@ def columns(
     }
     if len(nodes) <= MAX_LABELLED_NODES:
         found["labels"] = [[f"{key}={value}" for key, value in sorted((node.metadata.labels or {}).items())] for node in nodes]
-    found["numa"] = _numa(snapshot, policy, notes) if len(nodes) <= MAX_NUMA_NODES else {}
+    found["numa"] = _numa(snapshot, policy_of(result), notes) if len(nodes) <= MAX_NUMA_NODES else {}
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import DEFAULT, Policy
 from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from kubestow.models.kube import objects
 from kubestow.models.kube.lenient_decode import shorten
@@ -26,6 +27,11 @@ CREATED: Final = 6
 #: Maximum number of reported problems of a document.
 _MAX_PROBLEMS: Final = 3
 Result = Placement | RebalancePlan | None
+
+
+def policy_of(result: Result) -> Policy:
+    """Return the policy of a result, or the default."""
+    return (result.policy if result is not None else None) or DEFAULT
 
 
 @dataclass

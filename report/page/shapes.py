@@ -22,6 +22,8 @@ from kubestow.report.page.storage import Storage
 from kubestow.report.page.ties import MAX_TIED_WORKLOADS, SelectorTerm, Ties
 
 Request = dict[str, int]
+#: Workloads by name and namespace, and the index of each pod's.
+Owners = tuple[Sequence[tuple[str, str]], Sequence[int]]
 
 
 class Shapes:
@@ -37,12 +39,18 @@ class Shapes:
     """
 
     def __init__(
-        self, snapshot: Snapshot, pods: Sequence[objects.Pod], workloads: Sequence[int], names: Sequence[str], policy: Policy, scope: Scope
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[objects.Pod],
+        owners: Owners,
+        policy: Policy,
+        scope: Scope,
     ) -> None:
         self._gates = snapshot.gates
         self.notes: list[str] = []
         self.found: list[dict[str, Any]] = []
-        self._pods, self._names = pods, names
+        named, workloads = owners
+        self._pods, self._names = pods, [name for name, _ in named]
         self._ties = Ties(snapshot, pods, workloads)
         self._rules = Rules(snapshot, self._ties, policy)
         self._storage = Storage(snapshot)

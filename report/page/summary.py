@@ -12,11 +12,9 @@ import msgspec
 from kubestow.models.cluster import unmodelled
 from kubestow.models.documents.findings.audit import Audit
 from kubestow.models.documents.placement import FamilyResult, Placement, SearchPoint, TierResult, Unmodelled
-from kubestow.models.documents.policy import Policy
 from kubestow.models.documents.rebalance_plan import RebalancePlan
 from kubestow.models.edits import edits
 from kubestow.models.kube.objects import pod_key
-from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.report.documents.numbers import percent
 from kubestow.report.documents.output import counted
@@ -26,7 +24,7 @@ from kubestow.report.documents.tier_words import gap_text, tier_words
 from kubestow.report.page import words
 from kubestow.report.page.nodes import left_to_drain
 from kubestow.report.page.owners import short
-from kubestow.report.page.places import GATED, MOVED, PENDING, PodPlaces, Result
+from kubestow.report.page.places import GATED, MOVED, PENDING, PodPlaces, Result, policy_of
 
 #: Maximum number of list entries.
 _MAX_ENTRIES: Final = 1_000
@@ -57,31 +55,10 @@ def _steps(plan: RebalancePlan) -> str:
     return counted(moved, "move") + (f" and {counted(bound, 'binding')}" if bound else "")
 
 
-def summary(
-    snapshot: Snapshot,
-    result: Result,
-    places: PodPlaces,
-    scope: Scope,
-    policy: Policy,
-    violations: Sequence[RuleViolation],
-    usage: Sequence[Mapping[str, Sequence[int]]],
-    nodes: Mapping[str, Any],
-    notes: Sequence[str],
+def figures(
+    snapshot: Snapshot, result: Result, places: PodPlaces, usage: Sequence[Mapping[str, Sequence[int]]], nodes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return ``summary`` of the page. ``notes`` are notes from building the page; ``nodes`` are its columns."""
-    said = list(result.notes) if result is not None else [*snapshot.notes, *snapshot.warnings]
-    if result is not None and result.snapshot.edits is not None:
-        said = [*edits.describe(result.snapshot.edits), *said]
-    if result is not None:
-        found = result.unmodelled
-    else:
-        try:
-            found = unmodelled.find(snapshot, [snapshot.pods[i] for i in scope.pending], tiers=policy.networkTiers)
-        except InputError as error:
-            found, said = [], [*said, *error.problems]
-    shown = [{"pod": v.pod, "node": v.node or "", "rule": v.rule, "why": v.why} for v in violations[:_MAX_ENTRIES]]
-    if len(violations) > _MAX_ENTRIES:
-        said.append(f"{len(violations) - _MAX_ENTRIES:,} more violations are left out")
+    """Return the figures of ``summary`` of the page. ``nodes`` are its columns."""
     return {
         "status": result.status if result is not None else None,
         "statusWords": status_words(result) if result is not None else [],
@@ -89,6 +66,27 @@ def summary(
         "seconds": _seconds(result),
         "tiers": _tiers(snapshot, result),
         "facts": [list(fact) for fact in _facts(snapshot, result, places, usage, nodes)],
+    }
+
+
+def remarks(
+    snapshot: Snapshot, result: Result, pending: Sequence[int], violations: Sequence[RuleViolation], notes: Sequence[str]
+) -> dict[str, Any]:
+    """Return the rest of ``summary``: notes (also ``notes`` from building the page), unmodelled fields and broken rules."""
+    said = list(result.notes) if result is not None else [*snapshot.notes, *snapshot.warnings]
+    if result is not None and result.snapshot.edits is not None:
+        said = [*edits.describe(result.snapshot.edits), *said]
+    if result is not None:
+        found = result.unmodelled
+    else:
+        try:
+            found = unmodelled.find(snapshot, [snapshot.pods[i] for i in pending], tiers=policy_of(result).networkTiers)
+        except InputError as error:
+            found, said = [], [*said, *error.problems]
+    shown = [{"pod": v.pod, "node": v.node or "", "rule": v.rule, "why": v.why} for v in violations[:_MAX_ENTRIES]]
+    if len(violations) > _MAX_ENTRIES:
+        said.append(f"{len(violations) - _MAX_ENTRIES:,} more violations are left out")
+    return {
         "notes": list(dict.fromkeys([*said, *notes])),
         "unmodelled": unmodelled_rows(found),
         "violations": shown,

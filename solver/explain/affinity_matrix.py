@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 
 from kubestow.models.documents.policy import Policy
 from kubestow.models.kube import kinds
@@ -68,15 +69,10 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
     policy = switched(policy, snapshot)
     switches = {"colocate_pods": policy.colocatePods, "colocate_namespaces": policy.colocateNamespaces}
     for hints, other_views in others:
-        for mine in own_views:
-            for other in other_views:
-                forward = affinity(own, mine, other, **switches)
-                if forward:
-                    result.pairs.append(Pair(_name(mine), _name(other), forward))
-                if hints is not own:
-                    backward = affinity(hints, other, mine, **switches)
-                    if backward:
-                        result.pairs.append(Pair(_name(other), _name(mine), backward))
+        for mine, other in product(own_views, other_views):
+            weights = [(mine, other, affinity(own, mine, other, **switches))]
+            weights += [(other, mine, affinity(hints, other, mine, **switches))] if hints is not own else []
+            result.pairs += [Pair(_name(source), _name(target), weight) for source, target, weight in weights if weight]
     return result
 
 

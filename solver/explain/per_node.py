@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.documents.policy import DEFAULT, Policy
 from kubestow.models.kube.objects import is_terminal, pod_key
-from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.scope import Scope, select
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.expand import owned
 from kubestow.models.workloads.ownership import PodOwners
@@ -53,15 +54,27 @@ class PodVerdict:
         return None if self.scores is None else {node: sum(points.values()) for node, points in self.scores.items()}
 
 
+class JudgingOptions(TypedDict, total=False):
+    """How pods are judged.
+
+    Attributes:
+        include_gated: Judge gated pods, too.
+        daemon_namespaces: Namespaces exempt from required anti-affinity.
+        policy: The policy.
+    """
+
+    include_gated: bool
+    daemon_namespaces: tuple[str, ...]
+    policy: Policy
+
+
 def explain(
     snapshot: Snapshot,
     *,
     pod: str | None = None,
     workload: str | None = None,
     node: str | None = None,
-    include_gated: bool = False,
-    daemon_namespaces: tuple[str, ...] = (),
-    policy: Policy = DEFAULT,
+    **judging: Unpack[JudgingOptions],
 ) -> list[PodVerdict]:
     """Judge each pending pod alone against the bound pods.
 
@@ -81,24 +94,13 @@ def explain(
     if node is not None and all(n.metadata.name != node for n in snapshot.nodes):
         raise UnknownNode(node)
     if workload is not None:
-        chosen = _pods_of(snapshot, workload)
-        waiting = [i for i in select(snapshot, include_gated=True).pending if i in set(chosen)]
-        if not waiting:
-            pod = pod_key(snapshot.pods[chosen[0]])
-    if pod is not None:
-        named = [p for p in snapshot.pods if pod_key(p) == pod]
-        if not named:
-            raise UnknownPod(f"{pod}: no such pod in the snapshot")
-        if is_terminal(named[0]):
-            raise UnknownPod(f"{pod}: the pod has ended ({named[0].status.phase if named[0].status else 'terminal'})")
-    scope = select(snapshot, include_gated=include_gated or pod is not None or workload is not None, unbind=pod)
-    if pod is not None:
-        scope.pending = [i for i in scope.pending if pod_key(snapshot.pods[i]) == pod]
-        if not scope.pending:
-            raise UnknownPod(f"{pod}: the pod is terminating and not bound; it will not be scheduled")
-    elif workload is not None:
-        scope.pending = waiting
-    cluster = compile_cluster(snapshot, scope, daemon_namespaces=daemon_namespaces, policy=policy)
+        scope = _scope_of_workload(snapshot, _pods_of(snapshot, workload))
+    elif pod is not None:
+        scope = _scope_of_pod(snapshot, pod)
+    else:
+        scope = select(snapshot, include_gated=judging.get("include_gated", False))
+    exempt, policy = judging.get("daemon_namespaces", ()), judging.get("policy", DEFAULT)
+    cluster = compile_cluster(snapshot, scope, daemon_namespaces=exempt, policy=policy)
     active = rules.build(cluster)
     only = None if node is None else cluster.nodes.names.index(node)
     by_pod: dict[int, PodVerdict] = {}
@@ -106,8 +108,33 @@ def explain(
         feasible, rejected, messages = judge(cluster, active, g, only)
         for i in cls.pods:
             by_pod[i] = PodVerdict(pod_key(snapshot.pods[i]), feasible, rejected, messages, snapshot.pods[i].spec.nodeName or None)
-    nominated = Nominated(snapshot, scope, daemon_namespaces, policy)
+    nominated = Nominated(snapshot, scope, exempt, policy)
     return [_with_nominated(nominated, i, by_pod[i], cluster.nodes.names, only) for i in scope.pending]
+
+
+def _scope_of_workload(snapshot: Snapshot, chosen: list[int]) -> Scope:
+    """Return the scope of the pending pods of a workload, or of its first pod if none is pending."""
+    scope = select(snapshot, include_gated=True)
+    scope.pending = [i for i in scope.pending if i in set(chosen)]
+    return scope if scope.pending else _scope_of_pod(snapshot, pod_key(snapshot.pods[chosen[0]]))
+
+
+def _scope_of_pod(snapshot: Snapshot, pod: str) -> Scope:
+    """Return the scope of one pod. A bound pod is taken off its node.
+
+    Raises:
+        UnknownPod: There is no such pod, or it will not be scheduled.
+    """
+    named = [p for p in snapshot.pods if pod_key(p) == pod]
+    if not named:
+        raise UnknownPod(f"{pod}: no such pod in the snapshot")
+    if is_terminal(named[0]):
+        raise UnknownPod(f"{pod}: the pod has ended ({named[0].status.phase if named[0].status else 'terminal'})")
+    scope = select(snapshot, include_gated=True, unbind=pod)
+    scope.pending = [i for i in scope.pending if pod_key(snapshot.pods[i]) == pod]
+    if not scope.pending:
+        raise UnknownPod(f"{pod}: the pod is terminating and not bound; it will not be scheduled")
+    return scope
 
 
 def _with_nominated(nominated: Nominated, i: int, verdict: PodVerdict, names: list[str], only: int | None) -> PodVerdict:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 
@@ -32,10 +31,7 @@ from kubestow.solver.rebalance.unmet_goals import obstacles
 from kubestow.solver.rebalance.waves.least_waves import least_waves
 from kubestow.solver.rebalance.waves.schedule import waves as group
 from kubestow.solver.refused_pods import refuse_domain_blocking
-from kubestow.solver.runtime.deadline import Deadline
-from kubestow.solver.runtime.options import OnProgress
-from kubestow.solver.runtime.progress_trace import ProgressReporter
-from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.invocation import Caller, Invocation
 
 #: Ratio of the time after the search (waves, verification, writing) to the compile time.
 AFTER_TO_COMPILE_RATIO = 6.0
@@ -43,38 +39,25 @@ AFTER_TO_COMPILE_RATIO = 6.0
 MAX_UNEXPLAINED_WAVES = 10
 
 
-def rebalance(
-    snapshot: Snapshot,
-    plan_options: PlanOptions,
-    *,
-    on_progress: OnProgress | None = None,
-    stop: threading.Event | None = None,
-    began: float | None = None,
-) -> plans.RebalancePlan:
+def rebalance(snapshot: Snapshot, plan_options: PlanOptions, **caller: Unpack[Caller]) -> plans.RebalancePlan:
     """Find a plan for the goals.
-
-    Args:
-        stop: May be set from another thread or a signal handler; the best plan so far is then returned.
-        began: Start of the time limit on the monotonic clock; by default the time of the call.
 
     Raises:
         InputError: A node to drain does not exist, or a quantity, annotation, price or gang cannot be read.
         InternalFault: The independent checker found the plan invalid.
     """
-    started = time.monotonic()
-    options = plan_options.options
-    report = ProgressReporter(on_progress, started)
+    run = Invocation(caller)
+    options, report = plan_options.options, run.report
     report("compile")
     if "admit" in plan_options.goals:
         refuse_domain_blocking(snapshot, select(snapshot, include_gated=options.include_gated), options.policy)
     plan_options, forgiveness = excuse(snapshot, plan_options)
     problem = read_problem(snapshot, plan_options)
     values = PlanObjective(problem, plan_options.goals)
-    compiled = time.monotonic()
+    compiling = run.lap("compile")
     running = int(problem.start[problem.movable].sum())
     report("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
-    deadline = Deadline(options, (started if began is None else began) - _reserve(options.time_limit, compiled - started))
-    context = RunContext(options, deadline, stop or threading.Event(), report)
+    context = run.context(options, _reserve(options.time_limit, compiling))
     result = search(problem, values, plan_options.goals, context)
     if problem.drain and "improve" not in plan_options.goals:
         result.steps = even_drain(values, result.steps, context.over)
@@ -82,17 +65,15 @@ def rebalance(
     _loosen(problem, values, result)
     report("waves")
     waves = group(problem, result.steps)
-    solved = time.monotonic()
+    searching = run.lap("solve")
     plan = _document(problem, values, plan_options, result, waves)
     account(plan, snapshot, plan_options, forgiveness)
     report("verify")
     plan.before, plan.after, plan.leastWaves = summary(snapshot, plan)
     insist(verify_plan(snapshot, plan, earlier=plan_options.history.earlier))
+    plan.seconds = run.seconds(options)
     if not options.deterministic:
-        plan.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
-        plan.search = report.trace.finish(plan.objective, solved - started)
+        plan.search = report.trace.finish(plan.objective, compiling + searching)
     return plan
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
+
+#: Minimum number of seconds for a part of the work, because a time limit must be positive.
+MIN_PART_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,17 @@ class RunContext:
         """Return the context of a part that begins now with its own time limit. Its progress goes to ``report``, not to the
         whole run."""
         return RunContext.start(replace(self.options, time_limit=seconds), self.stop, report)
+
+    def fraction(self, fraction: float, least: float = MIN_PART_SECONDS) -> RunContext:
+        """Return the context of a part that gets a fraction of the remaining time, and at least ``least`` seconds."""
+        return self.part(max(least, self.deadline.remaining() * fraction))
+
+    @contextmanager
+    def charged(self, fraction: float, least: float = MIN_PART_SECONDS) -> Iterator[RunContext]:
+        """Yield the context of such a part, and charge its time at the end."""
+        part = self.fraction(fraction, least)
+        yield part
+        self.deadline.charge(part.deadline.elapsed())
 
     def until(self, deadline: Deadline) -> RunContext:
         """Return the same context with another deadline."""

@@ -13,8 +13,8 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.buffers.headroom import headroom, headroom_with
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Minimum number of seconds for one state.
-MIN_PART_SECONDS: Final = 0.05
+#: Fraction of the remaining time of another question for its headroom.
+HEADROOM_TIME_FRACTION: Final = 0.2
 #: Deterministic seconds charged for compiling one state.
 COMPILE_SECONDS: Final = 0.01
 #: Fraction of the remaining time that one state may take.
@@ -48,10 +48,10 @@ def in_state(snapshot: Snapshot, state: str, context: RunContext, sure: Sequence
     Args:
         sure: A valid placement of the pending real pods, used if the search finds none as good.
     """
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * STATE_FRACTION))
+    limited = context.fraction(STATE_FRACTION)
     room = headroom(snapshot, state, limited)
     if room.left and sure and not any(entry.devices for entry in sure):
-        room = headroom_with(snapshot, state, sure, context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * STATE_FRACTION)))
+        room = headroom_with(snapshot, state, sure, context.fraction(STATE_FRACTION))
     context.deadline.charge(COMPILE_SECONDS + limited.deadline.elapsed())
     return room
 

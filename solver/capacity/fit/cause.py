@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-
-import numpy as np
+from typing import NamedTuple
 
 from kubestow.models.documents.fit import Keep
 from kubestow.models.documents.placement import Cause
 from kubestow.models.kube.objects import pod_key
+from kubestow.solver.bind_order.dealing import deal
 from kubestow.solver.capacity.fit.question import FitInstance, FitQuestion
 from kubestow.solver.capacity.fit.reserved_room import ZoneRoom, zone_cause
 from kubestow.solver.capacity.fit.units import UnitsFound
@@ -18,22 +18,28 @@ from kubestow.solver.explain.placed_pods import placed_in
 from kubestow.solver.runtime.run_context import RunContext
 
 
-def one_more(question: FitQuestion, outcome: UnitsFound) -> tuple[FitInstance, PlacementQuestion]:
-    """Return the cluster with one unit more than fits, and the question whether its pods can be placed together."""
+class OneMore(NamedTuple):
+    """The cluster with one unit more than fits, and the question whether its pods can be placed together."""
+
+    instance: FitInstance
+    together: PlacementQuestion
+
+
+def one_more(question: FitQuestion, outcome: UnitsFound) -> OneMore:
+    """Return the cluster with one unit more than fits."""
     instance = question.at(outcome.units + 1)
     pods = tuple(instance.scope.pending)
     options = question.options
-    return instance, PlacementQuestion(instance.snapshot, pods, len(pods), options.exempt, options.policy)
+    return OneMore(instance, PlacementQuestion(instance.snapshot, pods, len(pods), options.exempt, options.policy))
 
 
-def cause_of(
-    question: FitQuestion, outcome: UnitsFound, instance: FitInstance, placement_question: PlacementQuestion, context: RunContext
-) -> Cause | None:
+def cause_of(question: FitQuestion, outcome: UnitsFound, beyond: OneMore, context: RunContext) -> Cause | None:
     """Return the minimal cause why unit n + 1 does not fit.
 
     First look for a conflict that rules out any placement of all pods together. If none is found, fix the
     other pods where the answer puts them, and look for a conflict that rules out the last unit.
     """
+    instance, placement_question = beyond
     last = [key for keys in instance.new for key in keys[len(keys) // (outcome.units + 1) * outcome.units :]]
     cause = minimal_cause(placement_question, context) if outcome.units == outcome.bound else None
     together = len(placement_question.pods)
@@ -56,10 +62,7 @@ def _of_zones(outcome: UnitsFound, room: ZoneRoom, keep: Keep) -> Cause | None:
     """Return the zones' reserved room as the cause, if scheduling rules alone would admit one more unit."""
     assert outcome.instance is not None
     cluster = outcome.instance.cluster
-    counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g, n, k in outcome.sequence:
-        counts[g, n] += k
-    facts = zone_cause(cluster, room, counts, keep.percent)
+    facts = zone_cause(cluster, room, outcome.counts(cluster), keep.percent)
     single_reason = cluster.n_classes == 1 and room.max_pods(cluster.demand[0]) <= outcome.units
     return Cause(pods=[], facts=facts, minimal=single_reason, proved=outcome.units == outcome.bound) if facts else None
 
@@ -69,10 +72,4 @@ def nodes_of(outcome: UnitsFound) -> list[tuple[str, str]]:
     if outcome.instance is None:
         return []
     cluster = outcome.instance.cluster
-    dealt = [0] * cluster.n_classes
-    pods = []
-    for g, n, k in outcome.sequence:
-        chosen = cluster.classes[g].pods[dealt[g] : dealt[g] + k]
-        pods += [(pod_key(cluster.snapshot.pods[i]), cluster.nodes.names[n]) for i in chosen]
-        dealt[g] += k
-    return pods
+    return [(pod_key(cluster.snapshot.pods[i]), node) for i, node in deal(cluster, outcome.sequence)]

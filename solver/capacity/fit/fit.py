@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import replace
-
-import numpy as np
+from typing import Unpack
 
 from kubestow.checker.capacity.fit import check_fit
 from kubestow.checker.violation import insist
 from kubestow.models.cluster.unknown_namespaces import SENTENCE, undecided
 from kubestow.models.documents import fit as doc
-from kubestow.models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
+from kubestow.models.documents.placement import Cause, Edits, Placement, Unmodelled
 from kubestow.models.kube.objects import is_terminal
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.buffers.states import of_fit
+from kubestow.solver.capacity.buffers.states import HEADROOM_TIME_FRACTION, of_fit
 from kubestow.solver.capacity.fit.cause import cause_of, one_more
 from kubestow.solver.capacity.fit.growth import growth
 from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion, read
-from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, most_units
+from kubestow.solver.capacity.fit.units import UnitsFound, most_units
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.placed_tiers import PlacedAnswer
 from kubestow.solver.refused_pods import refuse_domain_blocking
-from kubestow.solver.runtime.deadline import Deadline
-from kubestow.solver.runtime.options import OnProgress, Options
-from kubestow.solver.runtime.progress_trace import ProgressReporter
-from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.invocation import Caller, Invocation
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import MIN_PART_SECONDS, RunContext
 from kubestow.solver.solve import document
 
 #: Fractions of the remaining time: for the answer, and then for its cause.
 ANSWER_TIME_FRACTION = 0.5
 CAUSE_TIME_FRACTION = 0.4
-#: Fraction of the remaining time for the headroom of CapacityBuffers, before the cause.
-HEADROOM_TIME_FRACTION = 0.2
 #: Fraction of the time limit that is reserved for checking the document.
 CHECK_TIME_FRACTION = 0.1
 #: Reserve at least this multiple of the compile time for checking.
@@ -47,23 +42,21 @@ def fit(
     *,
     edits: Edits | None = None,
     keep: doc.Keep | None = None,
-    on_progress: OnProgress | None = None,
-    stop: threading.Event | None = None,
-    began: float | None = None,
+    **caller: Unpack[Caller],
 ) -> doc.Fit:
     """Return the most units of the templates in ``manifests`` that fit next to the running pods of ``snapshot``. Pending pods are placed,
-    too, unless ``edits`` leave them out. ``stop`` ends the search early, with the results known by then.
+    too, unless ``edits`` leave them out.
 
     Raises:
         InputError: Manifests without a ratio, or edits that cannot be made.
         InternalFault: The independent checker found the placement invalid.
     """
-    started = time.monotonic()
-    report = ProgressReporter(on_progress, started)
+    run = Invocation(caller)
+    report = run.report
     report("compile")
     question = read(snapshot, manifests, edits or Edits(), options, keep)
     timed = replace(options, time_limit=None if options.time_limit is None else options.time_limit * (1 - CHECK_TIME_FRACTION))
-    context = RunContext(timed, Deadline(timed, started if began is None else began), stop or threading.Event(), report)
+    context = run.context(timed)
     question = replace(question, options=timed)
     limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * ANSWER_TIME_FRACTION), report)
     one = question.at(1)
@@ -74,11 +67,10 @@ def fit(
     report("fit", "units", outcome.units, outcome.bound)
     context.deadline.charge(limited.deadline.elapsed())
     edited, placement = _placement(replace(question, options=options), outcome)
-    seconds = max(MIN_PART_SECONDS, context.deadline.remaining() * HEADROOM_TIME_FRACTION)
-    headroom = None if context.stop.is_set() else of_fit(edited, placement, context.part(seconds))
+    headroom = None if context.stop.is_set() else of_fit(edited, placement, context.fraction(HEADROOM_TIME_FRACTION))
     cause, grown, notes = _beyond(question, ceiling, outcome, context)
     outcome.bound, grown = (max(outcome.bound, _unruled(question)), []) if _unsure(question) else (outcome.bound, grown)
-    solved = time.monotonic()
+    run.lap("solve")
     report("verify")
     result = doc.Fit(
         snapshot=placement.snapshot,
@@ -97,8 +89,7 @@ def fit(
         notes=[*_left_out(question), *notes],
     )  # fmt: skip
     insist(check_fit(edited, result).violations)
-    if not options.deterministic:
-        result.seconds = Seconds(solve=round(solved - started, 3), verify=round(time.monotonic() - solved, 3))
+    result.seconds = run.seconds(options)
     return result
 
 
@@ -124,14 +115,13 @@ def _beyond(
         return None, [], []
     context.report("cause", "units", outcome.units, outcome.bound)
     began = time.monotonic()
-    instance, placement_question = one_more(question, outcome)
+    beyond = one_more(question, outcome)
     if not context.options.deterministic:  # a cluster that is slow to compile is slow to check
         checking = MIN_CHECK_TO_COMPILE_RATIO * (time.monotonic() - began)
         context = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() - checking), context.report)
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * CAUSE_TIME_FRACTION))
-    cause = cause_of(question, outcome, instance, placement_question, limited)
-    context.deadline.charge(limited.deadline.elapsed())
-    grown = list(growth(question, ceiling, outcome, instance, placement_question, context))
+    with context.charged(CAUSE_TIME_FRACTION) as limited:
+        cause = cause_of(question, outcome, beyond, limited)
+    grown = list(growth(question, ceiling, outcome, beyond, context))
     notes = [] if cause is not None else ["no cause was found in time for why one more unit does not fit"]
     missing = grown.count(None)
     if missing:
@@ -143,10 +133,7 @@ def _placement(question: FitQuestion, outcome: UnitsFound) -> tuple[Snapshot, Pl
     """Return the snapshot with all units, and the document of their placement."""
     instance = question.at(outcome.units, kept=False)
     cluster, policy = instance.cluster, question.options.policy
-    counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g, n, k in outcome.sequence:
-        counts[g, n] += k
-    answer = PlacedAnswer(counts, list(outcome.sequence), cluster.per_priority(cluster.count), outcome.engine)
+    answer = PlacedAnswer(outcome.counts(cluster), list(outcome.sequence), cluster.per_priority(cluster.count), outcome.engine)
     options = replace(
         question.options,
         workloads=tuple(instance.expansion.workloads),

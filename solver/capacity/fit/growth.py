@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.fit import Growth
-from kubestow.solver.capacity.fit.question import Ceiling, FitInstance, FitQuestion
-from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, range_of
-from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.capacity.fit.cause import OneMore
+from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion
+from kubestow.solver.capacity.fit.units import UnitsFound, range_of
 from kubestow.solver.explain.remedy.add_nodes import shapes
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -16,22 +16,12 @@ from kubestow.solver.runtime.run_context import RunContext
 MAX_KIND_TIME_RATIO = 2.0
 
 
-def growth(
-    question: FitQuestion,
-    ceiling: Ceiling,
-    outcome: UnitsFound,
-    instance: FitInstance,
-    placement_question: PlacementQuestion,
-    context: RunContext,
-) -> Iterator[Growth | None]:
+def growth(question: FitQuestion, ceiling: Ceiling, outcome: UnitsFound, beyond: OneMore, context: RunContext) -> Iterator[Growth | None]:
     """Yield the growth by one more node of each kind that can hold pods of the templates when empty.
 
     The smallest kind comes first. Yield None for a kind if time ran out.
-
-    Args:
-        instance: The cluster with one unit more than fits.
-        placement_question: The placement question of that cluster.
     """
+    instance, placement_question = beyond
     own = {node.metadata.name for node in question.snapshot.nodes}
     kinds = [shape for shape in shapes(placement_question, instance.cluster) if shape.like in own]
     for number, shape in enumerate(kinds):
@@ -39,7 +29,7 @@ def growth(
         if context.over():
             yield None
             continue
-        limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * min(1.0, MAX_KIND_TIME_RATIO / (len(kinds) - number))))
+        limited = context.fraction(min(1.0, MAX_KIND_TIME_RATIO / (len(kinds) - number)))
         same = _keeps_placements(instance.cluster, instance.cluster.nodes.names.index(shape.like))
         with_node = question.with_node(shape.like)
         zones = question.keep is not None and question.keep.of == "zone"

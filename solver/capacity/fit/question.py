@@ -214,6 +214,19 @@ class Ceiling:
         return replace(self, lots=tuple(map(sum, zip(self.lots, more, strict=True))), room=self.room + there)
 
 
+def _unfit(workload: WorkloadView, options: Options) -> str:
+    """Return why no replicas of a workload can be counted; empty if they can."""
+    if workload.kind == "DaemonSet":
+        return "a DaemonSet has a pod on every node and no replicas; expected another workload"
+    if suspended(workload):
+        return "is suspended and makes no pods; expected it without spec.suspend"
+    if workload.spec.nodeName:
+        return f"{workload.path}.spec.nodeName: its pods are not scheduled; expected a template without it"
+    if workload.spec.schedulingGates and not options.include_gated:
+        return f"{workload.path}.spec.schedulingGates: its pods wait; expected none, or --include-gated"
+    return ""
+
+
 def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options, keep: Keep | None = None) -> FitQuestion:
     """Return the question that manifests ask.
 
@@ -234,14 +247,8 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
             continue
         if workload is None:
             problems.append(f"{type(obj).__name__} {obj.metadata.namespace or 'default'}/{obj.metadata.name}: has no pod template")
-        elif workload.kind == "DaemonSet":
-            problems.append(f"{workload.ref}: a DaemonSet has a pod on every node and no replicas; expected another workload")
-        elif suspended(workload):
-            problems.append(f"{workload.ref}: is suspended and makes no pods; expected it without spec.suspend")
-        elif workload.spec.nodeName:
-            problems.append(f"{workload.ref}: {workload.path}.spec.nodeName: its pods are not scheduled; expected a template without it")
-        elif workload.spec.schedulingGates and not options.include_gated:
-            problems.append(f"{workload.ref}: {workload.path}.spec.schedulingGates: its pods wait; expected none, or --include-gated")
+        elif problem := _unfit(workload, options):
+            problems.append(f"{workload.ref}: {problem}")
         else:
             workloads.append((workload, len(owned.of(workload.kind, workload.namespace, workload.name, selector(obj)))))
     stated_counts = [stated_pods(workload) for workload, _ in workloads]

@@ -21,7 +21,6 @@ from kubestow.solver.rules.wording import amounts
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _change = msgspec.structs.replace
-_FULL_PERCENT: Final = 100
 
 
 def with_room_kept(snapshot: Snapshot, new: Collection[str], keep: Keep) -> Snapshot:
@@ -47,7 +46,7 @@ def _usable(name: str, amount: objects.RawQuantity, percent: int) -> str:
     """Return the usable part of an amount, rounded down to mCPU or whole units as requests are."""
     scale = 1000 if name == "cpu" else 1
     total = quantity.milli(amount) if name == "cpu" else quantity.units(amount)
-    return quantity.canonical(Fraction(total * (_FULL_PERCENT - percent) // _FULL_PERCENT, scale))
+    return quantity.canonical(Fraction(total * (100 - percent) // 100, scale))
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class ZoneRoom:
         total, used = np.zeros((size, len(cluster.resources)), dtype=np.int64), np.zeros((size, len(cluster.resources)), dtype=np.int64)
         np.add.at(total, zone, cluster.allocatable)
         np.add.at(used, zone, cluster.allocatable - cluster.free)
-        usable = total * (_FULL_PERCENT - keep.percent) // _FULL_PERCENT
+        usable = total * (100 - keep.percent) // 100
         names = (*(f"zone {value}" for value in values), *(f"node {cluster.nodes.names[n]}" for n in alone.tolist()))
         return cls(zone, names, usable, np.maximum(usable - used, 0))
 

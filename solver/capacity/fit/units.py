@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.capacity.fit.question import Ceiling, FitInstance, FitQuestion
@@ -14,8 +17,6 @@ from kubestow.solver.runtime.run_context import RunContext
 
 #: Fraction of the remaining time for one number of units.
 TRIAL_TIME_FRACTION = 0.5
-#: Minimum number of seconds for a part of the work.
-MIN_PART_SECONDS = 0.05
 
 
 @dataclass
@@ -35,6 +36,13 @@ class UnitsFound:
     instance: FitInstance | None = None
     sequence: Sequence_ = field(default_factory=list)
     engine: str = "greedy"
+
+    def counts(self, cluster: Cluster) -> Ints:
+        """Return the placement as int64[G, N]."""
+        counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+        for g, n, k in self.sequence:
+            counts[g, n] += k
+        return counts
 
 
 def most_units(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound:
@@ -79,10 +87,8 @@ def _replicas(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> U
         return None
     cluster = full.cluster
     active = rules.build(cluster)
-    limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining()))
-    search = PlacedSearch(Objective(cluster, active), active, full.eligibility, limited)
-    answer = search.run()
-    context.deadline.charge(limited.deadline.elapsed())
+    with context.charged(1.0) as limited:
+        answer = PlacedSearch(Objective(cluster, active), active, full.eligibility, limited).run()
     placed = int(answer.counts.sum())
     bound = max(placed, sum(answer.bounds.values()))
     return UnitsFound(placed, bound, None, [(0, n, k) for _, n, k in answer.sequence], answer.engine)
@@ -113,10 +119,9 @@ class _Units:
         return self.best
 
     def _try(self, k: int) -> None:
-        limited = self.context.part(max(MIN_PART_SECONDS, self.context.deadline.remaining() * TRIAL_TIME_FRACTION))
-        instance = self.question.at(k)
-        verdict = self.tried[k] = FitTrial(instance, limited).ask()
-        self.context.deadline.charge(limited.deadline.elapsed())
+        with self.context.charged(TRIAL_TIME_FRACTION) as limited:
+            instance = self.question.at(k)
+            verdict = self.tried[k] = FitTrial(instance, limited).ask()
         if verdict.answer is not None:
             self.best = UnitsFound(k, max(k, self.best.bound), instance, verdict.answer.sequence, verdict.answer.engine)
         elif verdict.more:

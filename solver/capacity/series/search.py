@@ -20,7 +20,7 @@ from kubestow.solver.capacity.size.packing import Packer, values
 from kubestow.solver.capacity.size.plan import Bought, PurchasePlan, counts_of, plan_of, start_of, unplaced_of
 from kubestow.solver.capacity.size.quotas import guess
 from kubestow.solver.capacity.size.relaxation import Incumbent, Relaxed
-from kubestow.solver.capacity.size.search import MAX_INTEGER_PAIRS, TRIAL_TIME_FRACTION, SizeOutcome, SizeSearch
+from kubestow.solver.capacity.size.search import MAX_INTEGER_PAIRS, PACKING_SECONDS_PER_POD, TRIAL_TIME_FRACTION, SizeOutcome, SizeSearch
 from kubestow.solver.capacity.size.trial import PurchaseTrial
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -180,7 +180,7 @@ class Joint(Relaxed):
         search, menu = self.searches[i], self.menus[i]
         unplaced = unplaced_of(trial, menu)
         packer = Packer(search.local, values(search.local, menu.count), self.rng, self.context.stop.is_set)
-        self.context.deadline.charge(5e-4 * int(unplaced.sum()))
+        self.context.deadline.charge(PACKING_SECONDS_PER_POD * int(unplaced.sum()))
         return packer.pack(guess(menu, search.local, unplaced), counts)
 
     # --- the relaxation of all snapshots ------------------------------------------------------------------------------------------

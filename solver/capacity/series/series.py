@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.catalogue.money import number
@@ -18,10 +17,9 @@ from kubestow.solver.capacity.size.brands import menus
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.purchase_cluster import PurchaseBase, purchase_base
 from kubestow.solver.capacity.size.search import SizeOutcome, SizeSearch
-from kubestow.solver.capacity.size.size import MAX_CHECK_TO_COMPILE_RATIO, PREFERENCE_TIME_FRACTION, answer, reference
-from kubestow.solver.runtime.deadline import Deadline
-from kubestow.solver.runtime.options import OnProgress, Options
-from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.capacity.size.size import PREFERENCE_TIME_FRACTION, answer, checking_seconds, reference
+from kubestow.solver.runtime.invocation import Caller, Invocation
+from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Fraction of the time limit for solving the snapshots alone.
@@ -33,10 +31,7 @@ def size_series(
     catalogue: Catalogue,
     requests: Sequence[SizeOptions],
     options: Options,
-    *,
-    on_progress: OnProgress | None = None,
-    stop: threading.Event | None = None,
-    began: float | None = None,
+    **caller: Unpack[Caller],
 ) -> Sizing:
     """Find the cheapest nodes that hold all pending pods in each of several snapshots of a cluster.
 
@@ -47,28 +42,23 @@ def size_series(
     Raises:
         InputError: Quantities that cannot be summed, or edits that cannot be made.
         InternalFault: The independent checker found the result invalid.
-
-    The other arguments are those of :func:`kubestow.solver.capacity.size.size.size`.
     """
-    started = time.monotonic()
-    report = ProgressReporter(on_progress, started)
-    report("compile")
+    run = Invocation(caller)
+    run.report("compile")
     if requests[0].mode == "from-scratch":
         options = replace(options, from_scratch=True)
     purchase_bases = [purchase_base(snapshot, each, options.edits) for snapshot, each in zip(snapshots, requests, strict=True)]
     offered = menus(purchase_bases, catalogue, options)
-    compiled = time.monotonic()
-    checking = min(MAX_CHECK_TO_COMPILE_RATIO * (compiled - started), (options.time_limit or 0.0) / 3)
-    clock = (started if began is None else began) - checking - min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
-    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    reserve = checking_seconds(run, options) + min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
+    context = run.context(options, reserve)
     searches = [
         SizeSearch(each, one, catalogue, question, context) for each, one, question in zip(purchase_bases, offered, requests, strict=True)
     ]
     outcome = _search(searches, catalogue, context)
-    solved = time.monotonic()
+    run.lap("solve")
     part = None if options.time_limit is None else options.time_limit / len(purchase_bases)
     after = replace(context, options=replace(options, time_limit=part))
-    answers = {i: answer(purchase_bases[i], offered[i], catalogue, requests[i], outcome.of(i), after) for i in outcome.to_answer}
+    answers = {i: answer(searches[i], outcome.of(i), after) for i in outcome.to_answer}
     result = answers[outcome.chosen]
     for i, each in answers.items():
         _stamp(each, snapshots[i])
@@ -78,9 +68,7 @@ def size_series(
     if outcome.infeasible_index is not None:
         result.notes.append(f"no purchase places all pods of the snapshot of {result.snapshot.capturedAt}")
     result.series = [_moment(purchase_bases[i], options, outcome, i, answers.get(i)) for i in range(len(purchase_bases))]
-    if not options.deterministic:
-        seconds = time.monotonic() - solved
-        result.seconds = doc.Seconds(compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(seconds, 3))
+    result.seconds = run.seconds(options)
     return result
 
 

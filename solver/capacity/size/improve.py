@@ -6,7 +6,8 @@ numbers by place. Method: Shaw, doi:10.1007/3-540-49481-2_30.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 
@@ -28,6 +29,24 @@ IDLE_STEPS_LIMIT, GATHER_PROBABILITY = 8, 0.4
 COST_WEIGHT, VALUE_DIVISOR = 100, 100
 #: Maximum number of brands that a slot may have in addition to the brand of its node.
 MAX_OTHER_BRANDS = 5
+
+
+@dataclass
+class _Slot:
+    """The slot of a returned node in a model.
+
+    Attributes:
+        use: The literal of each brand that may be bought for it.
+        pods: The number of pods of each class.
+    """
+
+    use: dict[int, cp_model.IntVar]
+    pods: dict[int, cp_model.IntVar]
+
+    def bought(self, solution: Sequence[int]) -> list[Bought]:
+        """Return the node that a solution buys, if any."""
+        brands = [b for b, v in self.use.items() if solution[v.index]][:1]
+        return [Bought(b, {g: k for g, v in self.pods.items() if (k := solution[v.index])}) for b in brands]
 
 
 class Improver:
@@ -96,54 +115,50 @@ class Improver:
             return None  # nothing to gain
         model = cp_model.CpModel()
         brands = [self._brands(n) for n in nodes]
-        use = [{b: model.new_bool_var("") for b in each} for each in brands]
-        here: list[dict[int, cp_model.IntVar]] = []
-        for each, literals in zip(brands, use, strict=True):
-            model.add_at_most_one(literals.values())
-            place = int(local.place[each[0]])
-            variables: dict[int, cp_model.IntVar] = {}
-            for g in classes:
-                there = int(stock.by_place[g, place] if local.by_place[g] else stock.free[g])
-                upper = int(min(there, max(int(local.max_pods[g, b]) for b in each)))
-                if upper:
-                    v = variables[g] = model.new_int_var(0, upper, "")
-                    barred = [b for b in each if local.max_pods[g, b] < upper]
-                    for b in barred:
-                        model.add(v <= int(local.max_pods[g, b])).only_enforce_if(literals[b])
-            for r in range(local.demand.shape[1]):
-                terms = [int(local.demand[g, r]) * v for g, v in variables.items() if local.demand[g, r]]
-                if terms:
-                    model.add(
-                        cp_model.LinearExpr.sum(terms) <= cp_model.LinearExpr.sum([int(local.room[b, r]) * v for b, v in literals.items()])
-                    )
-            forbid(model, variables, local)
-            here.append(variables)
-        self._all(model, classes, here, [int(local.place[each[0]]) for each in brands], stock)
-        self._allowed(model, use, others)
-        cost = cp_model.LinearExpr.sum([int(local.price[b]) * v for literals in use for b, v in literals.items()])
+        slots = [_Slot({b: model.new_bool_var("") for b in each}, {}) for each in brands]
+        for slot in slots:
+            self._fill(model, slot, stock)
+        self._all(model, classes, [slot.pods for slot in slots], [int(local.place[each[0]]) for each in brands], stock)
+        self._allowed(model, [slot.use for slot in slots], others)
+        cost = cp_model.LinearExpr.sum([int(local.price[b]) * v for slot in slots for b, v in slot.use.items()])
         if gather:
             model.add(cost <= before)
-            pod_value = [
-                (int(self.pod_value[g] / VALUE_DIVISOR) * (j + 1), v) for j, variables in enumerate(here) for g, v in variables.items()
-            ]
-            model.minimize(cp_model.LinearExpr.weighted_sum([v for _, v in pod_value], [w for w, _ in pod_value]) + COST_WEIGHT * cost)
-            for node, literals, variables in zip(nodes, use, here, strict=True):
-                for b, v in literals.items():
-                    model.add_hint(v, b == node.brand)
-                for g, v in variables.items():
-                    model.add_hint(v, node.pods.get(g, 0))
+            self._gather(model, nodes, slots, cost)
         else:
             model.add(cost <= before - 1)
             model.minimize(cost)
         answer = self.cpsat.run(model, NEIGHBOURHOOD_SECONDS, quick=True)
-        if answer.solution is None:
-            return None
-        found = []
-        for literals, variables in zip(use, here, strict=True):
-            bought = [b for b, v in literals.items() if answer.solution[v.index]]
-            if bought:
-                found.append(Bought(bought[0], {g: k for g, v in variables.items() if (k := answer.solution[v.index])}))
-        return found
+        return None if answer.solution is None else [node for slot in slots for node in slot.bought(answer.solution)]
+
+    def _fill(self, model: cp_model.CpModel, slot: _Slot, stock: Stock) -> None:
+        """Add the pods that a slot may take, and the constraints on its room."""
+        local, brands = self.local, list(slot.use)
+        model.add_at_most_one(slot.use.values())
+        place = int(local.place[brands[0]])
+        for g in np.flatnonzero(stock.free + stock.by_place.sum(axis=1)).tolist():
+            there = int(stock.by_place[g, place] if local.by_place[g] else stock.free[g])
+            upper = int(min(there, max(int(local.max_pods[g, b]) for b in brands)))
+            if upper:
+                v = slot.pods[g] = model.new_int_var(0, upper, "")
+                for b in brands:
+                    if local.max_pods[g, b] < upper:
+                        model.add(v <= int(local.max_pods[g, b])).only_enforce_if(slot.use[b])
+        for r in range(local.demand.shape[1]):
+            terms = [int(local.demand[g, r]) * v for g, v in slot.pods.items() if local.demand[g, r]]
+            if terms:
+                room = cp_model.LinearExpr.sum([int(local.room[b, r]) * v for b, v in slot.use.items()])
+                model.add(cp_model.LinearExpr.sum(terms) <= room)
+        forbid(model, slot.pods, local)
+
+    def _gather(self, model: cp_model.CpModel, nodes: list[Bought], slots: list[_Slot], cost: cp_model.LinearExpr) -> None:
+        """Prefer pods on the first slots, and hint the nodes that were returned."""
+        value = [(int(self.pod_value[g] / VALUE_DIVISOR) * (j + 1), v) for j, slot in enumerate(slots) for g, v in slot.pods.items()]
+        model.minimize(cp_model.LinearExpr.weighted_sum([v for _, v in value], [w for w, _ in value]) + COST_WEIGHT * cost)
+        for node, slot in zip(nodes, slots, strict=True):
+            for b, v in slot.use.items():
+                model.add_hint(v, b == node.brand)
+            for g, v in slot.pods.items():
+                model.add_hint(v, node.pods.get(g, 0))
 
     def _brands(self, node: Bought) -> list[int]:
         """Return the brands that may replace a node's, its own first."""

@@ -19,6 +19,7 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.models.snapshot.scope import is_replicated
 from kubestow.solver.capacity.size.brands import HOSTNAME, Menu
 from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.cpsat.run import CpSat, CpSatAnswer, OnValue
 from kubestow.solver.ortools import cp_model
 from kubestow.solver.rules.eligibility import room_with_slots
@@ -219,13 +220,7 @@ class Master:
         menu, survive = self.menu, self.request.survive
         if survive is None:
             return
-        back = [
-            sum(is_replicated(menu.cluster.snapshot.pods[i]) for i in cls.pods)
-            if survive.priority is None or (cls.pod.spec.priority or 0) >= survive.priority
-            else 0
-            for cls in menu.cluster.classes
-        ]
-        needed = menu.demand.T @ np.array(back, dtype=np.int64)
+        needed = menu.demand.T @ _returning(menu, survive)
         there = sum((group.room for group in self.groups), np.zeros(len(needed), dtype=np.int64))
         codes = None if survive.key is None else menu.cluster.domains(survive.key)[0]
         for r in np.flatnonzero(needed > 0).tolist():
@@ -334,6 +329,15 @@ class Master:
             self.model.add(self.y[b] >= count).only_enforce_if(literal)
             self.model.add(self.y[b] <= count - 1).only_enforce_if(~literal)
         return literal
+
+
+def _returning(menu: Menu, survive: SurviveOptions) -> Ints:
+    """Return int64[G], the pods of each class that must return after failures."""
+    back = np.zeros(len(menu.count), dtype=np.int64)
+    for g, cls in enumerate(menu.cluster.classes):
+        if survive.priority is None or (cls.pod.spec.priority or 0) >= survive.priority:
+            back[g] = sum(is_replicated(menu.cluster.snapshot.pods[i]) for i in cls.pods)
+    return back
 
 
 def _packing(menu: Menu, nodes: Sequence[tuple[Ints, Ints]]) -> cp_model.CpModel:

@@ -7,7 +7,6 @@ for an integer program.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,9 +79,9 @@ class Relaxed:
         ceiling = np.array(self.ceiling, dtype=np.int64)
         if self.incumbent.known:
             ceiling = np.minimum(ceiling, self.incumbent.cost // np.maximum(self.price, 1) + 1)
+        program, objective = _program([self.menus[i] for i in chosen], self.catalogue, ceiling)
         deterministic, stop = self.context.options.deterministic, self.context.stop
-        menus = [self.menus[i] for i in chosen]
-        bound = least_cost(menus, self.catalogue, ceiling, seconds=seconds, deterministic=deterministic, stop=stop)
+        bound = max(0, -best_bound(program, objective, seconds=seconds, deterministic=deterministic, stop=stop))
         self.context.deadline.charge(seconds)
         return bound
 
@@ -162,16 +161,8 @@ class _Rows:
         self.limit.append(limit)
 
 
-def least_cost(
-    menus: Sequence[Menu],
-    catalogue: Catalogue,
-    ceiling: Ints,
-    *,
-    seconds: float,
-    deterministic: bool,
-    stop: threading.Event | None = None,
-) -> int:
-    """Return a lower bound on the cost of any purchase that places everything, in millionths.
+def _program(menus: Sequence[Menu], catalogue: Catalogue, ceiling: Ints) -> tuple[Program, Ints]:
+    """Return the relaxation of the purchases that place everything, and the negated cost in millionths, which is to be maximised.
 
     Args:
         menus: Menus with the same brands. The purchase must suffice for every menu.
@@ -195,7 +186,7 @@ def least_cost(
     )
     objective = np.zeros(len(above), dtype=np.int64)
     objective[: len(brands)] = [-brand.price for brand in brands]
-    return max(0, -best_bound(program, objective, seconds=seconds, deterministic=deterministic, stop=stop))
+    return program, objective
 
 
 def _add(rows: _Rows, menu: Menu, first: int) -> Ints:

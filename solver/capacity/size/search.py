@@ -267,10 +267,9 @@ class SizeSearch(Relaxed):
             share: Fraction of the remaining time.
         """
         began = time.monotonic()
-        context = self.context.part(max(1.0, self.context.deadline.remaining() * share))
         bought = self.menu.purchase(counts)
-        trial = attempt(self.purchase_base, [(unlimited(offer), k) for offer, k in bought] if free else bought, context, start)
-        self.context.deadline.charge(context.deadline.elapsed())
+        with self.context.charged(share, 1.0) as context:
+            trial = attempt(self.purchase_base, [(unlimited(offer), k) for offer, k in bought] if free else bought, context, start)
         self._tried = max(self._tried, time.monotonic() - began)
         return trial
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import Counter
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from kubestow.models.edits.binding import bound_as
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.bind_order.dealing import deal
 from kubestow.solver.capacity.size.brands import Menu, menu, unlimited
 from kubestow.solver.capacity.size.cost_accounting import account, notes, replaced
 from kubestow.solver.capacity.size.misfits import misfits
@@ -38,9 +38,8 @@ from kubestow.solver.explain.conflict.order_conflict import order_cause
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.unplaced import left_of
 from kubestow.solver.objective.tie_break import choose
-from kubestow.solver.runtime.deadline import Deadline
-from kubestow.solver.runtime.options import OnProgress, Options
-from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.invocation import Caller, Invocation
+from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import document, improve_later
 
@@ -64,25 +63,20 @@ def size(
     catalogue: Catalogue,
     request: SizeOptions,
     options: Options,
-    *,
-    on_progress: OnProgress | None = None,
-    stop: threading.Event | None = None,
-    began: float | None = None,
+    **caller: Unpack[Caller],
 ) -> Sizing:
     """Find the cheapest nodes that hold all pending pods.
 
     Args:
         snapshot: The cluster before manifests and the edits of ``options``.
-        stop: May be set from another thread or a signal handler. Then the best answer so far is returned.
-        began: Time at which the caller began.
 
     Raises:
         InputError: Quantities that cannot be summed, edits that cannot be made, or failures of domains that
             cannot exist.
         InternalFault: The independent checker found the result invalid.
     """
-    started = time.monotonic()
-    report = ProgressReporter(on_progress, started)
+    run = Invocation(caller)
+    report = run.report
     report("compile")
     if request.mode == "from-scratch":
         options = replace(options, from_scratch=True)
@@ -92,39 +86,38 @@ def size(
     offered = menu(cluster, catalogue, options, request.survive.key if request.survive is not None else None)
     pods, shapes = int(offered.count.sum()), len(offered.brands)
     report("compile", detail=f"{pods} pods in {offered.cluster.n_classes} classes, {len(catalogue.offers)} offers, {shapes} are distinct")
-    compiled = time.monotonic()
-    checking = min(MAX_CHECK_TO_COMPILE_RATIO * (compiled - started), (options.time_limit or 0.0) / 3)
-    clock = (started if began is None else began) - checking
-    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    checking = checking_seconds(run, options)
+    context = run.context(options, checking)
     later = min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
     if request.survive is not None:
         later += (options.time_limit or 100.0) * CERTIFICATION_TIME_FRACTION
-    searching = context.until(Deadline(options, clock - later))
+    searching = run.context(options, checking + later)
     without = _without_buffers(snapshot, catalogue, request, searching) if cluster.base.buffers else None
-    outcome = SizeOutcome(infeasible=True) if offered.hopeless() else SizeSearch(cluster, offered, catalogue, request, searching).run()
-    solved = time.monotonic()
-    result = answer(cluster, offered, catalogue, request, outcome, context)
+    search = SizeSearch(cluster, offered, catalogue, request, searching)
+    outcome = SizeOutcome(infeasible=True) if offered.hopeless() else search.run()
+    run.lap("solve")
+    result = answer(search, outcome, context)
     result.withoutBuffers = without
-    if not options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    result.seconds = run.seconds(options)
     return result
 
 
-def answer(
-    cluster: PurchaseBase, offered: Menu, catalogue: Catalogue, request: SizeOptions, outcome: SizeOutcome, context: RunContext
-) -> Sizing:
-    """Return the checked document of a search's result, without seconds.
+def checking_seconds(run: Invocation, options: Options) -> float:
+    """End the compile phase. Return the seconds of the time limit that are reserved for the steps after the search."""
+    return min(MAX_CHECK_TO_COMPILE_RATIO * run.lap("compile"), (options.time_limit or 0.0) / 3)
+
+
+def answer(search: SizeSearch, outcome: SizeOutcome, context: RunContext) -> Sizing:
+    """Return the checked document of a result of a search, without seconds.
 
     Raises:
         InternalFault: The independent checker found it invalid.
     """
-    options, survival = context.options, None
+    cluster, offered, request, options, survival = search.purchase_base, search.menu, search.request, context.options, None
     placement = None if outcome.trial is None else _placement(cluster, outcome.trial, options, context)
     if outcome.trial is not None and placement is not None and request.survive is not None:
-        placement, survival = _survive(cluster, outcome, placement, catalogue, request, context)
-    result = _sizing(cluster, catalogue, request, options, outcome)
+        placement, survival = _survive(search, outcome, placement, context)
+    result = _sizing(search, options, outcome)
     result.placement, result.survival = placement, survival
     if placement is not None and outcome.trial is not None and cluster.base.buffers:
         result.buffers = _buffers(outcome.trial.expansion.snapshot, placement)
@@ -151,9 +144,8 @@ def _without_buffers(snapshot: Snapshot, catalogue: Catalogue, request: SizeOpti
     offered = menu(cluster, catalogue, options, request.survive.key if request.survive is not None else None)
     if offered.hopeless():
         return None
-    limited = context.part(max(1.0, context.deadline.remaining() * WITHOUT_BUFFERS_TIME_FRACTION))
-    outcome = SizeSearch(cluster, offered, catalogue, request, limited).run()
-    context.deadline.charge(limited.deadline.elapsed())
+    with context.charged(WITHOUT_BUFFERS_TIME_FRACTION, 1.0) as limited:
+        outcome = SizeSearch(cluster, offered, catalogue, request, limited).run()
     return None if outcome.trial is None else Cost(float(number(outcome.cost)), float(number(outcome.bound)))
 
 
@@ -169,7 +161,7 @@ def _buffers(snapshot: Snapshot, placement: doc.Placement) -> list[BufferRoom]:
 
 
 def _survive(
-    cluster: PurchaseBase, outcome: SizeOutcome, placement: doc.Placement, catalogue: Catalogue, request: SizeOptions, context: RunContext
+    search: SizeSearch, outcome: SizeOutcome, placement: doc.Placement, context: RunContext
 ) -> tuple[doc.Placement | None, Survival | None]:
     """Add what failures need to the incumbent, in place; return the final placement and its certificate.
 
@@ -178,19 +170,19 @@ def _survive(
     why: str | None = "no certificate was found in time (--time-limit)"
     for _ in range(MAX_CERTIFICATES):
         assert outcome.trial is not None
-        survival, more, why = certificate(outcome.trial, placement, catalogue, request, context)
+        survival, more, why = certificate(outcome.trial, placement, search.catalogue, search.request, context)
         if survival is not None:
             return placement, survival
         if more is None or context.stop.is_set():
             break
         start = Start([[entry.pod] for entry in placement.assignments], [], placed_at(placement))
-        trial = attempt(cluster, combined(outcome.trial.bought, more), context, start)
+        trial = attempt(search.purchase_base, combined(outcome.trial.bought, more), context, start)
         if not trial.complete:
             why = "with more nodes not all pods fit, because a spread constraint counts the added nodes"
             break
         outcome.trial, outcome.cost, outcome.count = trial, spent(trial.bought), sum(count for _, count in trial.bought)
         outcome.least = 0
-        placement = document(trial.cluster, _shown(cluster, trial, context.options), trial.answer)
+        placement = document(trial.cluster, _shown(search.purchase_base, trial, context.options), trial.answer)
     outcome.trial, outcome.cost, outcome.count, outcome.least = None, 0, 0, 0
     outcome.notes.append(f"--survive: {why}")
     return None, None
@@ -204,8 +196,8 @@ def placed_at(placement: doc.Placement) -> dict[str, dict[int, int]]:
     return counts
 
 
-def _sizing(cluster: PurchaseBase, catalogue: Catalogue, request: SizeOptions, options: Options, outcome: SizeOutcome) -> Sizing:
-    trial = outcome.trial
+def _sizing(search: SizeSearch, options: Options, outcome: SizeOutcome) -> Sizing:
+    cluster, catalogue, request, trial = search.purchase_base, search.catalogue, search.request, outcome.trial
     snapshot = cluster.before.snapshot if trial is None else trial.expansion.snapshot
     edits = cluster.base if trial is None else cluster.edits(trial.bought)
     bought: dict[tuple[str, str], Purchase] = {}
@@ -280,13 +272,10 @@ def _together(trial: PurchaseTrial, context: RunContext) -> list[doc.Cause]:
     There are no remedies, because they would count nodes that nobody has bought.
     """
     cluster, options = trial.cluster, context.options
-    placed_counts, placed, causes = [0] * cluster.n_classes, list[tuple[int, str]](), list[doc.Cause]()
-    for g, n, k in trial.answer.sequence:
-        placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[placed_counts[g] : placed_counts[g] + k]]
-        placed_counts[g] += k
+    causes = list[doc.Cause]()
     before = bound_as(cluster.snapshot, [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName])
-    together = bound_as(before, placed)
-    for entry in left_of(cluster, placed_counts)[:MAX_CAUSES]:
+    together = bound_as(before, list(deal(cluster, trial.answer.sequence)))
+    for entry in left_of(cluster, trial.answer.counts.sum(axis=1).tolist())[:MAX_CAUSES]:
         for snapshot in (before, together) if entry.unaided else (together,):
             question = PlacementQuestion(snapshot, entry.ask, entry.needed, options.exempt, options.policy)
             cause = minimal_cause(question, context.part(5.0)) or order_cause(question, context.part(5.0))

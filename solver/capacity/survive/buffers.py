@@ -13,7 +13,7 @@ from kubestow.models.documents.headroom import Headroom
 from kubestow.models.documents.survival import Scenario
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.buffers.headroom import HeadroomReader
-from kubestow.solver.capacity.buffers.states import COMPILE_SECONDS, MIN_PART_SECONDS, STATE_FRACTION, in_state, incomplete_note
+from kubestow.solver.capacity.buffers.states import COMPILE_SECONDS, STATE_FRACTION, in_state, incomplete_note
 from kubestow.solver.capacity.survive.failures import after, domains
 from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.capacity.survive.options import SurviveOptions
@@ -73,7 +73,7 @@ class _Derived:
         instance = self._instance
         if instance is None or not instance.derivable(instance.nodes(gone).tolist()):
             return None
-        limited = context.part(max(MIN_PART_SECONDS, context.deadline.remaining() * STATE_FRACTION))
+        limited = context.fraction(STATE_FRACTION)
         room = self._reader.read(instance.surviving(gone), state, limited)
         context.deadline.charge(COMPILE_SECONDS + limited.deadline.elapsed())
         return room

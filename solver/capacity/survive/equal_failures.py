@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -54,26 +54,27 @@ def _kinds(instance: FailureInstance) -> list[int]:
             per_node = placed.per_node(hits)
             for n in np.flatnonzero(per_node).tolist():
                 parts[n].append((p, settled, int(per_node[n])))
-    for k, fixed in enumerate(cluster.fixed_anti):
-        for n in fixed.nodes.tolist():
-            parts[n].append(k)
-    for port, holders in cluster.fixed_ports.items():
-        for n in holders.tolist():
-            parts[n].append(port)
-    for key, users in cluster.fixed_claims.items():
-        for n in sorted(users):
-            parts[n].append(key)
+    held: list[tuple[Hashable, Iterable[int]]] = [(k, fixed.nodes.tolist()) for k, fixed in enumerate(cluster.fixed_anti)]
+    held += [(port, holders.tolist()) for port, holders in cluster.fixed_ports.items()]
+    held += list(cluster.fixed_claims.items())
+    for sign, holders in held:
+        for n in holders:
+            parts[n].append(sign)
     for n, back in enumerate(instance.returning):
         parts[n].append(tuple(sorted(back)))
         if n in cluster.trees or not instance.derivable([n]):
             parts[n].append(("alone", n))
-    for n, name in enumerate(cluster.nodes.names):
-        csi = cluster.snapshot.csi_nodes.get(name)
-        drivers = (csi.spec.drivers if csi is not None and csi.spec is not None else None) or ()
-        parts[n].append(tuple(sorted(migrated_volumes.migrated(csi))))
-        parts[n].append(tuple(sorted((d.name, d.allocatable.count if d.allocatable is not None else None) for d in drivers)))
+        parts[n] += _drivers(cluster, cluster.nodes.names[n])
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(tuple(listed), len(numbers)) for listed in parts]
+
+
+def _drivers(cluster: Cluster, name: str) -> tuple[Hashable, Hashable]:
+    """Return the migrated volumes of a node, and its CSI drivers with their limits."""
+    csi = cluster.snapshot.csi_nodes.get(name)
+    drivers = (csi.spec.drivers if csi is not None and csi.spec is not None else None) or ()
+    limits = sorted((d.name, d.allocatable.count if d.allocatable is not None else None) for d in drivers)
+    return tuple(sorted(migrated_volumes.migrated(csi))), tuple(limits)
 
 
 def _verdicts(cluster: Cluster) -> Ints:

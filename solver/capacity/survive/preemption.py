@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -26,7 +25,7 @@ from kubestow.solver.capacity.survive.failures import After, after
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.conflict.placement_question import MAX_CUTS, PlacementQuestion
 from kubestow.solver.explain.remedy.preempt import encode, holders, weights_of
 from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem
 from kubestow.solver.ortools import cp_model
@@ -34,8 +33,6 @@ from kubestow.solver.placed_tiers import PlacedAnswer
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Maximum number of placements without a bind order to cut off before the failure stays undecided.
-MAX_CUTS: Final = 20
 _change = msgspec.structs.replace
 
 

@@ -23,10 +23,10 @@ from kubestow.models.edits.edits import apply
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.decide import ScenarioVerdict, hard
 from kubestow.solver.capacity.survive.failures import after, domains
-from kubestow.solver.capacity.survive.offers import MissingRoom, NodeOffer, edits_of, one_of_each, room
+from kubestow.solver.capacity.survive.offers import MissingRoom, NodeOffer, edits_of, offers, one_of_each, room
 from kubestow.solver.capacity.survive.options import ZONE, SurviveOptions
 from kubestow.solver.capacity.survive.preemption import decide_preempting
-from kubestow.solver.capacity.survive.search import Failed, FailureSearch
+from kubestow.solver.capacity.survive.search import QUICK_SECONDS, Failed, FailureSearch
 from kubestow.solver.capacity.survive.survive import survive
 from kubestow.solver.executors.pool import WorkerPool
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
@@ -38,8 +38,6 @@ _MAX_DECISIONS: Final = 2_000
 _MAX_CERTIFICATES: Final = 40
 #: Fractions of the remaining time: for one failure, and for one certificate.
 _FAILURE_TIME_FRACTION, _CERTIFICATE_TIME_FRACTION = 0.2, 0.6
-#: Deterministic seconds charged for bounds and construction of one failure.
-_QUICK_SECONDS: Final = 5e-3
 #: Number of pods times nodes up to which a single model decides a failure.
 _MAX_MODEL_PAIRS: Final = 20_000
 #: Maximum number of purchases whose clusters are kept compiled.
@@ -52,40 +50,14 @@ _MAX_NODES_AT_ONCE: Final = 2_000
 Counts = tuple[int, ...]
 
 
-def find(
-    snapshot: Snapshot,
-    request: SurviveOptions,
-    offers: Sequence[NodeOffer],
-    survival: Survival,
-    context: RunContext,
-    catalogue: Catalogue | None = None,
-    pool: WorkerPool | None = None,
-) -> SurvivalRemedy | None:
-    """Return the cheapest additional nodes found with which a Survival is certified; None without any. A note in
-    ``survival`` has the reason.
-
-    Args:
-        offers: Kinds of nodes that may be added.
-        catalogue: Their source; None for clones.
-        pool: Workers that share the certificates.
-    """
-    if not offers:
-        survival.notes.append("no remedy: no kind of node can hold any of the pods that stay pending")
-        return None
-    failures = [tuple(each.failed) for each in survival.counterexamples]
-    search = _RemedySearch(snapshot, request, offers, context, catalogue, failures, pool)
-    best = search.run()
-    if best is None:
-        survival.notes.append(f"no remedy: {search.why or 'none was found in time (--time-limit)'}")
-        return None
-    return search.document(best)
-
-
 @dataclass
-class _RemedySearch:
+class RemedySearch:
     """The search for the cheapest certified purchase.
 
     Attributes:
+        catalogue: Source of the nodes; None for clones.
+        pool: Workers that share the certificates.
+        offers: Kinds of nodes that may be added.
         known: Failures that some purchase did not survive, the latest one first.
         floor: Proved lower bound on the cost of a certified purchase.
         why: Reason why no remedy was found.
@@ -93,11 +65,11 @@ class _RemedySearch:
 
     snapshot: Snapshot
     request: SurviveOptions
-    offers: Sequence[NodeOffer]
     context: RunContext
-    catalogue: Catalogue | None
-    known: list[Failed]
+    catalogue: Catalogue | None = None
     pool: WorkerPool | None = None
+    offers: Sequence[NodeOffer] = ()
+    known: list[Failed] = field(default_factory=list)
     why: str = ""
     floor: int = 0
     _trial_clusters: dict[Counts, FailureSearch] = field(default_factory=dict)
@@ -106,6 +78,24 @@ class _RemedySearch:
     _cured: dict[tuple[Counts, Failed], bool | None] = field(default_factory=dict)
     _certified: dict[Counts, bool | None] = field(default_factory=dict)
     _rooms: list[MissingRoom] = field(default_factory=list)
+
+    def find(self, survival: Survival) -> SurvivalRemedy | None:
+        """Return the cheapest additional nodes found with which a Survival is certified; None without any. A note in
+        ``survival`` has the reason."""
+        self.context.report("remedy")
+        if self.request.at_once > 1 and survival.scenarios.open:
+            survival.notes.append("no remedy was searched for, because not every failure was decided in time (--time-limit)")
+            return None
+        self.offers = offers(self.snapshot, self.request, survival, self.context, self.catalogue)
+        if not self.offers:
+            survival.notes.append("no remedy: no kind of node can hold any of the pods that stay pending")
+            return None
+        self.known = [tuple(each.failed) for each in survival.counterexamples]
+        best = self.run()
+        if best is None:
+            survival.notes.append(f"no remedy: {self.why or 'none was found in time (--time-limit)'}")
+            return None
+        return self.document(best)
 
     def run(self) -> Counts | None:
         """Return the cheapest certified purchase found."""
@@ -166,7 +156,7 @@ class _RemedySearch:
             if any(name not in trial_cluster.nodes for name in failed):
                 return None
             self._looks[key] = trial_cluster.decide(failed, self._part(_FAILURE_TIME_FRACTION), quick=True)
-            self.context.deadline.charge(_QUICK_SECONDS)
+            self.context.deadline.charge(QUICK_SECONDS)
             self.context.report("remedy", detail=f"{len(self._looks)} failures tried, now with {self._describe(counts)}")
         return self._looks[key]
 
@@ -247,7 +237,7 @@ class _RemedySearch:
         return self._certified[counts]
 
     def _part(self, share: float) -> RunContext:
-        return self.context.part(max(0.5, self.context.deadline.remaining() * share))
+        return self.context.fraction(share, 0.5)
 
     def _describe(self, counts: Counts) -> str:
         return ", ".join(f"{n}:{offer.text}" for n, offer in zip(counts, self.offers, strict=True) if n) or "no more nodes"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Unpack
 
 import msgspec
 
@@ -25,10 +23,8 @@ from kubestow.solver.capacity.survive.failures import domains
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
 from kubestow.solver.executors.pool import PoolQuestion, WorkerPool
-from kubestow.solver.runtime.deadline import Deadline
-from kubestow.solver.runtime.options import OnProgress, Options
-from kubestow.solver.runtime.progress_trace import ProgressReporter
-from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.invocation import Caller, Invocation
+from kubestow.solver.runtime.options import Options
 
 #: Fraction of the time limit that is reserved for the check.
 CHECK_TIME_FRACTION: Final = 0.15
@@ -41,17 +37,13 @@ def survive(
     request: SurviveOptions,
     options: Options,
     *,
-    on_progress: OnProgress | None = None,
-    stop: threading.Event | None = None,
-    began: float | None = None,
     pool: WorkerPool | None = None,
     ways: float | None = None,
+    **caller: Unpack[Caller],
 ) -> docs.Survival:
     """Return the pods that return after every failure.
 
     Args:
-        stop: May be set from another thread or a signal handler. Then the results known so far are returned.
-        began: Time at which the caller began, on the monotonic clock. The time limit counts from there.
         pool: Workers that share the work.
         ways: Seconds in addition to the time limit for changes that help after the worst failures.
 
@@ -59,26 +51,22 @@ def survive(
         InputError: No such domains, fewer domains than fail at once, or quantities that cannot be summed.
         InternalFault: The independent checker found the result invalid.
     """
-    started = time.monotonic()
-    report = ProgressReporter(on_progress, started)
+    run = Invocation(caller)
+    report = run.report
     report("compile")
     nodes = domains(snapshot, request)
-    clock = (started if began is None else began) - (options.time_limit or 0.0) * CHECK_TIME_FRACTION
-    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    context = run.context(options, (options.time_limit or 0.0) * CHECK_TIME_FRACTION)
     search = FailureSearch(snapshot, request, nodes, context, pool)
     cluster = search.instance.cluster
     report("compile", detail=f"{len(cluster.scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes")
-    compiled = time.monotonic()
+    run.lap("compile")
     verdicts = search.run()
     causes = explain(search, verdicts, ways) if options.causes and not request.preemption else {}
-    solved = time.monotonic()
+    run.lap("solve")
     result = _document(search, verdicts, causes)
     report("verify")
     insist(check_survival(snapshot, result, partial(_judged, snapshot, result, pool) if pool is not None else None).violations)
-    if not options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    result.seconds = run.seconds(options)
     return result
 
 
@@ -158,12 +146,11 @@ def _notes(search: FailureSearch) -> list[str]:
     notes = []
     waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot, include_gated=True).pending]
     if waiting:
-        some = ", ".join(waiting[:_MAX_LISTED_PODS]) + (", …" if len(waiting) > _MAX_LISTED_PODS else "")
-        notes.append(f"{len(waiting)} pod{_s(waiting)} pending already {'is' if len(waiting) == 1 else 'are'} left out: {some}")
+        verb = "is" if len(waiting) == 1 else "are"
+        notes.append(f"{len(waiting)} pod{_s(waiting)} pending already {verb} left out: {_some(waiting)}")
     lost = search.instance.bare
     if lost:
-        some = ", ".join(lost[:_MAX_LISTED_PODS]) + (", …" if len(lost) > _MAX_LISTED_PODS else "")
-        notes.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {some}")
+        notes.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {_some(lost)}")
     keyless = len(snapshot.nodes) - sum(len(members) for members in search.nodes.values())
     if keyless:
         notes.append(
@@ -178,6 +165,10 @@ def _notes(search: FailureSearch) -> list[str]:
     if search.context.stop.is_set():
         notes.append("interrupted: failures whose outcome is unknown were not decided")
     return notes
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_LISTED_PODS]) + (", …" if len(names) > _MAX_LISTED_PODS else "")
 
 
 def _s(listed: Sequence[str]) -> str:

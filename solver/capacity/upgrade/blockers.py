@@ -59,18 +59,8 @@ def permanent(pool: UpgradePool, state: PoolState) -> list[Blocker]:
             for guard in budgets.of(pod, node):
                 collector.add(guard, key)
             continue
-        if why == "bare":
-            message = f"bare pod {key}: no controller would recreate it; delete it, or create it by a controller"
-            collector.add(Blocker(node, "barePod", f"Pod {key}", message, proved=True), key)
-        elif why == "owner":
-            owner = objects.controller_of(pod)
-            message = (
-                f"{key} belongs to {owner.kind if owner else ''} {owner.name if owner else ''}, which is not known to recreate it elsewhere"
-            )
-            collector.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=False), key)
-        elif why is not None:
-            message = f"{key} must not be evicted: {_NO.get(why, why)}"
-            collector.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=why == "do-not-disrupt"), key)
+        if why is not None:
+            collector.add(_refusal(pod, why), key)
     pods, end = pool.problem.cluster.snapshot.pods, pool.end()
     homeless = pool.problem.movable.copy()
     for g in np.flatnonzero(homeless).tolist():
@@ -81,6 +71,20 @@ def permanent(pool: UpgradePool, state: PoolState) -> list[Blocker]:
             for pod in here:
                 collector.add(_nowhere(pool, state, g, n, pod), pod_key(pod))
     return sorted(collector.all(), key=lambda blocker: names.index(blocker.node))
+
+
+def _refusal(pod: Pod, why: str) -> Blocker:
+    """Return the blocker of a pod that a plan excludes for this reason."""
+    node, key = pod.spec.nodeName or "", pod_key(pod)
+    if why == "bare":
+        message = f"bare pod {key}: no controller would recreate it; delete it, or create it by a controller"
+        return Blocker(node, "barePod", f"Pod {key}", message, proved=True)
+    message = f"{key} must not be evicted: {_NO.get(why, why)}"
+    if why == "owner":
+        owner = objects.controller_of(pod)
+        named = f"{owner.kind if owner else ''} {owner.name if owner else ''}"
+        message = f"{key} belongs to {named}, which is not known to recreate it elsewhere"
+    return Blocker(node, "notEvictable", f"Pod {key}", message, proved=why == "do-not-disrupt")
 
 
 class _Budgets:
@@ -172,7 +176,7 @@ def _stuck(pool: UpgradePool, walk: Walk, n: int) -> Blocker | None:
         if not mask.any():
             reason = _reason(pool, state, g, n)
             break
-        walk.take(Step(g, n, walk.best(g, n, mask)), steps)
+        walk.take(Step(g, n, walk.best(n, mask)), steps)
     state.undo_all(steps, 0)
     state.present = before
     return reason

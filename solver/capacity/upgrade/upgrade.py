@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
 from kubestow.checker.capacity.upgrade import check_upgrade
 from kubestow.checker.violation import insist
-from kubestow.models.documents import placement as doc
 from kubestow.models.documents.upgrade import Blocker, Upgrade
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.upgrade import blockers, remedies
@@ -23,8 +22,7 @@ from kubestow.solver.capacity.upgrade.packing import NodePacking
 from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, UpgradePool, read_pool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rollout.remedies import least
-from kubestow.solver.runtime.deadline import Deadline
-from kubestow.solver.runtime.options import OnProgress
+from kubestow.solver.runtime.invocation import Caller, Invocation
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -36,32 +34,20 @@ SECONDS_PER_STATE = 0.001
 MAX_REORDERED_NODES = 200
 
 
-def upgrade(
-    snapshot: Snapshot,
-    request: UpgradeOptions,
-    *,
-    on_progress: OnProgress | None = None,
-    stop: threading.Event | None = None,
-    began: float | None = None,
-) -> Upgrade:
+def upgrade(snapshot: Snapshot, request: UpgradeOptions, **caller: Unpack[Caller]) -> Upgrade:
     """Find the waves of a node-pool upgrade.
-
-    Args:
-        stop: May be set from another thread or a signal handler. Then the waves found so far are returned.
-        began: Time at which the caller began, on the monotonic clock. The time limit counts from there.
 
     Raises:
         InputError: A selector that selects no node, or quantities or annotations that cannot be read.
         InternalFault: The independent checker found a wave invalid.
     """
-    started = time.monotonic()
-    report = ProgressReporter(on_progress, started)
+    run = Invocation(caller)
+    report = run.report
     report("compile")
     pool = read_pool(snapshot, request)
-    compiled = time.monotonic()
+    run.lap("compile")
     report("compile", detail=f"{len(pool.old)} nodes of the pool, {int(pool.problem.start[pool.problem.movable].sum())} pods that may move")
-    deadline = Deadline(request.options, started if began is None else began)
-    context = RunContext(request.options, deadline, stop or threading.Event(), report)
+    context = run.context(request.options)
     search = _UpgradeSearch(pool, PoolState(pool), context)
     outcome = search.run()
     result = document(pool, request, outcome.course, search.state.rules, outcome.blocked)
@@ -73,13 +59,10 @@ def upgrade(
     if not context.stop.is_set():
         result.headroom, notes = in_waves(snapshot, result, context)
         result.notes += notes
-    solved = time.monotonic()
+    run.lap("solve")
     report("verify")
     insist(check_upgrade(snapshot, result).violations)
-    if not request.options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
+    result.seconds = run.seconds(request.options)
     return result
 
 

@@ -5,6 +5,9 @@ A drain empties the named nodes; consolidation frees as many other nodes as it c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
@@ -125,12 +128,13 @@ def consolidate(builder: MoveBuilder, price: Ints, max_freed: int | None = None,
     if packing is not None and max_freed is None and len(order):
         chosen = packing.chosen(price, move_cost)
         firsts += [] if chosen is None else [chosen & used]
-    best, steps = _freed_from(builder, order, open_, firsts[0], price, max_freed)
+    empty = partial(_pass, builder, order, open_, max_freed)
+    best, steps = _freed_from(builder, empty, firsts[0], price)
     for first in firsts[1:]:
         if builder.over():
             break
         builder.rewind_to(begin)
-        freed, made = _freed_from(builder, order, open_, first, price, max_freed)
+        freed, made = _freed_from(builder, empty, first, price)
         if (int(price[freed].sum()), -_moves(made)) > (int(price[best].sum()), -_moves(steps)):
             best, steps = freed, made
     builder.rewind_to(begin)
@@ -140,22 +144,23 @@ def consolidate(builder: MoveBuilder, price: Ints, max_freed: int | None = None,
         _push(builder, order, open_ & ~best, best, max_freed)
 
 
-def _freed_from(
-    builder: MoveBuilder, order: Ints, open_: Bools, first: Bools, price: Ints, max_freed: int | None
-) -> tuple[Bools, list[Step]]:
+def _freed_from(builder: MoveBuilder, empty: Callable[[Bools], Bools], first: Bools, price: Ints) -> tuple[Bools, list[Step]]:
     """Empty nodes, assuming that ``first`` (bool[N]) can be freed; then repeat with the nodes that were freed.
+
+    Args:
+        empty: One pass over the nodes, the wanted ones first. Returns the freed nodes, bool[N].
 
     Returns:
         The freed nodes, bool[N], and the steps.
     """
     begin = len(builder.steps)
-    best = _pass(builder, order, open_, first, max_freed)
+    best = empty(first)
     steps = builder.steps[begin:]
     for _ in range(MAX_REPEATED_PASSES):
         if builder.over() or not best.any():
             break
         builder.rewind_to(begin)
-        freed = _pass(builder, order, open_, best, max_freed)
+        freed = empty(best)
         gained = int(price[freed].sum()) - int(price[best].sum())
         if gained < 0 or (not gained and _moves(builder.steps[begin:]) >= _moves(steps)):
             break
@@ -199,7 +204,7 @@ def _moves(steps: list[Step]) -> int:
     return sum(step.k for step in steps if step.b >= 0)
 
 
-def _pass(builder: MoveBuilder, order: Ints, open_: Bools, wanted: Bools, max_freed: int | None) -> Bools:
+def _pass(builder: MoveBuilder, order: Ints, open_: Bools, max_freed: int | None, wanted: Bools) -> Bools:
     """Empty nodes in order, those in ``wanted`` (bool[N]) first; these accept no pods. Return the freed nodes."""
     freed = np.zeros(len(open_), dtype=bool)
     target = open_ & ~wanted

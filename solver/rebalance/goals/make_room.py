@@ -49,7 +49,7 @@ class RoomMaker:
         ranks = np.unique(cluster.priority[self.problem.evictable], return_inverse=True)[1]
         self._loss: Ints = np.full(cluster.n_classes, INFEASIBLE_COST, dtype=np.int64)  # of an eviction: pods of higher priority cost more
         self._loss[self.problem.evictable] = EVICTION_COST_MOVES * 20 ** np.minimum(ranks, 4)
-        self._checks_left = 0
+        self._checks_left, self._top = 0, 0
         self._evicting, self._for, self._room = False, 0, self._offer
 
     def place(self, g: int, allowed: Bools | None = None) -> bool:
@@ -71,8 +71,9 @@ class RoomMaker:
         self._for, self._room = g, self._left()
         for evicting in (False, True) if self.problem.limits.allowEviction else (False,):
             self._evicting, self._checks_left = evicting, MAX_LANDING_CHECKS
-            if any(self._best(g, -1, open_, depth, depth, INFEASIBLE_COST) for depth in range(MAX_CHAIN_MOVES)):
-                return True
+            for self._top in range(MAX_CHAIN_MOVES):
+                if self._best(g, -1, open_, self._top, INFEASIBLE_COST):
+                    return True
         return False
 
     # --- cost of a place
@@ -169,18 +170,19 @@ class RoomMaker:
         """Return the cost of the moves and evictions since step ``before``."""
         return sum(int((self.problem.cost if step.b >= 0 else self._loss)[step.g]) for step in self.builder.steps[before:] if step.a >= 0)
 
-    def _best(self, g: int, a: int, open_: Bools, top: int, depth: int, max_cost: int) -> bool:
+    def _best(self, g: int, a: int, open_: Bools, depth: int, max_cost: int) -> bool:
         """Bring a pod to the node where room costs least, within a cost of ``max_cost``; return True if there is one.
 
         Args:
-            depth: Levels of further pods that may make room in turn.
+            depth: Levels of further pods that may make room in turn. At most ``_top``.
         """
         builder, before = self.builder, len(self.builder.steps)
         best: list[Step] | None = None
-        for least, n in self._candidates(g, a, open_, max_cost, MAX_NODES_BY_DEPTH[min(top - depth, len(MAX_NODES_BY_DEPTH) - 1)]):
+        choices = MAX_NODES_BY_DEPTH[min(self._top - depth, len(MAX_NODES_BY_DEPTH) - 1)]
+        for least, n in self._candidates(g, a, open_, max_cost, choices):
             if least > max_cost or self._over():
                 break
-            if self._open(g, a, n, open_, top, depth, max_cost):
+            if self._open(Step(g, a, n), open_, depth, max_cost):
                 max_cost = self._spent(before) - 1
                 best = [*builder.steps[before:], Step(g, a, n)]
             builder.rewind_to(before)
@@ -195,12 +197,12 @@ class RoomMaker:
         self._checks_left -= 1
         return bool(self.builder.places(g, a)[n])
 
-    def _open(self, g: int, a: int, n: int, open_: Bools, top: int, depth: int, max_cost: int) -> bool:
-        """Move others off node n until a pod of class g is accepted there. Return False if that fails.
+    def _open(self, step: Step, open_: Bools, depth: int, max_cost: int) -> bool:
+        """Move others off a node until a step to it is accepted. Return False if that fails.
 
         The moves made until a failure stay in the builder.
         """
-        before = len(self.builder.steps)
+        before, (g, a, n) = len(self.builder.steps), (step.g, step.a, step.b)
         outside = open_.copy() if a >= 0 else np.ones_like(open_)
         outside[n] = False
         while not self._lands(g, a, n):
@@ -210,7 +212,7 @@ class RoomMaker:
             pods, region = self._movers(g, n)
             there = outside & ~region
             levels = (0, depth) if depth else (0,)
-            if not any(self._away(h, m, there, top, level, remaining_cost) for level in levels for h, m in pods) and not self._evict(
+            if not any(self._away(h, m, there, level, remaining_cost) for level in levels for h, m in pods) and not self._evict(
                 pods, remaining_cost
             ):
                 return False
@@ -244,7 +246,7 @@ class RoomMaker:
         order = np.lexsort((size, -gain, problem.cost[here], ~enough))
         return [(int(here[i]), n) for i in order.tolist() if helps[i]], region
 
-    def _away(self, h: int, m: int, open_: Bools, top: int, depth: int, max_cost: int) -> bool:
+    def _away(self, h: int, m: int, open_: Bools, depth: int, max_cost: int) -> bool:
         """Move a pod of class h off node m; with ``depth`` above 0, to a node where room is made for it.
 
         Return True if it was moved.
@@ -253,7 +255,7 @@ class RoomMaker:
         if remaining_cost < 0 or self._over():
             return False
         if depth:
-            return remaining_cost > 0 and self._best(h, m, open_, top, depth - 1, max_cost)
+            return remaining_cost > 0 and self._best(h, m, open_, depth - 1, max_cost)
         self._checks_left -= 1
         mask = self.builder.places(h, m) & open_
         if mask.any():

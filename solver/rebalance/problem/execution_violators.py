@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from kubestow.models.cluster.pod_terms import term_matches
 from kubestow.models.execution.execution_grace import Rule
@@ -74,16 +75,12 @@ class Enforced:
         #: with all.
         self._affinities: dict[int, list[_RequiredAffinity]] = {}
         self._here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in self._labels and not is_terminal(pod)]
-        table: NodeColumns | None = None
         for i in self._here:
             affinity = pods[i].spec.affinity
             if affinity is None or is_terminating(pods[i]):
                 continue
-            if affinity.nodeAffinity is not None and affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution is not None:
-                table = table or NodeColumns(snapshot.nodes)
-                mask = table.selector(affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution)
-                if (i, ("nodeAffinity", 0)) not in forgiven and not mask[table.names.index(pods[i].spec.nodeName or "")]:
-                    self.selection.add(i)
+            if (i, ("nodeAffinity", 0)) not in forgiven and self._misses_selection(i):
+                self.selection.add(i)
             self._read_anti(i, _terms(affinity.podAntiAffinity), forgiven)
             if (wanted := _terms(affinity.podAffinity)) and (i, ("podAffinity", 0)) not in forgiven:
                 every = _terms(affinity.podAffinity, ignored=True)
@@ -96,6 +93,19 @@ class Enforced:
         for i, both in self._affinities.items():
             for j in both[0].full - {i}:
                 self._needed_by.setdefault(j, []).append(i)
+
+    @cached_property
+    def _columns(self) -> NodeColumns:
+        return NodeColumns(self._snapshot.nodes)
+
+    def _misses_selection(self, i: int) -> bool:
+        """Return True if a pod runs on a node that its node affinity excludes during execution."""
+        affinity = self.pods[i].spec.affinity
+        wanted = affinity.nodeAffinity if affinity is not None else None
+        if wanted is None or wanted.requiredDuringSchedulingRequiredDuringExecution is None:
+            return False
+        mask = self._columns.selector(wanted.requiredDuringSchedulingRequiredDuringExecution)
+        return not mask[self._columns.names.index(self.pods[i].spec.nodeName or "")]
 
     def broken(self) -> set[tuple[int, Rule]]:
         """Return the broken rules, each with the pod that has it (not necessarily the pod that would leave)."""

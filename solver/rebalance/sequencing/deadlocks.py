@@ -64,8 +64,6 @@ def _places(greedy: GreedyPass, g: int, a: int) -> list[int]:
     """Return nodes for a stopover: first those that no pod is to come to, then those with the most room."""
     remaining, fit = greedy.remaining, greedy.state.fit
     nodes = np.flatnonzero(greedy.state.landing(g, a))
-    if greedy.rng is not None:
-        return [int(n) for n in greedy.rng.sample(nodes.tolist(), min(MAX_SPARE_NODES, len(nodes)))]
     demand, total = greedy.problem.cluster.demand[g], greedy.problem.cluster.allocatable.sum(axis=0)
     scarcest = int(np.argmax(demand * 1000 // np.maximum(total, 1))) if len(demand) else 0
     free = fit.free[nodes, scarcest] if len(demand) else fit.slots[nodes]
@@ -99,10 +97,7 @@ def _stopover(greedy: GreedyPass) -> bool:
     remaining = greedy.remaining
     stuck = [(g, a) for g in remaining.active() for a in remaining.sources(g) if a >= 0 and remaining.allows(g, 1)]
     cost = greedy.problem.cost
-    if greedy.rng is not None:
-        greedy.rng.shuffle(stuck)
-    else:
-        stuck.sort(key=lambda ga: (-int(remaining.coming[ga[1]] > 0), int(cost[ga[0]]), int(greedy.size[ga[0]])))
+    stuck.sort(key=lambda ga: (-int(remaining.coming[ga[1]] > 0), int(cost[ga[0]]), int(greedy.size[ga[0]])))
     best: tuple[int, int, Step] | None = None
     tried = 0
     for g, a in stuck:

@@ -33,7 +33,3 @@ class Effort:
         """Return True if this fraction of the time is up or a stop was requested. Each call counts as one query."""
         self._queries += 1
         return self._context.stop.is_set() or self.spent() > self._seconds * share
-
-    def leaves(self, seconds: float) -> bool:
-        """Return True if the given number of further seconds is within the time."""
-        return self.spent() + seconds <= self._seconds

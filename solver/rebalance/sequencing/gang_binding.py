@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from kubestow.solver.bind_order.gang_units import Binder
 from kubestow.solver.rebalance.problem.problem import Step
@@ -44,17 +44,24 @@ def _attempt(state: PlanState, binder: Binder, remaining: Cells, units: Sequence
                 waiting.remove(unit)
                 for g, n, _ in part:
                     del remaining[g, n]
-        for g, n in sorted(remaining):
-            while g not in united and (g, n) in remaining and state.landing(g, -1)[n]:
-                step = Step(g, -1, n)
-                state.apply(step)
-                steps.append(step)
-                moved = True
-                remaining[g, n] -= 1
-                if not remaining[g, n]:
-                    del remaining[g, n]
+        alone = _one_by_one(state, remaining, united)
+        moved |= bool(alone)
+        steps += alone
     if not remaining:
         return steps
     for step in reversed(steps):
         state.undo(step)
     return None
+
+
+def _one_by_one(state: PlanState, remaining: Cells, united: Container[int]) -> list[Step]:
+    """Bind pods of the classes outside units while they are accepted; return the steps. ``remaining`` loses these pods."""
+    steps: list[Step] = []
+    for g, n in sorted(remaining):
+        while g not in united and (g, n) in remaining and state.landing(g, -1)[n]:
+            steps.append(Step(g, -1, n))
+            state.apply(steps[-1])
+            remaining[g, n] -= 1
+            if not remaining[g, n]:
+                del remaining[g, n]
+    return steps

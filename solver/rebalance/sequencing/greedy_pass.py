@@ -7,7 +7,6 @@ steps times nodes.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -27,7 +26,6 @@ class GreedyPass:
     Attributes:
         steps: Steps so far.
         over: Returns True if the pass has to stop.
-        rng: Source of random orders; None for the guided order.
     """
 
     def __init__(
@@ -37,9 +35,8 @@ class GreedyPass:
         remaining: RemainingMoves,
         links: Dependencies,
         over: Callable[[], bool],
-        rng: random.Random | None = None,
     ) -> None:
-        self.problem, self.state, self.remaining, self.links, self.over, self.rng = problem, state, remaining, links, over, rng
+        self.problem, self.state, self.remaining, self.links, self.over = problem, state, remaining, links, over
         self.steps: list[Step] = []
         self._dirty = set(remaining.active())
         largest = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
@@ -106,23 +103,15 @@ class GreedyPass:
         return bool(steps)
 
     def _by_urgency(self, classes: Iterable[int]) -> list[int]:
-        """Return classes in the order to move them: those whose sources others wait for, then the largest. Random with ``rng``."""
+        """Return classes in the order to move them: those whose sources others wait for, then the largest."""
         ordered = sorted(classes)
-        if self.rng is not None:
-            self.rng.shuffle(ordered)
-            return ordered
         wanted = {g: sum(int(self.remaining.coming[a]) for a in self.remaining.sources(g) if a >= 0) for g in ordered}
         ordered.sort(key=lambda g: (-int(wanted[g] > 0), -int(self.size[g]), -wanted[g]))
         return ordered
 
     def _sources(self, g: int) -> list[int]:
         """Return the nodes to leave, first those that others wait for."""
-        sources = self.remaining.sources(g)
-        if self.rng is not None:
-            self.rng.shuffle(sources)
-        else:
-            sources.sort(key=lambda a: -int(self.remaining.coming[a]) if a >= 0 else 0)
-        return sources
+        return sorted(self.remaining.sources(g), key=lambda a: -int(self.remaining.coming[a]) if a >= 0 else 0)
 
     def _open_sinks(self, g: int, mask: Bools) -> list[int]:
         """Return the sinks that a mask allows.
@@ -130,10 +119,8 @@ class GreedyPass:
         The emptiest domains of constraints come first, then nodes that no pod is to leave.
         """
         sinks = [b for b in self.remaining.sinks(g) if mask[b]]
-        if self.rng is not None:
-            self.rng.shuffle(sinks)
         levels = [level for face in self.state.faces if (level := face.level(g)) is not None] if len(sinks) > 1 else []
-        sinks.sort(key=lambda b: (*(int(level[b]) for level in levels), 0 if self.rng is not None else int(self.remaining.leaving[b])))
+        sinks.sort(key=lambda b: (*(int(level[b]) for level in levels), int(self.remaining.leaving[b])))
         return sinks
 
     def _local(self, g: int) -> None:

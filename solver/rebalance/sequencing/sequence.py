@@ -2,13 +2,11 @@
 
 A greedy pass takes direct steps. If moves wait for each other in a cycle, a pod makes a stopover on a spare
 node. Small instances are then searched for the fewest steps, which also decides whether an order exists at all.
-Other instances are tried again in other orders. Orders within the plan's wave limit are preferred to shorter
-ones.
+Orders within the plan's wave limit are preferred to shorter ones.
 """
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 
 from kubestow.models.cluster.cluster import Ints
@@ -27,10 +25,6 @@ from kubestow.solver.runtime.run_context import RunContext
 
 #: Largest lower bound on the steps for which the fewest steps are searched.
 MAX_EXHAUSTIVE_STEPS = 40
-#: Passes in other orders; fewer if one takes long.
-MAX_RESTARTS = 12
-#: Passes in other orders before groups of classes larger than a cycle are searched.
-MAX_EARLY_RESTARTS = 4
 #: (node, class) verdicts of the first search for the fewest steps. It decides most small cases at once.
 MAX_QUICK_VERDICTS = 200_000
 #: (class, node) pairs up to which few classes are searched separately. Each such search compiles all rules
@@ -104,7 +98,6 @@ class _Ordering:
         self.best: list[Step] | None = None
         self.stuck: list[Step] = []
         self.waiting: list[Step] = []
-        self.rng = random.Random(0)
 
     def run(self) -> OrderResult:
         problem, remaining = self.problem, self.remaining
@@ -117,12 +110,12 @@ class _Ordering:
             return OrderResult(None, exhausted=True, stuck=remaining.moves())
         self.links = Dependencies(problem.cluster, self.state.faces)
         self.study = DeadlockStudy(problem, self.state, self.target, lambda: self.effort.over(CONFINED_TIME_FRACTION))
-        self._attempt(None, 1.0)
+        self._attempt()
         if self._direct:
             return OrderResult(self.best, fewest=True)
         if problem.start.size <= MAX_CONFINED_CELLS:
             self.study.run(self.waiting)
-        return self._proved() or self._few() or self._again()
+        return self._proved() or self._few() or self._result()
 
     def _rank(self, steps: list[Step]) -> tuple[bool, int]:
         """Return the rank of a sequence, lower is better. For long ones, moves beyond the wave limit are dropped later."""
@@ -132,15 +125,15 @@ class _Ordering:
     def _direct(self) -> bool:
         return self.best is not None and self._rank(self.best) == (False, self.needed)
 
-    def _attempt(self, rng: random.Random | None, share: float) -> None:
-        greedy = GreedyPass(self.problem, self.state, self.remaining, self.links, lambda: self.effort.over(share), rng)
+    def _attempt(self) -> None:
+        greedy = GreedyPass(self.problem, self.state, self.remaining, self.links, lambda: self.effort.over(1.0))
         direct = greedy.run()
-        if not direct and not self.stuck:
+        if not direct:
             self.waiting = self.remaining.moves()
             self.stuck = waiting_in_cycle(self.waiting)
         reached = direct or break_deadlocks(greedy)
         greedy.undo()
-        if reached and (self.best is None or self._rank(greedy.steps) < self._rank(self.best)):
+        if reached:
             self.best = greedy.steps
 
     def _proved(self) -> OrderResult | None:
@@ -167,9 +160,6 @@ class _Ordering:
                 if result.exhausted and self.max_detours is None and self._extend():
                     result.confined = self.study.confinements
                 return result
-        for _ in range(MAX_EARLY_RESTARTS):
-            if self.best is None and not self.effort.over(CONFINED_TIME_FRACTION):
-                self._attempt(self.rng, CONFINED_TIME_FRACTION)
         if self.best is None:
             self._extend()
         return self._proved() or (self._fewest(MAX_VERDICTS) if self.needed <= MAX_EXHAUSTIVE_STEPS else None)
@@ -192,17 +182,6 @@ class _Ordering:
         if shortest.complete and (best is None or fits(problem, best)):
             return self._result(fewest=best is not None, exhausted=best is None)
         return None
-
-    def _again(self) -> OrderResult:
-        """Return the best result after restarts with other random orders; fewer restarts if one takes long."""
-        spent = self.effort.spent()
-        for _ in range(MAX_RESTARTS):
-            if self.effort.over(0.9) or not self.effort.leaves(spent):
-                break
-            self._attempt(self.rng, 0.9)
-            if self._direct:
-                return OrderResult(self.best, fewest=True)
-        return self._result()
 
 
 def count_pods(steps: list[Step]) -> int:
