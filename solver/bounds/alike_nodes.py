@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, single
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.objective.preferences import Objective
@@ -54,16 +55,8 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], elig
             usable[tally.usable.tobytes()] = np.append(tally.usable, False)[tally.codes]
     columns += usable.values()
     columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
-    pools = numbered(columns)
-    kinds = numbered([pools, *room])
-    order = np.argsort(kinds, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1), pools
-
-
-def numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
-    """Return int64[N]: equal numbers for nodes that are equal in all columns (arrays [N])."""
-    table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
-    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    pools = equivalence(*columns).of
+    return equivalence(pools, *room).members, pools
 
 
 def _leader(counts: Ints) -> int:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, domain_sum
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.bounds import safe_dual_bounds
-from kubestow.solver.bounds.alike_nodes import numbered
 from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound, optimum
 from kubestow.solver.cpsat.run import CpSat
 
@@ -159,9 +159,8 @@ def _table(cluster: Cluster, rows: Sequence[Ints], eligibility: Ints, unplaced: 
     fit = np.minimum(cluster.count, eligibility.sum(axis=1))
     points, row = _distinct(rows)
     possible, where = _distinct(limit > 0 for limit in eligibility)
-    kinds = numbered([*points, *possible]).astype(np.int32)
-    first = np.unique(kinds, return_index=True)[1]
-    size = len(first)
+    nodes = equivalence(*points, *possible)
+    kinds, first, size = nodes.of.astype(np.int32), nodes.firsts, len(nodes)
     demand = np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
     units = np.array([gcd(*column) or 1 for column in demand.T.tolist()])
     demand //= units

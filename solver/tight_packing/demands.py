@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.partition import equivalence
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.base import CapacityRule, Rule
 from kubestow.solver.rules.eligibility import demand_with_slots, fits, room_with_slots
@@ -66,9 +67,7 @@ class PackingDemands:
 
     def node_kinds(self) -> list[Ints]:
         """Return the nodes of each kind: nodes with equal room and the same eligible classes."""
-        table = np.concatenate([self.room, self.allowed.T.astype(np.int64)], axis=1)
-        kinds = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
-        return [np.flatnonzero(kinds == k) for k in range(int(kinds.max(initial=-1)) + 1)]
+        return equivalence(self.room, self.allowed.T).members
 
 
 def next_to_nothing(spare: Ints, room: Ints) -> bool:
